@@ -1,0 +1,56 @@
+# Each command sets up what it needs in .venv and costs seconds when nothing is missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SECONDS ?= 600
+
+.PHONY: help app test lint format fuzz bench install fast-transformers clean
+
+help: ## say what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
+
+app: $(INSTALLED) ## open the web app
+	$(BIN)/musicgen app
+
+test: $(INSTALLED) ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED) ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+format: $(INSTALLED) ## put the code into form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+fuzz: $(INSTALLED) ## mutate MIDI files through the reader and both tokenizers (SECONDS=600)
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+
+bench: $(INSTALLED) ## speed and memory of this machine
+	$(BIN)/musicgen bench
+
+install: $(INSTALLED) ## the set-up alone
+
+# torch goes first and by its exact version, so that no newer build with gigabytes of GPU libraries is drawn in.
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; make PYTHON=python3.12 names another")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# The package builds against the torch at hand (no build isolation). With nvcc on the PATH and a CPU build of torch it
+# would try CUDA kernels and fail, so nvcc is hidden then. It compiles for some minutes.
+fast-transformers: $(INSTALLED) ## compile the optional attention kernels of pytorch-fast-transformers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel
+	cuda=$$($(BIN)/python -c 'import torch; print(torch.version.cuda or "")'); \
+	if [ -z "$$cuda" ]; then \
+	  PATH=$$(echo "$$PATH" | tr ':' '\n' | while read -r folder; do [ -x "$$folder/nvcc" ] || echo "$$folder"; done | paste -sd:); \
+	  unset CUDA_HOME CUDA_PATH; \
+	fi; \
+	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --constraint constraints.txt pytorch-fast-transformers
+
+clean: ## remove the set-up
+	rm -rf $(VENV) *.egg-info

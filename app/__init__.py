@@ -1,0 +1,1 @@
+"""The one place that talks to people: commands in a terminal, a page in a browser."""

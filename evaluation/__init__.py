@@ -1,0 +1,1 @@
+"""The papers' claims, measured again: style, extrapolation, and probes of the encodings."""

@@ -1,0 +1,1 @@
+"""From folders of MIDI files to prepared data, and from prepared data to trained models."""
