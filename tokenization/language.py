@@ -1,0 +1,160 @@
+"""The contract of a token language, music to ids and back; and the languages by name.
+
+A language speaks only of scores on its own grid. `arrange` brings any score there (a choice of
+tracks, the beat grid, recognised chords) and explains in the score's remarks what it did; `encode`
+spells, and has exactly one spelling for a quantised score: decode(encode(x)) = quantise(x), and
+encode(decode(t)) = t for every valid sequence t.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tokenization.score import Score
+from tokenization.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """A spelled piece, and what spelling it cost."""
+
+    ids: np.ndarray  # (T,) uint16
+    bars: np.ndarray  # the offset in ids at which each bar starts
+    notes: int  # in the tokens
+    losses: dict[str, int] = field(
+        default_factory=dict
+    )  # reason → notes that are not in the tokens, or were changed
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a token sequence is not valid: the first offending position, and a sentence."""
+
+    position: int
+    reason: str
+
+
+class Grammar(ABC):
+    """What may follow: a state machine over a batch of B prefixes, array look-ups only."""
+
+    @abstractmethod
+    def allowed(self) -> np.ndarray:
+        """Return which tokens may come next: (B, V) bool, not to be written into."""
+
+    @abstractmethod
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take one more token a row: (B,) ids that `allowed` allowed."""
+
+    @abstractmethod
+    def select(self, rows: np.ndarray) -> Grammar:
+        """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
+
+
+class Language(ABC):
+    """One token language."""
+
+    name: str
+    title: str  # what a person calls it
+    vocabulary: Vocabulary
+    begin: int  # ids that every language has
+    end: int
+
+    @abstractmethod
+    def arrange(self, score: Score, tracks: Any = None) -> Score:
+        """Bring any score onto this grid and these tracks, explained in its remarks.
+
+        `tracks` overrides the choice of tracks.
+        """
+
+    @abstractmethod
+    def quantise(self, score: Score) -> Score:
+        """Return an arranged score as the tokens can say it: decode(encode(score))."""
+
+    @abstractmethod
+    def encode(self, score: Score) -> Encoded:
+        """Spell an arranged score, from the begin token to the end token."""
+
+    @abstractmethod
+    def decode(self, ids: np.ndarray) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+
+    @abstractmethod
+    def grammar(self, batch: int = 1) -> Grammar:
+        """Return the grammar at the start of `batch` sequences, before the begin token."""
+
+    @abstractmethod
+    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """Return the ids transposed, or None where a pitch would leave the range."""
+
+    @abstractmethod
+    def bars(self, ids: np.ndarray) -> np.ndarray:
+        """Return the token offset at which each bar starts."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """Return name and full configuration as plain data, to go with data sets and models."""
+
+    def validate(self, ids: Iterable[int]) -> Fault | None:
+        """Return the first fault of a sequence (complete, or a prefix), or None."""
+        grammar = self.grammar()
+        for position, token in enumerate(ids):
+            if not 0 <= token < len(self.vocabulary):
+                return Fault(
+                    position, f"{token} is no id of this language, which has {len(self.vocabulary)}"
+                )
+            if not grammar.allowed()[0, token]:
+                return Fault(position, self.reason(np.asarray(ids)[: position + 1]))
+            grammar.advance(np.array([token]))
+        return None
+
+    def reason(self, ids: np.ndarray) -> str:
+        """Say why the last of these ids may not follow the others."""
+        before = self.vocabulary.names[int(ids[-2])] if len(ids) > 1 else "the beginning"
+        return f"{self.vocabulary.names[int(ids[-1])]} may not follow {before} here"
+
+    def text(self, ids: np.ndarray) -> str:
+        """Return the tokens by name, a line a bar."""
+        starts = [0, *(int(b) for b in self.bars(ids) if b > 0), len(ids)]
+        names = self.vocabulary.names
+        return "\n".join(
+            " ".join(names[int(i)] for i in ids[a:b]) for a, b in pairwise(starts) if b > a
+        )
+
+    def parse(self, text: str) -> np.ndarray:
+        """Read what `text` wrote; white space separates."""
+        return np.array([self.vocabulary.id(name) for name in text.split()], dtype=np.uint16)
+
+
+# Name → module and class; imported on demand, so that a command loads the one language it speaks.
+LANGUAGES: dict[str, tuple[str, str]] = {
+    "remi": ("tokenization.remi", "Remi"),
+    "groove": ("tokenization.groove", "Groove"),
+}
+
+
+def language(name: str) -> Language:
+    """Return a language by name."""
+    if name not in LANGUAGES:
+        raise ValueError(f"there is no language {name!r}; there are {' and '.join(LANGUAGES)}")
+    module, cls = LANGUAGES[name]
+    return getattr(import_module(module), cls)()
+
+
+def language_from_spec(spec: dict[str, Any]) -> Language:
+    """Return the language of a model or data set, or say how it differs from the one at hand."""
+    found = language(str(spec.get("language")))
+    if found.spec() != spec:
+        raise ValueError(
+            f"this {spec.get('language')} differs from the one at hand in "
+            + ", ".join(
+                sorted(k for k in {*found.spec(), *spec} if found.spec().get(k) != spec.get(k))
+            )
+        )
+    return found

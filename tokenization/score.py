@@ -1,0 +1,175 @@
+"""The one music type of the project: an immutable score of numpy columns.
+
+Times are ticks, `ticks_per_beat` of them a beat (a quarter note). Every column is a read-only
+array; integer columns are int64, so that arithmetic on pitches or ticks cannot wrap around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from typing_extensions import Self
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Equally long read-only arrays, one a field; indexing selects rows of all of them."""
+
+    def __post_init__(self) -> None:
+        for column in fields(self):
+            kind = np.float64 if column.metadata.get("float") else np.int64
+            values = np.array(getattr(self, column.name), dtype=kind, ndmin=1)
+            values.setflags(write=False)
+            object.__setattr__(self, column.name, values)
+        lengths = {
+            column.name: len(values)
+            for column, values in zip(fields(self), self.columns, strict=True)
+        }
+        if len(set(lengths.values())) > 1:
+            raise ValueError(
+                f"{type(self).__name__} needs columns of one length, but got {lengths}"
+            )
+
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """The arrays, in the order of the fields."""
+        return tuple(getattr(self, column.name) for column in fields(self))
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, rows: slice | np.ndarray) -> Self:
+        return type(self)(*(values[rows] for values in self.columns))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(np.array_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def replace(self, **columns: np.ndarray) -> Self:
+        """Return a copy with some columns exchanged."""
+        return replace(self, **columns)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return no rows."""
+        return cls(*([] for _ in fields(cls)))
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Self]) -> Self:
+        """Return the rows of all parts, one after the other."""
+        columns = [part.columns for part in parts]
+        return (
+            cls(*(np.concatenate(values) for values in zip(*columns, strict=True)))
+            if columns
+            else cls.empty()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Notes(Columns):
+    """Notes; `track` is an index into the score's tracks."""
+
+    onset_ticks: np.ndarray
+    duration_ticks: np.ndarray
+    pitch: np.ndarray
+    velocity: np.ndarray
+    track: np.ndarray
+
+    @property
+    def end_ticks(self) -> np.ndarray:
+        """The tick at which each note ends."""
+        return self.onset_ticks + self.duration_ticks
+
+    def sorted(self) -> Notes:
+        """Return the notes in the one canonical order: onset, track, pitch, duration, velocity."""
+        order = np.lexsort(
+            (self.velocity, self.duration_ticks, self.pitch, self.track, self.onset_ticks)
+        )
+        return self[order]
+
+
+@dataclass(frozen=True, eq=False)
+class Tempos(Columns):
+    """Tempo changes, in quarter notes a minute."""
+
+    onset_ticks: np.ndarray
+    beats_per_minute: np.ndarray = field(metadata={"float": True})
+
+
+@dataclass(frozen=True, eq=False)
+class Meters(Columns):
+    """Time signatures."""
+
+    onset_ticks: np.ndarray
+    numerator: np.ndarray
+    denominator: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Pedals(Columns):
+    """Spans in which a track's sustain pedal is down."""
+
+    onset_ticks: np.ndarray
+    duration_ticks: np.ndarray
+    track: np.ndarray
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A text at a time: a chord, a section, a comment."""
+
+    onset_ticks: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Track:
+    """An instrument; programs count from 0 as in the file format."""
+
+    name: str = ""
+    program: int = 0
+    is_drum: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A piece of music; `remarks` are sentences on what was repaired, dropped or assumed."""
+
+    ticks_per_beat: int
+    notes: Notes = field(default_factory=Notes.empty)
+    tracks: tuple[Track, ...] = ()
+    tempos: Tempos = field(default_factory=Tempos.empty)
+    meters: Meters = field(default_factory=Meters.empty)
+    pedals: Pedals = field(default_factory=Pedals.empty)
+    markers: tuple[Marker, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.ticks_per_beat < 1:
+            raise ValueError(
+                f"a beat needs at least one tick, but ticks_per_beat is {self.ticks_per_beat}"
+            )
+        if len(self.notes) and not 0 <= self.notes.track.min() <= self.notes.track.max() < len(
+            self.tracks
+        ):
+            raise ValueError(
+                f"notes name track {self.notes.track.max()}, of {len(self.tracks)} tracks"
+            )
+
+    @property
+    def end_ticks(self) -> int:
+        """The tick at which the last note ends; 0 without notes."""
+        return int(self.notes.end_ticks.max()) if len(self.notes) else 0
+
+    def replace(self, **changes: object) -> Score:
+        """Return a copy with some fields exchanged."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def remark(self, *sentences: str) -> Score:
+        """Return a copy with sentences added to its remarks."""
+        return replace(self, remarks=self.remarks + sentences)
