@@ -31,6 +31,7 @@ class Encoded:
     losses: dict[str, int] = field(
         default_factory=dict
     )  # reason → notes that are not in the tokens, or were changed
+    setting: Any = None  # what a language keeps beside its tokens, for `decode` to put back
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Fault:
 
 class Grammar(ABC):
     """What may follow: a state machine over a batch of B prefixes, array look-ups only."""
+
+    @property
+    @abstractmethod
+    def bars(self) -> np.ndarray:
+        """How many bars each row has begun, to stop by: (B,)."""
 
     @abstractmethod
     def allowed(self) -> np.ndarray:
@@ -82,8 +88,11 @@ class Language(ABC):
         """Spell an arranged score, from the begin token to the end token."""
 
     @abstractmethod
-    def decode(self, ids: np.ndarray) -> Score:
-        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out.
+
+        `setting` is that of the piece these ids spell or continue.
+        """
 
     @abstractmethod
     def grammar(self, batch: int = 1) -> Grammar:
