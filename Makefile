@@ -41,16 +41,23 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# The package builds against the torch at hand (no build isolation). With nvcc on the PATH and a CPU build of torch it
-# would try CUDA kernels and fail, so nvcc is hidden then. It compiles for some minutes.
+# The package builds against the torch at hand (no build isolation), for some minutes. It takes an nvcc on the PATH for a
+# CUDA build, which fails where torch is a CPU build: a folder with nvcc is then replaced by links to all else in it.
 fast-transformers: $(INSTALLED) ## compile the optional attention kernels of pytorch-fast-transformers
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel
-	cuda=$$($(BIN)/python -c 'import torch; print(torch.version.cuda or "")'); \
-	if [ -z "$$cuda" ]; then \
-	  PATH=$$(echo "$$PATH" | tr ':' '\n' | while read -r folder; do [ -x "$$folder/nvcc" ] || echo "$$folder"; done | paste -sd:); \
-	  unset CUDA_HOME CUDA_PATH; \
+	set -e; shadow=$$(mktemp -d); trap 'rm -rf "$$shadow"' EXIT; path=$$PATH; \
+	if $(BIN)/python -c 'import sys, torch; sys.exit(torch.version.cuda is not None)'; then \
+	  unset CUDA_HOME CUDA_PATH; path=; count=0; old_ifs=$$IFS; IFS=:; \
+	  for folder in $$PATH; do \
+	    if [ -x "$$folder/nvcc" ]; then \
+	      count=$$((count + 1)); mkdir "$$shadow/$$count"; ln -s "$$folder"/* "$$shadow/$$count/"; \
+	      rm "$$shadow/$$count/nvcc"; folder=$$shadow/$$count; \
+	    fi; \
+	    path=$$path$${path:+:}$$folder; \
+	  done; IFS=$$old_ifs; \
 	fi; \
-	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --constraint constraints.txt pytorch-fast-transformers
+	PATH=$$path $(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation \
+	  --constraint constraints.txt --editable '.[fast-transformers]'
 
 clean: ## remove the set-up
 	rm -rf $(VENV) *.egg-info

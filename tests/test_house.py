@@ -1,0 +1,77 @@
+"""The house stands as drawn: imports go down only, files stay small, and the README's tree is the tree on disk."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+# Each package and those it may import.
+FLOORS = {
+    "tokenization": set(),
+    "musicgen": set(),
+    "training": {"tokenization", "musicgen"},
+    "evaluation": {"tokenization", "musicgen"},
+    "app": {"tokenization", "musicgen", "training", "evaluation"},
+}
+SOURCES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
+TORCH_FREE = [path for path in SOURCES if path.relative_to(ROOT).parts[0] == "tokenization"]
+
+
+def imported(path: Path) -> set[str]:
+    """Return the full names of all modules that a file imports, also inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            assert all(alias.name != "*" for alias in node.names), f"{path} imports a star"
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_down_only(path: Path):
+    own = path.relative_to(ROOT).parts[0]
+    reached = {name.split(".")[0] for name in imported(path)} & set(FLOORS)
+    assert reached <= FLOORS[own] | {own}
+    assert "tests" not in {name.split(".")[0] for name in imported(path)}
+
+
+@pytest.mark.parametrize("path", TORCH_FREE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tokenization_knows_no_torch(path: Path):
+    assert "torch" not in {name.split(".")[0] for name in imported(path)}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_holds_one_idea(path: Path):
+    source = path.read_text()
+    assert len(source.splitlines()) <= 300, "past 300 lines: name the second idea, give it a room"
+    assert ast.get_docstring(ast.parse(source)), "the docstring says which idea the file holds"
+
+
+def test_the_tree_of_the_readme_is_the_tree_on_disk():
+    block = re.search(r"```\n(tokenization/.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert block, "the README draws the tree in a code block that starts with tokenization/"
+    named, folder = set(), ""
+    for line in block[1].splitlines():
+        entry = re.match(r"( *)([\w./-]+)", line)
+        if not entry:
+            continue
+        name = entry[2]
+        if not entry[1]:
+            folder = name
+        elif name.endswith(".py"):
+            named.add(folder + name)
+    ours = {str(p.relative_to(ROOT)) for p in SOURCES if p.name != "__init__.py"}
+    assert named == ours
+
+
+def test_nothing_unpickles_but_the_restricted_reader():
+    for path in SOURCES:
+        if path.name == "restricted_pickle.py":
+            continue
+        source = path.read_text()
+        assert not re.search(r"\bimport pickle|pickle\.loads?\(|torch\.load\(|allow_pickle=True", source), path
