@@ -1,0 +1,93 @@
+"""The contract of a positional encoding: a few hooks, all identity by default, so the base is also the encoding `none`.
+
+B batch, T time, H heads, D head width, M features, C model width, L layers.
+
+One encoding object serves all layers of a model. What differs from layer to layer (a gate, say) it
+holds with a leading L and picks with the hook's `layer`. A forward pass runs
+
+    code = position.begin(generator)             once a training batch or a generated sequence
+    code = position.cover(code, start, stop)     once a forward pass, then kept for the next one
+    x = position.embed(x, start)                 once, behind the token embedding
+    q, k = position.qk(q, k, code, start, layer)             in each layer, before the feature map
+    fq, fk = position.features(fq, fk, code, start, layer)   in each layer, behind the feature map
+
+`start` is the position of the first of the T tokens, so that one generated token at position t
+(T = 1, start = t) and a whole sequence (start = 0) run the same code. No hook takes a statistic
+over time. What is costly and equal in all layers (tables of sines, permuted indices) belongs in
+`cover`, also where nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Generator, Tensor, nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The sizes of the model that an encoding is built for."""
+
+    layers: int
+    heads: int
+    head_width: int  # D
+    width: int  # C
+    features: (
+        int  # M, behind a feature map of head_width; only encodings with a `features` hook use it
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoneConfig:
+    """No positional encoding: order is known only through causality."""
+
+
+class Position(nn.Module):
+    """Leave everything as it is: the base of every encoding, and the encoding `none`."""
+
+    # Whether attention's denominator is computed from the positioned features, as its numerator is.
+    # An encoding whose positioned features may be negative says False, and the denominator then
+    # uses the features before `features`.
+    normaliser_is_positioned: bool = True
+
+    def __init__(self, config: Any, shape: Shape) -> None:
+        super().__init__()
+        self.config = config
+        self.shape = shape
+
+    @property
+    def qk_width(self) -> int:
+        """Width of queries and keys behind `qk`, which the feature map is built for."""
+        return self.shape.head_width
+
+    @property
+    def decay(self) -> Tensor | None:
+        """Factor in (0, 1] by which attention forgets its state at each step, a head: (H,), or None."""
+        return None
+
+    def begin(self, generator: Generator) -> Any:
+        """Draw what one sequence needs (noise, say); a batch and all layers share it."""
+        return None
+
+    def cover(self, code: Any, start: int, stop: int) -> Any:
+        """Return the code made ready for positions start … stop − 1; earlier ones may be forgotten.
+
+        It gives the same numbers for a position whatever the windows in which positions are asked
+        for, keeps memory bounded by the window, and leaves the code that it was given unchanged.
+        """
+        return code
+
+    def embed(self, x: Tensor, start: int) -> Tensor:
+        """Position the embeddings (absolute encodings): (B, T, C) → (B, T, C)."""
+        return x
+
+    def qk(self, q: Tensor, k: Tensor, code: Any, start: int, layer: int) -> tuple[Tensor, Tensor]:
+        """Position queries and keys before the feature map: (B, T, H, D) → (B, T, H, qk_width)."""
+        return q, k
+
+    def features(
+        self, fq: Tensor, fk: Tensor, code: Any, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Position the features behind the feature map: (B, T, H, M) → (B, T, H, M')."""
+        return fq, fk
