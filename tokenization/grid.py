@@ -1,0 +1,74 @@
+"""Any score on the 4/4 beat grid of the languages, with a remark on what that took."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.beats import BEATS_PER_BAR
+from tokenization.score import Marker, Meters, Score
+
+FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
+
+
+def on_four_four(score: Score) -> Score:
+    """Lay a score of any meter on the 4/4 grid, beat by beat.
+
+    A quarter note stays a quarter note, in every meter, and no note moves against another: bars
+    are laid end to end. Only the rest in front is chosen: so that as many notes as possible, of
+    those in bars of four beats, keep their bar lines. An upbeat becomes a whole bar that way.
+    """
+    start, length, name = _sections(score)
+    bar = BEATS_PER_BAR * score.ticks_per_beat
+    before = np.searchsorted(np.sort(score.notes.onset_ticks), start)
+    notes = np.diff(np.append(before, len(score.notes)))
+    phases, section = np.unique(start % bar, return_inverse=True)
+    votes = np.bincount(section, weights=notes * (length == bar), minlength=len(phases))
+    kept = int(votes.max())
+    shift = -int(phases[votes.argmax()]) % bar if kept else 0
+    result = _shifted(score, shift).replace(meters=FOUR_FOUR)
+    return result.remark(*_remarks(name, shift / score.ticks_per_beat, kept, len(score.notes)))
+
+
+def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return where meters start, how long their bars are (ticks), and what they are called."""
+    rows = sorted(zip(*(column.tolist() for column in score.meters.columns), strict=True))
+    usable = [(at, n, d) for at, n, d in rows if 0 < n < 256 and 0 < d < 256]
+    if not usable or usable[0][0] > 0:
+        usable.insert(0, (0, BEATS_PER_BAR, 4))
+    at, numerator, denominator = (np.array(column) for column in zip(*usable, strict=True))
+    last = np.append(np.diff(at) > 0, True)
+    length = numerator * 4 * score.ticks_per_beat / denominator
+    names = [f"{n}/{d}" for (_, n, d), keep in zip(usable, last, strict=True) if keep]
+    return at[last], length[last], names
+
+
+def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list[str]:
+    meters = list(dict.fromkeys(names))
+    remarks = []
+    if len(meters) > 1 and kept < notes:
+        shown = ", ".join(meters[:4]) + (", …" if len(meters) > 4 else "")
+        remarks.append(
+            f"The meter changes ({shown}); all is laid on the 4/4 grid beat by beat, "
+            f"and {kept} of {notes} notes keep their bar lines."
+        )
+    elif meters[0] not in ("4/4", "2/2", "8/8") and kept < notes:
+        remarks.append(
+            f"The meter is {meters[0]}; it is laid on the 4/4 grid beat by beat, "
+            "so bar lines fall elsewhere than in the file."
+        )
+    if rest_beats:
+        remarks.append(f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest.")
+    return remarks
+
+
+def _shifted(score: Score, ticks: int) -> Score:
+    """Return the score later by some ticks."""
+    if not ticks:
+        return score
+    tempos = score.tempos.onset_ticks
+    return score.replace(
+        notes=score.notes.replace(onset_ticks=score.notes.onset_ticks + ticks),
+        pedals=score.pedals.replace(onset_ticks=score.pedals.onset_ticks + ticks),
+        tempos=score.tempos.replace(onset_ticks=np.where(tempos > 0, tempos + ticks, 0)),
+        markers=tuple(Marker(m.onset_ticks + ticks, m.text) for m in score.markers),
+    )
