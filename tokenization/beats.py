@@ -74,6 +74,12 @@ def tempo_map(score: Score) -> BeatMap:
     return BeatMap(np.append(0, np.cumsum(lengths)), beats)
 
 
+def first_seconds(score: Score) -> float:
+    """Return when the first note starts by the score's own tempos; the score has notes."""
+    beat = score.notes.onset_ticks.min() / score.ticks_per_beat
+    return float(tempo_map(score).to_seconds(beat))
+
+
 def annotated(beat_seconds: np.ndarray, downbeats: np.ndarray) -> BeatMap:
     """Return the map of an annotation: the time of every beat, and whether it starts a bar.
 
@@ -101,7 +107,7 @@ def remap(score: Score, beat_map: BeatMap, ticks_per_beat: int) -> Score:
         return seconds_of.to_seconds(np.asarray(ticks) / score.ticks_per_beat)
 
     if len(score.notes):
-        first = float(seconds(score.notes.onset_ticks.min()))
+        first = first_seconds(score)
         if beat_map.to_beats(np.array(first)) < -EARLY_BEATS:
             beat_map = beat_map.from_bar_of(first)
 
