@@ -1,0 +1,91 @@
+"""Frozen dataclasses from plain data (what JSON and YAML hold), strictly: a wrong key or value is named in one sentence.
+
+The other way is `dataclasses.asdict`, or a config's own `plain` where it nests others by name.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+Record = TypeVar("Record")
+
+_SPOKEN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def from_plain(cls: type[Record], data: Any, where: str) -> Record:
+    """Build a dataclass from a mapping of its fields; `where` says in errors what was being read."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{where} is {data!r}, which is no mapping of names to values")
+    known = {f.name: f for f in fields(typing.cast(Any, cls)) if f.init}
+    for key in data:
+        if key not in known:
+            raise ValueError(f"{where} has an unknown key {key!r}{suggestion(key, known)}")
+    hints = typing.get_type_hints(cls)
+    values = {key: value_of(hints[key], data[key], f"{where}: {key}") for key in data}
+    try:
+        return cls(**values)
+    except TypeError as error:  # a field without a default is missing
+        raise ValueError(f"{where} is incomplete: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def value_of(hint: Any, value: Any, where: str) -> Any:
+    """Return a plain value as the annotated type, or say what was found instead."""
+    if hint is Any:
+        return value
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return _first_of(typing.get_args(hint), value, where)
+    if hint is type(None):
+        if value is None:
+            return None
+        raise ValueError(f"{where} is {value!r}; empty (null) would work")
+    if typing.get_origin(hint) is tuple and isinstance(value, list | tuple):
+        element = typing.get_args(hint)[0]
+        return tuple(value_of(element, v, f"{where}[{i}]") for i, v in enumerate(value))
+    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+        return value if isinstance(value, hint) else from_plain(hint, value, where)
+    if hint in _SPOKEN:
+        return _scalar(hint, value, where)
+    expected = typing.get_origin(hint) or hint
+    if isinstance(expected, type) and not isinstance(value, expected):
+        raise ValueError(f"{where} is {value!r}, where {expected.__name__} is wanted")
+    return value
+
+
+def suggestion(key: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown name: the nearest known one, and all of them."""
+    names = sorted(known)
+    near = get_close_matches(str(key), names, n=1)
+    meant = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"{meant}; there {'are' if len(names) > 1 else 'is'} {', '.join(names) or 'none'}"
+
+
+def _first_of(hints: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and type(None) in hints:
+        return None
+    hints = tuple(h for h in hints if h is not type(None))
+    for hint in hints[:-1]:
+        try:
+            return value_of(hint, value, where)
+        except ValueError:
+            continue
+    return value_of(hints[-1], value, where)
+
+
+def _scalar(hint: type, value: Any, where: str) -> Any:
+    if hint is float and isinstance(value, str):
+        try:
+            return float(value)  # YAML 1.1 reads 1e-4 as a text
+        except ValueError:
+            pass
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    raise ValueError(f"{where} is {value!r}, where {_SPOKEN[hint]} is wanted")
