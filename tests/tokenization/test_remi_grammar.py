@@ -1,0 +1,169 @@
+"""The grammar allows what the rules allow: by token, over a sequence, in a batch, in words."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tokenization.remi_cases import SlowRules, slow_fault, walk
+from tokenization.language import Language
+from tokenization.remi import Remi
+from tokenization.remi_grammar import Reading, RemiGrammar
+from tokenization.remi_tokens import PITCH, VOCABULARY
+
+REMI = Remi()
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def after(text: str, batch: int = 1) -> RemiGrammar:
+    """Return the grammar behind some tokens."""
+    grammar = RemiGrammar(batch)
+    for token in REMI.parse(text):
+        grammar.advance(np.full(batch, token))
+    return grammar
+
+
+def allowed_families(grammar: RemiGrammar) -> set[str]:
+    return {VOCABULARY.names[i].partition("_")[0] for i in np.flatnonzero(grammar.allowed()[0])}
+
+
+@settings(deadline=None, max_examples=30)
+@given(SEEDS, st.integers(1, 120))
+def test_exactly_what_the_rules_admit_is_allowed_after_every_prefix(seed, length):
+    grammar, rules = RemiGrammar(1), SlowRules()
+    for token in walk(seed, length):
+        admitted = [rules.admit(name) for name in VOCABULARY.names]
+        assert grammar.allowed()[0].tolist() == admitted
+        grammar.advance(np.array([token]))
+        rules.take(VOCABULARY.names[token])
+    assert not grammar.allowed().any()
+    assert grammar.bars.tolist() == [rules.bar]
+
+
+@settings(deadline=None, max_examples=150)
+@given(SEEDS, st.integers(1, 150), st.data())
+def test_the_first_fault_of_a_damaged_sequence_is_found(seed, length, data):
+    ids = walk(seed, length).tolist()
+    assert Reading(np.array(ids)).fault() is None
+    position = data.draw(st.integers(0, len(ids) - 1))
+    other = data.draw(st.integers(0, len(VOCABULARY) - 1))
+    near = min(max(ids[position] + data.draw(st.integers(-3, 3)), 0), len(VOCABULARY) - 1)
+    damaged = data.draw(
+        st.sampled_from(
+            [
+                ids[:position] + [other] + ids[position + 1 :],
+                ids[:position] + [near] + ids[position + 1 :],
+                ids[:position] + [other] + ids[position:],
+                ids[:position] + ids[position + 1 :],
+                ids[: position + 1] + ids[position:],
+                ids[:position] + ids[position:][::-1],
+            ]
+        )
+    )
+    expected = slow_fault(damaged)
+    fault = REMI.validate(damaged)
+    assert (fault.position if fault else None) == expected
+    assert fault == Language.validate(REMI, damaged)  # the contract's own way, step by step
+
+
+def test_rows_of_a_batch_are_independent_and_can_be_selected():
+    sequences = [walk(seed, 80)[:60] for seed in range(5)]
+    together = RemiGrammar(5)
+    alone = [RemiGrammar(1) for _ in sequences]
+    for column in np.stack(sequences, axis=1):
+        expected = np.concatenate([grammar.allowed() for grammar in alone])
+        assert np.array_equal(together.allowed(), expected)
+        together.advance(column)
+        for grammar, token in zip(alone, column, strict=True):
+            grammar.advance(np.array([token]))
+    chosen = together.select(np.array([3, 3, 0]))
+    before = together.allowed()
+    assert np.array_equal(chosen.allowed(), before[[3, 3, 0]])
+    assert chosen.bars.tolist() == together.bars[[3, 3, 0]].tolist()
+    chosen.advance(np.array([np.flatnonzero(row)[0] for row in chosen.allowed()]))
+    assert np.array_equal(together.allowed(), before)
+
+
+def test_there_is_a_way_on_when_every_key_sounds():
+    keys = " ".join(f"pitch_{p} volume_9 duration_16" for p in range(21, 109))
+    grammar = after(f"begin bar subbeat_15 {keys} bar subbeat_3")
+    assert allowed_families(grammar) == {"chord"}
+    grammar.advance(REMI.parse("chord_C_M"))
+    assert allowed_families(grammar) == {"subbeat"}
+    grammar.advance(REMI.parse("subbeat_15"))
+    assert grammar.allowed()[0, PITCH.start : PITCH.stop].all()
+    grammar.advance(REMI.parse("chord_N_N"))
+    assert allowed_families(grammar) == {"pitch"}  # the last chance of this bar to get a note
+
+
+def test_a_bar_with_notes_may_close_behind_a_chord():
+    grammar = after("begin bar subbeat_0 pitch_60 volume_9 duration_1 subbeat_8 chord_C_M")
+    assert allowed_families(grammar) == {"bar", "end", "pitch", "subbeat"}
+
+
+NOTE = "volume_9 duration_1"
+START = "begin bar subbeat_0"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("bar", "a piece starts with begin, but bar does"),
+        ("begin subbeat_0", "bar must follow begin, but subbeat_0 does"),
+        (f"{START} pitch_60 {NOTE} end bar", "nothing may follow end, but bar does"),
+        (f"{START} pitch_60 duration_2", "volume must follow pitch_60, but duration_2 does"),
+        (f"{START} pitch_60 volume_9 bar", "duration must follow volume_9, but bar does"),
+        ("begin bar padding", "padding may not stand inside a piece"),
+        ("begin bar begin", "begin may not stand inside a piece"),
+        (f"{START} volume_9", "volume_9 must follow a pitch, not subbeat_0"),
+        (f"{START} duration_9", "duration_9 must follow a volume, not subbeat_0"),
+        ("begin bar end", "the last bar of a piece has notes, but end follows an empty one"),
+        (f"{START} bar", "subbeat_0 is empty: a chord, a note or a tempo must follow, not bar"),
+        (f"{START} subbeat_4", "subbeat_0 is empty: .* must follow, not subbeat_4"),
+        (f"{START} chord_C_M bar", "bar 1 has no note yet, so bar may not follow chord_C_M"),
+        (f"{START} tempo_119 end", "bar 1 has no note yet, so end may not follow tempo_119"),
+        (
+            f"begin bar subbeat_4 pitch_60 {NOTE} subbeat_4",
+            "subbeat_4 must lie behind subbeat_4, where the bar already is",
+        ),
+        ("begin bar pitch_60", "pitch_60 needs a sub-beat before it, but follows bar"),
+        (
+            f"{START} pitch_64 {NOTE} pitch_60",
+            "the notes of a sub-beat stand in ascending order, but pitch_60 follows pitch_64",
+        ),
+        (
+            "begin bar subbeat_12 pitch_60 volume_9 duration_7.5 bar subbeat_3 pitch_60",
+            "pitch_60 still sounds until sub-beat 4 of bar 2",
+        ),
+        (
+            f"{START} tempo_119 pitch_60 {NOTE} bar subbeat_0 tempo_119",
+            "the tempo is tempo_119 already",
+        ),
+        (f"{START} chord_N_N subbeat_4 chord_N_N", "the chord is chord_N_N already"),
+        (
+            "begin bar subbeat_4 tempo_119",
+            "tempo_119 may stand only directly behind subbeat_0, not behind subbeat_4",
+        ),
+        (
+            f"{START} pitch_60 {NOTE} chord_C_M",
+            "chord_C_M may stand only directly behind a sub-beat or its tempo, not behind dur",
+        ),
+        ("begin bar tempo_119", "tempo_119 may stand only directly behind subbeat_0, not .* bar"),
+    ],
+)
+def test_a_fault_is_explained(text, reason):
+    ids = REMI.parse(text)
+    fault = REMI.validate(ids)
+    assert fault is not None
+    assert fault.position == len(ids) - 1
+    assert re.match(reason, fault.reason), fault.reason
+
+
+def test_an_id_outside_the_vocabulary_is_named():
+    fault = REMI.validate([1, 3, 9999])
+    assert fault is not None
+    assert (fault.position, fault.reason) == (2, "9999 is no id of this language, which has 362")
+    assert REMI.validate([-1]).position == 0  # type: ignore[union-attr]
+    assert REMI.validate([]) is None

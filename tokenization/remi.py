@@ -1,0 +1,184 @@
+"""REMI, the language of one piano in bars of 4/4: spelling a score and reading it back.
+
+    begin (bar (subbeat tempo? chord? (pitch volume duration)*)*)* end
+
+Tempo and chord stand where they change, a tempo only at the start of a bar; the notes of a
+sub-beat ascend; an empty bar is a bare `bar`, and changes that fall into it wait for the next bar
+with notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tokenization.chord_names import QUALITIES, ROOTS
+from tokenization.language import Encoded, Fault, Language
+from tokenization.piano import arrange
+from tokenization.remi_faults import explain
+from tokenization.remi_grammar import AFTER_CHORD, AFTER_TEMPO, Reading, RemiGrammar
+from tokenization.remi_grid import Gridded, to_grid
+from tokenization.remi_tokens import (
+    BAR,
+    BAR_BEATS,
+    BAR_SUBBEATS,
+    BEGIN,
+    CHORD,
+    DURATION,
+    END,
+    FASTEST,
+    HIGHEST_PITCH,
+    LOWEST_PITCH,
+    PITCH,
+    SLOWEST,
+    SUBBEAT,
+    SUBBEAT_TICKS,
+    TEMPO,
+    TEMPO_STEP,
+    VOCABULARY,
+    VOLUME,
+    VOLUMES,
+)
+from tokenization.score import Score
+
+
+class Remi(Language):
+    """The pop piano language."""
+
+    name = "remi"
+    title = "pop piano (REMI)"
+    vocabulary = VOCABULARY
+    begin = BEGIN
+    end = END
+
+    def arrange(self, score: Score, tracks: Any = None) -> Score:
+        """Bring any score to one piano on the 4/4 grid, with chords; its remarks explain.
+
+        `tracks` names the tracks to play, by index or name; else all pitched ones are.
+        """
+        return arrange(score, tracks)
+
+    def quantise(self, score: Score) -> Score:
+        """Return an arranged score as the tokens can say it."""
+        return to_grid(score)[0].score()
+
+    def encode(self, score: Score) -> Encoded:
+        """Spell an arranged score, from the begin token to the end token."""
+        gridded, losses = to_grid(score)
+        ids = _spell(gridded)
+        return Encoded(ids=ids, bars=self.bars(ids), notes=len(gridded.key), losses=losses)
+
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        ids = np.asarray(ids, dtype=np.int64)
+        if fault := self.validate(ids):
+            raise ValueError(f"token {fault.position} is wrong: {fault.reason}")
+        return _read(Reading(ids)).score()
+
+    def grammar(self, batch: int = 1) -> RemiGrammar:
+        """Return the grammar at the start of `batch` sequences, before the begin token."""
+        return RemiGrammar(batch)
+
+    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """Return the ids transposed, chords too, or None where a pitch would leave the range."""
+        ids = np.asarray(ids)
+        moved = _transposition(semitones)[ids]
+        return None if (moved < 0).any() else moved.astype(ids.dtype)
+
+    def bars(self, ids: np.ndarray) -> np.ndarray:
+        """Return the token offset at which each bar starts."""
+        return np.flatnonzero(np.asarray(ids) == BAR)
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and full configuration as plain data, to go with data sets and models."""
+        return {
+            "language": self.name,
+            "tokens": len(VOCABULARY),
+            "blocks": {block.name: len(block) for block in VOCABULARY.blocks.values()},
+            "bar_beats": BAR_BEATS,
+            "bar_subbeats": BAR_SUBBEATS,
+            "duration_steps_per_subbeat": SUBBEAT_TICKS,
+            "pitch_range": [LOWEST_PITCH, HIGHEST_PITCH],
+            "volume_levels": VOLUMES,
+            "tempo_range_and_step": [SLOWEST, FASTEST, TEMPO_STEP],
+            "chord_roots": list(ROOTS),
+            "chord_qualities": list(QUALITIES),
+        }
+
+    def validate(self, ids: Iterable[int]) -> Fault | None:
+        """Return the first fault of a sequence (complete, or a prefix), or None."""
+        ids = np.fromiter(ids, dtype=np.int64) if not isinstance(ids, np.ndarray) else ids
+        unknown = np.flatnonzero((ids < 0) | (ids >= len(VOCABULARY)))
+        known = ids[: unknown[0]] if len(unknown) else ids
+        position = Reading(known.astype(np.int64)).fault()
+        if position is not None:
+            return Fault(position, self.reason(known[: position + 1]))
+        if len(unknown):
+            reason = f"{ids[unknown[0]]} is no id of this language, which has {len(VOCABULARY)}"
+            return Fault(int(unknown[0]), reason)
+        return None
+
+    def reason(self, ids: np.ndarray) -> str:
+        """Say why the last of these ids may not follow the others."""
+        return explain(ids)
+
+
+def _spell(piece: Gridded) -> np.ndarray:
+    """Return the tokens of a piece: (T,) uint16.
+
+    Every part of the spelling gets a place, sub-beat × 8 + its rank there; sorting the places and
+    summing the parts' widths gives each part its offset.
+    """
+    notes, tempos = piece.onset_subbeats, piece.tempo_bar * BAR_SUBBEATS
+    bars = np.arange(notes[-1] // BAR_SUBBEATS + 1)
+    subbeats = np.unique(np.concatenate([notes, tempos, piece.chord_subbeats]))
+    parts = [bars * BAR_SUBBEATS, subbeats, tempos, piece.chord_subbeats, notes]
+    counts = [len(part) for part in parts]
+    place = np.concatenate([part * 8 + rank for rank, part in enumerate(parts)])
+
+    order = np.argsort(place, kind="stable")  # stable: the notes of a sub-beat stay in order
+    width = np.ones(len(place), dtype=np.int64)
+    width[-len(notes) :] = 3
+    offset = np.empty_like(width)
+    offset[order] = np.cumsum(width[order]) - width[order] + 1  # behind begin
+    bar_at, subbeat_at, tempo_at, chord_at, note_at = np.split(offset, np.cumsum(counts)[:-1])
+
+    ids = np.empty(width.sum() + 2, dtype=np.uint16)
+    ids[0], ids[-1] = BEGIN, END
+    ids[bar_at] = BAR
+    ids[subbeat_at] = SUBBEAT.start + subbeats % BAR_SUBBEATS
+    ids[tempo_at] = TEMPO.start + piece.tempo
+    ids[chord_at] = CHORD.start + piece.chord
+    ids[note_at] = PITCH.start + piece.key
+    ids[note_at + 1] = VOLUME.start + piece.volume
+    ids[note_at + 2] = DURATION.start + piece.duration_ticks - 1
+    return ids
+
+
+def _read(reading: Reading) -> Gridded:
+    """Return what valid tokens say."""
+    ids, notes = reading.ids, reading.notes
+    tempos = np.flatnonzero(reading.kind == AFTER_TEMPO)
+    chords = np.flatnonzero(reading.kind == AFTER_CHORD)
+    return Gridded(
+        onset_subbeats=reading.onset_subbeats[notes],
+        key=ids[notes] - PITCH.start,
+        volume=ids[notes + 1] - VOLUME.start,
+        duration_ticks=ids[notes + 2] - DURATION.start + 1,
+        tempo_bar=reading.bar[tempos],
+        tempo=ids[tempos] - TEMPO.start,
+        chord_subbeats=reading.onset_subbeats[chords],
+        chord=ids[chords] - CHORD.start,
+    )
+
+
+def _transposition(semitones: int) -> np.ndarray:
+    """Return each token's id when transposed, -1 for a pitch that leaves the range: (V,)."""
+    ids = np.arange(len(VOCABULARY))
+    pitches = ids[PITCH.start : PITCH.stop] + semitones
+    ids[PITCH.start : PITCH.stop] = np.where(PITCH.holds(pitches), pitches, -1)
+    chords = ids[CHORD.start : CHORD.stop - 1].reshape(len(ROOTS), len(QUALITIES))
+    ids[CHORD.start : CHORD.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
+    return ids

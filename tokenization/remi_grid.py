@@ -1,0 +1,191 @@
+"""A score on REMI's grid, in whole numbers: rounding there, and the way back to a score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenization.chord_names import CHORDS
+from tokenization.grid import FOUR_FOUR
+from tokenization.remi_tokens import (
+    BAR_BEATS,
+    BAR_SUBBEATS,
+    BAR_TICKS,
+    CHORD_INDEX,
+    HIGHEST_PITCH,
+    LONGEST_TICKS,
+    LOWEST_PITCH,
+    SUBBEAT_TICKS,
+    TICKS_PER_BEAT,
+    level_tempo,
+    level_velocity,
+    tempo_level,
+    volume_level,
+)
+from tokenization.score import Marker, Notes, Score, Tempos, Track
+
+MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gridded:
+    """What the tokens say, as integer columns; sub-beats count from the start of the piece."""
+
+    onset_subbeats: np.ndarray  # (N,) ascending, and within a sub-beat by key
+    key: np.ndarray  # (N,) 0 … 87
+    volume: np.ndarray  # (N,) level
+    duration_ticks: np.ndarray  # (N,) 1 … 32
+    tempo_bar: np.ndarray  # bars at which the tempo changes
+    tempo: np.ndarray  # and its level there
+    chord_subbeats: np.ndarray  # sub-beats at which the chord changes
+    chord: np.ndarray  # and its number there
+
+    def score(self) -> Score:
+        """Return the one-piano score that sounds like this."""
+        notes = Notes(
+            self.onset_subbeats * SUBBEAT_TICKS,
+            self.duration_ticks,
+            self.key + LOWEST_PITCH,
+            level_velocity(self.volume),
+            np.zeros_like(self.key),
+        )
+        markers = zip(
+            (self.chord_subbeats * SUBBEAT_TICKS).tolist(), self.chord.tolist(), strict=True
+        )
+        return Score(
+            ticks_per_beat=TICKS_PER_BEAT,
+            notes=notes,
+            tracks=(Track(name="Piano"),),
+            tempos=Tempos(self.tempo_bar * BAR_TICKS, level_tempo(self.tempo)),
+            meters=FOUR_FOUR,
+            markers=tuple(Marker(onset, CHORDS[chord]) for onset, chord in markers),
+        )
+
+
+def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
+    """Round a score to the grid; also count the notes that are dropped or changed beyond that.
+
+    Every note counts under one reason at most.
+    """
+    notes, losses = _one_piano(score)
+    bars = np.unique(notes["onset_subbeats"] // BAR_SUBBEATS)
+    tempo_bar, tempo = _tempo_changes(score, bars)
+    chord_subbeats, chord = _chord_changes(score, bars)
+    gridded = Gridded(
+        **notes, tempo_bar=tempo_bar, tempo=tempo, chord_subbeats=chord_subbeats, chord=chord
+    )
+    return gridded, losses
+
+
+def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Put all notes on one keyboard, where a key is struck once at a time and rings once."""
+    notes = score.notes
+    in_range = (notes.pitch >= LOWEST_PITCH) & (notes.pitch <= HIGHEST_PITCH)
+    onset = _nearest(notes.onset_ticks[in_range], BAR_SUBBEATS // BAR_BEATS, score)
+    if not len(onset):
+        raise ValueError(
+            f"there is nothing to spell: the score has {len(notes)} notes, none of them "
+            f"on the piano's keys {LOWEST_PITCH} to {HIGHEST_PITCH}"
+        )
+    _check_length(onset)
+    key = notes.pitch[in_range] - LOWEST_PITCH
+    duration = np.maximum(_nearest(notes.duration_ticks[in_range], TICKS_PER_BEAT, score), 1)
+    volume = volume_level(notes.velocity[in_range])
+
+    place = onset * 128 + key
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    first = np.flatnonzero(np.diff(place, prepend=-1))  # of each key struck
+    onset, key = place[first] // 128, place[first] % 128
+    duration = np.maximum.reduceat(duration[order], first)
+    volume = np.maximum.reduceat(volume[order], first)
+
+    room = _ticks_until_struck_again(onset, key)
+    cut = np.minimum(duration, LONGEST_TICKS) > room
+    losses = {
+        "out of range": len(notes) - len(order),
+        "merged": len(order) - len(first),
+        "cut where struck again": int(cut.sum()),
+        "cut to a bar": int(((duration > LONGEST_TICKS) & ~cut).sum()),
+    }
+    columns = {
+        "onset_subbeats": onset,
+        "key": key,
+        "volume": volume,
+        "duration_ticks": np.minimum(np.minimum(duration, LONGEST_TICKS), room),
+    }
+    return columns, {reason: count for reason, count in losses.items() if count}
+
+
+def _nearest(ticks: np.ndarray, steps_per_beat: int, score: Score) -> np.ndarray:
+    """Return ticks in steps, the nearest whole number of them; a half goes up."""
+    return (2 * steps_per_beat * ticks + score.ticks_per_beat) // (2 * score.ticks_per_beat)
+
+
+def _check_length(onset_subbeats: np.ndarray) -> None:
+    if onset_subbeats.min() < 0:
+        raise ValueError(
+            f"the first note lies {-onset_subbeats.min()} sub-beats before the first bar; "
+            "move the score to start at tick 0 or later"
+        )
+    bars = onset_subbeats.max() // BAR_SUBBEATS + 1
+    if bars > MOST_BARS:
+        raise ValueError(f"the score lasts {bars} bars; at most {MOST_BARS} can be spelled")
+
+
+def _ticks_until_struck_again(onset_subbeats: np.ndarray, key: np.ndarray) -> np.ndarray:
+    order = np.argsort(key, kind="stable")
+    gap = np.diff(onset_subbeats[order]) * SUBBEAT_TICKS
+    room = np.full(len(key), LONGEST_TICKS)
+    room[order[:-1]] = np.where(np.diff(key[order]) == 0, gap, LONGEST_TICKS)
+    return room
+
+
+def _tempo_changes(score: Score, bars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at which of these bars the tempo level changes, and to what.
+
+    A bar's tempo is its beats by its minutes; time before the first tempo has none.
+    """
+    known = score.tempos.beats_per_minute > 0  # neither zero, nor negative, nor not a number
+    tempos = score.tempos[known]
+    if not len(tempos):
+        return bars[:0], bars[:0]
+    order = np.argsort(tempos.onset_ticks, kind="stable")
+    onset = tempos.onset_ticks[order]
+    minutes_per_beat = 1 / np.clip(tempos.beats_per_minute[order], 1, 10_000)
+    elapsed = np.concatenate([[0], np.cumsum(np.diff(onset) * minutes_per_beat[:-1])])
+
+    def time(tick: np.ndarray) -> np.ndarray:
+        piece = np.searchsorted(onset, tick, side="right") - 1
+        return elapsed[piece] + (tick - onset[piece]) * minutes_per_beat[piece]
+
+    start = np.maximum(bars * BAR_BEATS * score.ticks_per_beat, onset[0])
+    stop = (bars + 1) * BAR_BEATS * score.ticks_per_beat
+    has_tempo = start < stop
+    bars, start, stop = bars[has_tempo], start[has_tempo], stop[has_tempo]
+    level = tempo_level((stop - start) / (time(stop) - time(start)))
+    changes = np.diff(level, prepend=-1) != 0
+    return bars[changes], level[changes]
+
+
+def _chord_changes(score: Score, bars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at which sub-beats of these bars the chord changes, and to what.
+
+    A chord that begins between these bars waits for the next of them.
+    """
+    number = np.array([CHORD_INDEX.get(m.text, -1) for m in score.markers], dtype=np.int64)
+    ticks = np.array([m.onset_ticks for m in score.markers], dtype=np.int64)
+    order = np.argsort(ticks, kind="stable")
+    order = order[number[order] >= 0]
+    number, onset = number[order], np.maximum(_nearest(ticks[order], 4, score), 0)
+
+    index = np.searchsorted(bars, onset // BAR_SUBBEATS)
+    in_time = index < len(bars)
+    number, index = number[in_time], index[in_time]
+    onset = np.maximum(onset[in_time], bars[index] * BAR_SUBBEATS)
+
+    last = np.diff(onset, append=-1) != 0  # of several chords on one sub-beat
+    onset, number = onset[last], number[last]
+    changes = np.diff(number, prepend=-1) != 0
+    return onset[changes], number[changes]
