@@ -1,0 +1,122 @@
+"""Any score as one piano part on the 4/4 grid, with a tempo and chords: what REMI can spell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tokenization.beats import BEATS_PER_BAR, DEFAULT_BEATS_PER_MINUTE, EARLY_BEATS
+from tokenization.chord_names import parse
+from tokenization.grid import on_four_four
+from tokenization.pedal import sustained
+from tokenization.remi_tokens import FASTEST, SLOWEST
+from tokenization.score import Marker, Score, Tempos, Track
+from tokenization.tracks import find_tracks, label, listed, note_counts
+
+# From here on General MIDI's programs are struck wood and drums, then sound effects: a pitch of
+# theirs is a choice of sound.
+FIRST_UNPITCHED_PROGRAM = 115
+
+
+def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None) -> Score:
+    """Bring any score to one piano on the 4/4 grid, with chords; its remarks say what was done.
+
+    `tracks` names the tracks to play, by index or name; else all pitched ones are.
+    """
+    if not len(score.notes):
+        raise ValueError("the score has no notes to arrange")
+    chosen = _pitched(score) if tracks is None else _named(score, tracks)
+    score = on_four_four(_one_track(sustained(_only(score, chosen))))
+    return _with_chords(_with_tempo(_without_rest_in_front(score)))
+
+
+def _pitched(score: Score) -> list[int]:
+    """Return the tracks that have notes and are neither drums nor sound effects."""
+    chosen = [
+        index
+        for index, (track, notes) in enumerate(zip(score.tracks, note_counts(score), strict=True))
+        if notes and not track.is_drum and track.program < FIRST_UNPITCHED_PROGRAM
+    ]
+    if not chosen:
+        raise ValueError(
+            f"all {len(score.notes)} notes are played by drums or sound effects; "
+            "a piano part takes a pitched track"
+        )
+    return chosen
+
+
+def _named(score: Score, wanted: int | str | Iterable[int | str]) -> list[int]:
+    """Return the tracks of these indices and names."""
+    wanted = [wanted] if isinstance(wanted, int | str) else list(wanted)
+    chosen = {index for name in wanted for index in find_tracks(score, name)}
+    if not sum(note_counts(score)[index] for index in chosen):
+        raise ValueError(f"the tracks {wanted} hold no notes; choose others, or leave it open")
+    return sorted(chosen)
+
+
+def _only(score: Score, chosen: list[int]) -> Score:
+    """Return the score with the notes and pedals of the chosen tracks."""
+    notes, pedals = score.notes, score.pedals
+    counts = note_counts(score)
+    played = [label(score, i) for i in chosen if counts[i]]
+    left_out = [label(score, i) for i, n in enumerate(counts) if n and i not in chosen]
+    remarks = []
+    if len(played) > 1:
+        remarks.append(f"{len(played)} tracks are played on one piano: {listed(played)}.")
+    if left_out:
+        remarks.append(f"Left out: {listed(left_out)}.")
+    return score.replace(
+        notes=notes[np.isin(notes.track, chosen)], pedals=pedals[np.isin(pedals.track, chosen)]
+    ).remark(*remarks)
+
+
+def _one_track(score: Score) -> Score:
+    notes = score.notes.replace(track=np.zeros_like(score.notes.track))
+    return score.replace(notes=notes.sorted(), tracks=(Track(name="Piano"),))
+
+
+def _without_rest_in_front(score: Score) -> Score:
+    """Return the score from the bar that its first note falls into, or lies just before."""
+    bar = BEATS_PER_BAR * score.ticks_per_beat
+    first = score.notes.onset_ticks.min() + EARLY_BEATS * score.ticks_per_beat
+    bars = int(first // bar)
+    if not bars:
+        return score
+
+    def earlier(ticks: np.ndarray) -> np.ndarray:
+        return np.maximum(ticks - bars * bar, 0)
+
+    score = score.replace(
+        notes=score.notes.replace(onset_ticks=earlier(score.notes.onset_ticks)),
+        tempos=score.tempos.replace(onset_ticks=earlier(score.tempos.onset_ticks)),
+        markers=tuple(Marker(max(m.onset_ticks - bars * bar, 0), m.text) for m in score.markers),
+    )
+    count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"
+    return score.remark(f"{count} left out at the start.")
+
+
+def _with_tempo(score: Score) -> Score:
+    if not len(score.tempos):
+        return score.replace(tempos=Tempos(np.array([0]), np.array([DEFAULT_BEATS_PER_MINUTE])))
+    tempos = score.tempos.beats_per_minute
+    if tempos.min() < SLOWEST - 2 or tempos.max() > FASTEST + 2:
+        return score.remark(
+            f"The tempo reaches from {tempos.min():.0f} to {tempos.max():.0f} beats a minute; "
+            f"what is beyond {SLOWEST} to {FASTEST} is played at these."
+        )
+    return score
+
+
+def _with_chords(score: Score) -> Score:
+    """Return the score with chords for markers: its own if it has some, else recognised ones."""
+    named = [(marker, parse(marker.text)) for marker in score.markers]
+    chords = tuple(Marker(marker.onset_ticks, chord) for marker, chord in named if chord)
+    # Letters alone are rehearsal marks as likely as chords.
+    if any(chord and len(marker.text.strip()) > 1 for marker, chord in named):
+        return score.replace(markers=chords)
+    from tokenization.chords import recognise
+
+    return score.replace(markers=recognise(score)).remark(
+        "No chords are named; they are recognised from the notes."
+    )
