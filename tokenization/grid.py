@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.beats import BEATS_PER_BAR
+from tokenization.beats import BEATS_PER_BAR, EARLY_BEATS
 from tokenization.score import Marker, Meters, Score
 
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
@@ -27,6 +27,26 @@ def on_four_four(score: Score) -> Score:
     shift = -int(phases[votes.argmax()]) % bar if kept else 0
     result = _shifted(score, shift).replace(meters=FOUR_FOUR)
     return result.remark(*_remarks(name, shift / score.ticks_per_beat, kept, len(score.notes)))
+
+
+def without_rest_in_front(score: Score) -> Score:
+    """Return the score from the bar that its first note falls into, or lies just before."""
+    bar = BEATS_PER_BAR * score.ticks_per_beat
+    first = score.notes.onset_ticks.min() + EARLY_BEATS * score.ticks_per_beat
+    bars = int(first // bar)
+    if not bars:
+        return score
+
+    def earlier(ticks: np.ndarray) -> np.ndarray:
+        return np.maximum(ticks - bars * bar, 0)
+
+    score = score.replace(
+        notes=score.notes.replace(onset_ticks=earlier(score.notes.onset_ticks)),
+        tempos=score.tempos.replace(onset_ticks=earlier(score.tempos.onset_ticks)),
+        markers=tuple(Marker(max(m.onset_ticks - bars * bar, 0), m.text) for m in score.markers),
+    )
+    count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"
+    return score.remark(f"{count} left out at the start.")
 
 
 def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tokenization.beats import BEATS_PER_BAR, DEFAULT_BEATS_PER_MINUTE, EARLY_BEATS
+from tokenization.beats import DEFAULT_BEATS_PER_MINUTE
 from tokenization.chord_names import parse
-from tokenization.grid import on_four_four
+from tokenization.grid import on_four_four, without_rest_in_front
 from tokenization.pedal import sustained
 from tokenization.remi_tokens import FASTEST, SLOWEST
 from tokenization.score import Marker, Score, Tempos, Track
@@ -28,7 +28,7 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
         raise ValueError("the score has no notes to arrange")
     chosen = _pitched(score) if tracks is None else _named(score, tracks)
     score = on_four_four(_one_track(sustained(_only(score, chosen))))
-    return _with_chords(_with_tempo(_without_rest_in_front(score)))
+    return _with_chords(_with_tempo(without_rest_in_front(score)))
 
 
 def _pitched(score: Score) -> list[int]:
@@ -74,26 +74,6 @@ def _only(score: Score, chosen: list[int]) -> Score:
 def _one_track(score: Score) -> Score:
     notes = score.notes.replace(track=np.zeros_like(score.notes.track))
     return score.replace(notes=notes.sorted(), tracks=(Track(name="Piano"),))
-
-
-def _without_rest_in_front(score: Score) -> Score:
-    """Return the score from the bar that its first note falls into, or lies just before."""
-    bar = BEATS_PER_BAR * score.ticks_per_beat
-    first = score.notes.onset_ticks.min() + EARLY_BEATS * score.ticks_per_beat
-    bars = int(first // bar)
-    if not bars:
-        return score
-
-    def earlier(ticks: np.ndarray) -> np.ndarray:
-        return np.maximum(ticks - bars * bar, 0)
-
-    score = score.replace(
-        notes=score.notes.replace(onset_ticks=earlier(score.notes.onset_ticks)),
-        tempos=score.tempos.replace(onset_ticks=earlier(score.tempos.onset_ticks)),
-        markers=tuple(Marker(max(m.onset_ticks - bars * bar, 0), m.text) for m in score.markers),
-    )
-    count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"
-    return score.remark(f"{count} left out at the start.")
 
 
 def _with_tempo(score: Score) -> Score:
