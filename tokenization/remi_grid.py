@@ -14,9 +14,11 @@ from tokenization.remi_tokens import (
     BAR_TICKS,
     CHORD_INDEX,
     HIGHEST_PITCH,
+    KEYS,
     LONGEST_TICKS,
     LOWEST_PITCH,
     SUBBEAT_TICKS,
+    SUBBEATS_PER_BEAT,
     TICKS_PER_BEAT,
     level_tempo,
     level_velocity,
@@ -80,31 +82,19 @@ def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
 
 def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Put all notes on one keyboard, where a key is struck once at a time and rings once."""
-    notes = score.notes
-    in_range = (notes.pitch >= LOWEST_PITCH) & (notes.pitch <= HIGHEST_PITCH)
-    onset = _nearest(notes.onset_ticks[in_range], BAR_SUBBEATS // BAR_BEATS, score)
-    if not len(onset):
-        raise ValueError(
-            f"there is nothing to spell: the score has {len(notes)} notes, none of them "
-            f"on the piano's keys {LOWEST_PITCH} to {HIGHEST_PITCH}"
-        )
-    _check_length(onset)
-    key = notes.pitch[in_range] - LOWEST_PITCH
-    duration = np.maximum(_nearest(notes.duration_ticks[in_range], TICKS_PER_BEAT, score), 1)
-    volume = volume_level(notes.velocity[in_range])
-
-    place = onset * 128 + key
+    place, duration, volume = _rounded(score)
     order = np.argsort(place, kind="stable")
     place = place[order]
-    first = np.flatnonzero(np.diff(place, prepend=-1))  # of each key struck
-    onset, key = place[first] // 128, place[first] % 128
+    first = np.flatnonzero(np.diff(place, prepend=-1))  # of the notes on one key and sub-beat
+    onset, key = place[first] // KEYS, place[first] % KEYS
     duration = np.maximum.reduceat(duration[order], first)
     volume = np.maximum.reduceat(volume[order], first)
 
     room = _ticks_until_struck_again(onset, key)
-    cut = np.minimum(duration, LONGEST_TICKS) > room
+    kept = np.minimum(duration, LONGEST_TICKS)
+    cut = kept > room
     losses = {
-        "out of range": len(notes) - len(order),
+        "out of range": len(score.notes) - len(order),
         "merged": len(order) - len(first),
         "cut where struck again": int(cut.sum()),
         "cut to a bar": int(((duration > LONGEST_TICKS) & ~cut).sum()),
@@ -113,9 +103,26 @@ def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         "onset_subbeats": onset,
         "key": key,
         "volume": volume,
-        "duration_ticks": np.minimum(np.minimum(duration, LONGEST_TICKS), room),
+        "duration_ticks": np.minimum(kept, room),
     }
     return columns, {reason: count for reason, count in losses.items() if count}
+
+
+def _rounded(score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return place (sub-beat × 88 + key), duration and volume level of the piano's notes."""
+    notes = score.notes
+    in_range = (notes.pitch >= LOWEST_PITCH) & (notes.pitch <= HIGHEST_PITCH)
+    if not in_range.any():
+        raise ValueError(
+            f"there is nothing to spell: the score has {len(notes)} notes, none of them "
+            f"on the piano's keys {LOWEST_PITCH} to {HIGHEST_PITCH}"
+        )
+    notes = notes[in_range]
+    onset = _nearest(notes.onset_ticks, SUBBEATS_PER_BEAT, score)
+    _check_length(onset)
+    place = onset * KEYS + notes.pitch - LOWEST_PITCH
+    duration = np.maximum(_nearest(notes.duration_ticks, TICKS_PER_BEAT, score), 1)
+    return place, duration, volume_level(notes.velocity)
 
 
 def _nearest(ticks: np.ndarray, steps_per_beat: int, score: Score) -> np.ndarray:
@@ -178,7 +185,7 @@ def _chord_changes(score: Score, bars: np.ndarray) -> tuple[np.ndarray, np.ndarr
     ticks = np.array([m.onset_ticks for m in score.markers], dtype=np.int64)
     order = np.argsort(ticks, kind="stable")
     order = order[number[order] >= 0]
-    number, onset = number[order], np.maximum(_nearest(ticks[order], 4, score), 0)
+    number, onset = number[order], np.maximum(_nearest(ticks[order], SUBBEATS_PER_BEAT, score), 0)
 
     index = np.searchsorted(bars, onset // BAR_SUBBEATS)
     in_time = index < len(bars)

@@ -12,10 +12,11 @@ from tokenization.chord_names import CHORDS
 from tokenization.vocabulary import Vocabulary
 
 BAR_BEATS = 4
-BAR_SUBBEATS = 16
+SUBBEATS_PER_BEAT = 4
+BAR_SUBBEATS = BAR_BEATS * SUBBEATS_PER_BEAT
 SUBBEAT_TICKS = 2  # durations are counted in half sub-beats, onsets in whole ones
 BAR_TICKS = BAR_SUBBEATS * SUBBEAT_TICKS
-TICKS_PER_BEAT = BAR_TICKS // BAR_BEATS
+TICKS_PER_BEAT = SUBBEATS_PER_BEAT * SUBBEAT_TICKS
 LONGEST_TICKS = BAR_TICKS
 
 LOWEST_PITCH, HIGHEST_PITCH = 21, 108
