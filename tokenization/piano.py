@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from tokenization.beats import DEFAULT_BEATS_PER_MINUTE
-from tokenization.chord_names import parse
+from tokenization.chords import named, recognise
 from tokenization.grid import on_four_four, without_rest_in_front
 from tokenization.pedal import sustained
 from tokenization.remi_tokens import FASTEST, SLOWEST
-from tokenization.score import Marker, Score, Tempos, Track
+from tokenization.score import Score, Tempos, Track
 from tokenization.tracks import find_tracks, label, listed, note_counts
 
 # From here on General MIDI's programs are struck wood and drums, then sound effects: a pitch of
@@ -89,14 +89,9 @@ def _with_tempo(score: Score) -> Score:
 
 
 def _with_chords(score: Score) -> Score:
-    """Return the score with chords for markers: its own if it has some, else recognised ones."""
-    named = [(marker, parse(marker.text)) for marker in score.markers]
-    chords = tuple(Marker(marker.onset_ticks, chord) for marker, chord in named if chord)
-    # Letters alone are rehearsal marks as likely as chords.
-    if any(chord and len(marker.text.strip()) > 1 for marker, chord in named):
+    """Return the score with chords for markers: its own if it names some, else recognised ones."""
+    if chords := named(score):
         return score.replace(markers=chords)
-    from tokenization.chords import recognise
-
     return score.replace(markers=recognise(score)).remark(
         "No chords are named; they are recognised from the notes."
     )
