@@ -140,10 +140,9 @@ def _best_path(beats: np.ndarray, tones: np.ndarray, bass: np.ndarray) -> np.nda
 def _scores(tones: np.ndarray, bass: np.ndarray, silent_beats: np.ndarray) -> np.ndarray:
     """Return how well each chord fits each row: (K, 133)."""
     total = tones.sum(axis=1, keepdims=True)
-    by_tones, by_bass, bonus = _templates()
     scores = np.zeros((len(tones), len(CHORDS)))
-    scores[:, :NONE] = tones / (total + FAINT) @ by_tones + bonus
-    scores[:, :NONE] += np.where(bass[:, None] >= 0, by_bass[bass % PITCH_CLASSES], 0)
+    scores[:, :NONE] = tones / (total + FAINT) @ BY_TONES + BONUS
+    scores[:, :NONE] += np.where(bass[:, None] >= 0, BY_BASS[bass % PITCH_CLASSES], 0)
     scores[:, NONE] = NONE_SCORE
     silent = total[:, 0] == 0
     scores[silent] = 0
@@ -164,3 +163,6 @@ def _templates() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         np.concatenate([np.roll(by_bass, root, axis=0) for root in roots], axis=1),
         np.tile([QUALITY_BONUS[quality] for quality in QUALITIES], len(ROOTS)),
     )
+
+
+BY_TONES, BY_BASS, BONUS = _templates()
