@@ -52,6 +52,7 @@ class Remi(Language):
     vocabulary = VOCABULARY
     begin = BEGIN
     end = END
+    bar = BAR
 
     def arrange(self, score: Score, tracks: Any = None) -> Score:
         """Bring any score to one piano on the 4/4 grid, with chords; its remarks explain.

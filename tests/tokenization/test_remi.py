@@ -2,8 +2,10 @@
 
 import json
 
+import miditok
 import numpy as np
 import pytest
+import symusic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -246,3 +248,26 @@ def test_the_spec_survives_json_and_leads_back():
     with pytest.raises(ValueError, match="differs from the one at hand in volume_levels"):
         language_from_spec({**spec, "volume_levels": 32})
     assert language("remi").vocabulary is VOCABULARY
+
+
+def test_onsets_and_pitches_agree_with_miditok():
+    random = np.random.default_rng(5)
+    onset = np.sort(random.integers(0, 480 * 64, 200))
+    onset[onset % 120 == 60] += 1  # MidiTok rounds halves to even, we up
+    rows = {(int(t), int(p)) for t, p in zip(onset, random.integers(21, 109, 200), strict=True)}
+    notes = sorted((t, 240, p, 64) for t, p in rows)
+    theirs = symusic.Score(480)
+    theirs.tracks.append(symusic.Track("piano"))
+    theirs.tracks[0].notes = symusic.core.NoteTickList([symusic.Note(*note) for note in notes])
+    config = miditok.TokenizerConfig(pitch_range=(21, 109), beat_res={(0, 16): 4})
+    (tokens,) = miditok.REMI(config).encode(theirs)
+    found, bar, position = set(), -1, 0
+    for family, value in (str(token).split("_") for token in tokens.tokens):
+        if family == "Bar":
+            bar += 1
+        elif family == "Position":
+            position = int(value)
+        elif family == "Pitch":
+            found.add((2 * (16 * bar + position), int(value)))
+    ours = REMI.quantise(score_of(notes, 480)).notes
+    assert found == set(zip(ours.onset_ticks.tolist(), ours.pitch.tolist(), strict=True))
