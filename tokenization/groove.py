@@ -1,0 +1,160 @@
+"""The groove language: a trio of bass, drums and one other track as note-ons, note-offs and shifts.
+
+    begin (time_shift* (note_on | note_off))* time_shift* end
+
+It has neither dynamics nor instruments nor a tempo; a `Band` keeps them beside the tokens.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tokenization.groove_events import Reading, notes_of_keys, spell
+from tokenization.groove_faults import explain
+from tokenization.groove_grammar import GrooveGrammar, is_valid
+from tokenization.groove_grid import DEFAULT_BAND, Band, band_of, grid
+from tokenization.groove_tokens import (
+    BAR_TICKS,
+    BEGIN,
+    DRUMS,
+    END,
+    MOST_UNISONS,
+    PITCHES,
+    SHIFTS,
+    TICKS_PER_BEAT,
+    TRACKS,
+    VOCABULARY,
+)
+from tokenization.language import Encoded, Fault, Language
+from tokenization.score import Notes, Score
+from tokenization.trio import arrange
+
+
+class Groove(Language):
+    """The trio language."""
+
+    name = "groove"
+    title = "groove (bass, drums and one more)"
+    vocabulary = VOCABULARY
+    begin = BEGIN
+    end = END
+
+    def arrange(self, score: Score, tracks: Any = None) -> Score:
+        """Bring any score to bass, drums and one more on the 4/4 grid; its remarks explain.
+
+        `tracks` names these three, by index or name, None for none; else they are found.
+        """
+        return arrange(score, tracks)
+
+    def quantise(self, score: Score) -> Score:
+        """Return an arranged score as the tokens can say it."""
+        return band_of(score).score(grid(score)[0])
+
+    def encode(self, score: Score) -> Encoded:
+        """Spell an arranged score, from the begin token to the end token."""
+        notes, losses = grid(score)
+        ids = self.spell(notes)
+        return Encoded(
+            ids=ids, bars=self.bars(ids), notes=len(notes), losses=losses, setting=band_of(score)
+        )
+
+    def decode(self, ids: np.ndarray, setting: Band | None = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        ids = np.asarray(ids, dtype=np.int64)
+        if fault := self.validate(ids):
+            raise ValueError(f"token {fault.position} is wrong: {fault.reason}")
+        return (setting or DEFAULT_BAND).score(self.notes(ids))
+
+    def notes(self, ids: np.ndarray) -> Notes:
+        """Return the notes of valid ids, without velocities: what augmentation works on."""
+        return Reading(np.asarray(ids, dtype=np.int64)).notes
+
+    def spell(self, notes: Notes) -> np.ndarray:
+        """Spell notes that are on the grid, such as some of a piece's own: (T,) uint16."""
+        return np.append(spell(notes), END).astype(np.uint16)
+
+    def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
+        """Complete a valid prefix: what still sounds ends with the bar, then comes the end token.
+
+        With `bars`, the piece ends after so many bars at the latest, and all that sounds with it.
+        """
+        reading = Reading(np.asarray(ids, dtype=np.int64))
+        onset = reading.time_ticks[reading.said]
+        line = BAR_TICKS * (bars or self._bars_begun(reading))
+        end = np.full_like(onset, line)
+        begin, stop = reading.complete
+        end[begin] = np.minimum(onset[stop], line)
+        kept = reading.is_on & (onset < line)
+        return self.spell(notes_of_keys(onset[kept], end[kept], reading.key[kept]))
+
+    def grammar(self, batch: int = 1) -> GrooveGrammar:
+        """Return the grammar at the start of `batch` sequences, before the begin token."""
+        return GrooveGrammar(batch)
+
+    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """Return the ids transposed, all but the drums, or None where a pitch leaves the range."""
+        ids = np.asarray(ids)
+        reading = Reading(ids.astype(np.int64))
+        events = reading.events
+        pitch = events.pitch + semitones * (events.track != DRUMS)
+        if len(pitch) and not 0 <= pitch.min() <= pitch.max() < PITCHES:
+            return None
+        moved = ids.copy()
+        # Events at one time change places, since the drums keep their pitches.
+        moved[reading.said] = events.replace(pitch=pitch).sorted().ids
+        return moved
+
+    def bars(self, ids: np.ndarray) -> np.ndarray:
+        """Return the token offset at which each bar starts: the first token to reach its line.
+
+        A note that only ends on a bar line does not start the bar there.
+        """
+        reading = Reading(np.asarray(ids, dtype=np.int64))
+        lines = BAR_TICKS * np.arange(self._bars_begun(reading))
+        return np.maximum(np.searchsorted(reading.time_ticks, lines), 1)
+
+    @staticmethod
+    def _bars_begun(reading: Reading) -> int:
+        """Return the number of bars up to the last event, or to the end of the shifts behind it."""
+        if not len(reading.ids):
+            return 0
+        onset = reading.time_ticks[reading.said[reading.is_on]]
+        reached = max(int(reading.time_ticks[-1]), int(onset.max(initial=-1)) + 1)
+        return max(-(-reached // BAR_TICKS), 1)
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and full configuration as plain data, to go with data sets and models."""
+        return {
+            "language": self.name,
+            "tokens": len(VOCABULARY),
+            "blocks": {block.name: len(block) for block in VOCABULARY.blocks.values()},
+            "tracks": list(TRACKS),
+            "ticks_per_beat": TICKS_PER_BEAT,
+            "bar_ticks": BAR_TICKS,
+            "shifts": [list(shift) for shift in SHIFTS],
+            "most_unisons": MOST_UNISONS,
+        }
+
+    def validate(self, ids: Iterable[int]) -> Fault | None:
+        """Return the first fault of a sequence (complete, or a prefix), or None."""
+        ids = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), dtype=np.int64)
+        unknown = np.flatnonzero((ids < 0) | (ids >= len(VOCABULARY)))
+        known = ids[: unknown[0]] if len(unknown) else ids
+        if not is_valid(known):
+            # Prefixes are valid up to the fault, and no longer from there on.
+            fault = bisect_left(
+                range(len(known)), True, key=lambda last: not is_valid(known[: last + 1])
+            )
+            return Fault(fault, self.reason(known[: fault + 1]))
+        if len(unknown):
+            reason = f"{ids[unknown[0]]} is no id of this language, which has {len(VOCABULARY)}"
+            return Fault(int(unknown[0]), reason)
+        return None
+
+    def reason(self, ids: np.ndarray) -> str:
+        """Say why the last of these ids may not follow the others."""
+        return explain(np.asarray(ids, dtype=np.int64))
