@@ -1,0 +1,40 @@
+"""The compiled causal product of pytorch-fast-transformers, an optional extra, behind the signature of our own sums.
+
+B batch, T time, H heads, M features, D value width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+
+def causal_sums(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return y_i = Σ_{j≤i} (q_i·k_j) v_j from a state and the state behind it, as `causal_sums.Sums`.
+
+    The kernels know float32 alone: other precisions are converted to it, and y comes back in the state's. They know
+    neither a state, which is added around them, nor a decay, which is refused.
+    """
+    if decay is not None:
+        raise ValueError(
+            "the fast-transformers backend knows no decay, which this positional encoding asks for: "
+            "use backend 'chunked'"
+        )
+    product = _causal_dot_product()
+    q, k, v = (x.float().transpose(1, 2).contiguous() for x in (q, k, v))  # (B, H, T, ·)
+    y = product(q, k, v).to(state.dtype) + q.to(state.dtype) @ state
+    return y.transpose(1, 2), state + (k.mT @ v).to(state.dtype)
+
+
+def _causal_dot_product() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    try:
+        from fast_transformers.causal_product import causal_dot_product
+    except ImportError as error:
+        raise ValueError(
+            "the fast-transformers backend needs the package pytorch-fast-transformers, which is not installed: "
+            "run `make fast-transformers` in a clone, or `pip install 'musicgen[fast-transformers]'`"
+        ) from error
+    return causal_dot_product
