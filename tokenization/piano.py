@@ -9,6 +9,7 @@ import numpy as np
 from tokenization.beats import DEFAULT_BEATS_PER_MINUTE
 from tokenization.chords import named, recognise
 from tokenization.grid import on_four_four, without_rest_in_front
+from tokenization.parts import find_drums, parts_of
 from tokenization.pedal import sustained
 from tokenization.remi_tokens import FASTEST, SLOWEST
 from tokenization.score import Score, Tempos, Track
@@ -33,17 +34,17 @@ def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None)
 
 def _pitched(score: Score) -> list[int]:
     """Return the tracks that have notes and are neither drums nor sound effects."""
-    chosen = [
-        index
-        for index, (track, notes) in enumerate(zip(score.tracks, note_counts(score), strict=True))
-        if notes and not track.is_drum and track.program < FIRST_UNPITCHED_PROGRAM
-    ]
-    if not chosen:
+    playing = [index for index, notes in enumerate(note_counts(score)) if notes]
+    tracks = [(index, score.tracks[index]) for index in playing]
+    pitched = {i for i, t in tracks if not t.is_drum and t.program < FIRST_UNPITCHED_PROGRAM}
+    if not pitched:
         raise ValueError(
             f"all {len(score.notes)} notes are played by drums or sound effects; "
             "a piano part takes a pitched track"
         )
-    return chosen
+    # Drums on another channel are told by name or by what they play: not if nothing else is left.
+    drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
+    return sorted(pitched - drums or pitched)
 
 
 def _named(score: Score, wanted: int | str | Iterable[int | str]) -> list[int]:

@@ -42,6 +42,13 @@ def test_all_pitched_tracks_are_played_and_the_rest_is_named():
     )
 
 
+def test_drums_on_another_channel_are_told_by_name_unless_nothing_else_is_there():
+    off_channel = (Track(name="Lead"), Track(name="Bass"), Track(name="Drums"), Track(), Track())
+    assert pitches(arrange(band(tracks=off_channel))) == [40, 50, 60, 64]
+    alone = band(tracks=(Track(name="Drums"),) * 5)
+    assert pitches(arrange(alone)) == [36, 40, 50, 60, 64]
+
+
 @pytest.mark.parametrize(
     ("tracks", "expected"),
     [
