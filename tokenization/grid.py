@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.beats import BEATS_PER_BAR, EARLY_BEATS
+from tokenization.beats import BEATS_PER_BAR, EARLY_BEATS, remap
+from tokenization.estimate import estimated, has_beats
 from tokenization.score import Marker, Meters, Score
 
+FINE_TICKS_PER_BEAT = 480
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
 
 
 def on_four_four(score: Score) -> Score:
-    """Lay a score of any meter on the 4/4 grid, beat by beat.
+    """Lay any score on the 4/4 grid, beat by beat.
 
-    A quarter note stays a quarter note, in every meter, and no note moves against another: bars
+    Where its notes do not lie on its own beats, the beats are estimated. Its meter may be any: a
+    quarter note stays a quarter note, in every meter, and no note moves against another: bars
     are laid end to end. Only the rest in front is chosen: so that as many notes as possible, of
     those in bars of four beats, keep their bar lines. An upbeat becomes a whole bar that way.
     """
+    score = _with_beats(score)
     start, length, name = _sections(score)
     bar = BEATS_PER_BAR * score.ticks_per_beat
     before = np.searchsorted(np.sort(score.notes.onset_ticks), start)
@@ -47,6 +51,17 @@ def without_rest_in_front(score: Score) -> Score:
     )
     count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"
     return score.remark(f"{count} left out at the start.")
+
+
+def _with_beats(score: Score) -> Score:
+    if has_beats(score):
+        return score
+    beat_map = estimated(score)
+    tempo = np.median(beat_map.beats_per_minute)
+    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(
+        "The notes do not lie on the file's beats, as in a recording; "
+        f"the beats are estimated: about {tempo:.0f} a minute."
+    )
 
 
 def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
