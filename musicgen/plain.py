@@ -1,4 +1,4 @@
-"""Frozen dataclasses from plain data (what JSON and YAML hold), strictly: a wrong key or value is named in one sentence.
+"""Frozen dataclasses from plain data (what JSON and YAML hold): a wrong key or value is named in one sentence.
 
 The other way is `dataclasses.asdict`, or a config's own `plain` where it nests others by name.
 """
