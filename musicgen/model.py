@@ -1,0 +1,269 @@
+"""A causal Transformer over tokens, linear in length: the file to read first.
+
+    tokens → embedding → (attention, feed-forward) × layers → logits
+
+What is unusual about it:
+- Attention keeps a state of constant size instead of all keys and values: a whole sequence is computed in blocks, one
+  more token from the state alone (attention.py). Both give the same numbers.
+- Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
+  the feature map, and on the features behind it (position/base.py). It serves all layers.
+- What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
+  batch in training, once a piece in generation.
+- Nothing is remembered on the module: `State` is passed in and returned.
+
+B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from musicgen.attention import attend
+from musicgen.config import ModelConfig
+from musicgen.features import FEATURES, FeatureMap
+from musicgen.position import POSITIONS, Position
+from musicgen.softmax import softmax_attend
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What generation carries from token to token; with linear attention its size does not grow."""
+
+    layers: tuple[Any, ...]  # the state of each layer's attention; None before the first token
+    code: Any  # what the encoding of position drew for this sequence
+    position: int  # of the next token
+
+    def select(self, rows: Tensor) -> State:
+        """Return the state of the given rows of the batch: to drop some, or to vary one."""
+        layers = tuple(layer.map(lambda x: x.index_select(0, rows)) for layer in self.layers)
+        return replace(self, layers=layers)
+
+
+class Linear(nn.Linear):
+    """A linear layer that computes a row alike, to the last bit, alone or among few others."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return (B, …, I) → (B, …, O)."""
+        return linear(input, self.weight, self.bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return F.linear, (B, …, I) → (B, …, O), never by the kernel for a matrix and one vector.
+
+    That one adds up in another order than the kernel for two matrices, so a lone row is doubled.
+    """
+    if x.shape[:-1].numel() == 1:
+        return F.linear(x.expand(2, *x.shape[1:]), weight, bias)[:1]
+    return F.linear(x, weight, bias)
+
+
+class Attention(nn.Module):
+    """Multi-head causal self-attention; without a feature map it is softmax attention."""
+
+    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
+        super().__init__()
+        self.layer = layer
+        self.heads = config.heads
+        self.backend, self.chunk = config.backend, config.chunk
+        self.features = features
+        self.qkv = Linear(config.width, 3 * config.width)
+        self.output = Linear(config.width, config.width)
+
+    def forward(
+        self, x: Tensor, position: Position, code: Any, start: int, state: Any
+    ) -> tuple[Tensor, Any]:
+        """Return (B, T, C) → (B, T, C), and the state behind the last token."""
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
+        q, k = position.qk(q, k, code, start, self.layer)
+        if self.features is None:
+            out, state = softmax_attend(q, k, v, state=state)
+            return self.output(out.flatten(2)), state
+        fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M)
+        placed_fq, placed_fk = position.features(fq, fk, code, start, self.layer)
+        out, state = attend(
+            placed_fq,
+            placed_fk,
+            v,
+            decay=position.decay,
+            normaliser=None if position.normaliser_is_positioned else (fq, fk),
+            state=state,
+            backend=self.backend,
+            chunk=self.chunk,
+        )
+        return self.output(out.flatten(2)), state
+
+
+class FeedForward(nn.Module):
+    """Two linear layers, on each position by itself."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.activation = _ACTIVATIONS[config.activation]
+        self.inner = Linear(config.width, config.feedforward)
+        self.output = Linear(config.feedforward, config.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (B, T, C) → (B, T, C)."""
+        return self.output(self.activation(self.inner(x)))
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each added to what came in, normalised before or after."""
+
+    def __init__(self, config: ModelConfig, attention: Attention, feedforward: FeedForward) -> None:
+        super().__init__()
+        self.pre = config.norm == "pre"
+        self.attention, self.feedforward = attention, feedforward
+        self.attention_norm, self.feedforward_norm = (
+            nn.LayerNorm(config.width),
+            nn.LayerNorm(config.width),
+        )
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self, x: Tensor, position: Position, code: Any, start: int, state: Any
+    ) -> tuple[Tensor, Any]:
+        """Return (B, T, C) → (B, T, C), and the attention's state."""
+        if self.pre:
+            y, state = self.attention(self.attention_norm(x), position, code, start, state)
+            x = x + self.dropout(y)
+            return x + self.dropout(self.feedforward(self.feedforward_norm(x))), state
+        y, state = self.attention(x, position, code, start, state)
+        x = self.attention_norm(x + self.dropout(y))
+        return self.feedforward_norm(x + self.dropout(self.feedforward(x))), state
+
+
+class Performer(nn.Module):
+    """The language model. `seed` determines its initial weights; None leaves them to be loaded."""
+
+    def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
+        super().__init__()
+        self.config = config
+        feature_map, encoding = (
+            FEATURES[config.features_name][1],
+            POSITIONS[config.position_name][1],
+        )
+        with torch.random.fork_rng(devices=[]):  # parts that draw without being given a generator
+            torch.manual_seed(0 if seed is None else seed)
+            self.position = encoding(config.position, config.shape())
+            self.embedding = nn.Embedding(config.vocabulary_size, config.width)
+            self.dropout = nn.Dropout(config.dropout)
+            self.blocks = nn.ModuleList(
+                Block(
+                    config,
+                    Attention(
+                        config,
+                        layer,
+                        feature_map(config.features, self.position.qk_width)
+                        if config.attention == "linear"
+                        else None,
+                    ),
+                    FeedForward(config),
+                )
+                for layer in range(config.layers)
+            )
+            self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+            self.head = (
+                None
+                if config.tie_embeddings
+                else Linear(config.width, config.vocabulary_size, bias=False)
+            )
+        if seed is not None:
+            self.initialise(torch.Generator().manual_seed(seed))
+
+    @torch.no_grad()
+    def initialise(self, generator: Generator) -> None:
+        """Draw all weights: normal, the last layer of each residual branch smaller by √(number of branches)."""
+        deviation = self.config.initial_deviation
+        for name, module in [*self.blocks.named_modules(), ("head", self.head)]:
+            if isinstance(module, nn.Linear):
+                branch_end = name.endswith(".output")
+                scale = 1 / math.sqrt(2 * self.config.layers) if branch_end else 1.0
+                module.weight.normal_(0, deviation * scale, generator=generator)
+                if module.bias is not None:
+                    module.bias.zero_()
+        self.embedding.weight.normal_(0, self.config.width**-0.5, generator=generator)
+        self.redraw(generator)
+
+    def redraw(self, generator: Generator) -> None:
+        """Draw the random features of every layer anew."""
+        for module in self.modules():
+            if isinstance(module, FeatureMap):
+                module.redraw(generator)
+
+    def begin(self, generator: Generator) -> Any:
+        """Draw the code that a batch of sequences shares: a new one for each training step."""
+        return self.position.begin(generator)
+
+    def forward(self, tokens: Tensor, code: Any = None) -> Tensor:
+        """Return the logits of what follows each token, (B, T) → (B, T, V); `code` comes from `begin`."""
+        if code is None and type(self.position).begin is not Position.begin:
+            raise ValueError(
+                f"{self.config.position_name} draws a code for each sequence; pass code=model.begin(generator)"
+            )
+        return self._logits(self._hidden(tokens, self._start(code))[0])
+
+    def start(self, generator: Generator) -> State:
+        """Return the state before a sequence's first token."""
+        return self._start(self.begin(generator))
+
+    @torch.inference_mode()
+    def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Absorb many tokens in one pass: (B, T) → the logits behind the last of them, (B, V), and the state there."""
+        x, state = self._hidden(tokens, state)
+        return self._logits(x[:, -1]), state
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Absorb one token a row, (B,) → (B, V); the state handed in may be overwritten by the one returned."""
+        return self.prefill(tokens[:, None], state)
+
+    def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
+        """Return this model, sharing its weights, with another number of realisations of its stochastic encoding.
+
+        The random features take the width of the encoded queries, so they are drawn anew, from the seed.
+        """
+        other = Performer(self.config.with_realisations(realisations), seed)
+        other.to(self.embedding.weight.device)
+        fresh = other.state_dict()
+        own = {name: t for name, t in self.state_dict().items() if t.shape == fresh[name].shape}
+        other.load_state_dict({**fresh, **own}, assign=True)
+        return other.train(self.training)
+
+    def _start(self, code: Any) -> State:
+        return State(layers=(None,) * self.config.layers, code=code, position=0)
+
+    def _hidden(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        start = state.position
+        stop = start + tokens.shape[1]
+        code = self.position.cover(state.code, start, stop)
+        x = self.embedding(tokens) * math.sqrt(self.config.width)  # unit variance, as position's
+        x = self.dropout(self.position.embed(x, start))
+        layers = []
+        for block, layer in zip(self.blocks, state.layers, strict=True):
+            if self.training and self.config.checkpoint_activations:
+                x, layer = checkpoint(
+                    block, x, self.position, code, start, layer, use_reentrant=False
+                )
+            else:
+                x, layer = block(x, self.position, code, start, layer)
+            layers.append(layer)
+        return self.norm(x), State(layers=tuple(layers), code=code, position=stop)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return linear(x, self.embedding.weight) if self.head is None else self.head(x)
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Return the number of learned numbers."""
+    return sum(p.numel() for p in model.parameters())
