@@ -66,7 +66,7 @@ def probabilities(
 
 
 def _nucleus(chances: np.ndarray, top_p: float) -> np.ndarray:
-    """Keep the fewest likeliest tokens that reach top_p (Holtzman et al. 2020, section 3.1), and what ties with them."""
+    """Keep the fewest likeliest tokens that reach top_p (Holtzman et al. 2020, section 3.1), and their ties."""
     falling = -np.sort(-chances, axis=-1)
     before = falling.cumsum(axis=-1) - falling  # the probability of all likelier tokens
     last = (before < top_p).sum(axis=-1, keepdims=True) - 1
