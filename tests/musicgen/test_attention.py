@@ -91,12 +91,12 @@ def test_values_states_and_gradients_are_equal(
 ) -> None:
     decay = DECAY.to(dtype) if with_decay else None
     for length in LENGTHS:
-        inputs = [x.requires_grad_() for x in draw(length, dtype)]
+        q, k, v = inputs = [x.requires_grad_() for x in draw(length, dtype)]
         start = torch.rand(2, 3, 6, 4, generator=torch.Generator().manual_seed(2), dtype=dtype)
         start.requires_grad_()
         results = []
         for form in (exact_sums, SUMS[sums]):
-            y, state = form(*inputs, decay, start)
+            y, state = form(q, k, v, decay, start)
             # A loss that looks at the outputs and at the state, as a split sequence does.
             loss = (y * y).sum() + state.sin().sum()
             results.append([y, state, *torch.autograd.grad(loss, [*inputs, start])])
@@ -158,6 +158,19 @@ def test_blocks_taken_at_once_are_causal_to_the_last_bit() -> None:
     k[:, 12:] *= -3
     after, _ = parallel_sums(q, k, v, DECAY, start, chunk=CHUNK)
     assert torch.equal(after[:, :12], before[:, :12])
+
+
+@pytest.mark.parametrize("decay", [None, DECAY], ids=["plain", "decay"])
+def test_products_in_bfloat16_have_sums_in_float32(decay: Tensor | None) -> None:
+    q, k, v = draw(64 * CHUNK + 3)
+    expected, last = exact_sums(q, k, v, decay, torch.zeros(2, 3, 6, 4, dtype=torch.float64))
+    start = torch.zeros(2, 3, 6, 4)
+    q, k, v = (x.bfloat16() for x in (q, k, v))
+    y, state = parallel_sums(q, k, v, decay, start, chunk=CHUNK)
+    assert y.dtype is state.dtype is torch.float32
+    # bfloat16 has 8 bits; over 64 blocks its errors do not pile up.
+    for found, exactly in ((y, expected), (state, last)):
+        assert (found - exactly).abs().max() < 0.02 * exactly.abs().max()
 
 
 def test_golden_favor_attention() -> None:
@@ -275,8 +288,7 @@ def test_attend_takes_one_step_recurrently_and_in_place_only_without_gradients()
 
 def test_a_state_of_one_becomes_variations_of_their_own() -> None:
     fq, fk, v = (x[:1] for x in draw(12))
-    options = {"normaliser": (fq, fk)}
-    _, state = chunked(fq, fk, v, **options)
+    _, state = chunked(fq, fk, v, normaliser=(fq, fk))
     copies = state.expand(3)
     assert copies.sums.shape == (3, *state.sums.shape[1:])
     assert copies.normaliser is not None

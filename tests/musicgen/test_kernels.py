@@ -1,4 +1,4 @@
-"""The backend of pytorch-fast-transformers: equal to our own where it is installed, a clear sentence where it is not."""
+"""The backend of pytorch-fast-transformers: our own numbers where it is installed, a clear sentence where it is not."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def test_continues_a_state_and_takes_other_precisions() -> None:
         return
     inputs = [x.double() for x in draw()]
     whole, last = exact(*inputs)
-    _, state = exact(*(x[:, :20] for x in inputs))
-    out, after = attend(*(x[:, 20:] for x in inputs), state=state, backend="fast-transformers")
+    _, state = exact(*[x[:, :20] for x in inputs])
+    fq, fk, v = (x[:, 20:] for x in inputs)
+    out, after = attend(fq, fk, v, state=state, backend="fast-transformers")
     assert out.dtype is torch.float64
     torch.testing.assert_close(out, whole[:, 20:], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(after.sums, last.sums, rtol=1e-4, atol=1e-4)
@@ -55,5 +56,5 @@ def test_names_the_extra_when_the_package_is_missing(monkeypatch: pytest.MonkeyP
 
 
 def test_refuses_a_decay() -> None:
-    with pytest.raises(ValueError, match="knows no decay.*use backend 'chunked'"):
+    with pytest.raises(ValueError, match=r"knows no decay.*use backend 'chunked'"):
         attend(*draw(), decay=torch.full((3,), 0.9), backend="fast-transformers")

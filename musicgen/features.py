@@ -1,0 +1,191 @@
+"""Feature maps φ: attention weights are dot products φ(q)·φ(k) of features that are positive.
+
+B batch, T time, H heads, W width of queries and keys, M features.
+
+A feature map sees one position at a time: whatever it subtracts or rescales depends on that position alone, so a whole
+sequence and one step give the same numbers. All are computed in float32 (or float64) also under autocast.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+
+def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:
+    """Draw Gaussian vectors that are orthogonal in blocks of `width`: (width, columns), float32.
+
+    Each column is distributed as a standard Gaussian vector: a uniform direction times a norm drawn apart (Choromanski
+    et al. 2021, section 3.2).
+    """
+    blocks = -(-columns // width)
+    options: dict[str, Any] = {"generator": generator, "device": generator.device}
+    directions, r = torch.linalg.qr(torch.randn(blocks, width, width, **options))
+    # QR as computed prefers some signs; with these it is uniform (Mezzadri 2007).
+    directions = directions * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    norms = torch.randn(width, columns, **options).norm(dim=0)
+    return directions.transpose(0, 1).flatten(1)[:, :columns] * norms
+
+
+class FeatureMap(nn.Module):
+    """The contract: features of queries and of keys, (B, T, H, W) → (B, T, H, M).
+
+    A map that projects at random holds the projection as the buffer `omega`, (W, columns), which is saved with the
+    model. The first draw takes torch's default generator, as the initial weights of a layer do.
+    """
+
+    omega: Tensor | None
+
+    def __init__(self, width: int, features: int, columns: int | None) -> None:
+        super().__init__()
+        self.width = width
+        self.features = features
+        omega = None
+        if columns is not None:
+            omega = orthogonal_gaussian(width, columns, torch.default_generator)
+        self.register_buffer("omega", omega)
+
+    def redraw(self, generator: Generator) -> None:
+        """Draw the projection anew, in place; where nothing is random, do nothing."""
+        if self.omega is not None:
+            self.omega.copy_(orthogonal_gaussian(self.width, self.omega.shape[1], generator))
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Return the features of queries; a factor of a position's own cancels in attention and is free."""
+        raise NotImplementedError
+
+    def keys(self, x: Tensor) -> Tensor:
+        """Return the features of keys."""
+        raise NotImplementedError
+
+    def _projected(self, x: Tensor) -> Tensor:
+        """(B, T, H, W) → (B, T, H, columns), in float32 at least."""
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        return x if self.omega is None else x @ self.omega.to(x.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FavorConfig:
+    """FAVOR+, which estimates the softmax kernel exp(q·k / √W)."""
+
+    features: int = 128  # M: half of them with each sign
+
+    def __post_init__(self) -> None:
+        if self.features < 2 or self.features % 2:
+            raise ValueError(f"features of favor must be an even number, found {self.features}")
+
+
+class Favor(FeatureMap):
+    """φ(x) = exp(±ωx − |x|²/2) / √M for x scaled by W^(−1/4), both signs of M/2 random ω (FAVOR+, hyperbolic).
+
+    Staying in range: for queries the largest exponent of a position is subtracted, which cancels. For keys nothing may
+    be subtracted that differs between positions. Their exponents are bounded above, ωx − |x|²/2 ≤ |ω|²/2, but far out
+    all of them fall below float32 and the weights become 0/0. So queries and keys are pulled back, along their own
+    direction, to |x| ≤ 8 and |ωx| ≤ 24. Nothing is lost there: the estimate's relative deviation is exp(|q + k|²/2) /
+    √M (Choromanski et al. 2021, lemma 2), already useless at half of that. Then key features lie in e^−56 … e^24, no
+    ratio of two features of a key exceeds e^48, and the sum of a query's weights is e^−56 / M at least: room in
+    float32's e^±87 for sums over any length and for the gradients. The factor of the pull is taken as constant in the
+    backward pass, so that the gradient can still shorten a vector that lies outside.
+    """
+
+    LARGEST_NORM = 8.0
+    LARGEST_PROJECTION = 24.0
+
+    def __init__(self, config: FavorConfig, width: int) -> None:
+        super().__init__(width, config.features, config.features // 2)
+        self.config = config
+        self.temperature = width**-0.25
+        self.shift = math.log(config.features) / 2  # 1/√M as part of the exponent
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Return φ(q) over its largest entry: |q|² cancels, and exponents are zero or less."""
+        with torch.autocast(x.device.type, enabled=False):
+            u = self._projected(x)
+            u = u * self._pull(x, u)
+            largest = u.detach().abs().amax(-1, keepdim=True)
+            return (torch.cat([u, -u], -1) - (largest + self.shift)).exp()
+
+    def keys(self, x: Tensor) -> Tensor:
+        """Return φ(k)."""
+        with torch.autocast(x.device.type, enabled=False):
+            u = self._projected(x)
+            pull = self._pull(x, u)
+            u = u * pull
+            half_square = (x.to(u.dtype) * pull).square().sum(-1, keepdim=True) / 2
+            return (torch.cat([u, -u], -1) - (half_square + self.shift)).exp()
+
+    def _pull(self, x: Tensor, u: Tensor) -> Tensor:
+        """Return the factor on x and ωx, temperature included: (B, T, H, 1), constant to autograd."""
+        x, u = x.detach(), u.detach()
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=u.dtype)
+        largest = u.abs().amax(-1, keepdim=True)
+        excess = torch.maximum(norm / self.LARGEST_NORM, largest / self.LARGEST_PROJECTION)
+        return self.temperature / (excess * self.temperature).clamp(min=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReluConfig:
+    """ReLU features, of the input itself or of a random projection."""
+
+    features: int | None = None  # M of a random projection; null: the input's own width
+    floor: float = 1e-3  # keeps every weight positive
+
+    def __post_init__(self) -> None:
+        _check_pointwise("relu", self.features, self.floor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EluConfig:
+    """elu(x) + 1 (Katharopoulos et al. 2020), of the input itself or of a random projection."""
+
+    features: int | None = None  # M of a random projection; null: the input's own width
+    floor: float = 1e-6  # float32 rounds elu(x) + 1 to zero below x = −17
+
+    def __post_init__(self) -> None:
+        _check_pointwise("elu", self.features, self.floor)
+
+
+class Relu(FeatureMap):
+    """φ(x) = relu(x) + floor, of x or of ωx; PermuteFormer's LRA runs take M = 4 W."""
+
+    def __init__(self, config: ReluConfig | EluConfig, width: int) -> None:
+        super().__init__(width, config.features or width, config.features)
+        self.config = config
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Return φ(q)."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self._activation(self._projected(x)) + self.config.floor
+
+    def keys(self, x: Tensor) -> Tensor:
+        """Return φ(k)."""
+        return self.queries(x)
+
+    def _activation(self, x: Tensor) -> Tensor:
+        return x.relu()
+
+
+class Elu(Relu):
+    """φ(x) = elu(x) + 1 + floor, of x or of ωx."""
+
+    def _activation(self, x: Tensor) -> Tensor:
+        return functional.elu(x) + 1
+
+
+FEATURES: dict[str, tuple[type[Any], Any]] = {
+    "favor": (FavorConfig, Favor),
+    "relu": (ReluConfig, Relu),
+    "elu": (EluConfig, Elu),
+}
+
+
+def _check_pointwise(name: str, features: int | None, floor: float) -> None:
+    if features is not None and features < 1:
+        raise ValueError(f"features of {name} must be at least 1, or null, found {features}")
+    if not floor > 0:
+        raise ValueError(f"floor of {name} must be above 0, found {floor}")
