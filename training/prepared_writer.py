@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import zipfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from training.disk import full_disk_named
 from training.prepared import (
     FORMAT,
     META_FILE,
@@ -32,8 +33,6 @@ try:
     import fcntl
 except ImportError:  # not a Unix: two runs into one folder at once are then not noticed
     fcntl = None
-
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,7 +123,7 @@ class PreparedWriter:
         }
         with self._disk():
             self._file.close()
-            np.savez_compressed(self._part / PIECES_FILE, **vars(self._pieces()))
+            _save(self._part / PIECES_FILE, vars(self._pieces()))
             text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
             (self._part / META_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
             for source, name in notices:
@@ -173,19 +172,18 @@ class PreparedWriter:
             }
         return counts
 
-    @contextmanager
-    def _disk(self) -> Iterator[None]:
-        """Say in a sentence when the disk is full."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in _FULL:
-                raise
-            written = self._tokens * TOKEN_TYPE.itemsize / 1e6
-            raise OSError(
-                f"the disk of {self.destination} is full after {written:.1f} MB of tokens; free "
-                "some space or choose another folder (nothing was changed)"
-            ) from None
+    def _disk(self) -> AbstractContextManager[None]:
+        return full_disk_named(
+            self.destination.parent, "write the data set elsewhere (nothing was changed)"
+        )
+
+
+def _save(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Write columns as numpy's npz; its own `savez` cannot have a column called `file`."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, column in columns.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, column, allow_pickle=False)
 
 
 def check_destination(destination: Path, *, replace: bool) -> None:

@@ -10,16 +10,18 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Generic, TypeVar
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 AHEAD = 32  # tasks a process may be ahead of the slowest: it bounds the answers that wait
+MEMORY_BYTES = 2 << 30  # more than this beyond what its program takes, no task needs
 # A new interpreter a process: one that is forked from threads, as C++ libraries start them, may hang.
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -44,7 +46,7 @@ def in_order(
     *,
     workers: int,
     limit_seconds: float = 300.0,
-) -> Iterator[Answer | Failed]:
+) -> Generator[Answer | Failed, None, None]:
     """Yield function(task) for each task, in the order of the tasks.
 
     With no workers it runs in this process, where nothing guards against a death.
@@ -137,12 +139,32 @@ class _Worker(Generic[Task, Answer]):
 
 def _work(function: Callable[[Task], Answer], connection: Connection) -> None:
     """Answer tasks until the process that sends them is gone."""
+    _bound_memory()
     while True:
         try:
             task = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(function(task))
+        try:
+            answer: Answer | Failed = function(task)
+        except Exception as error:  # whatever it is, it is of this task alone, and it is told
+            answer = Failed(f"a fault of this program: {type(error).__name__}: {error}")
+        connection.send(answer)
+
+
+def _bound_memory() -> None:
+    """Let a task that asks for too much fail, not the machine; only Linux can tell what is in use."""
+    statistics = Path("/proc/self/statm")
+    if not statistics.exists():
+        return
+    import resource
+
+    used = int(statistics.read_text().split()[0]) * resource.getpagesize()
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = (
+        used + MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(hard, used + MEMORY_BYTES)
+    )
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 @contextmanager
