@@ -1,4 +1,4 @@
-"""The contract of a positional encoding: a few hooks, all identity by default, so the base is also the encoding `none`.
+"""The contract of a positional encoding: hooks, all identity here, which is the encoding `none`.
 
 B batch, T time, H heads, D head width, M features, C model width, L layers.
 
@@ -39,6 +39,25 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Window:
+    """What `cover` made ready: tensors with a row a position, the first being that of `start`."""
+
+    start: int
+    rows: tuple[Tensor, ...]  # (T, ...) each
+
+    def at(self, start: int, length: int) -> tuple[Tensor, ...]:
+        """Return the rows of `length` positions from `start`."""
+        first, last = start - self.start, start - self.start + length
+        covered = len(self.rows[0])
+        if first < 0 or last > covered:
+            raise IndexError(
+                f"positions {start} … {start + length - 1} are asked for, but `cover` made "
+                f"{self.start} … {self.start + covered - 1} ready"
+            )
+        return tuple(rows[first:last] for rows in self.rows)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoneConfig:
     """No positional encoding: order is known only through causality."""
 
@@ -63,7 +82,7 @@ class Position(nn.Module):
 
     @property
     def decay(self) -> Tensor | None:
-        """Factor in (0, 1] by which attention forgets its state at each step, a head: (H,), or None."""
+        """Factor in (0, 1] by which a head forgets its past at each step, (H,), or None."""
         return None
 
     def begin(self, generator: Generator) -> Any:

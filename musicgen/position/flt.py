@@ -1,0 +1,197 @@
+"""FourierLearner (FLT; Choromanski et al., 2023): an additive mask f(m − n) by appended features.
+
+softmax(q·k/√D + f(m − n)): with a frequency ξ ~ p and g the Fourier transform of f,
+f(m − n) = E[g(ξ)/p(ξ) · cos 2πξ(m − n)] (equation 4), a product of features of m and features of n.
+These are appended to queries and keys in front of a feature map of the softmax kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from musicgen.position.base import Position, Shape, Window
+from musicgen.position.phase import exact, waves
+
+MASKS = ("gaussian", "local", "shift_invariant")
+KERNELS = ("gaussian", "laplace", "cauchy")
+_SAFE = 1e-6  # keeps the gradient of √|g/p| finite where g = 0; it cancels in the product
+
+
+@dataclass(frozen=True, kw_only=True)
+class FltConfig:
+    """`mask` chooses the family of f; `kernel` its member where the family is shift_invariant."""
+
+    mask: Literal["gaussian", "local", "shift_invariant"] = "gaussian"
+    kernel: Literal["gaussian", "laplace", "cauchy"] = "laplace"
+    random_features: int = 32  # r
+    components: int = 8  # of the masks gaussian and local
+
+    def __post_init__(self) -> None:
+        if self.mask not in MASKS:
+            raise ValueError(f"mask is {self.mask!r}; it is one of {', '.join(MASKS)}")
+        if self.kernel not in KERNELS:
+            raise ValueError(f"kernel is {self.kernel!r}; it is one of {', '.join(KERNELS)}")
+        for name in ("random_features", "components"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+
+class GaussianMask(nn.Module):
+    """g(ξ) = Σ_t w_t exp(−(ξ − μ_t)²/2σ_t²) (equation 6), with ξ ~ N(0, 1).
+
+    Positions are whole numbers, so a frequency beyond ½ is the alias of one below: μ stays in
+    [0, ½] and σ in [0, 1], which also keeps the variance of g/p finite.
+    """
+
+    def __init__(self, config: FltConfig, heads: int) -> None:
+        super().__init__()
+        size = (heads, config.components)
+        self.weights = nn.Parameter(torch.randn(size) / config.components**0.5)
+        self.raw_centres = nn.Parameter(torch.randn(size) - 3)  # low: slow changes along the piece
+        self.raw_widths = nn.Parameter(torch.randn(size) - 1)
+
+    def _centres_widths(self) -> tuple[Tensor, Tensor]:
+        return torch.sigmoid(self.raw_centres) / 2, torch.sigmoid(self.raw_widths)
+
+    def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return frequencies ξ and ratios g/p, (H, r) each."""
+        centres, widths = self._centres_widths()
+        distance = (noise.unsqueeze(-1) - centres.unsqueeze(1)) / widths.unsqueeze(1)  # (H, r, T)
+        g = (self.weights.unsqueeze(1) * torch.exp(-distance.square() / 2)).sum(-1)
+        return noise, g / _normal_density(noise)
+
+    def forward(self, lags: Tensor) -> Tensor:
+        """Return f at the lags, (N,) → (H, N)."""
+        centres, widths = (x.unsqueeze(-1) for x in self._centres_widths())
+        heights = self.weights.unsqueeze(-1) * widths * math.sqrt(2 * math.pi)
+        envelope = torch.exp(-2 * (math.pi * widths * lags).square())
+        return (heights * envelope * torch.cos(2 * math.pi * centres * lags)).sum(1)
+
+
+class LocalMask(nn.Module):
+    """f(z) = Σ_t w_t 1[|z| ≤ v_t], g(ξ) = Σ_t w_t sin(2πv_tξ)/(πξ) (13, 14), with ξ ~ N(0, 1)."""
+
+    def __init__(self, config: FltConfig, heads: int) -> None:
+        super().__init__()
+        size = (heads, config.components)
+        self.weights = nn.Parameter(torch.randn(size) * 0.1)
+        radii = torch.exp(torch.linspace(math.log(1.5), math.log(24.5), config.components))
+        self.log_radii = nn.Parameter(radii.log().expand(size).clone())
+
+    def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return frequencies ξ and ratios g/p, (H, r) each."""
+        diameters = 2 * self.log_radii.exp().unsqueeze(1)  # (H, 1, T)
+        peaks = self.weights.unsqueeze(1) * diameters
+        g = (peaks * torch.sinc(diameters * noise.unsqueeze(-1))).sum(-1)
+        return noise, g / _normal_density(noise)
+
+    def forward(self, lags: Tensor) -> Tensor:
+        """Return f at the lags, (N,) → (H, N)."""
+        inside = lags.abs() <= self.log_radii.exp().unsqueeze(-1)  # (H, T, N)
+        return (self.weights.unsqueeze(-1) * inside).sum(1)
+
+
+class ShiftInvariantMask(nn.Module):
+    """f = C · kernel(z/ℓ), C > 0 (equation 7).
+
+    Frequencies are drawn from the kernel's own density: g/p = C, and learning ℓ scales them.
+    """
+
+    def __init__(self, config: FltConfig, heads: int) -> None:
+        super().__init__()
+        self.kernel = config.kernel
+        self.log_height = nn.Parameter(torch.zeros(heads))  # log C
+        lengths = torch.linspace(math.log(4), math.log(64), heads)  # short to long memory, by head
+        self.log_length = nn.Parameter(lengths)  # log ℓ
+
+    def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return frequencies ξ and ratios g/p, (H, r) each."""
+        scales = 2 * math.pi * exact(self.log_length).exp().unsqueeze(-1)
+        frequencies = exact(noise) / scales
+        return frequencies, self.log_height.exp().unsqueeze(-1).expand_as(noise)
+
+    def forward(self, lags: Tensor) -> Tensor:
+        """Return f at the lags, (N,) → (H, N)."""
+        z = (lags / self.log_length.exp().unsqueeze(-1)).abs()
+        shapes = {
+            "gaussian": torch.exp(-z.square() / 2),
+            "laplace": torch.exp(-z),
+            "cauchy": 1 / (1 + z.square()),
+        }
+        return self.log_height.exp().unsqueeze(-1) * shapes[self.kernel]
+
+
+_MASK_CLASSES = {
+    "gaussian": GaussianMask,
+    "local": LocalMask,
+    "shift_invariant": ShiftInvariantMask,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FltCode:
+    """What was drawn, and the features made of it for the covered positions."""
+
+    noise: Tensor  # (H, r)
+    window: Window | None = None  # the query's and the key's features, (T, H, 2r) each
+
+
+class Flt(Position):
+    """Append the mask's random features, shared by the layers, to queries and keys."""
+
+    def __init__(self, config: FltConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        self.mask = _MASK_CLASSES[config.mask](config, shape.heads)
+
+    @property
+    def qk_width(self) -> int:
+        """A cosine and a sine of each random frequency stand behind the head's own width."""
+        return self.shape.head_width + 2 * self.config.random_features
+
+    def begin(self, generator: Generator) -> FltCode:
+        """Draw what the frequencies are made of."""
+        size = (self.shape.heads, self.config.random_features)
+        noise = torch.empty(size, device=generator.device)
+        if self.config.mask != "shift_invariant" or self.config.kernel == "gaussian":
+            noise.normal_(generator=generator)
+        elif self.config.kernel == "laplace":
+            noise.cauchy_(generator=generator)
+        else:  # the Cauchy kernel's density is Laplace's: the difference of two exponentials
+            noise.exponential_(generator=generator)
+            noise -= torch.empty_like(noise).exponential_(generator=generator)
+        return FltCode(noise=noise.to(next(self.parameters())))
+
+    def cover(self, code: FltCode, start: int, stop: int) -> FltCode:
+        """Return the draw with the features of the window's positions."""
+        frequencies, ratio = self.mask.spectrum(code.noise)  # (H, r) each
+        features = torch.cat(waves(frequencies, start, stop, like=ratio), -1)  # (T, H, 2r)
+        # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
+        features = features * (self.qk_width**0.25 / self.config.random_features**0.5)
+        root = (ratio.abs() + _SAFE).sqrt()
+        sides = (features * torch.cat([x, x], -1) for x in (ratio / root, root))
+        return FltCode(noise=code.noise, window=Window(start=start, rows=tuple(sides)))
+
+    def qk(
+        self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
+        assert code.window is not None, "`cover` comes before `qk`"
+        features = code.window.at(start, q.shape[1])
+        own = (self.qk_width / self.shape.head_width) ** 0.25
+        pairs = zip((q, k), features, strict=True)
+        placed_q, placed_k = (_append(x * own, appended) for x, appended in pairs)
+        return placed_q, placed_k
+
+
+def _append(x: Tensor, features: Tensor) -> Tensor:
+    """(B, T, H, D) and (T, H, F) → (B, T, H, D + F)."""
+    return torch.cat([x, features.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
+
+
+def _normal_density(x: Tensor) -> Tensor:
+    return torch.exp(-x.square() / 2) / math.sqrt(2 * math.pi)

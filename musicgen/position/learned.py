@@ -1,0 +1,44 @@
+"""Absolute learned encoding: a vector a position, up to a maximal length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from musicgen.position.base import Position, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedConfig:
+    """One learned vector a position; there are none past `max_length`."""
+
+    max_length: int = 2048
+    initial_deviation: float = 0.02
+
+    def __post_init__(self) -> None:
+        if self.max_length < 1:
+            raise ValueError(f"max_length is {self.max_length}; it must be at least 1")
+        if self.initial_deviation < 0:
+            raise ValueError(f"initial_deviation is {self.initial_deviation}; it is at least 0")
+
+
+class Learned(Position):
+    """Add to the embedding the vector of its position."""
+
+    def __init__(self, config: LearnedConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        table = torch.randn(config.max_length, shape.width) * config.initial_deviation
+        self.table = nn.Parameter(table)
+
+    def embed(self, x: Tensor, start: int) -> Tensor:
+        """Add the vectors of positions from `start`: (B, T, C) → (B, T, C)."""
+        stop = start + x.shape[1]
+        if stop > len(self.table):
+            raise ValueError(
+                f"the sequence reaches {stop} tokens, but the learned encoding of position has a "
+                f"maximal length of {len(self.table)}; shorten the sequence, or choose an encoding "
+                f"without one, such as rope or sine_spe"
+            )
+        return x + self.table[start:stop].to(x.dtype)

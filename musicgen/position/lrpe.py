@@ -1,0 +1,115 @@
+"""LRPE (Qin et al., 2023): multiply the features by a unitary matrix that depends on position.
+
+W_s = Pᴴ Λ⁽ˢ⁾ P. As W_sᴴ W_t = W_{t−s}, similarities depend on the distance alone, and Pᴴ cancels
+in them, so that features are encoded by Λ⁽ˢ⁾ P. Encoded features may be negative: attention's
+denominator is computed from the features before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from musicgen.position.base import Position, Shape, Window
+from musicgen.position.permutation import PermutationPowers
+from musicgen.position.phase import exact, geometric, waves
+from musicgen.position.rope import rotate
+
+TYPES = ("unitary", "orthogonal", "permutation")
+CORES = ("householder", "identity", "odd_even", "fourier")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LrpeConfig:
+    """`type` chooses Λ (the paper's solutions 1 to 3), `core` chooses P."""
+
+    type: Literal["unitary", "orthogonal", "permutation"] = "unitary"
+    core: Literal["householder", "identity", "odd_even", "fourier"] = "householder"
+    seed: int = 0  # of the fixed Householder vectors and permutations
+
+    def __post_init__(self) -> None:
+        if self.type not in TYPES:
+            raise ValueError(f"type is {self.type!r}; it is one of {', '.join(TYPES)}")
+        if self.core not in CORES:
+            raise ValueError(f"core is {self.core!r}; it is one of {', '.join(CORES)}")
+        if self.core == "fourier" and self.type != "unitary":
+            raise ValueError(
+                f"core fourier makes complex features, which type {self.type} cannot turn; "
+                f"choose type unitary, or another core"
+            )
+
+
+class Lrpe(Position):
+    """Mix a head's features by P, then turn or permute them according to their position."""
+
+    normaliser_is_positioned = False
+
+    householder: Tensor
+    odd_even: Tensor
+
+    def __init__(self, config: LrpeConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        heads, width = shape.heads, shape.features
+        if config.type == "orthogonal" and width % 2:
+            raise ValueError(
+                f"lrpe of type orthogonal rotates pairs, so it needs an even number of features, "
+                f"not {width}"
+            )
+        if config.core == "householder":
+            vectors = torch.randn(heads, width, generator=Generator().manual_seed(config.seed))
+            self.register_buffer("householder", vectors / vectors.norm(dim=-1, keepdim=True))
+        if config.core == "odd_even":
+            self.register_buffer("odd_even", odd_even(width), persistent=False)
+        if config.type == "permutation":
+            self.powers = PermutationPowers(heads, width, config.seed)
+        else:
+            count = width if config.type == "unitary" else width // 2
+            self.angles = nn.Parameter(geometric(count, width).repeat(heads, 1))  # α (H, ·)
+
+    def cover(self, code: Any, start: int, stop: int) -> Window:
+        """Return Λ of the window: powers (T, H, M), or cosines and sines of sα (T, H, ·)."""
+        if self.config.type == "permutation":
+            return Window(start=start, rows=(self.powers(start, stop),))
+        frequencies = exact(self.angles) / (2 * math.pi)
+        return Window(start=start, rows=waves(frequencies, start, stop, like=self.angles))
+
+    def features(
+        self, fq: Tensor, fk: Tensor, code: Window, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return Λ⁽ˢ⁾ P of the features: (B, T, H, M) → (B, T, H, M), or 2M of type unitary."""
+        rows = code.at(start, fq.shape[1])
+        return self._encode(fq, rows).to(fq.dtype), self._encode(fk, rows).to(fk.dtype)
+
+    def _encode(self, x: Tensor, rows: tuple[Tensor, ...]) -> Tensor:
+        if self.config.core == "fourier":
+            mixed = torch.fft.fft(x.to(torch.promote_types(x.dtype, torch.float32)), norm="ortho")
+            return _turn(mixed.real, mixed.imag, *rows)
+        mixed = self._mix(x)
+        if self.config.type == "permutation":
+            return mixed.gather(-1, rows[0].expand_as(mixed))
+        if self.config.type == "orthogonal":
+            return rotate(mixed, *rows)
+        cosine, sine = rows
+        return torch.cat([mixed * cosine, mixed * sine], -1)  # real and imaginary part
+
+    def _mix(self, x: Tensor) -> Tensor:
+        """Return P x for a real P: (B, T, H, M) → (B, T, H, M)."""
+        if self.config.core == "householder":
+            v = self.householder  # equation 73; it may be stored in low precision, off unit length
+            return x - (x * v).sum(-1, keepdim=True) * (2 * v / v.square().sum(-1, keepdim=True))
+        return x[..., self.odd_even] if self.config.core == "odd_even" else x
+
+
+def odd_even(width: int) -> Tensor:
+    """Return the permutation 2k ↦ k, 2k + 1 ↦ ⌈width/2⌉ + k (equation 74) as indices, (width,)."""
+    index = torch.arange(width)
+    return torch.where(index % 2 == 0, index // 2, index // 2 + (width + 1) // 2)
+
+
+def _turn(real: Tensor, imaginary: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Multiply complex numbers by exp(i·angle): real and imaginary parts side by side."""
+    return torch.cat([real * cosine - imaginary * sine, real * sine + imaginary * cosine], -1)

@@ -1,0 +1,60 @@
+"""Powers of permutations, for any exponent, from their cycles."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor, nn
+
+
+class PermutationPowers(nn.Module):
+    """One permutation a head, and its powers by walking along its cycles.
+
+    π moves f to π(f), the next of its cycle; πⁱ moves it i places on, modulo the cycle's length. So
+    no power has to be kept, and exponents have no limit. `permutation` is drawn from the seed and
+    saved with the model, as generators may differ between versions of torch.
+    """
+
+    permutation: Tensor  # (H, M)
+    members: Tensor  # (H, M), the features listed cycle after cycle
+    cycle_start: Tensor  # (H, M), of each feature: where in `members` its cycle begins,
+    cycle_length: Tensor  # … how long that cycle is,
+    cycle_index: Tensor  # … and the feature's own place in it
+
+    def __init__(self, heads: int, features: int, seed: int) -> None:
+        super().__init__()
+        generator = Generator().manual_seed(seed)
+        rows = [torch.randperm(features, generator=generator) for _ in range(heads)]
+        self.register_buffer("permutation", torch.stack(rows))
+        for name in ("members", "cycle_start", "cycle_length", "cycle_index"):
+            self.register_buffer(name, torch.empty(0, dtype=torch.long), persistent=False)
+        self.find_cycles()
+        self.register_load_state_dict_post_hook(lambda module, _: module.find_cycles())
+
+    def find_cycles(self) -> None:
+        """Derive the cycles from `permutation`, on its device."""
+        permutation = self.permutation.tolist()
+        found = torch.tensor([_cycles(row) for row in permutation]).to(self.permutation.device)
+        self.members, self.cycle_start, self.cycle_length, self.cycle_index = found.unbind(1)
+
+    def forward(self, start: int, stop: int) -> Tensor:
+        """Return πⁱ for the positions i = start … stop − 1 as indices to gather with: (T, H, M)."""
+        positions = torch.arange(start, stop, device=self.permutation.device).view(-1, 1, 1)
+        places = self.cycle_start + (self.cycle_index + positions) % self.cycle_length
+        return self.members.expand_as(places).gather(-1, places)  # (T, H, M)
+
+
+def _cycles(permutation: list[int]) -> list[list[int]]:
+    """Return members, and each element's cycle start, cycle length and place in its cycle."""
+    size = len(permutation)
+    members: list[int] = []
+    start, length, index = [-1] * size, [0] * size, [0] * size
+    for first in range(size):
+        if start[first] >= 0:
+            continue
+        cycle = [first]
+        while (following := permutation[cycle[-1]]) != first:
+            cycle.append(following)
+        for place, member in enumerate(cycle):
+            start[member], length[member], index[member] = len(members), len(cycle), place
+        members += cycle
+    return [members, start, length, index]

@@ -1,0 +1,67 @@
+"""PermuteFormer (Chen, 2021): permute the features, position by position, and forget by distance.
+
+φ(q_i) ← rⁱ πⁱ φ(q_i) and φ(k_j) ← r⁻ʲ πʲ φ(k_j) (equation 11), with a permutation π and a ratio r a
+head. The powers of r are left to attention, as a decay of its state: r⁻ʲ itself overflows float32
+near position 700.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musicgen.position.base import Position, Shape, Window
+from musicgen.position.permutation import PermutationPowers
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermuteformerConfig:
+    """Fixed random permutations, drawn from `seed`; the paper's two ablations are the flags."""
+
+    with_decay: bool = True
+    with_permutation: bool = True
+    seed: int = 0
+
+
+class Permuteformer(Position):
+    """Permute queries' and keys' features by the position's power of a permutation, a head."""
+
+    ratio: Tensor
+
+    def __init__(self, config: PermuteformerConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        ratio = torch.sigmoid(
+            3 * torch.arange(shape.heads) / shape.heads + 2
+        )  # the authors' values
+        self.register_buffer("ratio", ratio, persistent=False)
+        if config.with_permutation:
+            self.powers = PermutationPowers(shape.heads, shape.features, config.seed)
+
+    @property
+    def decay(self) -> Tensor | None:
+        """The ratio r a head, (H,)."""
+        return self.ratio if self.config.with_decay else None
+
+    def cover(self, code: Any, start: int, stop: int) -> Window | None:
+        """Return the window's powers of the permutations, (T, H, M)."""
+        if not self.config.with_permutation:
+            return None
+        return Window(start=start, rows=(self.powers(start, stop),))
+
+    def features(
+        self, fq: Tensor, fk: Tensor, code: Window | None, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Permute: (B, T, H, M) → (B, T, H, M)."""
+        if code is None:
+            return fq, fk
+        if fq.shape[-1] != self.shape.features:
+            raise ValueError(
+                f"the permutations are of {self.shape.features} features, but the feature map "
+                f"gives {fq.shape[-1]}; build the encoding with that number"
+            )
+        (indices,) = code.at(start, fq.shape[1])
+        indices = indices.expand_as(fq)
+        return fq.gather(-1, indices), fk.gather(-1, indices)

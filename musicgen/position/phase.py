@@ -1,0 +1,36 @@
+"""Phases of waves, exact at positions of any size."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def exact(x: Tensor) -> Tensor:
+    """Return x in float64, on the CPU where its device knows no float64 (mps).
+
+    What a frequency is derived from goes through here: a frequency rounded to float32 on one device
+    and not on another is another wave at position 10⁶.
+    """
+    return x.to("cpu" if x.device.type == "mps" else x.device, torch.float64)
+
+
+def waves(frequencies: Tensor, start: int, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cosine and sine of 2π · frequency · position: cycles a token (...) → (T, ...) each.
+
+    Frequency × position is formed in float64 and wrapped to [0, 1) before it is rounded to the type
+    of `like`, float32 at least: at position 10⁶ a float32 product is off by hundredths of a cycle.
+    """
+    frequencies = exact(frequencies)
+    positions = torch.arange(start, stop, dtype=torch.float64, device=frequencies.device)
+    cycles = positions.view(-1, *[1] * frequencies.ndim) * frequencies
+    wrapped = cycles - cycles.floor()
+    angles = wrapped.to(like.device, torch.promote_types(like.dtype, torch.float32)) * (2 * math.pi)
+    return angles.cos(), angles.sin()
+
+
+def geometric(count: int, width: int, base: float = 10_000.0) -> Tensor:
+    """Return the angles a token base^(−2t/width), t = 0 … count − 1 (Vaswani et al., 2017)."""
+    return torch.exp(torch.arange(count) * (-2 * math.log(base) / width))

@@ -1,0 +1,60 @@
+"""Rotary encoding of queries and keys (RoPE; Su et al., 2021), before the feature map."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musicgen.position.base import Position, Shape, Window
+from musicgen.position.phase import geometric, waves
+
+
+@dataclass(frozen=True, kw_only=True)
+class RopeConfig:
+    """Rotations with angles a token from 1 down to 1 / `base`."""
+
+    base: float = 10_000.0
+
+    def __post_init__(self) -> None:
+        if self.base <= 1:
+            raise ValueError(f"base is {self.base}; it must be greater than 1")
+
+
+def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Turn each pair (x₂ᵢ, x₂ᵢ₊₁) by its angle: (..., 2P) with angles (..., P)."""
+    even, odd = x[..., 0::2], x[..., 1::2]
+    turned = [even * cosine - odd * sine, even * sine + odd * cosine]
+    return torch.stack(turned, -1).flatten(-2)
+
+
+class Rope(Position):
+    """Rotate queries and keys by angles proportional to their position."""
+
+    frequencies: Tensor
+
+    def __init__(self, config: RopeConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        width = shape.head_width
+        if width % 2:
+            raise ValueError(
+                f"rope rotates pairs, so it needs an even head width, not {width}; "
+                f"choose a width or a number of heads that gives {width + 1}"
+            )
+        angles = geometric(width // 2, width, config.base)
+        self.register_buffer("frequencies", angles / (2 * math.pi), persistent=False)
+
+    def cover(self, code: Any, start: int, stop: int) -> Window:
+        """Return cosine and sine of the window's angles, (T, 1, D/2)."""
+        cosine, sine = waves(self.frequencies, start, stop, like=self.frequencies)
+        return Window(start=start, rows=(cosine.unsqueeze(1), sine.unsqueeze(1)))
+
+    def qk(
+        self, q: Tensor, k: Tensor, code: Window, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Rotate: (B, T, H, D) → (B, T, H, D)."""
+        cosine, sine = code.at(start, q.shape[1])
+        return rotate(q, cosine, sine).to(q.dtype), rotate(k, cosine, sine).to(k.dtype)

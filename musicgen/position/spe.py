@@ -1,0 +1,187 @@
+"""What both stochastic encodings share (SPE; Liutkus et al., 2021): the scale, the gate, the flow.
+
+A code q̄, k̄ of R realisations, whose products q̄_{d,m}·k̄_{d,n} realise a template P_d(m − n), is
+contracted with queries and keys: q̂_{m,r} = Σ_d q_{m,d} q̄_{d,m,r} (equations 16, 17). A gate δ a
+feature mixes in ε, which knows no position: √(1 − δ) q̄ + √δ ε (equations 24, 25). It distributes
+over the sum, so no layer has a code of its own: its q is scaled, not the code.
+
+A code as a tensor holds N·H·D·R numbers, so the whole sequence of a training step is contracted
+without one where that can be (sine), and with one for all layers where it cannot (convolution).
+Generation asks for one position after the other: there the code of the next few is made ahead, with
+ε as D further rows, and a layer's work is one small product a side.
+
+R realisations, S slots: 1, or one a layer where layers do not share.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from musicgen.position.base import Position, Shape, Window
+
+SHORT = 16  # a window of no more positions, without gradients, is a step of generation
+AHEAD = 64  # positions that are made in one go then
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeConfig:
+    """The fields that both stochastic encodings have."""
+
+    realisations: int = 64  # R
+    gated: bool = True
+    shared: bool = True  # one code for all layers
+
+    def __post_init__(self) -> None:
+        if self.realisations < 1:
+            raise ValueError(f"realisations is {self.realisations}; it must be at least 1")
+
+
+class Placement(Protocol):
+    """The code of a whole sequence, in whatever form is cheapest to contract."""
+
+    def __call__(self, q: Tensor, k: Tensor, first: int) -> tuple[Tensor, Tensor]:
+        """Contract (B, T, H, D) each with the code's rows from `first` to (B, T, H, R) each."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeCode:
+    """One draw, and what was made ready of it; it belongs to the parameters it was covered with."""
+
+    noise: tuple[Any, ...]  # a slot each
+    gate_noise: Tensor | None  # ε, (S, H, D, R)
+    mix: Tensor | None = None  # √(1 − δ) and √δ, (L, H, 2, D)
+    start: int = 0
+    long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
+    ahead: tuple[Window, ...] = ()  # a slot each: q̄ and k̄ with ε, (T, H, 2D, R) each
+
+
+class StochasticPosition(Position):
+    """Contract queries and keys with a gated code; subclasses say how a code is drawn and made."""
+
+    def __init__(self, config: SpeConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        self.realisations = config.realisations  # may be set to another number after training
+        self.slots = 1 if config.shared else shape.layers
+        if config.gated:
+            self.gates = nn.Parameter(torch.randn(shape.layers, shape.heads, shape.head_width))
+
+    @abstractmethod
+    def draw(self, generator: Generator) -> Any:
+        """Draw the noise of one slot."""
+
+    @abstractmethod
+    def long(self, noise: Any, slot: int, start: int, stop: int) -> Placement:
+        """Make the code of a whole sequence, through which gradients reach the parameters."""
+
+    @abstractmethod
+    def materialise(self, noise: Any, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Return q̄ and k̄ of a few positions, scaled, (T, H, D, R) each."""
+
+    @property
+    def qk_width(self) -> int:
+        """The realisations take the place of the head's own width."""
+        return self.realisations
+
+    @property
+    def scale(self) -> float:
+        """(DR)^-¼, by which either side is multiplied."""
+        return (self.shape.head_width * self.realisations) ** -0.25
+
+    def begin(self, generator: Generator) -> SpeCode:
+        """Draw the noise of one sequence and its ε, the same for queries, keys and positions."""
+        noise = tuple(self.draw(generator) for _ in range(self.slots))
+        if not self.config.gated:
+            return SpeCode(noise=noise, gate_noise=None)
+        size = (self.slots, self.shape.heads, self.shape.head_width, self.realisations)
+        drawn = torch.randn(size, generator=generator, device=generator.device)
+        return SpeCode(noise=noise, gate_noise=drawn.to(self.gates) * self.scale)
+
+    def cover(self, code: SpeCode, start: int, stop: int) -> SpeCode:
+        """Make the positions ready, in the form that suits their number."""
+        if stop - start <= SHORT and not torch.is_grad_enabled():
+            return self._cover_ahead(code, start, stop)
+        code = replace(code, mix=self._mix(), start=start, ahead=())
+        if not self.config.shared:  # so many codes at once would not fit: each layer makes its own
+            return replace(code, long=())
+        return replace(code, long=(self.long(code.noise[0], 0, start, stop),))
+
+    def qk(
+        self, q: Tensor, k: Tensor, code: SpeCode, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
+        slot = 0 if self.config.shared else layer
+        if code.ahead:
+            sides = zip((q, k), code.ahead[slot].at(start, q.shape[1]), strict=True)
+            placed = [contract(self._beside(x, code, layer), rows) for x, rows in sides]
+            return placed[0], placed[1]
+        if code.long:
+            place, first = code.long[slot], start - code.start
+        else:
+            place, first = self.long(code.noise[slot], slot, start, start + q.shape[1]), 0
+        if code.mix is None or code.gate_noise is None:
+            return place(q, k, first)
+        keep, let = code.mix[layer].unbind(1)  # (H, D) each
+        placed_q, placed_k = place(q * keep, k * keep, first)
+        noise = code.gate_noise[slot].to(placed_q.dtype)
+        gate_q, gate_k = (
+            torch.einsum("bthd,hdr->bthr", (x * let).to(noise.dtype), noise) for x in (q, k)
+        )
+        return placed_q + gate_q, placed_k + gate_k
+
+    def gate_template(self, template: Tensor, layer: int) -> Tensor:
+        """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
+        if not self.config.gated:
+            return template
+        gate = torch.sigmoid(self.gates[layer]).unsqueeze(-1)
+        return gate + (1 - gate) * template
+
+    def _cover_ahead(self, code: SpeCode, start: int, stop: int) -> SpeCode:
+        if code.ahead:
+            window = code.ahead[0]
+            if window.start <= start and stop <= window.start + len(window.rows[0]):
+                return code
+        last = max((start // AHEAD + 1) * AHEAD, stop)
+        ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
+        return replace(code, mix=self._mix(), start=start, long=(), ahead=ahead)
+
+    def _ahead(self, code: SpeCode, slot: int, start: int, stop: int) -> Window:
+        sides = self.materialise(code.noise[slot], slot, start, stop)
+        if code.gate_noise is not None:
+            gate = code.gate_noise[slot].to(sides[0].dtype).expand(stop - start, -1, -1, -1)
+            sides = tuple(torch.cat([side, gate], 2) for side in sides)  # (T, H, 2D, R)
+        return Window(start=start, rows=sides)
+
+    def _mix(self) -> Tensor | None:
+        """√(1 − δ) and √δ by logarithms, so that a shut gate has a gradient of 0 and not NaN."""
+        if not self.config.gated:
+            return None
+        return torch.exp(torch.stack([F.logsigmoid(-self.gates), F.logsigmoid(self.gates)], 2) / 2)
+
+    def _beside(self, x: Tensor, code: SpeCode, layer: int) -> Tensor:
+        """Return √(1 − δ) x and √δ x side by side: (B, T, H, D) → (B, T, H, 2D)."""
+        return x if code.mix is None else (x.unsqueeze(-2) * code.mix[layer]).flatten(-2)
+
+
+def contract(x: Tensor, code: Tensor) -> Tensor:
+    """Sum over the features: (B, T, H, D), (T, H, D, R) → (B, T, H, R).
+
+    A lone row is doubled: the kernel for one vector adds up in another order, and a variation would
+    then depend, in the last bit, on how many others there are.
+    """
+    if len(x) == 1:
+        return contract(x.expand(2, -1, -1, -1), code)[:1]
+    return torch.einsum("bthd,thdr->bthr", x.to(code.dtype), code)
+
+
+def working_dtype(parameter: Tensor) -> torch.dtype:
+    """Return the type of products: autocast's where it is on, else the parameter's."""
+    device = parameter.device.type
+    enabled = torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if enabled else parameter.dtype

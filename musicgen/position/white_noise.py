@@ -1,0 +1,50 @@
+"""Gaussian noise over all positions, made where it is asked for and the same each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Generator, Tensor
+
+BLOCK = 64  # positions that come from one generator
+
+
+class WhiteNoise:
+    """Standard normal numbers for every position n ≥ 0, in blocks seeded by (seed, block).
+
+    Nothing but the blocks of the latest window is kept, and only so that neighbouring windows,
+    which overlap, need not draw them again: an object answers the same whatever was asked before.
+    """
+
+    def __init__(self, seed: int, shape: Sequence[int], like: Tensor) -> None:
+        self.seed = seed
+        self.shape = tuple(shape)  # (..., R)
+        self.device, self.dtype = like.device, like.dtype
+        self._kept: dict[int, Tensor] = {}
+
+    def window(self, start: int, stop: int) -> Tensor:
+        """Return the noise of positions start … stop − 1: (..., stop − start, R)."""
+        first, last = start // BLOCK, (stop - 1) // BLOCK
+        kept = self._kept
+        blocks = {
+            block: kept[block] if block in kept else self._draw(block)
+            for block in range(first, last + 1)
+        }
+        self._kept = blocks
+        joined = torch.cat(list(blocks.values()), -2)
+        return joined.narrow(-2, start - first * BLOCK, stop - start)
+
+    def _draw(self, block: int) -> Tensor:
+        generator = Generator(self.device).manual_seed(_mixed(self.seed, block))
+        size = (*self.shape[:-1], BLOCK, self.shape[-1])
+        return torch.randn(size, generator=generator, device=self.device).to(self.dtype)
+
+
+def _mixed(seed: int, block: int) -> int:
+    """Hash to a seed (SplitMix64), as generators of neighbouring seeds may resemble each other."""
+    mask = (1 << 64) - 1
+    x = (seed + (block + 1) * 0x9E3779B97F4A7C15) & mask
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+    return (x ^ (x >> 31)) >> 1  # a generator takes seeds below 2⁶³

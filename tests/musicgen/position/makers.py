@@ -1,0 +1,109 @@
+"""Small encodings for the tests: every registered name, and every choice that takes another path."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from musicgen.position import POSITIONS, Position, Shape
+
+SHAPE = Shape(layers=3, heads=2, head_width=8, width=16, features=12)
+
+_LRPE = [
+    {"type": kind, "core": core}
+    for kind, core in product(
+        ["unitary", "orthogonal", "permutation"],
+        ["householder", "identity", "odd_even", "fourier"],
+    )
+    if core != "fourier" or kind == "unitary"
+]
+_SPE = [{}, {"gated": False}, {"shared": False}, {"gated": False, "shared": False}]
+
+# The choices to test of each encoding; an encoding not listed is tested with its defaults.
+_VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "learned": [{"max_length": 20_000}],
+    "sine_spe": [{"realisations": 6, "sines": 3, **choice} for choice in _SPE],
+    "conv_spe": [{"realisations": 6, "taps": 5, **choice} for choice in _SPE],
+    "permuteformer": [{}, {"with_decay": False}, {"with_permutation": False}],
+    "lrpe": _LRPE,
+    "flt": [
+        {"random_features": 5, "mask": "gaussian"},
+        {"random_features": 5, "mask": "local"},
+        {"random_features": 5, "mask": "shift_invariant", "kernel": "gaussian"},
+        {"random_features": 5, "mask": "shift_invariant", "kernel": "laplace"},
+        {"random_features": 5, "mask": "shift_invariant", "kernel": "cauchy"},
+    ],
+}
+
+Case = tuple[str, dict[str, Any]]
+CASES: list[Case] = [(name, choice) for name in POSITIONS for choice in _VARIANTS.get(name, [{}])]
+
+
+def label(case: Case) -> str:
+    """Name a case in the test report."""
+    name, choice = case
+    return "-".join([name, *(str(value) for value in choice.values())])
+
+
+def build(name: str, seed: int = 0, shape: Shape = SHAPE, **choice: Any) -> Position:
+    """Build an encoding with initial parameters that depend on the seed alone."""
+    config, encoding = POSITIONS[name]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return encoding(config(**choice), shape)
+
+
+def generator(seed: int = 0) -> Generator:
+    """Return a seeded generator."""
+    return Generator().manual_seed(seed)
+
+
+def inputs(
+    length: int, batch: int = 2, seed: int = 0, dtype: torch.dtype = torch.float64
+) -> dict[str, Tensor]:
+    """Return what the hooks take: x, q, k and (positive) features fq, fk."""
+    source = generator(seed)
+
+    def draw(*size: int) -> Tensor:
+        return torch.randn(batch, length, *size, generator=source, dtype=dtype)
+
+    heads, width, features = SHAPE.heads, SHAPE.head_width, SHAPE.features
+    return {
+        "x": draw(SHAPE.width),
+        "q": draw(heads, width),
+        "k": draw(heads, width),
+        "fq": draw(heads, features).abs() + 1e-3,
+        "fk": draw(heads, features).abs() + 1e-3,
+    }
+
+
+def part(given: dict[str, Tensor], start: int, stop: int) -> dict[str, Tensor]:
+    """Return the positions start … stop − 1 of the inputs."""
+    return {name: value[:, start:stop] for name, value in given.items()}
+
+
+def run_hooks(
+    position: Position, code: Any, given: dict[str, Tensor], start: int = 0, layer: int = 1
+) -> dict[str, Tensor]:
+    """Run all hooks of one layer with a covered code."""
+    q, k = position.qk(given["q"], given["k"], code, start, layer)
+    fq, fk = position.features(given["fq"], given["fk"], code, start, layer)
+    return {"x": position.embed(given["x"], start), "q": q, "k": k, "fq": fq, "fk": fk}
+
+
+def run(
+    position: Position, given: dict[str, Tensor], start: int = 0, layer: int = 1, seed: int = 0
+) -> dict[str, Tensor]:
+    """Draw, cover and run all hooks on one window."""
+    stop = start + given["q"].shape[1]
+    code = position.cover(position.begin(generator(seed)), start, stop)
+    return run_hooks(position, code, given, start, layer)
+
+
+def assert_close(found: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: float) -> None:
+    """Compare two results of the hooks, absolutely and relatively."""
+    for name in wanted:
+        torch.testing.assert_close(found[name], wanted[name], rtol=tolerance, atol=tolerance)

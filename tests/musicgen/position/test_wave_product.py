@@ -1,0 +1,48 @@
+import pytest
+import torch
+from torch import Tensor
+
+from musicgen.position import wave_product as module
+from musicgen.position.phase import waves
+from musicgen.position.wave_product import wave_product
+
+BATCH, LENGTH, HEADS, SINES, WIDTH, REALISATIONS = 2, 11, 2, 3, 4, 5
+
+
+@pytest.fixture(params=[1, 200, 1 << 21], ids=["one by one", "ragged", "at once"])
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(module, "_BLOCK", {"cpu": request.param})
+    return request.param
+
+
+def given() -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(0)
+    x = torch.randn(BATCH, LENGTH, HEADS, WIDTH, dtype=torch.float64)
+    frequencies = torch.rand(HEADS, SINES, WIDTH, dtype=torch.float64) / 2
+    weights = torch.randn(HEADS, 2 * SINES, WIDTH, REALISATIONS, dtype=torch.float64)
+    return x.requires_grad_(), frequencies.requires_grad_(), weights.requires_grad_()
+
+
+def product(x: Tensor, frequencies: Tensor, weights: Tensor) -> Tensor:
+    table = torch.cat(waves(frequencies.detach(), 7, 7 + LENGTH, like=x), 2)
+    return wave_product(x, frequencies, weights, table, 7)
+
+
+@pytest.mark.usefixtures("block")
+def test_equals_the_sum_it_stands_for() -> None:
+    x, frequencies, weights = given()
+    table = torch.cat(waves(frequencies, 7, 7 + LENGTH, like=x), 2)
+    wanted = torch.einsum("bthd,thwd,hwdr->bthr", x, table, weights)
+    torch.testing.assert_close(product(x, frequencies, weights), wanted)
+
+
+@pytest.mark.usefixtures("block")
+def test_gradients_are_those_of_the_sum() -> None:
+    assert torch.autograd.gradcheck(product, given())
+
+
+def test_frozen_frequencies_get_no_gradient() -> None:
+    x, frequencies, weights = given()
+    product(x, frequencies.detach(), weights).sum().backward()
+    assert frequencies.grad is None
+    assert x.grad is not None
