@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 import numpy as np
 from typing_extensions import Self
@@ -119,6 +120,9 @@ class Pedals(Columns):
     track: np.ndarray
 
 
+Rows = TypeVar("Rows", Notes, Pedals)
+
+
 @dataclass(frozen=True)
 class Marker:
     """A text at a time: a chord, a section, a comment."""
@@ -169,6 +173,33 @@ class Score:
     def replace(self, **changes: object) -> Score:
         """Return a copy with some fields exchanged."""
         return replace(self, **changes)  # type: ignore[arg-type]
+
+    def rescaled(self, ticks_per_beat: int) -> Score:
+        """Return the music at another resolution, rounded to its ticks; no length becomes zero."""
+        if ticks_per_beat == self.ticks_per_beat:
+            return self
+
+        def scaled(ticks: np.ndarray) -> np.ndarray:
+            return (2 * ticks * ticks_per_beat + self.ticks_per_beat) // (2 * self.ticks_per_beat)
+
+        def spans(rows: Rows) -> Rows:
+            onset_ticks, duration_ticks = rows.columns[:2]
+            start, end = scaled(onset_ticks), scaled(onset_ticks + duration_ticks)
+            shortest = np.minimum(duration_ticks, 1)
+            return rows.replace(onset_ticks=start, duration_ticks=np.maximum(end - start, shortest))
+
+        return replace(
+            self,
+            ticks_per_beat=ticks_per_beat,
+            notes=spans(self.notes),
+            tempos=self.tempos.replace(onset_ticks=scaled(self.tempos.onset_ticks)),
+            meters=self.meters.replace(onset_ticks=scaled(self.meters.onset_ticks)),
+            pedals=spans(self.pedals),
+            markers=tuple(
+                Marker(int(scaled(np.array(marker.onset_ticks))), marker.text)
+                for marker in self.markers
+            ),
+        )
 
     def remark(self, *sentences: str) -> Score:
         """Return a copy with sentences added to its remarks."""

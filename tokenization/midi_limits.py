@@ -1,0 +1,42 @@
+"""How much music a file may hold, and the error that says what is wrong with one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REPAIRABLE_BYTES = 1 << 20  # repair walks through every event: more would take seconds
+
+
+class MidiError(ValueError):
+    """A MIDI file that cannot be read: one sentence, with the file's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What is refused beyond: by size before parsing, the rest before an array is built."""
+
+    bytes: int = 4 << 20
+    notes: int = 500_000
+    tracks: int = 256  # counted by channel and program
+    seconds: float = 4 * 3600
+    beats: int = 50_000  # at any tempo: what is made from a score grows with its bars
+
+    def check(self, name: str, quantity: str, found: float) -> None:
+        """Raise where a file has more of a quantity than is allowed."""
+        allowed = getattr(self, quantity)
+        if found > allowed:
+            unit, factor = ("minutes", 60) if quantity == "seconds" else (quantity, 1)
+            raise MidiError(
+                f"{name} has {found / factor:,.0f} {unit} where at most {allowed / factor:,.0f} "
+                f"can be read: give a part of it"
+            )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it belongs."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+GENEROUS = Limits()  # for a user's own files
+# For files of strangers.
+UPLOAD = Limits(bytes=1 << 20, notes=50_000, tracks=64, seconds=20 * 60, beats=20_000)
