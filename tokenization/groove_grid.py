@@ -63,7 +63,7 @@ def band_of(score: Score) -> Band:
 
 def _mean_tempo(score: Score) -> float:
     """Return the one tempo at which the piece takes as long as at its own."""
-    beats = score.end_ticks / score.ticks_per_beat
+    beats = max(score.end_ticks, 1) / score.ticks_per_beat
     seconds = float(tempo_map(score).to_seconds(np.array(beats)))
     return round(60 * beats / seconds, 6)  # 120 shall stay 120
 
