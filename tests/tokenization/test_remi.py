@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from tests.tokenization.remi_cases import score_of, scores, slow_notes, walk
 from tokenization.language import language, language_from_spec
+from tokenization.midi import read_midi
+from tokenization.midi_write import write_midi
 from tokenization.remi import Remi
 from tokenization.remi_grid import MOST_BARS
 from tokenization.remi_tokens import VOCABULARY, level_velocity, volume_level
@@ -271,3 +273,14 @@ def test_onsets_and_pitches_agree_with_miditok():
             found.add((2 * (16 * bar + position), int(value)))
     ours = REMI.quantise(score_of(notes, 480)).notes
     assert found == set(zip(ours.onset_ticks.tolist(), ours.pitch.tolist(), strict=True))
+
+
+@settings(deadline=None, max_examples=25)
+@given(SEEDS)
+def test_a_decoded_piece_survives_a_midi_file(seed):
+    score = REMI.decode(walk(seed, 150))
+    again = REMI.quantise(read_midi(write_midi(score)))
+    assert again.notes == score.notes
+    assert again.markers == score.markers
+    if len(score.tempos) and score.tempos.onset_ticks[0] == 0:
+        assert again.tempos == score.tempos
