@@ -35,11 +35,14 @@ def sustained(score: Score) -> Score:
 
 
 def _merged(pedals: Pedals, reach_ticks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where spans start and end on the common time line, overlapping ones as one."""
+    """Return where spans start and end on the common time line, overlapping ones as one.
+
+    A pedal lifted and pressed again on one tick has been up.
+    """
     start = pedals.onset_ticks + pedals.track * reach_ticks
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate((start + pedals.duration_ticks)[order])
-    first = np.append(True, start[1:] > end[:-1])
+    first = np.append(True, start[1:] >= end[:-1])
     return start[first], end[np.append(first[1:], True)]
 
 
