@@ -30,10 +30,10 @@ def listed(names: Sequence[str]) -> str:
 
 
 def find_tracks(score: Score, wanted: int | str) -> list[int]:
-    """Return the tracks of a name, of which there may be several, or else the one of an index."""
+    """Return the one of an index, or the tracks of a name; digits are a name if there is one so."""
     name = str(wanted).strip().casefold()
     found = [i for i, track in enumerate(score.tracks) if name == track.name.strip().casefold()]
-    if name and found:
+    if isinstance(wanted, str) and name and found:
         return found
     if name.isdecimal() and int(name) < len(score.tracks):
         return [int(name)]
