@@ -29,7 +29,7 @@ QUALITY_BONUS = {
     "o": 0.02,
     "+": -0.13,
     "7": -0.04,
-    "M7": -0.09,
+    "M7": -0.06,  # by hand, from -0.09: a bare seventh chord must be one
     "m7": -0.07,
     "o7": -0.12,
     "/o7": -0.14,
