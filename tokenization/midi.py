@@ -14,9 +14,10 @@ from tokenization.midi_chunks import split_chunks
 from tokenization.midi_conventions import complete, without_far_events
 from tokenization.midi_limits import GENEROUS, UPLOAD, Limits, MidiError
 from tokenization.midi_parse import parse_tracks
+from tokenization.midi_write import write_midi
 from tokenization.score import Columns, Marker, Meters, Notes, Pedals, Score, Tempos
 
-__all__ = ["GENEROUS", "UPLOAD", "Limits", "MidiError", "read_midi"]
+__all__ = ["GENEROUS", "UPLOAD", "Limits", "MidiError", "read_midi", "write_midi"]
 
 Rows = TypeVar("Rows", bound=Columns)
 

@@ -12,7 +12,7 @@ from tokenization.midi_limits import MidiError, counted
 HEADER = b"MThd"
 TRACK = b"MTrk"
 END_OF_TRACK = b"\xff\x2f\x00"
-MOST_TRACKS = 0xFFFF
+MOST_CHUNKS = 4096
 LEADING_BYTES = 4096  # how far into a file its header may start, behind a wrapper or garbage
 
 # The first bytes of what people rename to .mid, what it is, and what would work.
@@ -60,8 +60,8 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
     bodies, wrong_lengths = _tracks(data, 8 + header_bytes)
     if not bodies:
         raise MidiError(f"{name} has a MIDI header but no tracks behind it: get it again")
-    if len(bodies) > MOST_TRACKS:
-        raise MidiError(f"{name} has {len(bodies):,} tracks, more than a MIDI file can count")
+    if len(bodies) > MOST_CHUNKS:
+        raise MidiError(f"{name} has more than {MOST_CHUNKS:,} tracks: unite or leave out some")
     if wrong_lengths:
         remarks.append(
             f"{counted(wrong_lengths, 'chunk')} had a wrong length and was searched for."
@@ -103,7 +103,7 @@ def _tracks(data: bytes, position: int) -> tuple[list[bytes], int]:
     wrong_lengths = 0
     if not _starts_chunk(data, position):
         position, wrong_lengths = _next_track(data, 8), 1
-    while position + 8 <= len(data):
+    while position + 8 <= len(data) and len(bodies) <= MOST_CHUNKS:
         stop = position + 8 + int.from_bytes(data[position + 4 : position + 8], "big")
         is_track = data.startswith(TRACK, position)
         if not _ends_chunk(data, stop):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-REPAIRABLE_BYTES = 1 << 20  # repair walks through every event: more would take seconds
+REPAIRABLE_BYTES = 1 << 19  # repair walks through every event: more would take seconds
 
 
 class MidiError(ValueError):

@@ -56,6 +56,7 @@ PEDAL_COLUMNS = ("time", "duration")
 TEMPO_COLUMNS = ("time", "mspq")
 METER_COLUMNS = ("time", "numerator", "denominator")
 MICROSECONDS_PER_MINUTE = 60e6
+LARGE_REMARK = "More such notes may be missing: the file is too large to be repaired."
 BLANKS = "\0 \t\r\n"
 REPLACEMENT = "\ufffd"  # in place of bytes that are no UTF-8
 
@@ -63,25 +64,27 @@ REPLACEMENT = "\ufffd"  # in place of bytes that are no UTF-8
 def parse_tracks(bodies: Sequence[bytes], ticks_per_beat: int, limits: Limits, name: str) -> Score:
     """Return notes, events and tracks as they are written: a note may last no tick."""
     programs = _programs_set_apart(bodies)
-    misleading = [body for body in bodies if not _is_plain(body)]
-    for doubtful in (misleading, bodies):
-        if sum(map(len, doubtful)) > REPAIRABLE_BYTES:
-            raise MidiError(
-                f"{name} is damaged, and with more than {REPAIRABLE_BYTES >> 20} MB too large to "
-                "be repaired: open and save it in another program"
-            )
+    is_small = sum(map(len, bodies)) <= REPAIRABLE_BYTES
+    attempts = ([b for b in bodies if _may_mislead(b)], bodies) if is_small else ((),)
+    for doubtful in attempts:
         repaired = {body: repair_track(body, ticks_per_beat) for body in doubtful}
         clean = [repaired[body].body if body in repaired else body for body in bodies]
-        score = _parse_once(clean, programs, ticks_per_beat, limits, name)
-        if score is not None and (doubtful is bodies or not _has_lost_text(score)):
-            return score.remark(*_repairs([repaired[body] for body in bodies if body in repaired]))
-    raise MidiError(f"{name} is damaged beyond repair: open and save it in another program")
+        score, hanging_notes = _parse_once(clean, programs, ticks_per_beat, limits, name)
+        is_sound = score is not None and not hanging_notes and not _has_lost_text(score)
+        if score is not None and (is_sound or doubtful is attempts[-1]):
+            tracks = [repaired[body] for body in bodies if body in repaired]
+            unrepaired = [LARGE_REMARK] if hanging_notes else []
+            return score.remark(*_repairs(tracks, hanging_notes), *unrepaired)
+    raise MidiError(
+        f"{name} is damaged{'' if is_small else ', and too large to be repaired'}: "
+        "open and save it in another program"
+    )
 
 
-def _repairs(tracks: Sequence[RepairedTrack]) -> list[str]:
+def _repairs(tracks: Sequence[RepairedTrack], hanging_notes: int) -> list[str]:
     cut_tracks = sum(track.is_cut for track in tracks)
     clipped_events = sum(track.clipped_events for track in tracks)
-    hanging_notes = sum(track.hanging_notes for track in tracks)
+    hanging_notes += sum(track.hanging_notes for track in tracks)
     remarks = []
     if cut_tracks:
         remarks.append(f"{counted(cut_tracks, 'damaged track')} could be read only in part.")
@@ -112,10 +115,10 @@ def _channels(body: bytes, first: int) -> list[int]:
     return [channel for channel in range(16) if first + channel in body]
 
 
-def _is_plain(body: bytes) -> bool:
-    """Say whether a track ends as it must, and holds nothing that might mislead symusic."""
-    return body.endswith(END_OF_TRACK) and (
-        0xF7 not in body or len(MAYBE_F7_EVENT.findall(body)) == len(PLAIN_EXCLUSIVE.findall(body))
+def _may_mislead(body: bytes) -> bool:
+    """Say whether a track may hold what symusic misreads without a word."""
+    return 0xF7 in body and (
+        len(MAYBE_F7_EVENT.findall(body)) != len(PLAIN_EXCLUSIVE.findall(body))
     )
 
 
@@ -126,12 +129,12 @@ def _has_lost_text(score: Score) -> bool:
 
 def _parse_once(
     bodies: Sequence[bytes], programs: bytes, ticks_per_beat: int, limits: Limits, name: str
-) -> Score | None:
-    """Return what symusic reads, or None where it does not read all of it."""
+) -> tuple[Score | None, int]:
+    """Return what symusic reads, if it reads all, and how many of its notes never ended."""
     try:
         raw: Any = symusic.Score.from_midi(_with_tails(bodies, programs, ticks_per_beat))
     except RuntimeError:
-        return None
+        return None, 0
     limits.check(name, "notes", raw.note_num())
     tracks = [track for track in raw.tracks if len(track.notes)]
     limits.check(name, "tracks", len(tracks))
@@ -140,15 +143,20 @@ def _parse_once(
         raise MidiError(f"{name} goes on for more than {TAIL_TICKS:,} ticks: give a part of it")
     markers = [Marker(marker.time, marker.text) for marker in raw.markers]
     signs = sum(m.text == SIGN and m.onset_ticks >= TAIL_TICKS for m in markers)
-    if signs != len(bodies) or (len(notes) and notes.end_ticks.max() >= TAIL_TICKS):
-        return None
+    if signs != len(bodies):
+        return None, 0
+    hanging = notes.end_ticks >= TAIL_TICKS
+    if hanging.any():
+        longest = LONGEST_HANGING_BEATS * ticks_per_beat
+        ended = np.minimum(notes.duration_ticks - TAIL_TICKS, longest)
+        notes = notes.replace(duration_ticks=np.where(hanging, ended, notes.duration_ticks))
     (tempo_ticks, microseconds), (meter_ticks, *meters) = (
         _columns([events], names)[:-1]
         for events, names in ((raw.tempos, TEMPO_COLUMNS), (raw.time_signatures, METER_COLUMNS))
     )
     with np.errstate(divide="ignore"):
         tempos = Tempos(tempo_ticks, MICROSECONDS_PER_MINUTE / microseconds)
-    return Score(
+    score = Score(
         ticks_per_beat=ticks_per_beat,
         notes=notes,
         tracks=tuple(Track(t.name.strip(BLANKS), t.program, t.is_drum) for t in tracks),
@@ -157,6 +165,7 @@ def _parse_once(
         pedals=_pedals([track.pedals for track in tracks]),
         markers=tuple(marker for marker in markers if 0 <= marker.onset_ticks < TAIL_TICKS),
     )
+    return score, int(hanging.sum())
 
 
 def _with_tails(bodies: Sequence[bytes], programs: bytes, ticks_per_beat: int) -> bytes:
@@ -165,7 +174,11 @@ def _with_tails(bodies: Sequence[bytes], programs: bytes, ticks_per_beat: int) -
     for body in bodies:
         ends = [NOTE_ENDS[channel] for channel in _channels(body, 0x90)]
         ends += [PEDAL_ENDS[channel] for channel in _channels(body, 0xB0)]
-        track = (programs, body[: -len(END_OF_TRACK)], TAIL, *ends, b"\x00", END_OF_TRACK)
+        if body.endswith(END_OF_TRACK):
+            body = body[: -len(END_OF_TRACK)]
+        else:
+            body += b"\x00"
+        track = (programs, body, TAIL, *ends, b"\x00", END_OF_TRACK)
         parts += (TRACK, sum(map(len, track)).to_bytes(4, "big"), *track)
     return b"".join(parts)
 

@@ -25,6 +25,7 @@ SHORTEST_META = {
 LONGEST_HANGING_BEATS = 4
 ALL_OFF = (120, 123)  # controllers that silence a channel
 SYSTEM_DATA_BYTES = {0xF1: 1, 0xF2: 2, 0xF3: 1}
+BYTES = tuple(bytes((value,)) for value in range(256))
 CLIPPED = bytes(min(value, 127) for value in range(256))
 
 Event = tuple[int, bytes]  # tick, and status with data
@@ -52,9 +53,10 @@ def repair_track(body: bytes, ticks_per_beat: int) -> RepairedTrack:
     try:
         for tick, status, data in track_events(body):
             if status < 0xF0:
-                clean = data.translate(CLIPPED)
-                clipped_events += clean != data
-                events.append((tick, bytes((status,)) + clean))
+                if not data.isascii():
+                    data = data.translate(CLIPPED)
+                    clipped_events += 1
+                events.append((tick, BYTES[status] + data))
             elif status != END:
                 events.append((tick, _meta(status, data)))
     except DamagedTrack:
@@ -217,7 +219,8 @@ def _serialised(events: list[Event]) -> bytes:
     pieces: list[bytes] = []
     last = 0
     for tick, event in events:
-        pieces.append(variable_length(tick - last))
+        delta = tick - last
+        pieces.append(BYTES[delta] if delta < 128 else variable_length(delta))
         pieces.append(event)
         last = tick
     return b"".join((*pieces, b"\x00", END_OF_TRACK))
