@@ -71,6 +71,7 @@ class Language(ABC):
     vocabulary: Vocabulary
     begin: int  # ids that every language has
     end: int
+    bar: int | None = None  # a token that begins every bar, where the language has one
 
     @abstractmethod
     def arrange(self, score: Score, tracks: Any = None) -> Score:
@@ -93,6 +94,14 @@ class Language(ABC):
 
         `setting` is that of the piece these ids spell or continue.
         """
+
+    def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
+        """Bring a valid prefix to a good end, after so many bars at the latest.
+
+        Where a note has begun and only lacks its end, it ends there, so that `decode` keeps it.
+        """
+        starts = self.bars(ids)
+        return ids if bars is None or bars >= len(starts) else ids[: starts[bars]]
 
     @abstractmethod
     def grammar(self, batch: int = 1) -> Grammar:
