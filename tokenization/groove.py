@@ -1,6 +1,6 @@
 """The groove language: a trio of bass, drums and one other track as note-ons, note-offs and shifts.
 
-    begin (time_shift* (note_on | note_off))* time_shift* end
+    begin (time_shift* (note_on | note_off))+ end
 
 It has neither dynamics nor instruments nor a tempo; a `Band` keeps them beside the tokens.
 """
