@@ -193,7 +193,8 @@ def _sums_from(
     state: Tensor | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    if {q.dtype, k.dtype, v.dtype} != {dtype}:
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if state is None:
         shape = q.shape[0], q.shape[2], q.shape[3], v.shape[3]  # (B, H, M, D)
         state = q.new_zeros(shape, dtype=torch.promote_types(dtype, torch.float32))

@@ -65,8 +65,10 @@ class FeatureMap(nn.Module):
 
     def _projected(self, x: Tensor) -> Tensor:
         """(B, T, H, W) → (B, T, H, columns), in float32 at least."""
-        x = x.to(torch.promote_types(x.dtype, torch.float32))
-        return x if self.omega is None else x @ self.omega.to(x.dtype)
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        if x.dtype is not dtype:
+            x = x.to(dtype)
+        return x if self.omega is None else x @ self.omega.to(dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,32 +102,35 @@ class Favor(FeatureMap):
         super().__init__(width, config.features, config.features // 2)
         self.config = config
         self.temperature = width**-0.25
-        self.shift = math.log(config.features) / 2  # 1/√M as part of the exponent
+        self.log_scale = math.log(config.features) / 2  # 1/√M as part of the exponent
 
     def queries(self, x: Tensor) -> Tensor:
         """Return φ(q) over its largest entry: |q|² cancels, and exponents are zero or less."""
         with torch.autocast(x.device.type, enabled=False):
             u = self._projected(x)
-            u = u * self._pull(x, u)
-            largest = u.detach().abs().amax(-1, keepdim=True)
-            return (torch.cat([u, -u], -1) - (largest + self.shift)).exp()
+            _, largest, pull = self._extent(x, u)
+            return self._exponentials(u * pull, largest * pull)
 
     def keys(self, x: Tensor) -> Tensor:
         """Return φ(k)."""
         with torch.autocast(x.device.type, enabled=False):
             u = self._projected(x)
-            pull = self._pull(x, u)
-            u = u * pull
-            half_square = (x.to(u.dtype) * pull).square().sum(-1, keepdim=True) / 2
-            return (torch.cat([u, -u], -1) - (half_square + self.shift)).exp()
+            norm, _, pull = self._extent(x, u)
+            return self._exponentials(u * pull, (norm * pull).square() / 2)
 
-    def _pull(self, x: Tensor, u: Tensor) -> Tensor:
-        """Return the factor on x and ωx, temperature included: (B, T, H, 1), constant to autograd."""
-        x, u = x.detach(), u.detach()
+    def _extent(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return |x|, max |ωx| and the factor on both, temperature included: (B, T, H, 1) each.
+
+        The last two are constants to autograd.
+        """
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=u.dtype)
-        largest = u.abs().amax(-1, keepdim=True)
-        excess = torch.maximum(norm / self.LARGEST_NORM, largest / self.LARGEST_PROJECTION)
-        return self.temperature / (excess * self.temperature).clamp(min=1)
+        largest = u.detach().abs().amax(-1, keepdim=True)
+        limits = torch.minimum(self.LARGEST_NORM / norm.detach(), self.LARGEST_PROJECTION / largest)
+        return norm, largest, limits.clamp(max=self.temperature)
+
+    def _exponentials(self, u: Tensor, shift: Tensor) -> Tensor:
+        """(B, T, H, M/2), (B, T, H, 1) → (B, T, H, M)."""
+        return (torch.cat([u, -u], -1) - (shift + self.log_scale)).exp()
 
 
 @dataclass(frozen=True, kw_only=True)
