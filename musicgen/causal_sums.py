@@ -106,7 +106,7 @@ def parallel_sums(
         y, state = exact_sums(q[:, full:], k[:, full:], v[:, full:], decay, state)
         parts.append(y)
     y = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-    return y[..., :width], state[..., :width]
+    return y[..., :width], state[..., :width].contiguous()  # not a view that keeps all states
 
 
 def _all_blocks(
