@@ -52,7 +52,8 @@ PLAIN_EXCLUSIVE = re.compile(
 )
 SET_UP_TRACKS, SET_UP_BYTES = 16, 1 << 14  # as far as programs set apart are looked for
 NOTE_COLUMNS = ("time", "duration", "pitch", "velocity")
-PEDAL_COLUMNS = ("time", "duration")
+CONTROL_COLUMNS = ("time", "number", "value")
+SUSTAIN, DOWN = 64, 64  # the controller, and the least value at which the pedal is down
 TEMPO_COLUMNS = ("time", "mspq")
 METER_COLUMNS = ("time", "numerator", "denominator")
 MICROSECONDS_PER_MINUTE = 60e6
@@ -162,7 +163,7 @@ def _parse_once(
         tracks=tuple(Track(t.name.strip(BLANKS), t.program, t.is_drum) for t in tracks),
         tempos=tempos,
         meters=Meters(meter_ticks, *meters),
-        pedals=_pedals([track.pedals for track in tracks]),
+        pedals=_pedals([track.controls for track in tracks]),
         markers=tuple(marker for marker in markers if 0 <= marker.onset_ticks < TAIL_TICKS),
     )
     return score, int(hanging.sum())
@@ -194,8 +195,18 @@ def _columns(lists: Sequence[Any], names: Sequence[str]) -> list[np.ndarray]:
 
 
 def _pedals(lists: Sequence[Any]) -> Pedals:
-    """Return the pedals' spans; one that is held at the end is released there."""
-    pedals = Pedals(*_columns(lists, PEDAL_COLUMNS))
+    """Return the pedals' spans; one that is held at the end is released there.
+
+    They are read from the controller itself: symusic's own spans may start at tick 0 for no reason.
+    """
+    ticks, number, value, track = _columns(lists, CONTROL_COLUMNS)
+    rows = number == SUSTAIN
+    ticks, down, track = ticks[rows], value[rows] >= DOWN, track[rows]
+    moved = np.append(True, (np.diff(track) != 0) | (np.diff(down) != 0))[: len(ticks)]
+    ticks, down, track = ticks[moved], down[moved], track[moved]
+    # Within a track the pedal now goes up and down by turns; a first "up" ends nothing.
+    press = np.flatnonzero(down[:-1] & (track[:-1] == track[1:]))
+    pedals = Pedals(ticks[press], ticks[press + 1] - ticks[press], track[press])
     held = pedals.onset_ticks + pedals.duration_ticks >= TAIL_TICKS
     if held.any():
         pedals = pedals.replace(duration_ticks=pedals.duration_ticks - held * TAIL_TICKS)
