@@ -42,7 +42,9 @@ def read_song(folder: Path) -> Score:
 def read_beats(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the seconds of each beat, and whether it starts a bar of the song's meter."""
     try:
-        rows = np.array(path.read_text().split(), dtype=np.float64).reshape(-1, 3)
+        rows = np.array(
+            path.read_text(encoding="utf-8", errors="replace").split(), dtype=np.float64
+        ).reshape(-1, 3)
     except ValueError:
         raise ValueError(
             f"{path} is no beats file, which has a line of seconds and two downbeat marks a beat"
@@ -58,7 +60,9 @@ def read_beats(path: Path) -> tuple[np.ndarray, np.ndarray]:
 def read_chords(path: Path) -> list[tuple[float, str]]:
     """Return start (seconds) and name of each annotated chord, as our vocabulary names it."""
     chords = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(
+        path.read_text(encoding="utf-8", errors="replace").splitlines(), 1
+    ):
         try:
             start, _, name = line.split()
             chord = parse(name)
