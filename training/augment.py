@@ -1,0 +1,70 @@
+"""From a piece's tokens to one training sequence: a crop from a random bar, transposed, tracks dropped.
+
+Everything works on token arrays and draws from the generator it is given (Liutkus et al. 2021, appendices C.1 and C.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tokenization.groove import Groove
+from tokenization.groove_tokens import BAR_TICKS, BASS, DRUMS, OTHER
+from tokenization.remi import Remi
+from training.config import DataConfig
+
+Cut = Callable[[np.ndarray, np.ndarray, DataConfig, np.random.Generator], np.ndarray]
+
+
+def cut_remi(
+    ids: np.ndarray, bars: np.ndarray, config: DataConfig, random: np.random.Generator
+) -> np.ndarray:
+    """Return up to length + 1 tokens from a bar on, transposed, chords too."""
+    start = _start(bars, len(ids), config, random)
+    crop = ids[(bars[start] if start else 0) :][: config.length + 1]
+    return _transposed(Remi(), crop, config.transpose, random)
+
+
+def cut_groove(
+    ids: np.ndarray, bars: np.ndarray, config: DataConfig, random: np.random.Generator
+) -> np.ndarray:
+    """Return up to length + 1 tokens of a trio spelled anew from a bar on, with some tracks silent."""
+    groove = Groove()
+    notes = groove.notes(ids)
+    line = _start(bars, len(ids), config, random) * BAR_TICKS
+    heard = (notes.onset_ticks >= line) & np.isin(notes.track, _kept(config.drop_track, random))
+    if not heard.any():  # the tracks left are silent: drop none
+        heard = notes.onset_ticks >= line
+    notes = notes[heard]
+    crop = groove.spell(notes.replace(onset_ticks=notes.onset_ticks - line))
+    return _transposed(groove, crop, config.transpose, random)[: config.length + 1]
+
+
+CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove}
+
+
+def _start(bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator) -> int:
+    """Return a bar that leaves a whole crop behind it; the first where none does."""
+    last = int(np.searchsorted(bars, tokens - config.length - 1, side="right"))
+    return int(random.integers(last)) if config.skip_bars and last > 1 else 0
+
+
+def _kept(probability: float, random: np.random.Generator) -> np.ndarray:
+    """Return the tracks that stay when each is dropped by chance, and at least one."""
+    tracks = np.array([BASS, DRUMS, OTHER])
+    while True:
+        kept = tracks[random.random(len(tracks)) >= probability]
+        if len(kept):
+            return kept
+
+
+def _transposed(
+    language: Remi | Groove, ids: np.ndarray, most: int, random: np.random.Generator
+) -> np.ndarray:
+    """Return the ids moved by up to `most` semitones; a move out of the range is drawn again."""
+    for semitones in random.permutation(2 * most + 1) - most:
+        moved = language.transpose(ids, int(semitones))
+        if moved is not None:
+            return moved
+    return ids

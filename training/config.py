@@ -1,0 +1,180 @@
+"""What a run is: its data, model, optimiser and measurements, read from YAML files that state only what differs.
+
+A file may name another as its `base` (a path beside it); mappings are merged key by key, and `--set a.b=value` is
+merged last. The model is a preset with overrides, as in musicgen/config.py; its vocabulary comes from the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from musicgen.config import ModelConfig
+from musicgen.plain import from_plain
+
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "64-true")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which pieces, and how a batch is cut from them."""
+
+    folder: str  # a prepared data set
+    length: int = 2048  # tokens a sequence: the trained length
+    batch: int = 4  # sequences a step, over all devices together
+    transpose: int = 6  # up to so many semitones up or down
+    drop_track: float = 0.0  # groove: with this probability each track is silent (never all)
+    skip_bars: bool = True  # start at a random bar; else at the beginning
+    prefetch: int = 4  # batches prepared ahead
+
+    def __post_init__(self) -> None:
+        for name in ("length", "batch", "prefetch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it is at least 1")
+        if not 0 <= self.transpose <= 12 or not 0 <= self.drop_track < 1:
+            raise ValueError(
+                f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimiserConfig:
+    """Adam with decoupled weight decay, warm-up and cosine; `epochs` is used where `steps` is not given."""
+
+    learning_rate: float = 2e-4
+    final_rate: float = 0.1  # of the peak, at the end
+    warmup: int = 200  # steps
+    steps: int | None = None
+    epochs: float | None = None
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.99
+    clip: float = 1.0  # norm of the gradient
+    accumulate: int = 1  # backward passes a step; the batch is divided among them
+    redraw: float = 0.05  # probability of new random features at a step
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give either steps or epochs, and not both")
+        if (self.steps or self.epochs or 0) <= 0:
+            raise ValueError(f"steps {self.steps}, epochs {self.epochs}: more than 0 is needed")
+        if self.learning_rate <= 0 or self.clip <= 0 or self.accumulate < 1:
+            raise ValueError(
+                f"learning_rate {self.learning_rate} and clip {self.clip} are above 0, "
+                f"accumulate {self.accumulate} is at least 1"
+            )
+        if not 0 <= self.redraw <= 1:
+            raise ValueError(f"redraw is a probability, but is {self.redraw}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidationConfig:
+    """The loss on pieces held out, by position, past the trained length too."""
+
+    every: int = 250  # steps
+    length: int | None = None  # tokens a sequence; by default 1.5 times the trained length
+    sequences: int = 32
+    batch: int = 2
+    patience: int | None = None  # stop after so many validations without a better loss
+    samples: int = 0  # pieces of music written at each validation
+    sample_tokens: int = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceConfig:
+    """Where and how it is computed; Lightning Fabric carries it."""
+
+    accelerator: str = "auto"
+    devices: int = 1
+    nodes: int = 1
+    strategy: str = "auto"
+    precision: str = "32-true"
+    compile: bool = False  # torch.compile
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ValueError(
+                f"precision is {self.precision!r}; it is one of {', '.join(PRECISIONS)}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One run, whole; `model` is a mapping with a preset's name and what differs from it."""
+
+    run: str  # the folder of the run
+    data: DataConfig
+    optimiser: OptimiserConfig
+    model: Any
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    device: DeviceConfig = field(default_factory=DeviceConfig)
+    seed: int = 1
+    log_every: int = 10
+    save_every: int = 250
+    keep: int = 2  # checkpoints besides the best
+
+    def model_config(self, vocabulary_size: int) -> ModelConfig:
+        """Return the model's configuration for a vocabulary."""
+        if not isinstance(self.model, Mapping):
+            raise ValueError(
+                f"model is {self.model!r}, where a mapping (preset: small, …) is wanted"
+            )
+        values = {**self.model, "vocabulary_size": vocabulary_size}
+        preset = values.pop("preset", None)
+        return ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the configuration as plain data."""
+        return asdict(self)
+
+
+def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
+    """Read a run from a YAML file and `key=value` changes, or say which key or value is wrong."""
+    values = _with_base(path, ())
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise ValueError(
+                f"--set {change} has no value; write it as key=value, as in data.batch=8"
+            )
+        values = merged(values, _nested(key.split("."), yaml.safe_load(text)))
+    values.setdefault("run", f"runs/{path.stem}")
+    return from_plain(RunConfig, values, str(path))
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return base with the values of `over`; mappings in both are merged, unless they name different parts."""
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping) and _same_part(old, value):
+            value = merged(old, value)
+        result[key] = value
+    return result
+
+
+def _same_part(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return new.get("name", old.get("name")) == old.get("name")
+
+
+def _nested(keys: list[str], value: Any) -> dict[str, Any]:
+    return {keys[0]: _nested(keys[1:], value) if len(keys) > 1 else value}
+
+
+def _with_base(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    if path in seen:
+        raise ValueError(f"{path} is its own base, by way of {', '.join(str(p) for p in seen)}")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no configuration {path}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no mapping of names to values")
+    base = values.pop("base", None)
+    return merged(_with_base(path.parent / base, (*seen, path)), values) if base else values

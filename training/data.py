@@ -1,0 +1,161 @@
+"""Batches from a prepared data set; batch number s is a pure function of (seed, s), so nothing of a sampler is saved.
+
+In each epoch every file comes once, in a new order, with one of its rows drawn (a groove file has a row for each of its
+other tracks). Of P processes, process p takes the rows p, p + P, … of each batch.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from training.augment import CUTS
+from training.config import DataConfig
+from training.loss import IGNORED
+from training.prepared import Prepared
+
+ORDER, CROP, HELD_OUT = range(3)  # purposes of randomness
+
+
+class Batches:
+    """The training and validation sequences of a data set."""
+
+    def __init__(
+        self, config: DataConfig, seed: int, *, process: int = 0, processes: int = 1
+    ) -> None:
+        if config.batch % processes:
+            raise ValueError(
+                f"data.batch is {config.batch}, which does not divide among {processes} processes"
+            )
+        self.prepared = Prepared.open(config.folder)
+        self.config, self.seed = config, seed
+        self.process, self.processes = process, processes
+        self.language: dict[str, Any] = self.prepared.meta["language"]
+        name = self.language.get("language")
+        if name not in CUTS:
+            raise ValueError(
+                f"{config.folder} is in the language {name!r}; {', '.join(CUTS)} can be trained on"
+            )
+        self._cut = CUTS[name]
+        self._files = _rows_by_file(self.prepared, "train")
+        self._held_out = _rows_by_file(self.prepared, "validation")
+        if not self._files or not self._held_out:
+            raise ValueError(
+                f"{config.folder} has {len(self._files)} files to train on and {len(self._held_out)} "
+                "to validate with; both are needed: prepare a larger set"
+            )
+        self._order: tuple[int, np.ndarray] = (-1, np.array([]))
+
+    @property
+    def checksum(self) -> str:
+        """What identifies the data."""
+        return self.prepared.meta["checksum"]
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many ids the language has."""
+        return int(self.language["tokens"])
+
+    def steps(self, steps: int | None, epochs: float | None) -> int:
+        """Return the length of a run given in steps or in epochs."""
+        if steps is not None:
+            return steps
+        return math.ceil((epochs or 0) * len(self._files) / self.config.batch)
+
+    def batch(self, step: int) -> np.ndarray:
+        """Return this process's share of a step's batch: (B, T + 1) int64, IGNORED behind a piece's end."""
+        first = step * self.config.batch
+        own = range(first + self.process, first + self.config.batch, self.processes)
+        return _padded([self._sequence(number) for number in own], self.config.length + 1)
+
+    def validation(self, count: int, length: int) -> np.ndarray:
+        """Return fixed sequences of held-out pieces: (count, length + 1), without augmentation.
+
+        Pieces that fill the length come first, each from its beginning.
+        """
+        random = np.random.default_rng([self.seed, HELD_OUT])
+        rows = [int(random.choice(rows)) for rows in self._held_out]
+        whole = self.prepared.pieces.length[rows] > length
+        order = np.argsort(~whole, kind="stable")[:count]
+        return _padded([self.prepared.ids(rows[i])[: length + 1] for i in order], length + 1)
+
+    def _sequence(self, number: int) -> np.ndarray:
+        """Return the training sequence that comes at a place of the endless stream."""
+        epoch, place = divmod(number, len(self._files))
+        if self._order[0] != epoch:
+            random = np.random.default_rng([self.seed, ORDER, epoch])
+            self._order = (epoch, random.permutation(len(self._files)))
+        random = np.random.default_rng([self.seed, CROP, number])
+        row = int(random.choice(self._files[self._order[1][place]]))
+        ids = np.asarray(self.prepared.ids(row))
+        return self._cut(ids, self.prepared.bars(row), self.config, random)
+
+
+class Loader:
+    """Prepares batches ahead in a thread, and measures how long the model waits for them."""
+
+    def __init__(self, batches: Batches, start: int, stop: int, ahead: int) -> None:
+        self.batches, self.start, self.stop = batches, start, stop
+        self._queue: queue.Queue[Any] = queue.Queue(maxsize=ahead)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._waited, self._since = 0.0, time.perf_counter()
+
+    def __enter__(self) -> Loader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        while self._thread.is_alive():
+            try:
+                self._queue.get_nowait()
+            except queue.Empty:
+                self._thread.join(0.01)
+
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
+        for step in range(self.start, self.stop):
+            asked = time.perf_counter()
+            item = self._queue.get()
+            self._waited += time.perf_counter() - asked
+            if isinstance(item, BaseException):
+                raise item
+            yield step, item
+
+    def share(self) -> float:
+        """Return the share of the time since the last call in which the model waited for data."""
+        now = time.perf_counter()
+        share = self._waited / max(1e-9, now - self._since)
+        self._waited, self._since = 0.0, now
+        return share
+
+    def _work(self) -> None:
+        try:
+            for step in range(self.start, self.stop):
+                batch = self.batches.batch(step)
+                if self._closing.is_set():
+                    return
+                self._queue.put(batch)
+        except Exception as error:  # handed to the loop, which raises it
+            self._queue.put(error)
+
+
+def _rows_by_file(prepared: Prepared, split: str) -> list[np.ndarray]:
+    """Return the rows of each file of a split."""
+    rows = prepared.rows(split)
+    files = prepared.pieces.file[rows]
+    edges = np.flatnonzero(np.diff(files)) + 1
+    return [part for part in np.split(rows, edges) if len(part)]
+
+
+def _padded(sequences: list[np.ndarray], length: int) -> np.ndarray:
+    batch = np.full((len(sequences), length), IGNORED, dtype=np.int64)
+    for row, ids in zip(batch, sequences, strict=True):
+        row[: len(ids)] = ids
+    return batch

@@ -1,0 +1,76 @@
+"""The records of a run: CSV always, TensorBoard where it is installed."""
+
+from __future__ import annotations
+
+import csv
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from training.validation import Measured
+
+TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share")
+VALIDATION = ("step", "inside", "beyond", "sequences")
+BY_POSITION = ("step", "from", "to", "loss", "deviation", "n")
+
+
+class Log:
+    """Appends to the run's tables; rows from behind `step`, which a crash left, are dropped first."""
+
+    def __init__(self, folder: Path, step: int, *, enabled: bool) -> None:
+        self.enabled = enabled
+        self.folder = folder
+        self.board: Any = None
+        if not enabled:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, header in (
+            ("train", TRAIN),
+            ("validation", VALIDATION),
+            ("positions", BY_POSITION),
+        ):
+            _cut(folder / f"{name}.csv", header, step)
+        if find_spec("tensorboard"):
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def train(self, **values: float) -> None:
+        """Record a stretch of training steps."""
+        self._append("train", [values[name] for name in TRAIN])
+        for name in TRAIN[1:]:
+            self._scalar(f"train/{name}", values[name], int(values["step"]))
+
+    def validation(self, step: int, result: Measured) -> None:
+        """Record a validation: the means, and the loss by position."""
+        beyond = "" if result.beyond is None else result.beyond
+        self._append("validation", [step, result.inside, beyond, result.sequences])
+        for row in result.rows:
+            self._append("positions", [step, *row])
+        self._scalar("validation/inside", result.inside, step)
+        if result.beyond is not None:
+            self._scalar("validation/beyond", result.beyond, step)
+
+    def close(self) -> None:
+        """Write down what is buffered."""
+        if self.board is not None:
+            self.board.close()
+
+    def _append(self, table: str, row: list[Any]) -> None:
+        if self.enabled:
+            with (self.folder / f"{table}.csv").open("a", newline="") as file:
+                csv.writer(file).writerow(row)
+
+    def _scalar(self, name: str, value: float, step: int) -> None:
+        if self.board is not None:
+            self.board.add_scalar(name, value, step)
+
+
+def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
+    """Keep the rows up to `step`; an absent table gets its header."""
+    rows: list[list[str]] = []
+    if path.exists():
+        with path.open(newline="") as file:
+            rows = [row for row in list(csv.reader(file))[1:] if row and int(row[0]) <= step]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])

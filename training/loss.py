@@ -1,0 +1,15 @@
+"""The loss of a language model, position by position."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+IGNORED = -1  # a target behind the end of a piece
+
+
+def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the loss of each position in nats, (B, T, V) against (B, T) → (B, T); 0 where IGNORED."""
+    return F.cross_entropy(
+        logits.float().transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
+    )

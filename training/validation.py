@@ -1,0 +1,75 @@
+"""The loss on held-out pieces by position, inside the trained length and past it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+
+from training.config import RunConfig
+from training.data import Batches
+from training.loss import IGNORED, next_token_loss
+
+BINS = 12  # of positions, in the table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The mean loss in nats a token, within the trained length and past it, and by stretches of positions."""
+
+    inside: float
+    beyond: float | None
+    sequences: int
+    rows: list[tuple[int, int, float, float, int]]  # from, to, mean over sequences, deviation, n
+
+
+class Validation:
+    """A fixed set of sequences, always the same, and the same draw of a stochastic encoding."""
+
+    def __init__(self, config: RunConfig, batches: Batches) -> None:
+        self.trained = config.data.length
+        self.length = config.validation.length or self.trained * 3 // 2
+        self.batch = config.validation.batch
+        self.sequences = batches.validation(config.validation.sequences, self.length)
+
+    def measure(self, fabric: Fabric, module: Any, code: Any) -> Measured:
+        """Measure the loss of a model; the processes share the sequences."""
+        losses = torch.zeros(
+            len(self.sequences), self.length, dtype=torch.float64, device=fabric.device
+        )
+        counts = torch.zeros_like(losses)
+        starts = range(0, len(self.sequences), self.batch)
+        for start in list(starts)[fabric.global_rank :: fabric.world_size]:
+            rows = slice(start, start + self.batch)
+            tokens = torch.from_numpy(self.sequences[rows]).to(fabric.device)
+            logits = module(tokens[:, :-1].clamp(min=0), code)
+            losses[rows] = next_token_loss(logits, tokens[:, 1:]).double()
+            counts[rows] = (tokens[:, 1:] != IGNORED).double()
+        both = fabric.all_reduce(torch.stack([losses, counts]), reduce_op="sum")
+        assert isinstance(both, torch.Tensor)
+        return summary(*both.cpu().numpy(), trained=self.trained)
+
+
+def summary(losses: np.ndarray, counts: np.ndarray, *, trained: int) -> Measured:
+    """Sum up losses and counts of tokens, both (sequences, positions)."""
+    edges = sorted({*np.linspace(0, losses.shape[1], BINS + 1, dtype=int).tolist(), trained})
+    edges = [edge for edge in edges if edge <= losses.shape[1]]
+    rows = []
+    for start, stop in pairwise(edges):
+        tokens = counts[:, start:stop].sum(1)
+        means = losses[:, start:stop].sum(1)[tokens > 0] / tokens[tokens > 0]
+        if len(means):
+            deviation = float(means.std(ddof=1)) if len(means) > 1 else 0.0
+            rows.append((start, stop, float(means.mean()), deviation, len(means)))
+    inside, beyond = (slice(None, trained), slice(trained, None))
+    past = counts[:, beyond].sum()
+    return Measured(
+        inside=float(losses[:, inside].sum() / max(1, counts[:, inside].sum())),
+        beyond=float(losses[:, beyond].sum() / past) if past else None,
+        sequences=len(losses),
+        rows=rows,
+    )
