@@ -1,0 +1,65 @@
+"""MIDI bytes to WAV bytes, in a child process with limits.
+
+A crafted file can make any renderer abort, run on, or ask for all memory.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+SECONDS = 60  # of wall clock, for one piece
+MEMORY_BYTES = 3 << 30  # of address space: 20 minutes of sound are 230 MB, held some times over
+
+
+class AudioError(ValueError):
+    """A piece that cannot be made to sound, or a soundfont that cannot be read."""
+
+
+def default_soundfont() -> Path:
+    """Return the soundfont that comes with pretty_midi, without importing the package."""
+    found = find_spec("pretty_midi")
+    path = Path(found.origin).parent / "TimGM6mb.sf2" if found and found.origin else None
+    if path is None or not path.is_file():
+        raise AudioError(
+            "pretty_midi's soundfont is missing; install pretty_midi again, "
+            "or name one with --soundfont"
+        )
+    return path
+
+
+def render(midi: bytes, soundfont: Path | None = None, *, seconds: float = SECONDS) -> bytes:
+    """Return a stereo WAV of a MIDI file, its peak just below full scale."""
+    path = soundfont or default_soundfont()
+    if not path.is_file():
+        raise AudioError(f"there is no soundfont {path}; name an .sf2 file")
+    command = [sys.executable, "-m", "app.render", str(path.resolve()), str(MEMORY_BYTES)]
+    try:
+        child = subprocess.run(
+            command,
+            input=midi,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            env=_environment(),
+        )
+    except subprocess.TimeoutExpired:
+        raise AudioError(
+            f"the sound was not ready after {seconds:.0f} s; the piece is too long or too dense"
+        ) from None
+    if child.returncode != 0 or not child.stdout.startswith(b"RIFF"):
+        reason = child.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it ended"]
+        raise AudioError(
+            f"the renderer could not play this piece with {path.name} ({reason[0][:200]})"
+        )
+    return child.stdout
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which the child finds this package from any folder."""
+    root = str(Path(__file__).parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

@@ -1,0 +1,122 @@
+"""The models at hand: those in the package by name, any folder by its path, and untrained ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenization.language import Language, language, language_from_spec
+
+if TYPE_CHECKING:
+    from musicgen.model import Performer
+
+UNTRAINED = "untrained"
+DEFAULT = "pop-piano"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A loaded model and the language it speaks."""
+
+    name: str
+    performer: Performer
+    language: Language
+    trained_length: int
+    sha256: str  # of its weights; empty for an untrained one
+
+
+def shipped() -> dict[str, Path]:
+    """Return the models inside the package, name → folder."""
+    root = Path(str(files("musicgen") / "pretrained"))
+    found = sorted(p for p in root.glob("*") if (p / "config.json").is_file())
+    return {path.name: path for path in found}
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of a model given by name or path."""
+    by_name = shipped()
+    if name in by_name:
+        return by_name[name]
+    path = Path(name)
+    if (path / "config.json").is_file():
+        return path
+    if (path / "model" / "config.json").is_file():  # the folder of a training run
+        return path / "model"
+    raise FileNotFoundError(
+        f"there is no model {name!r}: it is neither one of the package's "
+        f"({', '.join(by_name) or 'it has none'}) nor a folder with a config.json; {UNTRAINED}:tiny would also work"
+    )
+
+
+def load(name: str, device: str = "auto") -> Model:
+    """Load a model by name, by path, or as `untrained:PRESET[:LANGUAGE]`."""
+    from musicgen.checkpoint import load as load_checkpoint
+
+    if name.split(":")[0] == UNTRAINED:
+        return _untrained(name, device)
+    folder = folder_of(name)
+    performer, card = load_checkpoint(folder, device_of(device))
+    return Model(
+        name=card.name,
+        performer=performer,
+        language=language_from_spec(card.language),
+        trained_length=card.trained_length,
+        sha256=card.sha256,
+    )
+
+
+def table() -> list[dict[str, Any]]:
+    """Return what is known of each model in the package, without loading weights."""
+    return [described(name, folder) for name, folder in shipped().items()]
+
+
+def described(name: str, folder: Path) -> dict[str, Any]:
+    """Return the columns of `musicgen models` for one model."""
+    from musicgen.checkpoint import read_card
+
+    config, card = read_card(folder)
+    return {
+        "name": name,
+        "data": card.training.get("data"),
+        "language": card.language.get("language"),
+        "encoding": config.position_name,
+        "parameters": card.parameters,
+        "trained_length": card.trained_length,
+        "validation_loss": card.training.get("validation_loss"),
+    }
+
+
+def device_of(name: str) -> str:
+    """Return a device of torch; `auto` takes a GPU where there is one."""
+    import torch
+
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return next(device for device, here in available.items() if here)
+    if name not in available:
+        raise ValueError(f"there is no device {name!r}; there are auto, {', '.join(available)}")
+    if not available[name]:
+        raise ValueError(
+            f"device {name} is not at hand on this machine; --device auto finds one that is"
+        )
+    return name
+
+
+def _untrained(name: str, device: str) -> Model:
+    """Return a preset with random weights: it writes valid music that makes no sense."""
+    from musicgen.config import ModelConfig
+    from musicgen.model import Performer
+
+    _, preset, spoken, *_ = [*name.split(":"), "", ""]
+    speaks = language(spoken or "remi")
+    config = ModelConfig.preset(
+        preset or "tiny", vocabulary_size=len(speaks.vocabulary), position="sine_spe"
+    )
+    performer = Performer(config, seed=0).to(device_of(device)).eval()
+    return Model(name=name, performer=performer, language=speaks, trained_length=0, sha256="")

@@ -1,0 +1,41 @@
+"""The child process of audio.py: MIDI on standard input, WAV on standard output.
+
+python -m app.render SOUNDFONT MEMORY_BYTES < piece.mid > piece.wav
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import midirenderer
+import numpy as np
+
+HEADER = 44  # bytes of the WAV header that midirenderer writes
+PEAK = 0.89  # of full scale: −1 dB
+LOUDEST_GAIN = 4.0  # a nearly silent piece is not blown up into noise
+
+
+def levelled(wave: bytes) -> bytes:
+    """Return a 16-bit WAV with its peak at PEAK, or as near as the largest gain gets."""
+    samples = np.frombuffer(wave, dtype="<i2", offset=HEADER)
+    peak = max(1, int(np.abs(samples.astype(np.int32)).max(initial=0)))
+    gain = np.float32(min(LOUDEST_GAIN, PEAK * 32767 / peak))
+    return wave[:HEADER] + np.rint(samples * gain).astype("<i2").tobytes()
+
+
+def main() -> int:
+    """Render one piece."""
+    soundfont, memory = Path(sys.argv[1]), int(sys.argv[2])
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    wave = midirenderer.render_wave_from(soundfont.read_bytes(), sys.stdin.buffer.read())
+    sys.stdout.buffer.write(levelled(wave))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
