@@ -18,6 +18,7 @@ import numpy as np
 from miditoolkit.midi import containers
 
 from tokenization.midi_chunks import HEADER, TRACK
+from tokenization.midi_conventions import DENOMINATORS
 from tokenization.midi_repair import LAST_TICK, variable_length
 from tokenization.score import Pedals, Score, Track
 
@@ -64,14 +65,13 @@ def _check(score: Score) -> None:
     spans = (
         ("ticks a beat", score.ticks_per_beat, 1, FINEST_TICKS_PER_BEAT),
         ("onsets", notes.onset_ticks, 0, LAST_TICK),
-        ("ends of notes", notes.end_ticks, 1, LAST_TICK),
+        ("ends of notes", notes.end_ticks, 0, LAST_TICK),
         ("lengths of notes", notes.duration_ticks, 1, LAST_TICK),
         ("pitches", notes.pitch, 0, 127),
         ("velocities", notes.velocity, 1, 127),
         ("programs", [track.program for track in score.tracks], 0, 127),
         ("microseconds a beat", 60e6 / tempos.beats_per_minute, 1, LONGEST_BEAT_MICROSECONDS),
         ("beats of a bar", meters.numerator, 1, 255),
-        ("parts of a whole note", meters.denominator, 1, 128),
     )
     for what, values, lowest, highest in spans:
         wrong = [v for v in np.atleast_1d(values).tolist() if not lowest <= v <= highest]
@@ -79,6 +79,9 @@ def _check(score: Score) -> None:
             raise ValueError(
                 f"a MIDI file has {what} of {lowest} to {highest}, but the score has {wrong[0]:g}"
             )
+    if not np.isin(meters.denominator, DENOMINATORS).all():
+        found = sorted(set(meters.denominator.tolist()))
+        raise ValueError(f"MIDI has time signatures over powers of two up to 64, not {found}")
 
 
 def _events(score: Score, texts: Sequence[str]) -> bytes:
