@@ -39,13 +39,13 @@ class SinePlacement:
     """The waves of a window and the weights of either side."""
 
     frequencies: Tensor  # (H, K, D)
-    waves: Tensor  # (T, H, W, D)
+    waves: Tensor  # (H, T, W, D)
     weights: tuple[Tensor, Tensor]  # queries' and keys', (H, W, D, R) each
     start: int
 
     def __call__(self, q: Tensor, k: Tensor, first: int) -> tuple[Tensor, Tensor]:
         """Contract with the code: (B, T, H, D) each → (B, T, H, R) each."""
-        rows = self.waves[first : first + q.shape[1]]
+        rows = self.waves[:, first : first + q.shape[1]]
         placed = [
             wave_product(x, self.frequencies, weights, rows, self.start + first)
             for x, weights in zip((q, k), self.weights, strict=True)
@@ -84,16 +84,13 @@ class SineSpe(StochasticPosition):
 
     def long(self, noise: Tensor, slot: int, start: int, stop: int) -> SinePlacement:
         """Make waves and weights; the code itself is never formed."""
+        dtype = working_dtype(self.raw_gains)
         frequencies = self.frequencies[slot].transpose(1, 2)  # (H, K, D)
         with torch.no_grad():
             both = torch.cat(waves(frequencies, start, stop, self.raw_gains), 2)  # (T, H, W, D)
-        sides = (x.transpose(1, 2) for x in self._weights(noise, slot))  # (H, W, D, R) each
-        return SinePlacement(
-            frequencies=frequencies,
-            waves=both.to(working_dtype(self.raw_gains)),
-            weights=(next(sides), next(sides)),
-            start=start,
-        )
+            both = both.transpose(0, 1).to(dtype).contiguous()
+        q, k = (x.transpose(1, 2).to(dtype).contiguous() for x in self._weights(noise, slot))
+        return SinePlacement(frequencies=frequencies, waves=both, weights=(q, k), start=start)
 
     def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return q̄ and k̄ of a few positions, (T, H, D, R) each."""
@@ -101,7 +98,8 @@ class SineSpe(StochasticPosition):
         frequencies = self.frequencies[slot]
         both = torch.cat(waves(frequencies, start, stop, self.raw_gains), -1)  # (T, H, D, W)
         q, k = (
-            torch.einsum("thdw,hdwr->thdr", both, x).to(dtype) for x in self._weights(noise, slot)
+            torch.einsum("thdw,hdwr->thdr", both, x.to(both.dtype)).to(dtype)
+            for x in self._weights(noise, slot)
         )
         return q, k
 

@@ -20,7 +20,8 @@ class WhiteNoise:
     def __init__(self, seed: int, shape: Sequence[int], like: Tensor) -> None:
         self.seed = seed
         self.shape = tuple(shape)  # (..., R)
-        self.device, self.dtype = like.device, like.dtype
+        self.device = like.device
+        self.dtype = torch.promote_types(like.dtype, torch.float32)
         self._kept: dict[int, Tensor] = {}
 
     def window(self, start: int, stop: int) -> Tensor:

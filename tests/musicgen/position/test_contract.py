@@ -169,6 +169,19 @@ def test_hooks_follow_the_inputs_type(position: Position) -> None:
     assert {value.dtype for value in found.values()} == {torch.bfloat16}
 
 
+@pytest.mark.parametrize("gradients", [True, False])
+def test_runs_with_parameters_in_bfloat16(position: Position, gradients: bool) -> None:
+    given = inputs(4)
+    wanted = run(position, given, start=50)
+    position = position.bfloat16()
+    with torch.set_grad_enabled(gradients):
+        found = run(position, {key: value.bfloat16() for key, value in given.items()}, start=50)
+    for name, value in found.items():
+        assert value.dtype == torch.bfloat16
+        assert value.isfinite().all()
+        assert value.float().norm().item() == pytest.approx(wanted[name].norm().item(), rel=0.3)
+
+
 @pytest.mark.parametrize("name", list(POSITIONS))
 def test_configs_are_frozen_and_keyword_only(name: str) -> None:
     config = POSITIONS[name][0]

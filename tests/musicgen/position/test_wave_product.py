@@ -24,15 +24,15 @@ def given() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def product(x: Tensor, frequencies: Tensor, weights: Tensor) -> Tensor:
-    table = torch.cat(waves(frequencies.detach(), 7, 7 + LENGTH, like=x), 2)
+    table = torch.cat(waves(frequencies.detach(), 7, 7 + LENGTH, like=x), 2).transpose(0, 1)
     return wave_product(x, frequencies, weights, table, 7)
 
 
 @pytest.mark.usefixtures("block")
 def test_equals_the_sum_it_stands_for() -> None:
     x, frequencies, weights = given()
-    table = torch.cat(waves(frequencies, 7, 7 + LENGTH, like=x), 2)
-    wanted = torch.einsum("bthd,thwd,hwdr->bthr", x, table, weights)
+    table = torch.cat(waves(frequencies, 7, 7 + LENGTH, like=x), 2).transpose(0, 1)
+    wanted = torch.einsum("bthd,htwd,hwdr->bthr", x, table, weights)
     torch.testing.assert_close(product(x, frequencies, weights), wanted)
 
 
