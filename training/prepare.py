@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from tokenization.language import Language, language
 from training.archive import unpacked
+from training.prepare_report import PrepareReport
 from training.prepared import read_meta
 from training.prepared_writer import PreparedWriter, Row, check_destination
 from training.sources import SOURCES, recognise
@@ -22,8 +22,6 @@ from training.sources.listing import Listing, Skipped, list_files
 from training.sources.source import Found, Piece, Source
 from training.workers import Failed, in_order, processors
 
-MOST_REMARKS = 50  # kinds of remarks that a set's description keeps
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # What stands in the source's top folder under these names goes beside the prepared set.
 _NOTICES = {
     **dict.fromkeys(("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING"), "LICENSE"),
@@ -59,16 +57,6 @@ class Spelled:
     digest: bytes  # of the tokens
 
 
-@dataclass
-class _Report:
-    """What is told about all pieces together."""
-
-    skipped: list[Skipped]
-    losses: Counter[str] = field(default_factory=Counter)
-    remarks: Counter[str] = field(default_factory=Counter)
-    seen: dict[bytes, str] = field(default_factory=dict)
-
-
 def prepare(
     source: str,
     folder: Path,
@@ -84,8 +72,7 @@ def prepare(
     with unpacked(folder) as root:
         listing = list_files(root)
         found = _find(kind, listing, folder, options)
-        report = _Report(skipped=[*listing.unreadable, *found.skipped])
-        report.remarks.update(found.remarks)
+        report = PrepareReport([*listing.unreadable, *found.skipped], found.remarks)
         with PreparedWriter(destination, replace=options.replace) as writer:
             _fill(writer, report, found, partial(spell, kind.name, spoken.name), options, progress)
             _check_filled(writer, report, found, folder)
@@ -141,7 +128,7 @@ def _find(kind: Source, listing: Listing, folder: Path, options: PrepareOptions)
 
 def _fill(
     writer: PreparedWriter,
-    report: _Report,
+    report: PrepareReport,
     found: Found,
     work: Callable[[Piece], Spelled | Skipped],
     options: PrepareOptions,
@@ -157,22 +144,21 @@ def _fill(
 
 
 def _take(
-    writer: PreparedWriter, report: _Report, piece: Piece, answer: Spelled | Skipped | Failed
+    writer: PreparedWriter, report: PrepareReport, piece: Piece, answer: Spelled | Skipped | Failed
 ) -> None:
-    if isinstance(answer, Failed):
-        report.skipped.append(Skipped(piece.name, answer.reason))
-    elif isinstance(answer, Skipped):
-        report.skipped.append(answer)
-    elif (twin := report.seen.setdefault(answer.digest, piece.name)) != piece.name:
+    if isinstance(answer, Failed | Skipped):
+        report.skip(piece.name, answer.reason)
+    elif twin := report.twin(piece.name, answer.digest):
         # In two splits it would be tested on what was learned.
-        report.skipped.append(Skipped(piece.name, f"it has the same notes as {twin}"))
+        report.skip(piece.name, f"it has the same notes as {twin}")
     else:
         writer.add(piece.name, answer.rows, split=piece.split, style=piece.style)
-        report.losses.update(answer.losses)
-        report.remarks.update({_NUMBER.sub("#", remark) for remark in answer.remarks})
+        report.take(answer.losses, answer.remarks)
 
 
-def _check_filled(writer: PreparedWriter, report: _Report, found: Found, folder: Path) -> None:
+def _check_filled(
+    writer: PreparedWriter, report: PrepareReport, found: Found, folder: Path
+) -> None:
     if writer.files:
         return
     first = (
@@ -184,7 +170,7 @@ def _check_filled(writer: PreparedWriter, report: _Report, found: Found, folder:
 
 
 def _meta(
-    kind: Source, spoken: Language, folder: Path, options: PrepareOptions, report: _Report
+    kind: Source, spoken: Language, folder: Path, options: PrepareOptions, report: PrepareReport
 ) -> dict[str, Any]:
     """Return the description of the set, as far as it does not follow from the rows."""
     return {
@@ -198,9 +184,7 @@ def _meta(
         "language": spoken.spec(),
         "vocabulary": spoken.vocabulary.to_json(),
         "validation": options.validation,
-        "losses": dict(sorted(report.losses.items())),
-        "remarks": dict(report.remarks.most_common(MOST_REMARKS)),
-        "skipped": [asdict(skipped) for skipped in report.skipped],
+        **report.meta(),
     }
 
 
