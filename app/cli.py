@@ -1,0 +1,109 @@
+"""The program `musicgen`: finds the command, runs it, and turns what goes wrong into one line.
+
+`python -X dev -m app.cli …` shows where an error arose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+# Name → module and what it does, in the order of use. A module is imported when its command is
+# called; it has `add(parser)`, which declares arguments, and `run(arguments)`.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "tokenize": ("app.commands.tokenize", "write a MIDI file as readable tokens"),
+    "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),
+    "data": ("app.commands.data", "prepare a data set; say what is in one"),
+}
+
+WRONG_INPUT, INTERRUPTED, NO_READER = 2, 130, 141  # the last two as shells report the signals
+
+
+class UsageError(ValueError):
+    """Arguments that no command understands."""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Leaves examples as they are, and room for the longest names."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+        self._action_max_length = 16  # argparse forgets that the names of commands are indented
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises what argparse would print over several lines."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": Formatter, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; return the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):  # a file's name may be no text
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        _run(arguments or ["--help"])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads on, and the interpreter shall not complain of it when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NO_READER
+    except (ValueError, OSError, MemoryError) as error:
+        if sys.flags.dev_mode and not isinstance(error, UsageError):
+            raise
+        print(f"musicgen: {sentence(error)}", file=sys.stderr)
+        return WRONG_INPUT
+    return 0
+
+
+def sentence(error: Exception) -> str:
+    """Return an error as one line."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; try with less at a time"
+    if isinstance(error, OSError) and error.strerror:
+        named = f"{os.fspath(error.filename)}: " if error.filename is not None else ""
+        return f"{named}{error.strerror}"
+    return " ".join(str(error).split())
+
+
+def build_parser(called: str | None = None) -> Parser:
+    """Return the parser; of the commands, only the one that is called has arguments."""
+    parser = Parser(
+        prog="musicgen",
+        description="Continue a piece of music.",
+        epilog="`musicgen COMMAND --help` tells what a command takes, with an example.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands", required=True)
+    for name, (module_name, does) in COMMANDS.items():
+        command = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
+        if name == called:
+            module = import_module(module_name)
+            module.add(command)
+            command.set_defaults(run=module.run)
+    return parser
+
+
+def _run(arguments: Sequence[str]) -> None:
+    called = next((word for word in arguments if not word.startswith("-")), None)
+    try:
+        parsed = build_parser(called).parse_args(arguments)
+    except SystemExit:  # after --help
+        return
+    parsed.run(parsed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

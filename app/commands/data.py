@@ -1,0 +1,148 @@
+"""`musicgen data`: prepare a data set for training; say what is in one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from app import output
+from app.progress import progress_bar
+
+SOURCES = {
+    "pop-piano": "the paper's pop piano data: MIDI files with chord markers, or event pickles",
+    "pop909": "POP909: a folder a song, with MIDI, beats and chords",
+    "groove": "accompaniments of one style each: Groove2Groove v1.0.0, or CHART.STYLE.mid in train, val, test",
+    "midi": "any folder of MIDI files",
+}
+SHOWN = 10  # skipped files in a text; the JSON has all
+EXAMPLES = """\
+examples:
+  musicgen data pop909 POP909 data/pop909
+  musicgen data midi ~/Music data/mine --language groove
+  musicgen data inspect data/pop909
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = EXAMPLES
+    kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
+    for name, does in SOURCES.items():
+        example = f"example:\n  musicgen data {name} SOURCE data/{name}"
+        kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
+        _add_source(kind, name)
+    does = "say what is in a prepared data set"
+    example = "example:\n  musicgen data inspect data/pop909"
+    inspect = kinds.add_parser("inspect", help=does, description=f"S{does[1:]}.", epilog=example)
+    inspect.add_argument("destination", metavar="DEST", type=Path, help="the prepared folder")
+    output.add_json(inspect)
+
+
+def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(
+        "source", metavar="SOURCE", type=Path, help="its folder, or a tar or zip archive of it"
+    )
+    parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
+    if name == "midi":
+        parser.add_argument(
+            "--language", choices=("remi", "groove"), default="remi",
+            help="remi: one piano; groove: bass, drums and one more (default: remi)",
+        )  # fmt: skip
+    parser.add_argument(
+        "--validation", type=float, default=0.05, metavar="SHARE",
+        help="share held out, by a hash of the names, where the source has no split (default: 0.05)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes (default: one a processor)"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace the prepared data set in DEST"
+    )
+    output.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prepare, or inspect."""
+    if arguments.kind == "inspect":
+        _inspect(arguments)
+    else:
+        _prepare(arguments)
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    from training.prepare import PrepareOptions, prepare
+
+    options = PrepareOptions(
+        language=getattr(arguments, "language", None),
+        validation=arguments.validation,
+        workers=arguments.workers,
+        replace=arguments.force,
+    )
+    with progress_bar(f"Preparing {arguments.kind}") as progress:
+        meta = prepare(arguments.kind, arguments.source, arguments.destination, options, progress)
+    if arguments.json:
+        del meta["vocabulary"]
+        output.write_json({"folder": str(arguments.destination), **meta})
+        return
+    output.write(
+        f"{arguments.destination}: {meta['tokens']:,} tokens of {meta['language']['language']}"
+    )
+    output.write(_counts(meta["counts"]))
+    output.remark(_report(meta))
+    if not meta["counts"]["validation"]["pieces"]:
+        output.remark(
+            ["No piece is held out for validation; prepare more, or give a larger --validation."]
+        )
+
+
+def _inspect(arguments: argparse.Namespace) -> None:
+    from training.prepared import Prepared
+    from training.summary import summary
+
+    found = summary(Prepared.open(arguments.destination))
+    if arguments.json:
+        output.write_json(found)
+        return
+    source = found["source"]
+    lengths = found["lengths"]
+    parts = [
+        f"{found['folder']}: {source['title']} ({source['folder']}); licence: {source['licence']}",
+        f"{found['tokens']:,} tokens of {found['language']}, which has {found['vocabulary_size']}; "
+        f"checksum {found['checksum'][:16]}… is right",
+        _counts(found["counts"]),
+        output.table(
+            [("tokens a piece", *next(iter(lengths.values())))]
+            + [(split, *quantiles.values()) for split, quantiles in lengths.items()]
+        ),
+        output.table(
+            [("family", "share")]
+            + [(name, f"{share:.2%}") for name, share in found["families"].items()]
+        ),
+        "\n".join(_report(found)),
+        f"{found['excerpt']['name']} begins:\n{found['excerpt']['tokens']}",
+    ]
+    output.write("\n\n".join(part for part in parts if part))
+
+
+def _counts(counts: dict[str, dict[str, int]]) -> str:
+    """Return what there is by split, as a table."""
+    rows = {split: count for split, count in counts.items() if count["pieces"]}
+    return output.table(
+        [("split", *next(iter(counts.values())))]
+        + [(split, *count.values()) for split, count in rows.items()]
+    )
+
+
+def _report(meta: dict[str, Any]) -> list[str]:
+    """Return what was lost, assumed and skipped, in sentences."""
+    lines = [*meta["notes"]]
+    lines += [f"{count:,} notes: {reason}" for reason, count in meta["losses"].items()]
+    lines += [f"{remark['files']} files: {remark['example']}" for remark in meta["remarks"]]
+    skipped = meta["skipped"]
+    if skipped:
+        lines.append(f"Skipped {len(skipped)}:")
+        lines += [f"  {one['name']}: {one['reason']}" for one in skipped[:SHOWN]]
+    if len(skipped) > SHOWN:
+        lines.append(f"  … and {len(skipped) - SHOWN} more, which meta.json lists")
+    return lines

@@ -1,0 +1,66 @@
+"""`musicgen detokenize`: tokens, as text or JSON, as a MIDI file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from app import output
+
+EXAMPLES = """\
+examples:
+  musicgen detokenize song.txt -o song.mid
+  musicgen tokenize song.mid --json | musicgen detokenize - -o again.mid
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "file", metavar="FILE", help="what `musicgen tokenize` printed; - is the standard input"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="OUT.mid", required=True, help="the file to write"
+    )
+    parser.add_argument(
+        "--language", choices=("remi", "groove"), help="by default the one that has these tokens"
+    )
+    parser.add_argument("--force", action="store_true", help="replace OUT.mid if it exists")
+    output.add_json(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the file and say what is in it."""
+    from app.token_text import read_tokens
+    from tokenization.midi_write import write_midi
+
+    target = Path(arguments.output)
+    if target.exists() and not arguments.force:
+        raise ValueError(f"{target} exists; choose another name, or replace it with --force")
+    if arguments.file == "-":
+        data, name = sys.stdin.buffer.read(), "the standard input"
+    else:
+        data, name = Path(arguments.file).read_bytes(), arguments.file
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} is no text; give what `musicgen tokenize` prints") from None
+    read = read_tokens(text, name, arguments.language)
+    score = read.language.decode(read.ids, read.setting)
+    if not len(score.notes):
+        raise ValueError(f"the tokens of {name} make no note, so there is nothing to write")
+    write_midi(score, target)
+    bars = len(read.language.bars(read.ids))
+    if arguments.json:
+        output.write_json(
+            {
+                "midi": str(target),
+                "language": read.language.name,
+                "notes": len(score.notes),
+                "bars": bars,
+            }
+        )
+    else:
+        output.write(f"{target}: {len(score.notes)} notes in {bars} bars")

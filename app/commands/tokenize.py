@@ -1,0 +1,94 @@
+"""`musicgen tokenize`: a MIDI file as tokens that a person can read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from app import output
+
+ROLES = ("bass", "drums", "other")
+EXAMPLES = """\
+examples:
+  musicgen tokenize song.mid
+  musicgen tokenize song.mid --tracks Melody Piano
+  musicgen tokenize band.mid --language groove --tracks bass=2 drums=Kit other=3,4
+  musicgen tokenize song.mid --json > song.json
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", help="the MIDI file; - is the standard input")
+    parser.add_argument(
+        "--language", choices=("remi", "groove"), default="remi",
+        help="remi: one piano with chords; groove: bass, drums and one more (default: remi)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tracks", nargs="+", metavar="TRACK",
+        help="tracks to use, by name or number; for groove the bass, the drums and the other, "
+        "or bass=… drums=… other=… (- for none; by default they are found)",
+    )  # fmt: skip
+    output.add_json(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the tokens, a line a bar; what was dropped or assumed is said beside them."""
+    from tokenization.language import language
+    from tokenization.midi import read_midi
+
+    speaker = language(arguments.language)
+    tracks = _tracks(arguments.tracks, speaker.name)
+    if arguments.file == "-":
+        score = read_midi(sys.stdin.buffer.read(), name="the standard input")
+    else:
+        score = read_midi(arguments.file)
+    arranged = speaker.arrange(score, tracks)
+    encoded = speaker.encode(arranged)
+    remarks = list(dict.fromkeys((*score.remarks, *arranged.remarks)))
+    if arguments.json:
+        output.write_json(
+            {
+                "language": speaker.name,
+                "tokens": [speaker.vocabulary.names[i] for i in encoded.ids],
+                "ids": encoded.ids.tolist(),
+                "bars": encoded.bars.tolist(),
+                "notes": encoded.notes,
+                "losses": encoded.losses,
+                "remarks": remarks,
+                "setting": None if encoded.setting is None else asdict(encoded.setting),
+            }
+        )
+        return
+    output.write(speaker.text(encoded.ids))
+    output.remark(remarks)
+    lost = [f"{count} {reason}" for reason, count in encoded.losses.items()]
+    output.remark(
+        [f"{encoded.notes} notes" + (f"; of the file's: {', '.join(lost)}" if lost else "")]
+    )
+
+
+def _tracks(words: list[str] | None, spoken: str) -> Any:
+    """Return the choice of tracks as the language takes it."""
+    if words is None or spoken != "groove":
+        return words
+    if all("=" in word for word in words):
+        named = dict(word.split("=", 1) for word in words)
+        if not {*named} <= {*ROLES} or len(named) != len(words):
+            raise ValueError(
+                f"--tracks {' '.join(words)} names roles; each of {', '.join(ROLES)} can be, once"
+            )
+        return {role: _choice(tracks) for role, tracks in named.items()}
+    if len(words) != len(ROLES):
+        raise ValueError(
+            f"--tracks has {len(words)} tracks; groove takes the bass, the drums and the other, "
+            "or some of them as bass=… drums=… other=…"
+        )
+    return [_choice(word) for word in words]
+
+
+def _choice(word: str) -> list[str] | None:
+    return None if word in ("-", "") else word.split(",")
