@@ -1,0 +1,323 @@
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.training import sources_on_disk as disk
+from tokenization.language import language
+from tokenization.midi_write import write_midi
+from training.sources import SOURCES, recognise
+from training.sources.events import score_of_events
+from training.sources.groove import merged, paper_split
+from training.sources.listing import list_files
+from training.sources.pop_piano import with_chords
+from training.sources.source import Found
+
+MAKERS = {
+    "pop909": disk.pop909,
+    "groove": disk.groove,
+    "pop-piano": disk.pop_piano_midi,
+    "midi": disk.midi_folder,
+}
+
+
+def find(name: str, folder: Path, validation: float = 0.05) -> Found:
+    return SOURCES[name].find(list_files(folder), validation)
+
+
+def names(found: Found) -> list[str]:
+    return [piece.name for piece in found.pieces]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_source_is_recognised_at_any_depth_and_its_pieces_are_spelled(
+    name: str, tmp_path: Path
+):
+    MAKERS[name](tmp_path / "in" / "a folder")
+    source = SOURCES[name]
+    assert recognise(list_files(tmp_path)) is source
+    spoken = language(source.language)
+    found = find(name, tmp_path)
+    assert found.pieces
+    for piece in found.pieces:
+        for score in source.scores(piece, spoken):
+            assert spoken.validate(spoken.encode(score).ids) is None
+
+
+def test_other_pickles_and_groove2groove_are_recognised(tmp_path: Path):
+    disk.pop_piano_events(tmp_path / "events")
+    disk.groove2groove(tmp_path / "g2g")
+    assert recognise(list_files(tmp_path / "events")) is SOURCES["pop-piano"]
+    assert recognise(list_files(tmp_path / "g2g")) is SOURCES["groove"]
+
+
+def test_a_folder_without_music_is_nothing(tmp_path: Path):
+    (tmp_path / "text.txt").write_text("text")
+    assert recognise(list_files(tmp_path)) is None
+
+
+class TestListing:
+    def test_hidden_files_are_left_out_and_the_order_is_fixed(self, tmp_path: Path):
+        for name in ("b.mid", "a.mid", "._a.mid", ".git/c.mid", "sub/c.KAR"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).touch()
+        listing = list_files(tmp_path)
+        assert listing.files == ("a.mid", "b.mid", "sub/c.KAR")
+        assert listing.midi_files == ["a.mid", "b.mid", "sub/c.KAR"]
+
+    def test_a_name_that_is_no_text_is_written_out(self, tmp_path: Path):
+        disk.midi_folder(tmp_path, 1)
+        os.rename(tmp_path / "song0.mid", os.fsencode(tmp_path) + b"/\xff.mid")
+        assert names(find("midi", tmp_path)) == ["\\xff.mid"]
+
+    def test_a_missing_folder_is_named(self, tmp_path: Path):
+        with pytest.raises(FileNotFoundError, match=r"no folder or archive .*nowhere"):
+            list_files(tmp_path / "nowhere")
+
+
+class TestMidiFolder:
+    def test_all_extensions_are_found(self, tmp_path: Path):
+        found = find("midi", disk.midi_folder(tmp_path))
+        assert names(found) == [
+            "deep/er/song1.MIDI",
+            "deep/er/song3.mid",
+            "song0.mid",
+            "song2.kar",
+            "song4.MIDI",
+        ]
+
+    def test_more_files_move_no_piece(self, tmp_path: Path):
+        before = {p.name: p.split for p in find("midi", disk.midi_folder(tmp_path, 20), 0.3).pieces}
+        after = {p.name: p.split for p in find("midi", disk.midi_folder(tmp_path, 40), 0.3).pieces}
+        assert {name: after[name] for name in before} == before
+        assert {*after.values()} == {"train", "validation"}
+
+    def test_a_band_gives_a_trio_for_each_other_track(self, tmp_path: Path):
+        write_midi(disk.band(), tmp_path / "band.mid")
+        piece = find("midi", tmp_path).pieces[0]
+        assert len(SOURCES["midi"].scores(piece, language("groove"))) == 2
+        assert len(SOURCES["midi"].scores(piece, language("remi"))) == 1
+
+
+class TestPop909:
+    def test_songs_lie_on_their_annotated_beats_with_their_chords(self, tmp_path: Path):
+        found = find("pop909", disk.pop909(tmp_path, 1))
+        [score] = SOURCES["pop909"].scores(found.pieces[0], language("remi"))
+        assert names(found) == ["001"]
+        assert [marker.text for marker in score.markers] == ["C_M", "A_m7", "N_N", "G_7"]
+        assert (score.notes.onset_ticks % score.ticks_per_beat == 0).all()
+
+    def test_a_song_without_annotation_is_skipped_with_the_reason(self, tmp_path: Path):
+        disk.pop909(tmp_path)
+        (tmp_path / "002" / "chord_midi.txt").unlink()
+        found = find("pop909", tmp_path)
+        assert names(found) == ["001", "003"]
+        assert [(s.name, s.reason) for s in found.skipped] == [("002", "chord_midi.txt is missing")]
+
+    def test_of_two_folders_of_a_song_one_is_taken(self, tmp_path: Path):
+        disk.pop909(tmp_path / "a", 1)
+        disk.pop909(tmp_path / "b", 1)
+        found = find("pop909", tmp_path)
+        assert names(found) == ["001"]
+        assert found.skipped[0].name == "b/001"
+
+
+class TestPopPiano:
+    def test_of_several_stages_the_last_is_read(self, tmp_path: Path):
+        found = find("pop-piano", disk.pop_piano_midi(tmp_path))
+        assert names(found) == [f"midi_analyzed/{n}.mid" for n in range(3)]
+
+    def test_markers_become_the_chords(self, tmp_path: Path):
+        piece = find("pop-piano", disk.pop_piano_midi(tmp_path)).pieces[0]
+        [score] = SOURCES["pop-piano"].scores(piece, language("remi"))
+        assert [(m.onset_ticks, m.text) for m in score.markers] == [
+            (0, "A_m7"),
+            (960, "N_N"),
+            (1920, "C_M"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "chord"),
+        [
+            *(
+                ("Chord-A_m7", "A_m7"),
+                ("A#_/o7_C", "A#_/o7"),
+                ("N_N_N", "N_N"),
+                ("Chord-N_N", "N_N"),
+            ),
+            *(
+                ("Bar-1", None),
+                ("global_bpm_90", None),
+                ("Boundary_2", None),
+                ("Bb", None),
+                ("", None),
+            ),
+        ],
+    )
+    def test_chord_markers_in_both_spellings(self, text: str, chord: str | None):
+        score = with_chords(disk.piano(markers=(disk.Marker(0, text),)))
+        assert [marker.text for marker in score.markers] == ([chord] if chord else [])
+
+    def test_lists_of_pieces_decide_the_split(self, tmp_path: Path):
+        disk.pop_piano_events(tmp_path)
+        for split, listed in {"train": ["0.pkl"], "val": ["1.pkl"], "test": ["2.pkl"]}.items():
+            (tmp_path / f"{split}_pieces.pkl").write_bytes(pickle.dumps(listed))
+        found = find("pop-piano", tmp_path)
+        assert [piece.split for piece in found.pieces] == ["train", "validation", "test"]
+
+    def test_a_list_of_pieces_that_is_none_is_named(self, tmp_path: Path):
+        disk.pop_piano_events(tmp_path)
+        (tmp_path / "val_pieces.pkl").write_bytes(pickle.dumps({"a": 1}))
+        with pytest.raises(ValueError, match=r"val_pieces\.pkl is no list of names"):
+            find("pop-piano", tmp_path)
+
+
+class TestEvents:
+    def test_events_become_the_notes_they_say(self):
+        score = score_of_events(disk.events())
+        assert score.notes.onset_ticks.tolist() == [0, 960, 1920, 2880]
+        assert score.notes.pitch.tolist() == [60, 64, 60, 64]
+        assert score.notes.duration_ticks.tolist() == [480, 60, 480, 60]
+        assert score.notes.velocity.tolist() == [80, 70, 80, 70]
+        assert score.tempos.beats_per_minute.tolist() == [110, 110]
+        assert [(m.onset_ticks, m.text) for m in score.markers] == [(0, "A_m7"), (1920, "A_m7")]
+
+    def test_a_list_without_positions_and_values_as_text_will_do(self):
+        events = [{**event, "value": str(event["value"])} for event in disk.events()[1]]
+        assert score_of_events(events).notes == score_of_events(disk.events()).notes
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ({"Bar": 1}, r"no \(bar positions"),
+            ([], r"no \(bar positions"),
+            (({}, {}), r"no \(bar positions"),
+            ([{"name": "Beat", "value": 0}], "event 0 is Beat where the first Bar"),
+            (
+                [{"name": "Bar", "value": None}, {"name": "Beat", "value": 16}],
+                "event 1 is Beat 16; 0 to 15",
+            ),
+            (
+                [{"name": "Bar", "value": None}, {"name": "Tempo", "value": "x"}],
+                "event 1 is Tempo 'x'",
+            ),
+            (
+                [{"name": "Bar", "value": None}, {"name": "Tempo", "value": 1e400}],
+                "event 1 is Tempo inf",
+            ),
+            ([{"name": "Bar", "value": None}, {"name": "Foo", "value": 1}], "event 1 is 'Foo'"),
+            (
+                [{"name": "Bar", "value": None}, {"name": "Note_Pitch", "value": 60}],
+                "event 2 is the end where Note_Vel",
+            ),
+        ],
+    )
+    def test_anything_else_is_refused_at_its_event(self, content: object, message: str):
+        with pytest.raises(ValueError, match=message):
+            score_of_events(content)
+
+
+class TestGroove:
+    def test_folders_are_the_splits_and_names_hold_the_styles(self, tmp_path: Path):
+        found = find("groove", disk.groove(tmp_path))
+        assert [(piece.split, piece.style) for piece in found.pieces] == [
+            *[("test", "libd_d")] * 2,
+            *[("train", "liba_a"), ("train", "libb_b")] * 2,
+            *[("validation", "libc_c")] * 2,
+        ]
+
+    def test_each_other_track_makes_a_trio(self, tmp_path: Path):
+        piece = find("groove", disk.groove(tmp_path)).pieces[0]
+        scores = SOURCES["groove"].scores(piece, language("groove"))
+        assert [[track.program for track in score.tracks] for score in scores] == [
+            [33, 0, 0],
+            [33, 0, 25],
+        ]
+
+    def test_a_style_in_two_splits_is_refused(self, tmp_path: Path):
+        disk.groove(tmp_path)
+        write_midi(disk.band(99), tmp_path / "test" / "pop9.liba_a.mid")
+        with pytest.raises(ValueError, match="the style liba_a lies in train and test"):
+            find("groove", tmp_path)
+
+    def test_files_of_other_names_and_folders_are_skipped(self, tmp_path: Path):
+        disk.groove(tmp_path)
+        write_midi(disk.band(98), tmp_path / "train" / "song.mid")
+        write_midi(disk.band(99), tmp_path / "pop9.libz_z.mid")
+        found = find("groove", tmp_path)
+        assert {skipped.name: skipped.reason for skipped in found.skipped} == {
+            "train/song.mid": "it is not named CHART.STYLE.mid",
+            "pop9.libz_z.mid": "it lies in none of the folders train, val and test",
+        }
+
+    def test_without_folders_styles_are_held_out_by_their_family(self, tmp_path: Path):
+        for style in range(40):
+            for sub in "ab":
+                (tmp_path / f"pop1.style{style}_{sub}.mid").touch()
+        pieces = find("groove", tmp_path, 0.2).pieces
+        families: dict[str, set[str]] = {}
+        for piece in pieces:
+            families.setdefault(piece.style[:-2], set()).add(piece.split)
+        assert all(len(splits) == 1 for splits in families.values())
+        assert {piece.split for piece in pieces} == {"train", "validation", "test"}
+
+
+class TestGroove2Groove:
+    def test_the_training_styles_alone_are_used_with_both_substyles_in_one_split(
+        self, tmp_path: Path
+    ):
+        found = find("groove", disk.groove2groove(tmp_path))
+        assert all("/train/fixed/" in piece.name for piece in found.pieces)
+        assert found.remarks == [
+            "8 files outside train/fixed are not used: the paper's validation and test styles are held out "
+            "from the training styles."
+        ]
+
+    def test_of_a_style_held_out_one_file_is_kept(self, tmp_path: Path):
+        pieces = find("groove", disk.groove2groove(tmp_path, 12), 0.3).pieces
+        held_out = [piece.style for piece in pieces if piece.split != "train"]
+        assert held_out
+        assert len(held_out) == len({*held_out})
+        train = [piece.style for piece in pieces if piece.split == "train"]
+        assert len(train) == 2 * len({*train})
+
+    def test_a_style_with_one_file_is_skipped_as_in_the_paper(self, tmp_path: Path):
+        disk.groove2groove(tmp_path, 1)
+        (tmp_path / "midi/train/fixed/maj0.STYLE0_a.mid").unlink()
+        found = find("groove", tmp_path)
+        assert [s.reason for s in found.skipped] == ["style STYLE0_a has 1 files, not 2"]
+
+    def test_the_count_in_goes_and_tracks_of_one_name_are_one(self, tmp_path: Path):
+        piece = find("groove", disk.groove2groove(tmp_path, 1), 0.0).pieces[0]
+        scores = SOURCES["groove"].scores(piece, language("groove"))
+        assert [[track.program for track in score.tracks] for score in scores] == [
+            [33, 0, 0],
+            [33, 0, 48],
+        ]
+        strings = scores[1].notes[scores[1].notes.track == 2]
+        assert len(strings) == 32
+        for score in scores:
+            assert score.notes.onset_ticks.min() == 0
+            assert not (score.notes.pitch[score.notes.track == 1] == 37).all()
+
+    def test_merging_keeps_every_note(self):
+        score = disk.band(names=("BB Bass", "BB Piano", "BB Bass"))
+        together = merged(score)
+        assert sorted({*together.notes.track.tolist()}) == [0, 1]
+        assert np.bincount(together.notes.track).tolist() == [32, 16]
+
+    def test_the_whole_release_is_split_as_the_paper_did(self):
+        families = [f"S{number:04d}" for number in range(1436)]
+        splits = paper_split(families[::-1])
+        assert splits == paper_split(families)
+        counts = {
+            split: [*splits.values()].count(split) for split in ("train", "validation", "test")
+        }
+        assert counts == {"train": 1386, "validation": 25, "test": 25}
+        # The first ones that scikit-learn's train_test_split draws after numpy.random.seed(0).
+        assert {splits[name] for name in ("S0651", "S0411", "S0342", "S1298", "S0483")} == {"test"}
+        assert {splits[name] for name in ("S0143", "S0914", "S0565", "S0747", "S0552")} == {
+            "validation"
+        }
