@@ -53,18 +53,23 @@ class Linear(nn.Linear):
     """A linear layer that computes a row alike, to the last bit, alone or among few others."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return (B, …, I) → (B, …, O)."""
+        """Return (B, T, I) → (B, T, O)."""
         return linear(input, self.weight, self.bias)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return F.linear, (B, …, I) → (B, …, O), never by the kernel for a matrix and one vector.
+    """Return F.linear, (B, T, I) → (B, T, O), by the same kernel for any few rows.
 
-    That one adds up in another order than the kernel for two matrices, so a lone row is doubled.
+    Else a variation of a piece would depend on how many others are generated beside it: MKL takes
+    a kernel that adds up in another order for one row, and where the input is narrow for up to 7.
+    So there are more rows than asked for; at these sizes a second one is free.
     """
-    if x.shape[:-1].numel() == 1:
-        return F.linear(x.expand(2, *x.shape[1:]), weight, bias)[:1]
-    return F.linear(x, weight, bias)
+    rows, least = x.shape[0] * x.shape[1], 2 if x.shape[2] >= 256 else 8
+    if rows >= least:
+        return F.linear(x, weight, bias)
+    flat = x.reshape(rows, -1)
+    flat = flat.expand(least, -1) if rows == 1 else F.pad(flat, (0, 0, 0, least - rows))
+    return F.linear(flat, weight, bias).narrow(0, 0, rows).unflatten(0, x.shape[:2])
 
 
 class Attention(nn.Module):
@@ -124,10 +129,8 @@ class Block(nn.Module):
         super().__init__()
         self.pre = config.norm == "pre"
         self.attention, self.feedforward = attention, feedforward
-        self.attention_norm, self.feedforward_norm = (
-            nn.LayerNorm(config.width),
-            nn.LayerNorm(config.width),
-        )
+        self.attention_norm = nn.LayerNorm(config.width)
+        self.feedforward_norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
@@ -136,11 +139,14 @@ class Block(nn.Module):
         """Return (B, T, C) → (B, T, C), and the attention's state."""
         if self.pre:
             y, state = self.attention(self.attention_norm(x), position, code, start, state)
-            x = x + self.dropout(y)
-            return x + self.dropout(self.feedforward(self.feedforward_norm(x))), state
+            x = x + self._dropped(y)
+            return x + self._dropped(self.feedforward(self.feedforward_norm(x))), state
         y, state = self.attention(x, position, code, start, state)
-        x = self.attention_norm(x + self.dropout(y))
-        return self.feedforward_norm(x + self.dropout(self.feedforward(x))), state
+        x = self.attention_norm(x + self._dropped(y))
+        return self.feedforward_norm(x + self._dropped(self.feedforward(x))), state
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return self.dropout(x) if self.training else x  # a call less in each generated token
 
 
 class Performer(nn.Module):
@@ -149,29 +155,12 @@ class Performer(nn.Module):
     def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
         super().__init__()
         self.config = config
-        feature_map, encoding = (
-            FEATURES[config.features_name][1],
-            POSITIONS[config.position_name][1],
-        )
         with torch.random.fork_rng(devices=[]):  # parts that draw without being given a generator
             torch.manual_seed(0 if seed is None else seed)
-            self.position = encoding(config.position, config.shape())
+            self.position = POSITIONS[config.position_name][1](config.position, config.shape())
             self.embedding = nn.Embedding(config.vocabulary_size, config.width)
             self.dropout = nn.Dropout(config.dropout)
-            self.blocks = nn.ModuleList(
-                Block(
-                    config,
-                    Attention(
-                        config,
-                        layer,
-                        feature_map(config.features, self.position.qk_width)
-                        if config.attention == "linear"
-                        else None,
-                    ),
-                    FeedForward(config),
-                )
-                for layer in range(config.layers)
-            )
+            self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
             self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
             self.head = (
                 None
@@ -180,6 +169,13 @@ class Performer(nn.Module):
             )
         if seed is not None:
             self.initialise(torch.Generator().manual_seed(seed))
+
+    def _block(self, layer: int) -> Block:
+        config, features = self.config, None
+        if config.attention == "linear":
+            feature_map = FEATURES[config.features_name][1]
+            features = feature_map(config.features, self.position.qk_width)
+        return Block(config, Attention(config, layer, features), FeedForward(config))
 
     @torch.no_grad()
     def initialise(self, generator: Generator) -> None:
@@ -221,7 +217,7 @@ class Performer(nn.Module):
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Absorb many tokens in one pass: (B, T) → the logits behind the last of them, (B, V), and the state there."""
         x, state = self._hidden(tokens, state)
-        return self._logits(x[:, -1]), state
+        return self._logits(x[:, -1:])[:, 0], state
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:

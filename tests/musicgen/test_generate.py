@@ -45,8 +45,9 @@ def test_a_variation_does_not_depend_on_its_company(model: Any, count: int) -> N
     )
 
 
-def test_logits_do_not_depend_on_company_to_the_last_bit() -> None:
-    model = toy_model(position="sine_spe", layers=2, width=128, heads=4, feedforward=256)
+@pytest.mark.parametrize("width", [16, 128, 256])
+def test_logits_depend_on_company_by_rounding_at_most(width: int) -> None:
+    model = toy_model(position="sine_spe", layers=2, width=width, heads=4, feedforward=2 * width)
     absorbed = absorb(model, PROMPT, seed=0)
     assert absorbed is not None
     state = absorbed[1]
@@ -54,7 +55,12 @@ def test_logits_do_not_depend_on_company_to_the_last_bit() -> None:
     together = model.step(tokens, state.select(torch.zeros(8, dtype=torch.long)))[0]
     for count in (1, 2, 5):
         few = model.step(tokens[:count], state.select(torch.zeros(count, dtype=torch.long)))[0]
-        assert torch.equal(few, together[:count])
+        if (
+            torch.backends.mkl.is_available()
+            and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        ):
+            assert torch.equal(few, together[:count])
+        torch.testing.assert_close(few, together[:count], rtol=1e-4, atol=1e-4)
 
 
 def test_generation_follows_the_model_step_by_step(model: Any) -> None:
