@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from musicgen.config import ModelConfig
 from musicgen.model import Performer, parameter_count
 from musicgen.plain import from_plain
-from musicgen.quantise import quantise, restore
+from musicgen.quantise import quantise, restore, with_int8_weights
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
@@ -80,10 +80,12 @@ def load(
     *,
     realisations: int | None = None,
     seed: int = 0,
+    int8: bool = False,
 ) -> tuple[Performer, Card]:
     """Return a saved model, in evaluation mode, and its card.
 
-    `realisations` overrides those of a stochastic encoding; the random features are then drawn from `seed`.
+    `realisations` overrides those of a stochastic encoding; the random features are then drawn from `seed`. With
+    `int8` it computes by 8-bit weights, however they were stored: faster generation on a CPU, slightly rounded.
     """
     folder = Path(folder)
     config, card = read_card(folder)
@@ -98,7 +100,9 @@ def load(
     _fill(model, stored, path)
     if realisations is not None:
         model = model.with_realisations(realisations, seed)
-    return model.to(device).eval(), card
+    if int8 and torch.device(device).type != "cpu":
+        raise ValueError(f"8-bit weights are computed with on a CPU only, not on {device}")
+    return (with_int8_weights(model) if int8 else model).to(device).eval(), card
 
 
 def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:

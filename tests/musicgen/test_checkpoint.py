@@ -74,6 +74,17 @@ def test_the_number_of_realisations_can_be_chosen_at_loading(tmp_path: Path) -> 
     assert torch.equal(logits(load(tmp_path, realisations=5)[0]), logits(model))
 
 
+def test_eight_bit_computing_is_close_and_for_cpus(tmp_path: Path) -> None:
+    model = toy_model(width=64, feedforward=128)
+    save(tmp_path, model, CARD, "int8")
+    tokens, state = TOKENS[:, 0], model.start(generator())
+    expected = load(tmp_path)[0].step(tokens, state)[0]
+    found = load(tmp_path, int8=True)[0].step(tokens, state)[0]
+    assert 0 < (found - expected).norm() / expected.norm() < 0.02
+    with pytest.raises(ValueError, match="on a CPU only, not on meta"):
+        load(tmp_path, "meta", int8=True)
+
+
 def test_saving_over_a_model_keeps_what_others_wrote(tmp_path: Path) -> None:
     save(tmp_path, toy_model(seed=1), CARD)
     (tmp_path / "README.md").write_text("about")
