@@ -1,0 +1,39 @@
+"""Scores for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tokenization.score import Notes, Score, Track
+
+BASS, DRUMS, OTHER = 0, 1, 2
+TRIO = (Track("Bass", 33), Track("Drums", 0, True), Track("Other", 0))
+
+
+def trio(
+    notes: Iterable[Sequence[int]], ticks_per_beat: int = 12, tracks: tuple[Track, ...] = TRIO
+) -> Score:
+    """Return a score of (onset, duration, pitch, track) rows."""
+    onset, duration, pitch, track = np.array(list(notes), dtype=np.int64).reshape(-1, 4).T
+    return Score(
+        ticks_per_beat=ticks_per_beat,
+        notes=Notes(onset, duration, pitch, np.full_like(pitch, 80), track).sorted(),
+        tracks=tracks,
+    )
+
+
+def random_trio(seed: int, notes: int, beats: int, ticks_per_beat: int = 12) -> Score:
+    """Return notes strewn over so many beats, with chords and unisons among them."""
+    random = np.random.default_rng(seed)
+    onset = random.integers(beats * ticks_per_beat, size=notes)
+    chord = random.random(notes) < 0.3
+    onset[1:][chord[1:]] = onset[:-1][chord[1:]]
+    columns = (
+        onset,
+        random.integers(1, 3 * ticks_per_beat, size=notes),
+        random.integers(36, 84, size=notes),
+        random.integers(3, size=notes),
+    )
+    return trio(np.stack(columns, axis=1), ticks_per_beat)
