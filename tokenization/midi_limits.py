@@ -18,8 +18,8 @@ class Limits:
     bytes: int = 4 << 20
     notes: int = 500_000
     tracks: int = 256  # counted by channel and program
-    seconds: float = 4 * 3600
-    beats: int = 50_000  # at any tempo: what is made from a score grows with its bars
+    seconds: float = 2 * 3600
+    beats: int = 25_000  # at any tempo: what is made from a score grows with its bars
 
     def check(self, name: str, quantity: str, found: float) -> None:
         """Raise where a file has more of a quantity than is allowed."""
