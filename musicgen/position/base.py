@@ -54,7 +54,8 @@ class Window:
                 f"positions {start} … {start + length - 1} are asked for, but `cover` made "
                 f"{self.start} … {self.start + covered - 1} ready"
             )
-        return tuple(rows[first:last] for rows in self.rows)
+        whole = length == covered
+        return self.rows if whole else tuple(rows[first:last] for rows in self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,18 +46,25 @@ def filtered(
 ) -> Tensor:
     """Return the codes of a window, (2, H, D, P) → (2, T, H, D, R), without gradients."""
     with torch.no_grad(), torch.autocast(filters.device.type, enabled=False):
-        taps = filters.shape[-1]
         by_channel = filters.movedim(0, 2).flatten(0, 1).to(noise.dtype)  # (HD, 2, P)
         matrices = toeplitz(by_channel, min(BLOCK, stop - start))  # (HD, 2, rows, columns)
         code = filters.new_empty((2, stop - start, *noise.shape), dtype=dtype)
         for first in range(start, stop, BLOCK):
-            rows = min(BLOCK, stop - first)
-            columns = rows + taps - 1
-            window = noise.window(first, first + columns).flatten(0, 1)  # (HD, columns, R)
-            block = torch.bmm(matrices[:, :, :rows, :columns].flatten(1, 2), window)
-            block = block.unflatten(0, noise.shape[:2]).unflatten(2, (2, rows))  # (H, D, 2, ·, R)
-            code[:, first - start : first - start + rows] = block.permute(2, 3, 0, 1, 4)
+            last = min(first + BLOCK, stop)
+            block = _filtered_block(matrices, noise, first, last)
+            code[:, first - start : last - start] = block.permute(2, 3, 0, 1, 4)
     return code
+
+
+def _filtered_block(matrices: Tensor, noise: WhiteNoise, start: int, stop: int) -> Tensor:
+    """Multiply the first rows of (HD, 2, rows, columns) with the noise: (H, D, 2, stop − start, R)."""
+    channels, _, all_rows, columns = matrices.shape
+    rows = stop - start
+    total = matrices.new_zeros(channels, 2 * rows, noise.shape[-1])
+    for first, piece in noise.pieces(start, stop + columns - all_rows):
+        part = matrices[:, :, :rows, first - start : first - start + piece.shape[-2]]
+        total.baddbmm_(part.flatten(1, 2), piece.flatten(0, 1))
+    return total.unflatten(1, (2, rows)).unflatten(0, noise.shape[:2])
 
 
 class _Gradient:
@@ -99,14 +106,16 @@ class _Gradient:
 
     def _multiply_block(self, matrices: Tensor, block: slice) -> None:
         rows = block.stop - block.start
-        columns = rows + self.taps - 1
-        window = self.noise.window(self.start + block.start, self.start + block.start + columns)
+        first_noise = self.start + block.start
+        pieces = self.noise.pieces(first_noise, first_noise + rows + self.taps - 1)
         for matrix, pairs in zip(matrices, self.left, strict=True):
-            if pairs:
-                x = torch.cat([pair[0][:, block] for pair in pairs]).to(window.dtype)
-                dy = torch.cat([pair[1][:, block] for pair in pairs]).to(window.dtype)
-                d_code = torch.einsum("bthd,bthr->hdtr", x, dy)
-                matrix[..., :rows, :columns] += d_code @ window.transpose(-1, -2)
+            if not pairs:
+                continue
+            x, dy = (torch.cat([pair[i][:, block] for pair in pairs]) for i in (0, 1))
+            d_code = torch.einsum("bthd,bthr->hdtr", x.to(matrix.dtype), dy.to(matrix.dtype))
+            for first, piece in pieces:
+                columns = slice(first - first_noise, first - first_noise + piece.shape[-2])
+                matrix[..., :rows, columns] += d_code @ piece.transpose(-1, -2)
 
 
 class _Anchor(Function):

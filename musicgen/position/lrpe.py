@@ -81,8 +81,9 @@ class Lrpe(Position):
         self, fq: Tensor, fk: Tensor, code: Window, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
         """Return Λ⁽ˢ⁾ P of the features: (B, T, H, M) → (B, T, H, M), or 2M of type unitary."""
-        rows = code.at(start, fq.shape[1])
-        return self._encode(fq, rows).to(fq.dtype), self._encode(fk, rows).to(fk.dtype)
+        both = torch.stack([fq, fk])
+        encoded = self._encode(both, code.at(start, fq.shape[1])).to(fq.dtype)
+        return encoded[0], encoded[1]
 
     def _encode(self, x: Tensor, rows: tuple[Tensor, ...]) -> Tensor:
         if self.config.core == "fourier":

@@ -56,5 +56,5 @@ class Rope(Position):
         self, q: Tensor, k: Tensor, code: Window, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
         """Rotate: (B, T, H, D) → (B, T, H, D)."""
-        cosine, sine = code.at(start, q.shape[1])
-        return rotate(q, cosine, sine).to(q.dtype), rotate(k, cosine, sine).to(k.dtype)
+        rotated = rotate(torch.stack([q, k]), *code.at(start, q.shape[1])).to(q.dtype)
+        return rotated[0], rotated[1]

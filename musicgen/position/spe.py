@@ -26,7 +26,8 @@ from torch import Generator, Tensor, nn
 from musicgen.position.base import Position, Shape, Window
 
 SHORT = 16  # a window of no more positions, without gradients, is a step of generation
-AHEAD = 64  # positions that are made in one go then
+AHEAD = 32  # positions that are made in one go then, or
+AHEAD_UNSHARED = 8  # where there is a code a layer to be kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +57,11 @@ class SpeCode:
 
     noise: tuple[Any, ...]  # a slot each
     gate_noise: Tensor | None  # ε, (S, H, D, R)
-    mix: Tensor | None = None  # √(1 − δ) and √δ, (L, H, 2, D)
+    mix: tuple[Tensor, ...] = ()  # √(1 − δ) and √δ, (H, 2, D), a layer each
     start: int = 0
     long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
     ahead: tuple[Window, ...] = ()  # a slot each: q̄ and k̄ with ε, (T, H, 2D, R) each
+    asked: tuple[Window, ...] = ()  # … and of those the rows that `cover` was asked for
 
 
 class StochasticPosition(Position):
@@ -69,6 +71,7 @@ class StochasticPosition(Position):
         super().__init__(config, shape)
         self.realisations = config.realisations  # may be set to another number after training
         self.slots = 1 if config.shared else shape.layers
+        self.ahead = AHEAD if config.shared else AHEAD_UNSHARED
         if config.gated:
             self.gates = nn.Parameter(torch.randn(shape.layers, shape.heads, shape.head_width))
 
@@ -107,7 +110,7 @@ class StochasticPosition(Position):
         """Make the positions ready, in the form that suits their number."""
         if stop - start <= SHORT and not torch.is_grad_enabled():
             return self._cover_ahead(code, start, stop)
-        code = replace(code, mix=self._mix(), start=start, ahead=())
+        code = replace(code, mix=self._mix(), start=start, ahead=(), asked=())
         if not self.config.shared:  # so many codes at once would not fit: each layer makes its own
             return replace(code, long=())
         return replace(code, long=(self.long(code.noise[0], 0, start, stop),))
@@ -117,15 +120,15 @@ class StochasticPosition(Position):
     ) -> tuple[Tensor, Tensor]:
         """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
         slot = 0 if self.config.shared else layer
-        if code.ahead:
-            sides = zip((q, k), code.ahead[slot].at(start, q.shape[1]), strict=True)
-            placed = [contract(self._beside(x, code, layer), rows) for x, rows in sides]
+        if code.asked:
+            sides = zip((q, k), code.asked[slot].at(start, q.shape[1]), strict=True)
+            placed = [_contract_step(self._beside(x, code, layer), rows) for x, rows in sides]
             return placed[0], placed[1]
         if code.long:
             place, first = code.long[slot], start - code.start
         else:
             place, first = self.long(code.noise[slot], slot, start, start + q.shape[1]), 0
-        if code.mix is None or code.gate_noise is None:
+        if code.gate_noise is None:
             return place(q, k, first)
         keep, let = code.mix[layer].unbind(1)  # (H, D) each
         placed_q, placed_k = place(q * keep, k * keep, first)
@@ -143,13 +146,14 @@ class StochasticPosition(Position):
         return gate + (1 - gate) * template
 
     def _cover_ahead(self, code: SpeCode, start: int, stop: int) -> SpeCode:
-        if code.ahead:
-            window = code.ahead[0]
-            if window.start <= start and stop <= window.start + len(window.rows[0]):
-                return code
-        last = max((start // AHEAD + 1) * AHEAD, stop)
-        ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
-        return replace(code, mix=self._mix(), start=start, long=(), ahead=ahead)
+        """Take the asked rows from those made ahead, and make more where they end."""
+        window = code.ahead[0] if code.ahead else None
+        if not window or start < window.start or stop > window.start + len(window.rows[0]):
+            last = max((start // self.ahead + 1) * self.ahead, stop)
+            ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
+            code = replace(code, mix=self._mix(), long=(), ahead=ahead)
+        rows = (window.at(start, stop - start) for window in code.ahead)
+        return replace(code, start=start, asked=tuple(Window(start=start, rows=x) for x in rows))
 
     def _ahead(self, code: SpeCode, slot: int, start: int, stop: int) -> Window:
         sides = self.materialise(code.noise[slot], slot, start, stop)
@@ -158,26 +162,30 @@ class StochasticPosition(Position):
             sides = tuple(torch.cat([side, gate], 2) for side in sides)  # (T, H, 2D, R)
         return Window(start=start, rows=sides)
 
-    def _mix(self) -> Tensor | None:
+    def _mix(self) -> tuple[Tensor, ...]:
         """√(1 − δ) and √δ by logarithms, so that a shut gate has a gradient of 0 and not NaN."""
         if not self.config.gated:
-            return None
-        return torch.exp(torch.stack([F.logsigmoid(-self.gates), F.logsigmoid(self.gates)], 2) / 2)
+            return ()
+        logarithms = torch.stack([F.logsigmoid(-self.gates), F.logsigmoid(self.gates)], 2)
+        return torch.exp(logarithms / 2).unbind()
 
     def _beside(self, x: Tensor, code: SpeCode, layer: int) -> Tensor:
         """Return √(1 − δ) x and √δ x side by side: (B, T, H, D) → (B, T, H, 2D)."""
-        return x if code.mix is None else (x.unsqueeze(-2) * code.mix[layer]).flatten(-2)
+        return (x.unsqueeze(-2) * code.mix[layer]).flatten(-2) if code.mix else x
 
 
 def contract(x: Tensor, code: Tensor) -> Tensor:
-    """Sum over the features: (B, T, H, D), (T, H, D, R) → (B, T, H, R).
+    """Sum over the features: (B, T, H, D), (T, H, D, R) → (B, T, H, R)."""
+    return (x.to(code.dtype).permute(1, 2, 0, 3) @ code).permute(2, 0, 1, 3)
+
+
+def _contract_step(x: Tensor, code: Tensor) -> Tensor:
+    """Contract a step of generation, each row of the batch as if it were alone.
 
     A lone row is doubled: the kernel for one vector adds up in another order, and a variation would
     then depend, in the last bit, on how many others there are.
     """
-    if len(x) == 1:
-        return contract(x.expand(2, -1, -1, -1), code)[:1]
-    return torch.einsum("bthd,thdr->bthr", x.to(code.dtype), code)
+    return contract(x, code) if len(x) > 1 else contract(torch.cat([x, x]), code)[:1]
 
 
 def working_dtype(parameter: Tensor) -> torch.dtype:

@@ -24,17 +24,16 @@ class WhiteNoise:
         self.dtype = torch.promote_types(like.dtype, torch.float32)
         self._kept: dict[int, Tensor] = {}
 
-    def window(self, start: int, stop: int) -> Tensor:
-        """Return the noise of positions start … stop − 1: (..., stop − start, R)."""
-        first, last = start // BLOCK, (stop - 1) // BLOCK
+    def pieces(self, start: int, stop: int) -> list[tuple[int, Tensor]]:
+        """Return the noise of positions start … stop − 1 in pieces: first position, (..., n, R)."""
+        numbers = range(start // BLOCK, (stop - 1) // BLOCK + 1)
         kept = self._kept
-        blocks = {
-            block: kept[block] if block in kept else self._draw(block)
-            for block in range(first, last + 1)
-        }
+        blocks = {n: kept[n] if n in kept else self._draw(n) for n in numbers}
         self._kept = blocks
-        joined = torch.cat(list(blocks.values()), -2)
-        return joined.narrow(-2, start - first * BLOCK, stop - start)
+        return [
+            (max(start, n * BLOCK), block[..., max(0, start - n * BLOCK) : stop - n * BLOCK, :])
+            for n, block in blocks.items()
+        ]
 
     def _draw(self, block: int) -> Tensor:
         generator = Generator(self.device).manual_seed(_mixed(self.seed, block))

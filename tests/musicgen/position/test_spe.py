@@ -138,7 +138,7 @@ def test_steps_draw_ahead_and_forget(name: str) -> None:
         code = position.cover(code, 0, 1)
         window = code.ahead[0]
         assert (window.start, len(window.rows[0])) == (0, AHEAD)
-        assert position.cover(code, AHEAD - 1, AHEAD) is code
+        assert position.cover(code, AHEAD - 1, AHEAD).ahead is code.ahead
         code = position.cover(code, AHEAD, AHEAD + 1)
         assert (code.ahead[0].start, len(code.ahead[0].rows[0])) == (AHEAD, AHEAD)
         code = position.cover(code, AHEAD + 1, AHEAD + 2 + SHORT)
@@ -164,6 +164,17 @@ def test_activation_checkpointing_changes_nothing(name: str) -> None:
         gradients.append([q.grad, *(p.grad for p in position.parameters())])
     for plain, checkpointed in zip(*gradients, strict=True):
         torch.testing.assert_close(plain, checkpointed)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_variation_is_the_same_among_others(name: str) -> None:
+    position = spe(name, Shape(layers=1, heads=8, head_width=64, width=1, features=1))
+    q = torch.randn(8, 1, 8, 64, generator=generator())
+    with torch.no_grad():
+        code = position.cover(position.begin(generator()), 5, 6)
+        wanted = position.qk(q, q, code, 5, 0)[0]
+        for rows in range(1, 8):
+            assert torch.equal(position.qk(q[:rows], q[:rows], code, 5, 0)[0], wanted[:rows])
 
 
 def test_realisations_are_at_least_one() -> None:
