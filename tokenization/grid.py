@@ -12,15 +12,16 @@ FINE_TICKS_PER_BEAT = 480
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
 
 
-def on_four_four(score: Score) -> Score:
+def on_four_four(score: Score, *, beats_known: bool = False) -> Score:
     """Lay any score on the 4/4 grid, beat by beat.
 
-    Where its notes do not lie on its own beats, the beats are estimated. Its meter may be any: a
+    Where its notes do not lie on its own beats, the beats are estimated, unless they are known to
+    be right, however loosely the notes are played. Its meter may be any: a
     quarter note stays a quarter note, in every meter, and no note moves against another: bars
     are laid end to end. Only the rest in front is chosen: so that as many notes as possible, of
     those in bars of four beats, keep their bar lines. An upbeat becomes a whole bar that way.
     """
-    score = _with_beats(score)
+    score = score if beats_known else _with_beats(score)
     start, length, name = _sections(score)
     bar = BEATS_PER_BAR * score.ticks_per_beat
     before = np.searchsorted(np.sort(score.notes.onset_ticks), start)

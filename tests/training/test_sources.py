@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.training import sources_on_disk as disk
+from tokenization.estimate import has_beats
 from tokenization.language import language
 from tokenization.midi_write import write_midi
 from training.sources import SOURCES, recognise
@@ -235,6 +236,19 @@ class TestGroove:
             [33, 0, 0],
             [33, 0, 25],
         ]
+
+    def test_the_beats_of_a_file_are_right_however_loosely_it_plays(self, tmp_path: Path):
+        score = disk.band()
+        shifts = np.random.default_rng(0).integers(0, disk.TICKS, len(score.notes))
+        notes = score.notes.replace(onset_ticks=score.notes.onset_ticks + shifts).sorted()
+        loose = score.replace(notes=notes)
+        assert not has_beats(loose)
+        disk.groove(tmp_path)
+        write_midi(loose, tmp_path / "val" / "pop7.libc_c.mid")
+        piece = next(p for p in find("groove", tmp_path).pieces if "pop7" in p.name)
+        for trio in SOURCES["groove"].scores(piece, language("groove")):
+            assert trio.ticks_per_beat == disk.TICKS
+            assert {*trio.notes.onset_ticks.tolist()} <= {*notes.onset_ticks.tolist()}
 
     def test_a_style_in_two_splits_is_refused(self, tmp_path: Path):
         disk.groove(tmp_path)

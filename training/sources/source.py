@@ -53,6 +53,11 @@ class Source(ABC):
         """Read a piece as one or more arranged scores, of which training draws one at a time."""
 
 
-def arranged(score: Score, language: Language) -> list[Score]:
-    """Return a score as a language spells it: each of its trios, or else all of it."""
-    return trios(score) if language.name == "groove" else [language.arrange(score)]
+def arranged(score: Score, language: Language, *, beats_known: bool = False) -> list[Score]:
+    """Return a score as a language spells it: each of its trios, or else all of it.
+
+    Trios keep the score's own beats if they are known to be right.
+    """
+    if language.name == "groove":
+        return trios(score, beats_known=beats_known)
+    return [language.arrange(score)]
