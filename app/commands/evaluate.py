@@ -1,0 +1,27 @@
+"""`musicgen evaluate`: finds the evaluation that is meant."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+# Name → module and what it does. A module has `add(parser)` and `run(arguments)`, as a command has,
+# and imports what it computes with when it runs.
+EVALUATIONS: dict[str, tuple[str, str]] = {
+    "style": ("app.commands.evaluate_style", "compare the style of MIDI files with a reference"),
+}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the evaluations and their arguments."""
+    kinds = parser.add_subparsers(metavar="EVALUATION", title="evaluations", required=True)
+    for name, (module_name, does) in EVALUATIONS.items():
+        kind = kinds.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
+        module = import_module(module_name)
+        module.add(kind)
+        kind.set_defaults(evaluate=module.run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the evaluation that was called."""
+    arguments.evaluate(arguments)
