@@ -27,6 +27,7 @@ from musicgen.causal_sums import (
     parallel_sums,
     step_sums,
 )
+from musicgen.precision import without_autocast
 
 CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
 
@@ -171,7 +172,7 @@ def _normalised(
     dtype = _product_dtype(sums, fq, fk, v)
     width = v.shape[-1]
     before = (None, None) if state is None else state
-    with torch.autocast(v.device.type, enabled=False):
+    with without_autocast(v.device):
         if normaliser is None:
             # A column of ones behind the values: the denominator comes with the numerator.
             v_and_one = functional.pad(v, (0, 1), value=1.0)

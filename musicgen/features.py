@@ -16,6 +16,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from musicgen.precision import without_autocast
+
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:
     """Draw Gaussian vectors that are orthogonal in blocks of `width`: (width, columns), float32.
@@ -63,6 +65,10 @@ class FeatureMap(nn.Module):
         """Return the features of keys."""
         raise NotImplementedError
 
+    def both(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the features of queries and of keys."""
+        return self.queries(q), self.keys(k)
+
     def _projected(self, x: Tensor) -> Tensor:
         """(B, T, H, W) → (B, T, H, columns), in float32 at least."""
         dtype = torch.promote_types(x.dtype, torch.float32)
@@ -106,17 +112,29 @@ class Favor(FeatureMap):
 
     def queries(self, x: Tensor) -> Tensor:
         """Return φ(q) over its largest entry: |q|² cancels, and exponents are zero or less."""
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device):
             u = self._projected(x)
             _, largest, pull = self._extent(x, u)
             return self._exponentials(u * pull, largest * pull)
 
     def keys(self, x: Tensor) -> Tensor:
         """Return φ(k)."""
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device):
             u = self._projected(x)
             norm, _, pull = self._extent(x, u)
             return self._exponentials(u * pull, (norm * pull).square() / 2)
+
+    def both(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Return φ(q) and φ(k); those of one position together, since there the calls cost more than the numbers."""
+        if q.shape[1] > 1:
+            return self.queries(q), self.keys(k)
+        with without_autocast(q.device):
+            x = torch.stack([q, k])  # (2, B, 1, H, W)
+            u = self._projected(x)
+            norm, largest, pull = self._extent(x, u)
+            shift = torch.stack([(largest * pull)[0], (norm * pull)[1].square() / 2])
+            fq, fk = self._exponentials(u * pull, shift).unbind()
+            return fq, fk
 
     def _extent(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return |x|, max |ωx| and the factor on both, temperature included: (B, T, H, 1) each.
@@ -164,7 +182,7 @@ class Relu(FeatureMap):
 
     def queries(self, x: Tensor) -> Tensor:
         """Return φ(q)."""
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device):
             return self._activation(self._projected(x)) + self.config.floor
 
     def keys(self, x: Tensor) -> Tensor:

@@ -67,8 +67,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rows, least = x.shape[0] * x.shape[1], 2 if x.shape[2] >= 256 else 8
     if rows >= least:
         return F.linear(x, weight, bias)
-    flat = x.reshape(rows, -1)
-    flat = flat.expand(least, -1) if rows == 1 else F.pad(flat, (0, 0, 0, least - rows))
+    if rows == 1:
+        return F.linear(x.expand(least, 1, -1), weight, bias).narrow(0, 0, 1)
+    flat = F.pad(x.flatten(0, 1), (0, 0, 0, least - rows))
     return F.linear(flat, weight, bias).narrow(0, 0, rows).unflatten(0, x.shape[:2])
 
 
@@ -93,7 +94,7 @@ class Attention(nn.Module):
         if self.features is None:
             out, state = softmax_attend(q, k, v, state=state)
             return self.output(out.flatten(2)), state
-        fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M)
+        fq, fk = self.features.both(q, k)  # (B, T, H, M) each
         placed_fq, placed_fk = position.features(fq, fk, code, start, self.layer)
         out, state = attend(
             placed_fq,

@@ -205,3 +205,15 @@ def test_wrong_sizes_are_named() -> None:
         ReluConfig(features=0)
     with pytest.raises(ValueError, match=r"floor of elu must be above 0, found 0\.0"):
         EluConfig(floor=0.0)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize("length", [1, 3])
+def test_both_sides_at_once_are_the_two_sides(name: str, length: int) -> None:
+    config, feature_map = FEATURES[name]
+    features = feature_map(config(), 16)
+    q, k = torch.randn(2, 2, length, 3, 16, generator=torch.Generator().manual_seed(0)) * 20
+    for found, expected in zip(
+        features.both(q, k), (features.queries(q), features.keys(k)), strict=True
+    ):
+        torch.testing.assert_close(found, expected)
