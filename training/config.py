@@ -14,9 +14,13 @@ from typing import Any
 import yaml
 
 from musicgen.config import ModelConfig
-from musicgen.plain import from_plain
+from musicgen.plain import from_plain, suggestion
 
-PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "64-true")
+PRECISIONS = ("32-true", "bf16-mixed", "64-true")
+ACCELERATORS = ("auto", "cpu", "cuda", "mps")
+STRATEGIES = ("auto", "ddp")
+CONFIGS = Path(__file__).parent / "configs"
+_ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset the other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +36,7 @@ class DataConfig:
     prefetch: int = 4  # batches prepared ahead
 
     def __post_init__(self) -> None:
-        for name in ("length", "batch", "prefetch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it is at least 1")
+        _check_positive(self, "length", "batch", "prefetch")
         if not 0 <= self.transpose <= 12 or not 0 <= self.drop_track < 1:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
@@ -62,13 +64,17 @@ class OptimiserConfig:
             raise ValueError("give either steps or epochs, and not both")
         if (self.steps or self.epochs or 0) <= 0:
             raise ValueError(f"steps {self.steps}, epochs {self.epochs}: more than 0 is needed")
-        if self.learning_rate <= 0 or self.clip <= 0 or self.accumulate < 1:
+        _check_positive(self, "accumulate")
+        for name in ("learning_rate", "clip"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it is above 0")
+        for name in ("redraw", "final_rate", "beta1", "beta2"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
+        if self.warmup < 0 or self.weight_decay < 0:
             raise ValueError(
-                f"learning_rate {self.learning_rate} and clip {self.clip} are above 0, "
-                f"accumulate {self.accumulate} is at least 1"
+                f"warmup {self.warmup} and weight_decay {self.weight_decay} are at least 0"
             )
-        if not 0 <= self.redraw <= 1:
-            raise ValueError(f"redraw is a probability, but is {self.redraw}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +89,11 @@ class ValidationConfig:
     samples: int = 0  # pieces of music written at each validation
     sample_tokens: int = 512
 
+    def __post_init__(self) -> None:
+        _check_positive(self, "every", "length", "sequences", "batch", "patience", "sample_tokens")
+        if self.samples < 0:
+            raise ValueError(f"samples is {self.samples}; it is at least 0")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
@@ -96,10 +107,16 @@ class DeviceConfig:
     compile: bool = False  # torch.compile
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise ValueError(
-                f"precision is {self.precision!r}; it is one of {', '.join(PRECISIONS)}"
-            )
+        _check_positive(self, "devices", "nodes")
+        for name, choices in (
+            ("precision", PRECISIONS),
+            ("accelerator", ACCELERATORS),
+            ("strategy", STRATEGIES),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; it is one of {', '.join(choices)}"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +134,9 @@ class RunConfig:
     save_every: int = 250
     keep: int = 2  # checkpoints besides the best
 
+    def __post_init__(self) -> None:
+        _check_positive(self, "log_every", "save_every", "keep")
+
     def model_config(self, vocabulary_size: int) -> ModelConfig:
         """Return the model's configuration for a vocabulary."""
         if not isinstance(self.model, Mapping):
@@ -132,16 +152,33 @@ class RunConfig:
         return asdict(self)
 
 
+def find(name: str) -> Path:
+    """Return the file of a configuration: a path, the folder of a run, or the name of a shipped one."""
+    path = Path(name)
+    if (path / "config.yaml").is_file():
+        return path / "config.yaml"
+    if path.is_file():
+        return path
+    shipped = CONFIGS / f"{name}.yaml"
+    if shipped.is_file():
+        return shipped
+    names = [file.stem for file in CONFIGS.glob("*.yaml")]
+    raise FileNotFoundError(
+        f"there is no configuration {name}: it is neither a file nor the name of a shipped one"
+        f"{suggestion(name, names)}"
+    )
+
+
 def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
     """Read a run from a YAML file and `key=value` changes, or say which key or value is wrong."""
     values = _with_base(path, ())
     for change in changes:
         key, equals, text = change.partition("=")
-        if not equals:
+        if not equals or not all(key.split(".")):
             raise ValueError(
-                f"--set {change} has no value; write it as key=value, as in data.batch=8"
+                f"--set {change} has no key and value; write it as key=value, as in data.batch=8"
             )
-        values = merged(values, _nested(key.split("."), yaml.safe_load(text)))
+        values = merged(values, _nested(key.split("."), _parsed(text, f"--set {change}")))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
 
@@ -153,6 +190,9 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         old = result.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping) and _same_part(old, value):
             value = merged(old, value)
+        other = _ALTERNATIVES.get(key)
+        if other is not None and value is not None and other not in over:
+            result.pop(other, None)
         result[key] = value
     return result
 
@@ -165,16 +205,35 @@ def _nested(keys: list[str], value: Any) -> dict[str, Any]:
     return {keys[0]: _nested(keys[1:], value) if len(keys) > 1 else value}
 
 
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
+
+
 def _with_base(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    path = path.resolve()
     if path in seen:
         raise ValueError(f"{path} is its own base, by way of {', '.join(str(p) for p in seen)}")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = _parsed(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no configuration {path}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no YAML: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no mapping of names to values")
     base = values.pop("base", None)
-    return merged(_with_base(path.parent / base, (*seen, path)), values) if base else values
+    if base is None:
+        return values
+    if not isinstance(base, str):
+        raise ValueError(f"{path}: base is {base!r}, where the path of a file is wanted")
+    return merged(_with_base(path.parent / base, (*seen, path)), values)
+
+
+def _check_positive(config: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}; it is at least 1")

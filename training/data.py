@@ -20,7 +20,8 @@ from training.config import DataConfig
 from training.loss import IGNORED
 from training.prepared import Prepared
 
-ORDER, CROP, HELD_OUT = range(3)  # purposes of randomness
+ORDER, CROP = range(2)  # purposes of randomness
+_HELD_OUT_SEED = 0  # one for all runs, so that their losses compare
 
 
 class Batches:
@@ -75,15 +76,15 @@ class Batches:
         return _padded([self._sequence(number) for number in own], self.config.length + 1)
 
     def validation(self, count: int, length: int) -> np.ndarray:
-        """Return fixed sequences of held-out pieces: (count, length + 1), without augmentation.
+        """Return held-out sequences, the same for every run: (up to count, length + 1), unaugmented.
 
-        Pieces that fill the length come first, each from its beginning.
+        They are drawn from the pieces that fill the length, then from the rest, each from its beginning.
         """
-        random = np.random.default_rng([self.seed, HELD_OUT])
-        rows = [int(random.choice(rows)) for rows in self._held_out]
+        random = np.random.default_rng(_HELD_OUT_SEED)
+        rows = random.permutation([int(random.choice(rows)) for rows in self._held_out])
         whole = self.prepared.pieces.length[rows] > length
         order = np.argsort(~whole, kind="stable")[:count]
-        return _padded([self.prepared.ids(rows[i])[: length + 1] for i in order], length + 1)
+        return _padded([self.prepared.ids(int(rows[i]))[: length + 1] for i in order], length + 1)
 
     def _sequence(self, number: int) -> np.ndarray:
         """Return the training sequence that comes at a place of the endless stream."""

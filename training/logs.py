@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from training.validation import Measured
 TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share")
 VALIDATION = ("step", "inside", "beyond", "sequences")
 BY_POSITION = ("step", "from", "to", "loss", "deviation", "n")
+TABLES = {"train": TRAIN, "validation": VALIDATION, "positions": BY_POSITION}
 
 
 class Log:
@@ -24,11 +26,7 @@ class Log:
         if not enabled:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        for name, header in (
-            ("train", TRAIN),
-            ("validation", VALIDATION),
-            ("positions", BY_POSITION),
-        ):
+        for name, header in TABLES.items():
             _cut(folder / f"{name}.csv", header, step)
         if find_spec("tensorboard"):
             from torch.utils.tensorboard import SummaryWriter
@@ -37,16 +35,15 @@ class Log:
 
     def train(self, **values: float) -> None:
         """Record a stretch of training steps."""
-        self._append("train", [values[name] for name in TRAIN])
+        self._append("train", [[values[name] for name in TRAIN]])
         for name in TRAIN[1:]:
             self._scalar(f"train/{name}", values[name], int(values["step"]))
 
     def validation(self, step: int, result: Measured) -> None:
         """Record a validation: the means, and the loss by position."""
         beyond = "" if result.beyond is None else result.beyond
-        self._append("validation", [step, result.inside, beyond, result.sequences])
-        for row in result.rows:
-            self._append("positions", [step, *row])
+        self._append("positions", [[step, *row] for row in result.rows])
+        self._append("validation", [[step, result.inside, beyond, result.sequences]])
         self._scalar("validation/inside", result.inside, step)
         if result.beyond is not None:
             self._scalar("validation/beyond", result.beyond, step)
@@ -56,10 +53,10 @@ class Log:
         if self.board is not None:
             self.board.close()
 
-    def _append(self, table: str, row: list[Any]) -> None:
+    def _append(self, table: str, rows: list[list[Any]]) -> None:
         if self.enabled:
             with (self.folder / f"{table}.csv").open("a", newline="") as file:
-                csv.writer(file).writerow(row)
+                csv.writer(file, lineterminator="\n").writerows(rows)
 
     def _scalar(self, name: str, value: float, step: int) -> None:
         if self.board is not None:
@@ -67,10 +64,11 @@ class Log:
 
 
 def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
-    """Keep the rows up to `step`; an absent table gets its header."""
-    rows: list[list[str]] = []
-    if path.exists():
-        with path.open(newline="") as file:
-            rows = [row for row in list(csv.reader(file))[1:] if row and int(row[0]) <= step]
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
+    """Keep the whole rows up to `step`; an absent table gets its header."""
+    text = path.read_text() if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]  # a crash may have torn the last line
+    rows = [row for row in csv.reader(whole.splitlines()[1:]) if row and int(row[0]) <= step]
+    fresh = path.with_suffix(".csv.new")
+    with fresh.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    os.replace(fresh, path)

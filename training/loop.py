@@ -1,16 +1,14 @@
 """The training loop, and nothing else.
 
-All randomness is a function of (seed, step, purpose): batch, draw of a stochastic encoding, dropout, and when
-the random features are drawn anew. So a run that goes on from a checkpoint continues bit for bit, and R processes with a
-share of the batch each see what one process with the whole batch sees. The loop never waits for the device except where
+All randomness is a function of (seed, step, purpose): batch, draw of a stochastic encoding, dropout, and when the
+random features are drawn anew. So a run that goes on from a checkpoint continues bit for bit, and several processes
+with a share of the batch each see what one with the whole batch sees. The loop never waits for the device except where
 it logs; there it also looks whether every loss since was finite.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,18 +18,24 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from musicgen.checkpoint import Card
+from musicgen import checkpoint
 from musicgen.model import Performer
 from training import saving
+from training.card import card_of
 from training.config import RunConfig
 from training.data import Batches, Loader
+from training.disk import full_disk_named
 from training.logs import Log
 from training.loss import IGNORED, next_token_loss
 from training.schedule import learning_rate
 from training.validation import Validation
+from training.window import Window
 
 # Purposes of randomness, so that no two draws share a stream.
 CODE, DROPOUT, REDRAW, VALIDATE = range(4)
+# How a run may end.
+FINISHED, OUT_OF_PATIENCE, STOPPED = "finished", "out of patience", "stopped"
+MODEL = "model"  # the folder of the best model, inside the run's
 
 
 class Diverged(ValueError):
@@ -40,7 +44,7 @@ class Diverged(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What the person at the terminal sees while a run goes on."""
+    """What is known of a run at a logged step."""
 
     step: int
     steps: int
@@ -50,14 +54,18 @@ class Progress:
 
 
 class Listener(Protocol):
-    """Who is told of the run."""
+    """Who is told of the run; only the first process tells."""
+
+    def stepped(self, step: int, steps: int) -> None:
+        """Hear that a step is done."""
+        ...
 
     def progress(self, progress: Progress) -> None:
         """Hear where the run stands, at each logged step."""
         ...
 
     def validated(self, model: Performer, step: int) -> None:
-        """Hear that a validation is done: the moment to write samples of music."""
+        """Hear that a validation is done, with the model in evaluation mode: the moment to write samples."""
         ...
 
 
@@ -69,69 +77,98 @@ def seed_of(*parts: int) -> int:
 class Run:
     """One training run: what it was given, and where it stands."""
 
-    def __init__(
-        self, config: RunConfig, fabric: Fabric, batches: Batches, card: Callable[[Run], Card]
-    ) -> None:
-        self.config, self.fabric, self.batches, self.card = config, fabric, batches, card
+    def __init__(self, config: RunConfig, fabric: Fabric, batches: Batches) -> None:
+        self.config, self.fabric, self.batches = config, fabric, batches
         self.folder = Path(config.run)
         self.steps = batches.steps(config.optimiser.steps, config.optimiser.epochs)
         self.state = saving.RunState(data=batches.checksum)
-        model_config = config.model_config(batches.vocabulary_size)
-        self.model = Performer(model_config, seed=config.seed)
+        self.model = Performer(config.model_config(batches.vocabulary_size), seed=config.seed)
         self.raw_optimiser = _optimiser(config, self.model, fabric)
+        module: Any = torch.compile(self.model) if config.device.compile else self.model
+        self.module, self.optimiser = fabric.setup(module, self.raw_optimiser)
         self.validation = Validation(config, batches)
-        self.last_validation: float | None = None
+        self._stopping = threading.Event()
 
     def resume(self) -> bool:
         """Go to the newest checkpoint, if there is one."""
         found = saving.newest(self.folder)
         if found is None:
             return False
-        state = saving.restore(found, self.model, self.raw_optimiser)
-        if state.data != self.batches.checksum:
+        if saving.read_state(found).data != self.batches.checksum:
             raise ValueError(
                 f"{found} was trained on other data than {self.config.data.folder} holds now; "
                 "prepare the same data again, or begin a new run"
             )
-        self.state = state
+        self.state = saving.restore(found, self.model, self.raw_optimiser)
         return True
 
-    def fit(self, listener: Listener) -> None:
-        """Train to the last step, to the end of patience, or to an interruption (which saves first)."""
-        module, optimiser = self.fabric.setup(self.model, self.raw_optimiser)
-        if self.config.device.compile:
-            module = torch.compile(module)
-        log = Log(self.folder, self.state.step, enabled=self.fabric.is_global_zero)
-        loader = Loader(self.batches, self.state.step, self.steps, self.config.data.prefetch)
-        window = _Window(self.fabric.device)
-        try:
-            with loader:
-                for step, batch in loader:
-                    rate = self._learn(module, optimiser, step, batch, window)
-                    self.state.step = step + 1
-                    if self._due(self.config.log_every):
-                        self._log(log, listener, window, rate, loader.share())
-                    with window.paused():
-                        if self._due(self.config.validation.every):
-                            self._validate(module, log, listener)
-                        if self._due(self.config.save_every):
-                            self._save(window)
-                    if self._out_of_patience():
-                        break
-        except KeyboardInterrupt:
-            self._save(window)
-            raise
-        self._save(window)
-        log.close()
+    def stop(self) -> None:
+        """Ask the run to save and end, after the step under way; a signal handler may call it."""
+        self._stopping.set()
 
-    def _learn(
-        self, module: Any, optimiser: Any, step: int, batch: np.ndarray, window: _Window
-    ) -> float:
+    def fit(self, listener: Listener) -> str:
+        """Train to the last step, to the end of patience or until stopped; return which it was."""
+        first = self.fabric.is_global_zero
+        window = Window(self.fabric.device, self.state.window if first else ())
+        loader = Loader(self.batches, self.state.step, self.steps, self.config.data.prefetch)
+        with full_disk_named(self.folder, "go on with --resume when there is some"):
+            log = Log(self.folder, self.state.step, enabled=first)
+            try:
+                with loader:
+                    ending = self._fit(listener, loader, window, log)
+                self._save(window)
+            finally:
+                log.close()
+        return ending
+
+    def _fit(self, listener: Listener, loader: Loader, window: Window, log: Log) -> str:
+        for step, batch in loader:
+            rate = self._learn(step, batch, window)
+            self.state.step = step + 1
+            if self.fabric.is_global_zero:
+                listener.stepped(self.state.step, self.steps)
+            if self._due(self.config.log_every):
+                self._log(log, listener, window, rate, loader.share())
+            with window.paused():
+                if self._due(self.config.validation.every):
+                    self._validate(log, listener, window)
+                if self._due(self.config.save_every):
+                    self._save(window)
+            if self._is_out_of_patience():
+                return OUT_OF_PATIENCE
+            if self._is_stopped():
+                return STOPPED
+        return FINISHED
+
+    def _learn(self, step: int, batch: np.ndarray, window: Window) -> float:
         """Take one step: (B, T + 1) tokens of this process; return the learning rate."""
         settings, seed = self.config.optimiser, self.config.seed
         if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
             self.model.redraw(self._generator(step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
+        rate = self._set_learning_rate(step)
+        code = self.model.begin(self._generator(step, CODE))
+        parts = np.array_split(batch, min(settings.accumulate, len(batch)))
+        for number, part in enumerate(parts):
+            tokens = _to_device(part, self.fabric.device)
+            waits = number + 1 < len(parts)
+            with self.fabric.no_backward_sync(self.module, enabled=waits):
+                logits = self.module(tokens[:, :-1].clamp(min=0), code)
+                loss = next_token_loss(logits, tokens[:, 1:]).sum()
+                # Over all positions, padded ones too, so that every token of every process weighs the same.
+                self.fabric.backward(loss / batch[:, 1:].size)
+            window.add(loss.detach(), int((part[:, 1:] != IGNORED).sum()), step)
+        norm = self.fabric.clip_gradients(
+            self.module, self.optimiser, max_norm=settings.clip, error_if_nonfinite=False
+        )
+        assert norm is not None, "clipping by norm returns the norm"
+        window.norm(norm, step)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        return rate
+
+    def _set_learning_rate(self, step: int) -> float:
+        settings = self.config.optimiser
         rate = learning_rate(
             step,
             peak=settings.learning_rate,
@@ -139,24 +176,8 @@ class Run:
             warmup=settings.warmup,
             total=self.steps,
         )
-        for group in optimiser.param_groups:
+        for group in self.optimiser.param_groups:
             group["lr"] = rate
-        code = self.model.begin(self._generator(step, CODE))
-        parts = np.array_split(batch, settings.accumulate)
-        for number, part in enumerate(parts):
-            tokens = _to_device(part, self.fabric.device)
-            waits = number + 1 < len(parts)
-            with self.fabric.no_backward_sync(module, enabled=waits):
-                loss = next_token_loss(module(tokens[:, :-1].clamp(min=0), code), tokens[:, 1:])
-                # Over all positions, padded ones too, so that every token of every process weighs the same.
-                self.fabric.backward(loss.sum() / batch[:, 1:].size)
-            window.add(loss.detach().sum(), int((part[:, 1:] != IGNORED).sum()), step)
-        norm = self.fabric.clip_gradients(
-            module, optimiser, max_norm=settings.clip, error_if_nonfinite=False
-        )
-        window.norm(norm, step)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
         return rate
 
     def _generator(self, *purpose: int) -> torch.Generator:
@@ -166,126 +187,89 @@ class Run:
     def _due(self, every: int) -> bool:
         return self.state.step % every == 0 or self.state.step == self.steps
 
-    def _log(
-        self, log: Log, listener: Listener, window: _Window, rate: float, share: float
-    ) -> None:
+    def _log(self, log: Log, listener: Listener, window: Window, rate: float, share: float) -> None:
         self._check(window)
-        loss, norm, tokens, seconds = window.take()
-        tokens_per_second = tokens * self.fabric.world_size / seconds
+        loss, gradient, tokens, steps = self._total(window)
+        new_tokens, seconds = window.speed()
+        window.restart()
         self.state.seconds += seconds
+        values = {
+            "loss": loss / max(1.0, tokens),
+            "tokens_per_second": new_tokens * self.fabric.world_size / seconds,
+        }
         log.train(
             step=self.state.step,
-            loss=loss,
             learning_rate=rate,
-            gradient_norm=norm,
-            tokens_per_second=tokens_per_second,
+            gradient_norm=gradient / max(1.0, steps),
             loader_share=share,
+            **values,
         )
-        listener.progress(
-            Progress(
-                step=self.state.step,
-                steps=self.steps,
-                loss=loss,
-                tokens_per_second=tokens_per_second,
-                validation=self.last_validation,
+        if self.fabric.is_global_zero:
+            validation = self.state.validation_loss
+            listener.progress(
+                Progress(step=self.state.step, steps=self.steps, validation=validation, **values)
             )
-        )
 
-    def _validate(self, module: Any, log: Log, listener: Listener) -> None:
+    def _total(self, window: Window) -> list[float]:
+        """Return the sums of all processes; every process calls it."""
+        total = self.fabric.all_reduce(window.sums(), reduce_op="sum")
+        assert isinstance(total, Tensor), "a tensor is reduced to a tensor"
+        return total.tolist()
+
+    def _validate(self, log: Log, listener: Listener, window: Window) -> None:
+        self._check(window)
         self.model.eval()
         with torch.no_grad():
-            result = self.validation.measure(
-                self.fabric, module, self.model.begin(self._generator(VALIDATE))
-            )
-        self.model.train()
-        log.validation(self.state.step, result)
-        self.last_validation = result.inside
-        if self.state.best_loss is None or result.inside < self.state.best_loss:
-            self.state.best_loss, self.state.best_step = result.inside, self.state.step
-            self.state.stale = 0
+            code = self.model.begin(self._generator(VALIDATE))
+            result = self.validation.measure(self.fabric, self.module, code)
+        state = self.state
+        log.validation(state.step, result)
+        state.validation_loss, state.validation_beyond = result.inside, result.beyond
+        if state.best_loss is None or result.inside < state.best_loss:
+            state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
             if self.fabric.is_global_zero:
-                self.export(self.folder / "model")
+                card = card_of(self.config, self.batches, state)
+                checkpoint.save(self.folder / MODEL, self.model, card)
         else:
-            self.state.stale += 1
+            state.stale += 1
         if self.fabric.is_global_zero:
-            listener.validated(self.model, self.state.step)
+            listener.validated(self.model, state.step)
+        self.model.train()
         self.fabric.barrier()
 
-    def export(self, folder: Path) -> None:
-        """Write the model as it stands, as a model folder."""
-        saving.checkpoint.save(folder, self.model, self.card(self))
-
-    def _save(self, window: _Window) -> None:
+    def _save(self, window: Window) -> None:
         self._check(window)
+        self.state.window = tuple(self._total(window))
         if self.fabric.is_global_zero and self.state.step:
-            card = self.card(self)
+            card = card_of(self.config, self.batches, self.state)
             saving.save(self.folder, self.model, card, self.raw_optimiser, self.state)
             saving.prune(self.folder, self.config.keep)
         self.fabric.barrier()
 
-    def _check(self, window: _Window) -> None:
+    def _check(self, window: Window) -> None:
         bad = window.first_bad_step()
         if bad is not None:
             good = saving.newest(self.folder)
             kept = f"the last good state is {good}" if good else "no state was saved before it"
             raise Diverged(
-                f"the loss was not finite at step {bad}; {kept}. A lower learning_rate or longer warmup often helps"
+                f"the loss was not finite at step {bad + 1}; {kept}. "
+                "A lower learning_rate or longer warmup often helps"
             )
 
-    def _out_of_patience(self) -> bool:
+    def _is_out_of_patience(self) -> bool:
         patience = self.config.validation.patience
         return patience is not None and self.state.stale >= patience
 
-
-class _Window:
-    """Sums over the steps since the last log, on the device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.zero = torch.zeros((), device=device)
-        self.bad = torch.full((), torch.inf, device=device)
-        self._reset()
-
-    def _reset(self) -> None:
-        self.loss, self.gradient = self.zero, self.zero
-        self.tokens, self.steps, self.began = 0, 0, time.perf_counter()
-
-    def add(self, loss: Tensor, tokens: int, step: int) -> None:
-        self.loss = self.loss + loss.float()
-        self.tokens += tokens
-        self._watch(loss, step)
-
-    def norm(self, norm: Tensor | None, step: int) -> None:
-        self.steps += 1
-        if norm is not None:
-            self.gradient = self.gradient + norm.float()
-            self._watch(norm, step)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the time inside out of the speed."""
-        began = time.perf_counter()
-        yield
-        self.began += time.perf_counter() - began
-
-    def _watch(self, value: Tensor, step: int) -> None:
-        self.bad = torch.where(torch.isfinite(value), self.bad, self.bad.clamp(max=float(step)))
-
-    def take(self) -> tuple[float, float, int, float]:
-        """Return mean loss, mean gradient norm, tokens and seconds, and begin anew."""
-        loss, gradient = torch.stack([self.loss, self.gradient]).tolist()
-        result = (
-            loss / max(1, self.tokens),
-            gradient / max(1, self.steps),
-            self.tokens,
-            time.perf_counter() - self.began,
-        )
-        self._reset()
-        return result
-
-    def first_bad_step(self) -> int | None:
-        """Return the first step whose loss or gradient was not finite; waits for the device."""
-        bad = self.bad.item()
-        return None if bad == torch.inf else int(bad)
+    def _is_stopped(self) -> bool:
+        """Tell whether to stop; several processes agree on the step, where they wait for each other anyway."""
+        asked = self._stopping.is_set()
+        if self.fabric.world_size == 1:
+            return asked
+        if not self._due(self.config.log_every):
+            return False
+        someone = torch.tensor(float(asked), device=self.fabric.device)
+        total = self.fabric.all_reduce(someone, reduce_op="sum")
+        return bool(total)
 
 
 def _to_device(tokens: np.ndarray, device: torch.device) -> Tensor:
@@ -309,19 +293,3 @@ def _optimiser(config: RunConfig, model: Performer, fabric: Fabric) -> torch.opt
         betas=(settings.beta1, settings.beta2),
         fused=fabric.device.type == "cuda",
     )
-
-
-def fabric_of(config: RunConfig) -> Fabric:
-    """Return Fabric, started: devices, processes and precision as the run says."""
-    device = config.device
-    if device.accelerator in ("cuda", "gpu") and not torch.cuda.is_available():
-        raise ValueError("no GPU is at hand; --set device.accelerator=cpu trains without one")
-    fabric = Fabric(
-        accelerator=device.accelerator,
-        devices=device.devices,
-        num_nodes=device.nodes,
-        strategy=device.strategy,
-        precision=device.precision,  # type: ignore[arg-type]
-    )
-    fabric.launch()
-    return fabric

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -10,6 +11,5 @@ IGNORED = -1  # a target behind the end of a piece
 
 def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the loss of each position in nats, (B, T, V) against (B, T) → (B, T); 0 where IGNORED."""
-    return F.cross_entropy(
-        logits.float().transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
-    )
+    scores = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(scores.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none")

@@ -12,8 +12,9 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import safetensors.torch
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
 from torch.optim import Optimizer
 
 from musicgen import checkpoint
@@ -21,6 +22,7 @@ from musicgen.model import Performer
 from musicgen.plain import from_plain
 
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
+_COMPLETE = "[0-9]*"  # the names of whole checkpoints; hidden ones are being written or deleted
 
 
 @dataclass(kw_only=True)
@@ -31,6 +33,9 @@ class RunState:
     best_loss: float | None = None  # on the validation data, within the trained length
     best_step: int = 0
     stale: int = 0  # validations since the best
+    validation_loss: float | None = None  # the latest, within the trained length
+    validation_beyond: float | None = None  # and past it
+    window: tuple[float, ...] = ()  # sums of the steps since the last log
     seconds: float = 0.0  # of computing, over all its sessions
     data: str = ""  # checksum of the data set
 
@@ -40,50 +45,83 @@ def save(
 ) -> Path:
     """Write a checkpoint under its step's name; it appears whole or not at all."""
     target = run / CHECKPOINTS / f"{state.step:08d}"
+    if target.exists():  # a step has one outcome
+        return target
     fresh = target.with_name(f".{target.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    checkpoint.save(fresh, model, card)
-    save_file(_averages(model, optimiser), fresh / OPTIMISER)
-    (fresh / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n")
-    for path in fresh.iterdir():
-        _sync(path)
-    if target.exists():
-        shutil.rmtree(target)
-    os.replace(fresh, target)
+    try:
+        fresh.mkdir(parents=True)
+        checkpoint.save(fresh, model, card)
+        (fresh / OPTIMISER).write_bytes(safetensors.torch.save(_averages(model, optimiser)))
+        (fresh / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n")
+        for path in [*fresh.iterdir(), fresh]:
+            _sync(path)
+        os.replace(fresh, target)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
     _sync(target.parent)
     return target
 
 
 def newest(run: Path) -> Path | None:
     """Return the latest checkpoint of a run, if it has one."""
-    folders = sorted((run / CHECKPOINTS).glob("[0-9]*"))
-    return folders[-1] if folders else None
+    return max((run / CHECKPOINTS).glob(_COMPLETE), default=None)
 
 
 def prune(run: Path, keep: int) -> None:
-    """Delete all but the latest `keep` checkpoints, and what an interrupted save left."""
-    for folder in sorted((run / CHECKPOINTS).glob("[0-9]*"))[:-keep]:
-        shutil.rmtree(folder)
-    for folder in (run / CHECKPOINTS).glob(".*.new"):
-        shutil.rmtree(folder)
+    """Delete all but the latest `keep` checkpoints, and what an interruption left."""
+    for folder in sorted((run / CHECKPOINTS).glob(_COMPLETE))[:-keep]:
+        os.replace(folder, folder.with_name(f".{folder.name}.old"))
+    for folder in (run / CHECKPOINTS).glob(".*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_state(folder: Path) -> RunState:
+    """Return where a checkpoint's run stood."""
+    path = folder / STATE
+    try:
+        return from_plain(RunState, json.loads(path.read_bytes()), str(path))
+    except (OSError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
 
 
 def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
     """Put model and optimiser where a checkpoint left them."""
+    state = read_state(folder)
     stored, _ = checkpoint.load(folder)
+    if _weights_of(stored) != _weights_of(model):
+        raise ValueError(
+            f"{folder} holds a model of another configuration; "
+            "train with the one in config.yaml of its run, or begin a new run"
+        )
+    try:
+        averages = safetensors.torch.load_file(folder / OPTIMISER)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(
+            f"{folder / OPTIMISER} cannot be read ({error}); {_advice(folder)}"
+        ) from None
     model.load_state_dict(stored.state_dict())
-    averages = load_file(folder / OPTIMISER)
+    on_cpu = () if optimiser.defaults.get("fused") else ("step",)
     for name, parameter in model.named_parameters():
         prefix = f"{name}/"
         found = {k.removeprefix(prefix): v for k, v in averages.items() if k.startswith(prefix)}
-        on_cpu = () if optimiser.defaults.get("fused") else ("step",)
         optimiser.state[parameter] = {
             # Copied, since a view into the file may lie at odd addresses and round differently.
             key: value.clone() if key in on_cpu else value.clone().to(parameter.device)
             for key, value in found.items()
         }
-    return from_plain(RunState, json.loads((folder / STATE).read_text()), str(folder / STATE))
+    return state
+
+
+def _weights_of(model: Performer) -> dict[str, object]:
+    """Return the configuration without what may change in the middle of a run."""
+    free = ("dropout", "backend", "chunk", "checkpoint_activations")
+    return {key: value for key, value in model.config.plain().items() if key not in free}
+
+
+def _advice(folder: Path) -> str:
+    return f"delete {folder} to go on from the checkpoint before it"
 
 
 def _averages(model: Performer, optimiser: Optimizer) -> dict[str, torch.Tensor]:

@@ -1,0 +1,35 @@
+"""What is known of a model that comes out of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from musicgen.checkpoint import Card
+from training.config import RunConfig
+from training.data import Batches
+from training.saving import RunState
+
+
+def card_of(config: RunConfig, batches: Batches, state: RunState) -> Card:
+    """Return the card of the model as it stands; nothing in it depends on the machine's speed."""
+    meta = batches.prepared.meta
+    source = meta.get("source", {})
+    return Card(
+        name=Path(config.run).name,
+        language=batches.language,
+        trained_length=config.data.length,
+        training={
+            "data": source.get("title", source.get("name")),
+            "licence": source.get("licence"),
+            "checksum": batches.checksum,
+            "counts": meta["counts"],
+            "steps": state.step,
+            "sequences_a_step": config.data.batch,
+            "tokens_a_sequence": config.data.length,
+            "learning_rate": config.optimiser.learning_rate,
+            "seed": config.seed,
+            "precision": config.device.precision,
+            "validation_loss": state.validation_loss,
+            "validation_loss_beyond": state.validation_beyond,
+        },
+    )
