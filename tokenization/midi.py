@@ -53,6 +53,8 @@ def read_midi(
         damage = "; ".join(chunks.remarks + score.remarks).replace(".", "")
         advice = f"get it again ({damage})" if damage else "choose a file with music in it"
         raise MidiError(f"{name} holds no notes that can be read: {advice}")
+    limits.check(name, "notes", len(score.notes))
+    limits.check(name, "tracks", len(score.tracks))
     limits.check(name, "beats", score.end_ticks / ticks_per_beat)
     if beats_per_minute is not None:
         score = score.replace(tempos=Tempos(np.zeros(1), np.array([beats_per_minute])))

@@ -325,6 +325,8 @@ def test_pieces_of_a_type_2_file_follow_each_other():
     assert tempos(score) == [(0, 120), (1920, 150)]
     assert "2 pieces of a type-2 file" in remarks(score)
     assert rows(read_midi(make.midi(NOTE, kind=2))) == [(0, 480, 60)]
+    with pytest.raises(MidiError, match="2 notes where at most 1"):
+        read_midi(make.midi(NOTE, second, kind=2), limits=Limits(notes=1))
 
 
 # Time.

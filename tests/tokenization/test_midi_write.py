@@ -119,6 +119,14 @@ def test_coarse_ticks_are_multiplied():
     assert (read.notes.onset_ticks[0], read.notes.duration_ticks[0]) == (120, 40)
 
 
+def test_another_resolution_rounds_but_loses_no_note():
+    score = score_of(Notes([3, 13], [8, 1], [60, 61], [80, 80], [0, 0]), markers=(Marker(14, "x"),))
+    coarse = score.rescaled(48)
+    assert coarse.notes == Notes([0, 1], [1, 1], [60, 61], [80, 80], [0, 0])
+    assert coarse.markers == (Marker(1, "x"),)
+    assert score.rescaled(480) is score
+
+
 def test_odd_files_read_back_as_they_were_read():
     for data in (make.sixteen_channels(), make.karaoke(), make.drums_by_name()):
         score = read_midi(data)
