@@ -1,6 +1,8 @@
-"""A maker of MIDI files byte by byte, so that a test can write what no program should."""
+"""MIDI files made byte by byte, such as no program should write, and looks at what is read."""
 
 from __future__ import annotations
+
+from tokenization.score import Score
 
 END = b"\x00\xff\x2f\x00"
 
@@ -82,6 +84,27 @@ def midi(*tracks: bytes, kind: int = 1, division: int = 480) -> bytes:
 def note_file(*events: bytes, **header_fields: int) -> bytes:
     """Return a file of one track: the events, then a note of a beat."""
     return midi(track(*events, on(0), off(480)), **header_fields)
+
+
+NOTE = track(on(0), off(480))  # a track of one note, a beat long
+
+
+def rows(score: Score, track: int | None = None) -> list[tuple[int, ...]]:
+    """Return (onset, duration, pitch) of the notes, of one track or of all."""
+    notes = score.notes if track is None else score.notes[score.notes.track == track]
+    return list(
+        zip(
+            notes.onset_ticks.tolist(),
+            notes.duration_ticks.tolist(),
+            notes.pitch.tolist(),
+            strict=True,
+        )
+    )
+
+
+def remarks(score: Score) -> str:
+    """Return the remarks as one text."""
+    return " ".join(score.remarks)
 
 
 def sixteen_channels() -> bytes:
