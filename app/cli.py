@@ -16,9 +16,14 @@ from typing import Any, NoReturn
 # Name → module and what it does, in the order of use. A module is imported when its command is
 # called; it has `add(parser)`, which declares arguments, and `run(arguments)`.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "models": ("app.commands.models", "list the models at hand"),
+    "continue": ("app.commands.continue_", "continue a MIDI file"),
+    "generate": ("app.commands.generate", "write a piece from nothing"),
     "tokenize": ("app.commands.tokenize", "write a MIDI file as readable tokens"),
     "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set; say what is in one"),
+    "evaluate": ("app.commands.evaluate", "measure models, and the music they write"),
+    "bench": ("app.commands.bench", "measure speed and memory of this machine"),
 }
 
 WRONG_INPUT, INTERRUPTED, NO_READER = 2, 130, 141  # the last two as shells report the signals

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from typing import Any
 
 from app import output
+from app.track_choice import tracks_of
 
-ROLES = ("bass", "drums", "other")
 EXAMPLES = """\
 examples:
   musicgen tokenize song.mid
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     from tokenization.midi import read_midi
 
     speaker = language(arguments.language)
-    tracks = _tracks(arguments.tracks, speaker.name)
+    tracks = tracks_of(arguments.tracks, speaker.name)
     if arguments.file == "-":
         score = read_midi(sys.stdin.buffer.read(), name="the standard input")
     else:
@@ -69,26 +68,3 @@ def run(arguments: argparse.Namespace) -> None:
     output.remark(
         [f"{encoded.notes} notes" + (f"; of the file's: {', '.join(lost)}" if lost else "")]
     )
-
-
-def _tracks(words: list[str] | None, spoken: str) -> Any:
-    """Return the choice of tracks as the language takes it."""
-    if words is None or spoken != "groove":
-        return words
-    if all("=" in word for word in words):
-        named = dict(word.split("=", 1) for word in words)
-        if not {*named} <= {*ROLES} or len(named) != len(words):
-            raise ValueError(
-                f"--tracks {' '.join(words)} names roles; each of {', '.join(ROLES)} can be, once"
-            )
-        return {role: _choice(tracks) for role, tracks in named.items()}
-    if len(words) != len(ROLES):
-        raise ValueError(
-            f"--tracks has {len(words)} tracks; groove takes the bass, the drums and the other, "
-            "or some of them as bass=… drums=… other=…"
-        )
-    return [_choice(word) for word in words]
-
-
-def _choice(word: str) -> list[str] | None:
-    return None if word in ("-", "") else word.split(",")

@@ -1,0 +1,60 @@
+"""`musicgen bench`: speed and memory of this machine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from app import output
+from app.progress import progress_bar
+
+EXAMPLES = """\
+examples:
+  musicgen bench
+  musicgen bench --only token stream
+  musicgen bench --json > bench.json
+
+A ratio is the time of the row it is compared with, over this row's. Memory is the peak of the whole process.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", help="works whose names begin so"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=2, metavar="N", help="turns of each work (default: 2)"
+    )
+    output.add_json(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print a row a work."""
+    from evaluation.speed import bench, gpu_facts
+
+    if arguments.rounds < 1:
+        raise ValueError(f"--rounds is {arguments.rounds}; it is 1 or more")
+    with progress_bar("works") as show:
+        rows = bench(arguments.only, arguments.rounds, show)
+    if arguments.json:
+        output.write_json(rows)
+        return
+    heads = ["work", "size", "best", "spread", "n", "peak memory", "ratio", "with"]
+    output.write(output.table([heads, *(_cells(row) for row in rows)]))
+    for name, value in gpu_facts(rows).items():
+        output.write(f"GPU training step: {name.replace('_', ' ')} {value:,.3g}")
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['work']} [{row['name']}]",
+        row["size"],
+        f"{row['seconds'] * 1e3:,.1f} ms",
+        f"± {row['spread'] * 1e3:,.1f}",
+        str(row["n"]),
+        f"{row['peak_bytes'] / 1e9:.2f} GB",
+        f"{row['ratio']:.2f}" if row["ratio"] is not None else "",
+        row["against"] or "",
+    ]

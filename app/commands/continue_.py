@@ -1,0 +1,55 @@
+"""`musicgen continue`: a MIDI file goes on."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from app import output
+from app.commands.takes import add_options, make
+
+EXAMPLES = """\
+examples:
+  musicgen continue song.mid
+  musicgen continue song.mid --prompt-bars 4 --bars 32 --variations 3 --audio -o output
+  musicgen continue band.mid --model groove --temperature 0.8 --seed 7
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("prompt", metavar="PROMPT.mid", help="the MIDI file to go on with")
+    parser.add_argument(
+        "--prompt-bars", default="all", metavar="N|all", help="its first bars alone (default: all)"
+    )
+    parser.add_argument(
+        "--tracks",
+        nargs="+",
+        metavar="TRACK",
+        help="tracks to use, as `musicgen tokenize` takes them",
+    )
+    add_options(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write NAME.cont_0.mid …, the continuations, and NAME.prompt_cont_0.mid …, with the prompt."""
+    from app.models import load
+    from app.service import read_prompt
+    from app.track_choice import tracks_of
+
+    bars = _bars(arguments.prompt_bars)
+    path = Path(arguments.prompt)
+    model = load(arguments.model, arguments.device)
+    tracks = tracks_of(arguments.tracks, model.language.name)
+    prompt = read_prompt(model, path, name=path.name, bars=bars, tracks=tracks)
+    output.remark(prompt.remarks)
+    make(arguments, model, prompt, path.stem)
+
+
+def _bars(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"--prompt-bars is {text!r}; it is a number of bars, or all")
+    return int(text)

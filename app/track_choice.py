@@ -1,0 +1,30 @@
+"""The words behind --tracks, as a language takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROLES = ("bass", "drums", "other")
+
+
+def tracks_of(words: list[str] | None, spoken: str) -> Any:
+    """Return the choice of tracks as the language takes it."""
+    if words is None or spoken != "groove":
+        return words
+    if all("=" in word for word in words):
+        named = dict(word.split("=", 1) for word in words)
+        if not {*named} <= {*ROLES} or len(named) != len(words):
+            raise ValueError(
+                f"--tracks {' '.join(words)} names roles; each of {', '.join(ROLES)} can be, once"
+            )
+        return {role: _choice(tracks) for role, tracks in named.items()}
+    if len(words) != len(ROLES):
+        raise ValueError(
+            f"--tracks has {len(words)} tracks; groove takes the bass, the drums and the other, "
+            "or some of them as bass=… drums=… other=…"
+        )
+    return [_choice(word) for word in words]
+
+
+def _choice(word: str) -> list[str] | None:
+    return None if word in ("-", "") else word.split(",")
