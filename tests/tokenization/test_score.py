@@ -43,7 +43,7 @@ def test_canonical_order_is_onset_track_pitch():
 
 
 def test_a_note_on_a_track_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="track 0 of 0 tracks"):
+    with pytest.raises(ValueError, match=r"track 0.*0 tracks"):
         Score(ticks_per_beat=4, notes=notes())
 
 
