@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tokenize": ("app.commands.tokenize", "write a MIDI file as readable tokens"),
     "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set; say what is in one"),
+    "train": ("app.commands.train", "train a model, or go on with a run"),
     "evaluate": ("app.commands.evaluate", "measure models, and the music they write"),
     "bench": ("app.commands.bench", "measure speed and memory of this machine"),
 }

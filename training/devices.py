@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 from lightning_fabric import Fabric
 
@@ -10,7 +12,7 @@ from training.config import DeviceConfig
 
 def start_fabric(device: DeviceConfig) -> Fabric:
     """Return Fabric with its processes running, or say which device is missing."""
-    _check(device)
+    check_device(device)
     fabric = Fabric(
         accelerator=device.accelerator,
         devices=device.devices,
@@ -22,7 +24,14 @@ def start_fabric(device: DeviceConfig) -> Fabric:
     return fabric
 
 
-def _check(device: DeviceConfig) -> None:
+def is_first_process() -> bool:
+    """Tell whether this is the run's first process, which alone writes and speaks; also before Fabric starts."""
+    names = ("RANK", "SLURM_PROCID", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK")
+    return all(os.environ.get(name, "0") == "0" for name in names)
+
+
+def check_device(device: DeviceConfig) -> None:
+    """Raise ValueError where a device is wanted that this machine does not have."""
     found = torch.cuda.device_count()
     if device.accelerator == "cuda" and not found:
         raise ValueError("no GPU is at hand; --set device.accelerator=cpu trains without one")

@@ -1,0 +1,193 @@
+"""`musicgen train`: train a model as a configuration says, or go on with a run."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import output
+
+if TYPE_CHECKING:
+    from musicgen.model import Performer
+    from training.config import RunConfig
+    from training.loop import Run
+
+EXAMPLES = """\
+examples:
+  musicgen train groove-sine-spe
+  musicgen train mine.yaml --set data.folder=data/mine --set model.preset=tiny
+  musicgen train runs/groove-sine-spe --resume
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "config", metavar="CONFIG", help="a YAML file, the name of a shipped one, or a run's folder"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
+        help="change a value of the configuration, as in data.batch=8; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    parser.add_argument("--devices", type=int, metavar="N", help="GPUs, or processes on a CPU")
+    parser.add_argument("--strategy", help="ddp: every device has the model and a share of a batch")
+    parser.add_argument("--precision", help="32-true, or bf16-mixed for GPUs")
+    parser.add_argument("--seed", type=int, help="of everything random (default: 1)")
+    output.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Train, and say what came out."""
+    from training.devices import is_first_process
+
+    try:
+        _train(arguments)
+    except (ValueError, OSError):
+        if is_first_process():
+            raise
+        raise SystemExit(2) from None  # the first process says it for all
+
+
+def configured(arguments: argparse.Namespace) -> RunConfig:
+    """Return the configuration that a command line names."""
+    from training.config import find, read
+
+    options = {
+        "device.devices": arguments.devices,
+        "device.strategy": arguments.strategy,
+        "device.precision": arguments.precision,
+        "seed": arguments.seed,
+    }
+    changes = [*arguments.changes]
+    changes += [f"{key}={value}" for key, value in options.items() if value is not None]
+    config = read(find(arguments.config), changes)
+    is_run = Path(arguments.config).is_dir()  # which may have been moved since
+    if is_run and not any(change.startswith("run=") for change in changes):
+        config = replace(config, run=arguments.config)
+    return config
+
+
+def _train(arguments: argparse.Namespace) -> None:
+    config = configured(arguments)
+    from contextlib import nullcontext
+
+    from training.data import Batches
+    from training.devices import check_device, is_first_process, start_fabric
+    from training.run_folder import run_folder
+
+    # All that may be wrong is looked at before anything is written, or other processes are started.
+    check_device(config.device)
+    count = config.device.devices * config.device.nodes
+    config.model_config(Batches(config.data, config.seed, processes=count).vocabulary_size)
+    first = is_first_process()
+    with run_folder(config, resume=arguments.resume) if first else nullcontext([]) as remarks:
+        output.remark(remarks)
+        fabric = start_fabric(config.device)
+        rank, world = fabric.global_rank, fabric.world_size
+        batches = Batches(config.data, config.seed, process=rank, processes=world)
+        _fit(arguments, config, fabric, batches)
+
+
+def _fit(arguments: argparse.Namespace, config: RunConfig, fabric: Any, batches: Any) -> None:
+    from app.training_line import training_line
+    from training.loop import STOPPED, Run
+
+    run = Run(config, fabric, batches)
+    run.resume()
+    began = run.state.step
+    if fabric.is_global_zero and began:
+        output.remark([f"Going on from step {began:,} of {run.steps:,}."])
+
+    def samples(model: Performer, step: int) -> list[str]:
+        return _write_samples(run, model, step)
+
+    with training_line(samples, silent=not fabric.is_global_zero) as line, _signals(run):
+        ending = run.fit(line)
+    if not fabric.is_global_zero:
+        return
+    if ending == STOPPED:
+        output.remark([f"Saved at step {run.state.step:,} of {run.steps:,}; --resume goes on."])
+        raise KeyboardInterrupt
+    output.remark(_draw_curves(run))
+    _report(arguments, run, ending)
+
+
+def _report(arguments: argparse.Namespace, run: Run, ending: str) -> None:
+    from training.loop import MODEL
+
+    state = run.state
+    result = {
+        "run": str(run.folder),
+        "model": str(run.folder / MODEL),
+        "ending": ending,
+        "step": state.step,
+        "best_step": state.best_step,
+        "validation_loss": state.best_loss,
+        "seconds": round(state.seconds, 1),
+    }
+    if arguments.json:
+        output.write_json(result)
+    else:
+        output.write(
+            f"{result['model']}: validation loss {state.best_loss:.4f} nats a token, "
+            f"from step {state.best_step:,} of {state.step:,} ({ending})"
+        )
+
+
+def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
+    """Write samples of music where the libraries for MIDI are at hand."""
+    validation = run.config.validation
+    if not validation.samples:
+        return []
+    from training.samples import write_samples
+
+    try:
+        paths = write_samples(
+            model,
+            run.batches.language,
+            run.folder / "samples",
+            step,
+            count=validation.samples,
+            tokens=validation.sample_tokens,
+        )
+    except ImportError as error:
+        return [f"No samples of music are written: {error.name} is not installed here."]
+    return [] if paths else ["The samples are without notes so far."]
+
+
+def _draw_curves(run: Run) -> list[str]:
+    from training.curves import write_curves
+
+    try:
+        write_curves(run.folder, run.config.data.length)
+    except ImportError as error:
+        return [f"No curves are drawn: {error.name} is not installed here."]
+    return []
+
+
+@contextmanager
+def _signals(run: Run) -> Iterator[None]:
+    """Let Ctrl-C and a request to terminate end the run between two steps; the second one ends it at once."""
+
+    def ask(number: int, frame: object) -> None:
+        run.stop()
+        for name in before:
+            signal.signal(name, signal.default_int_handler)
+        if run.fabric.is_global_zero:
+            output.remark(["Saving after the step under way; once more ends at once."])
+
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    for name in before:
+        signal.signal(name, ask)
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)

@@ -1,0 +1,91 @@
+"""The tables of a run as one picture: loss over steps, and loss by position with the trained length marked."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, which the colour-blind tell apart.
+BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+
+Table = dict[str, np.ndarray]
+
+
+def write_curves(run: Path, trained_length: int) -> Path:
+    """Draw curves.png in the folder of a run; raises ImportError without matplotlib."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    over_steps, by_position = figure.subplots(1, 2)
+    draw_losses(over_steps, read_table(run / "train.csv"), read_table(run / "validation.csv"))
+    draw_positions(by_position, read_table(run / "positions.csv"), trained_length)
+    figure.suptitle(run.name)
+    figure.savefig(run / "curves.png", dpi=150)
+    return run / "curves.png"
+
+
+def read_table(path: Path) -> Table:
+    """Return the columns of a table by name; an empty field is NaN."""
+    with path.open(newline="") as file:
+        header, *rows = list(csv.reader(file))
+    values = np.array([[float(cell or "nan") for cell in row] for row in rows], dtype=np.float64)
+    return dict(zip(header, values.reshape(-1, len(header)).T, strict=True))
+
+
+def draw_losses(axes: Axes, train: Table, validation: Table) -> Axes:
+    """Draw the losses over the steps, training's smoothed."""
+    axes.plot(train["step"], train["loss"], color=BLUE, alpha=0.25, linewidth=0.8)
+    axes.plot(train["step"], smoothed(train["loss"]), color=BLUE, label="training (smoothed)")
+    kinds = (
+        ("inside", VERMILION, "validation, trained length"),
+        ("beyond", GREEN, "validation, past it"),
+    )
+    for name, color, label in kinds:
+        if np.isfinite(validation[name]).any():
+            axes.plot(
+                validation["step"], validation[name], "o-", color=color, markersize=3, label=label
+            )
+    axes.set(xlabel="step", ylabel="loss (nats a token)")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return axes
+
+
+def draw_positions(axes: Axes, positions: Table, trained_length: int) -> Axes:
+    """Draw the loss by position at the last validation, with one deviation over the sequences to both sides."""
+    last = positions["step"] == positions["step"].max(initial=-np.inf)
+    middle = (positions["from"][last] + positions["to"][last]) / 2
+    loss, deviation = positions["loss"][last], positions["deviation"][last]
+    axes.plot(middle, loss, "o-", color=VERMILION, markersize=3, label="mean over sequences")
+    axes.fill_between(
+        middle,
+        loss - deviation,
+        loss + deviation,
+        color=VERMILION,
+        alpha=0.15,
+        linewidth=0,
+        label="± one deviation",
+    )
+    axes.axvline(trained_length, color=GREY, linestyle="--", label="trained length")
+    axes.set(xlabel="position (tokens)", ylabel="loss (nats a token)")
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return axes
+
+
+def smoothed(values: np.ndarray, share: float = 0.02) -> np.ndarray:
+    """Return a centred mean over a share of the values, narrower at the ends: (N,)."""
+    reach = int(len(values) * share / 2)
+    total = np.append(0.0, np.cumsum(values))
+    index = np.arange(len(values))
+    reaches = np.minimum(np.minimum(index, index[::-1]), reach)
+    return (total[index + reaches + 1] - total[index - reaches]) / (2 * reaches + 1)
