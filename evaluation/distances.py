@@ -9,11 +9,19 @@ pieces, which lets statistics be compared.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.bootstrap import Estimate, estimate
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Where the values of a statistic lie; None is what too few of them do not tell."""
+
+    n: int
+    missing: int  # pieces that do not have this statistic: they are in no mean
+    mean: float | None
+    deviation: float | None  # with n − 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +29,10 @@ class Distance:
     """A statistic of outputs beside that of real pieces."""
 
     statistic: str
-    outputs: Estimate
-    real: Estimate
+    outputs: Spread
+    real: Spread
     wasserstein: float | None  # None where one side has no value
     in_deviations: float | None  # of the real pieces; None where they do not differ
-
-    def plain(self) -> dict[str, object]:
-        """Return it as plain data."""
-        return asdict(self)
 
 
 def wasserstein(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> float | None:
@@ -46,22 +50,33 @@ def distances(
 ) -> list[Distance]:
     """Compare what `statistics` says of outputs and of real pieces, a statistic a row."""
     names = dict.fromkeys(name for piece in (*outputs, *real) for name in piece)
-    return [
-        _distance(name, *(_known(pieces, name) for pieces in (outputs, real))) for name in names
-    ]
+    return [_distance(name, outputs, real) for name in names]
 
 
-def _distance(name: str, outputs: list[float | None], real: list[float | None]) -> Distance:
-    known = [[value for value in values if value is not None] for values in (outputs, real)]
-    apart, spread = wasserstein(*known), estimate(real)
+def _distance(
+    name: str,
+    outputs: Sequence[Mapping[str, float | None]],
+    real: Sequence[Mapping[str, float | None]],
+) -> Distance:
+    ours, theirs = _known(outputs, name), _known(real, name)
+    apart, spread = wasserstein(ours, theirs), _spread(theirs, len(real))
     return Distance(
         statistic=name,
-        outputs=estimate(outputs),
+        outputs=_spread(ours, len(outputs)),
         real=spread,
         wasserstein=apart,
         in_deviations=apart / spread.deviation if apart is not None and spread.deviation else None,
     )
 
 
-def _known(pieces: Sequence[Mapping[str, float | None]], name: str) -> list[float | None]:
-    return [piece.get(name) for piece in pieces]
+def _known(pieces: Sequence[Mapping[str, float | None]], name: str) -> np.ndarray:
+    return np.array([piece[name] for piece in pieces if piece.get(name) is not None], dtype=float)
+
+
+def _spread(known: np.ndarray, pieces: int) -> Spread:
+    return Spread(
+        n=len(known),
+        missing=pieces - len(known),
+        mean=float(known.mean()) if len(known) else None,
+        deviation=float(known.std(ddof=1)) if len(known) > 1 else None,
+    )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.distances import distances, wasserstein
+from evaluation.distances import Spread, distances, wasserstein
 
 
 def test_wasserstein_by_hand():
@@ -33,10 +33,7 @@ def test_a_row_a_statistic():
     assert polyphony.wasserstein == 1.0
     assert polyphony.in_deviations == pytest.approx(1 / np.sqrt(2))
     assert (pitch_range.wasserstein, pitch_range.in_deviations) == (0.0, None)
-    assert polyphony.plain()["real"] == {
-        "n": 2, "missing": 0, "mean": 2.0, "deviation": pytest.approx(np.sqrt(2)),
-        "low": polyphony.real.low, "high": polyphony.real.high,
-    }  # fmt: skip
+    assert polyphony.real == Spread(n=2, missing=0, mean=2.0, deviation=pytest.approx(np.sqrt(2)))
 
 
 def test_a_statistic_that_no_output_has():
