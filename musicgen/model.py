@@ -215,6 +215,12 @@ class Performer(nn.Module):
         return self._start(self.begin(generator))
 
     @torch.inference_mode()
+    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Absorb many tokens and say what follows each: (B, T) → logits (B, T, V), and the state behind them."""
+        x, state = self._hidden(tokens, state)
+        return self._logits(x), state
+
+    @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Absorb many tokens in one pass: (B, T) → the logits behind the last of them, (B, V), and the state there."""
         x, state = self._hidden(tokens, state)

@@ -1,0 +1,125 @@
+"""The attention weights that a linear model never forms, from its queries and keys, block by block.
+
+Where the encoding acts before a feature map of the softmax kernel (or attention is softmax), the weights are those that
+the features estimate, exp(q·k/√W), as in the SPE paper's pictures and probes. Where it acts behind the feature map, or
+the map is another, they are what the model computes: r^(i−j) φ(q_i)·φ(k_j).
+
+H heads, T time, W width of queries and keys as attention multiplies them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musicgen.config import needs_linear_attention
+from musicgen.features import Favor
+from musicgen.model import Attention, Performer
+from musicgen.position import Position
+
+WINDOW = 1024  # tokens that pass the layers at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """Queries and keys of one layer and one sequence."""
+
+    q: Tensor  # (H, T, W)
+    k: Tensor  # (H, T, W)
+    exponential: bool  # the weights are exp(q·k/√W), else q·k
+    decay: Tensor | None  # r, (H,)
+    normaliser: tuple[Tensor, Tensor] | None  # other features for the denominator, (H, T, ·) each
+
+    def products(self, rows: slice, columns: slice) -> Tensor:
+        """Return what the weights are made of, (H, rows, columns): logarithms where exponential, else themselves."""
+        found = self.q[:, rows] @ self.k[:, columns].mT
+        if self.exponential:
+            return found / math.sqrt(self.q.shape[-1])
+        return found * self._decays(rows, columns)
+
+    def normalised(self, rows: slice) -> Tensor:
+        """Return what some queries give to all keys up to the last: (H, rows, rows.stop), each row summing to 1."""
+        columns = slice(0, rows.stop)
+        products = self.products(rows, columns)
+        later = torch.ones(products.shape[1:], dtype=torch.bool).triu(1 + rows.start)
+        if self.exponential:
+            return products.masked_fill(later, -math.inf).softmax(-1)
+        weights = products.masked_fill(later, 0)
+        total = weights
+        if self.normaliser is not None:  # the positioned weights may be negative; these are not
+            own = self.normaliser[0][:, rows] @ self.normaliser[1][:, columns].mT
+            total = (own * self._decays(rows, columns)).masked_fill(later, 0)
+        return weights / total.sum(-1, keepdim=True)
+
+    def _decays(self, rows: slice, columns: slice) -> Tensor | float:
+        if self.decay is None:
+            return 1.0
+        i, j = (torch.arange(s.start, s.stop, dtype=torch.float32) for s in (rows, columns))
+        lags = (i[:, None] - j).clamp(min=0)
+        return torch.exp(lags * self.decay.float().log()[:, None, None])
+
+
+@torch.inference_mode()
+def sides_of(
+    model: Performer, tokens: Tensor, layers: Sequence[int], seed: int = 0
+) -> dict[int, Sides]:
+    """Return queries and keys of the given layers, counted from 0, for one sequence: tokens (T,)."""
+    position = model.position
+    code = model.begin(torch.Generator().manual_seed(seed))
+    states: list[Any] = [None] * (max(layers) + 1)
+    parts: dict[int, list[tuple[Tensor, ...]]] = {layer: [] for layer in layers}
+    for start in range(0, len(tokens), WINDOW):
+        window = tokens[None, start : start + WINDOW]
+        code = position.cover(code, start, start + window.shape[1])
+        x = model.embedding(window) * math.sqrt(model.config.width)
+        x = position.embed(x, start)
+        for layer in range(len(states)):
+            block: Any = model.blocks[layer]
+            if layer in parts:
+                inputs = block.attention_norm(x) if block.pre else x
+                parts[layer].append(_sides(block.attention, inputs, position, code, start))
+            if layer + 1 < len(states):
+                x, states[layer] = block(x, position, code, start, states[layer])
+    return {layer: _joined(found, model, layer) for layer, found in parts.items()}
+
+
+def estimates_softmax(model: Performer) -> bool:
+    """Tell whether the model's weights are, or estimate, the exponentials of products."""
+    if model.config.attention == "softmax":
+        return True
+    behind = needs_linear_attention(type(model.position))
+    return model.config.features_name == "favor" and not behind
+
+
+def _sides(
+    attention: Attention, x: Tensor, position: Position, code: Any, start: int
+) -> tuple[Tensor, ...]:
+    """Return queries and keys of a window, and those of the normaliser where it has its own: (T, H, ·) each."""
+    q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
+    q, k = position.qk(q, k, code, start, attention.layer)
+    features = attention.features
+    if features is None:
+        return q[0], k[0]
+    behind = needs_linear_attention(type(position))
+    if isinstance(features, Favor) and not behind:
+        return q[0], k[0]
+    fq, fk = features.queries(q), features.keys(k)
+    placed = position.features(fq, fk, code, start, attention.layer)
+    own = () if position.normaliser_is_positioned else (fq, fk)
+    return tuple(side[0] for side in (*placed, *own))
+
+
+def _joined(parts: list[tuple[Tensor, ...]], model: Performer, layer: int) -> Sides:
+    q, k, *own = (torch.cat(side).transpose(0, 1).float() for side in zip(*parts, strict=True))
+    return Sides(
+        q=q,
+        k=k,
+        exponential=estimates_softmax(model),
+        decay=model.position.decay,
+        normaliser=(own[0], own[1]) if own else None,
+    )

@@ -1,0 +1,97 @@
+"""Extrapolation: the loss by position, within the trained length and past it (the SPE paper's figure 3 and table 6).
+
+A model reads real pieces and is asked for each next token (teacher forcing). Each piece counts once, by the mean over
+its tokens in a stretch of positions; given are the mean over pieces and their deviation, and, paired by piece, how much
+more a stretch costs than the trained one: the drift. Realisations (appendix D.4) are the same with another R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from musicgen.likelihood import position_losses, stretch
+from musicgen.model import Performer
+
+STEPS = 16  # stretches of the curve within the trained length
+NEAR, FAR = 1.5, 4.0  # how far past the trained length is looked, in trained lengths
+PARTS = ("trained", "near", "far")
+Loss = dict[str, Any]  # of one piece by stretch: {"sums": […], "tokens": […]}
+
+
+def edges_of(trained_length: int, length: int) -> list[int]:
+    """Return where the stretches of a curve begin and end: 0, …, length, the borders of the parts among them."""
+    step = max(1, (trained_length or length // 4) // STEPS)
+    borders = {border for part in parts_of(trained_length, length).values() for border in part}
+    return sorted({*range(0, length, step), *borders, length})
+
+
+def parts_of(trained_length: int, length: int) -> dict[str, tuple[int, int]]:
+    """Return from where to where each part goes, as far as the length has it; an untrained model has one only."""
+    near = int(trained_length * NEAR)
+    borders = [0, min(trained_length, length), min(near, length), length]
+    found = dict(zip(PARTS, pairwise(borders), strict=True))
+    return {part: (start, stop) for part, (start, stop) in found.items() if stop > start}
+
+
+def piece_loss(model: Performer, ids: np.ndarray, edges: Sequence[int], seed: int) -> Loss:
+    """Return the loss of one piece, as sums over stretches of positions, and how many tokens are in each.
+
+    A piece that ends early has none behind its end, and a model with a longest sequence none past that.
+    """
+    limit = getattr(model.config.position, "max_length", edges[-1])
+    losses = position_losses(model, ids[: min(limit, edges[-1]) + 1], seed)
+    parts = [losses[start:stop] for start, stop in pairwise(edges)]
+    return {"sums": [float(part.sum()) for part in parts], "tokens": [len(part) for part in parts]}
+
+
+def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -> dict[str, Any]:
+    """Return the curve, the parts, and the drift of each part from the trained one."""
+    losses = np.array([piece["sums"] for piece in pieces], dtype=np.float64)
+    tokens = np.array([piece["tokens"] for piece in pieces])
+    place = {edge: i for i, edge in enumerate(edges)}
+    curve = [(start, stop) for start, stop in pairwise(edges)]
+    borders = parts_of(trained_length, edges[-1])
+    return {
+        "trained_length": trained_length,
+        "length": edges[-1],
+        "tokens": int(tokens.sum()),
+        "positions": [
+            row for start, stop in curve if (row := _row(losses, tokens, place, start, stop))
+        ],
+        "parts": {part: _row(losses, tokens, place, *border) for part, border in borders.items()},
+        "drift": {
+            part: _drift(losses, tokens, place, borders["trained"], borders[part])
+            for part in ("near", "far")
+            if part in borders and "trained" in borders
+        },
+    }
+
+
+def _row(
+    losses: np.ndarray, tokens: np.ndarray, place: dict[int, int], start: int, stop: int
+) -> dict[str, Any] | None:
+    found = stretch(losses, tokens, place[start], place[stop])
+    return None if found is None else {**asdict(found), "start": start, "stop": stop}
+
+
+def _drift(
+    losses: np.ndarray,
+    tokens: np.ndarray,
+    place: dict[int, int],
+    trained: tuple[int, int],
+    part: tuple[int, int],
+) -> dict[str, Any] | None:
+    """Return the mean, over pieces that reach the part, of its loss less that of the trained part."""
+    inside, outside = (slice(place[a], place[b]) for a, b in (trained, part))
+    reach = tokens[:, outside].sum(1) > 0
+    if not reach.any():
+        return None
+    means = [losses[reach, s].sum(1) / tokens[reach, s].sum(1) for s in (inside, outside)]
+    difference = means[1] - means[0]
+    deviation = float(difference.std(ddof=1)) if len(difference) > 1 else 0.0
+    return {"mean": float(difference.mean()), "deviation": deviation, "pieces": int(reach.sum())}
