@@ -22,6 +22,7 @@ from musicgen import checkpoint
 from musicgen.model import Performer
 from training import saving
 from training.card import card_of
+from training.coded import CodedModel, Sealed
 from training.config import RunConfig
 from training.data import Batches, Loader
 from training.disk import full_disk_named
@@ -84,7 +85,8 @@ class Run:
         self.state = saving.RunState(data=batches.checksum)
         self.model = Performer(config.model_config(batches.vocabulary_size), seed=config.seed)
         self.raw_optimiser = _optimiser(config, self.model, fabric)
-        module: Any = torch.compile(self.model) if config.device.compile else self.model
+        module: Any = CodedModel(self.model)
+        module = torch.compile(module) if config.device.compile else module
         self.module, self.optimiser = fabric.setup(module, self.raw_optimiser)
         self.validation = Validation(config, batches)
         self._stopping = threading.Event()
@@ -147,7 +149,7 @@ class Run:
             self.model.redraw(self._generator(step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
         rate = self._set_learning_rate(step)
-        code = self.model.begin(self._generator(step, CODE))
+        code = Sealed(self.model.begin(self._generator(step, CODE)))
         parts = np.array_split(batch, min(settings.accumulate, len(batch)))
         for number, part in enumerate(parts):
             tokens = _to_device(part, self.fabric.device)
@@ -220,7 +222,7 @@ class Run:
         self._check(window)
         self.model.eval()
         with torch.no_grad():
-            code = self.model.begin(self._generator(VALIDATE))
+            code = Sealed(self.model.begin(self._generator(VALIDATE)))
             result = self.validation.measure(self.fabric, self.module, code)
         state = self.state
         log.validation(state.step, result)

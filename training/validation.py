@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 
+from training.coded import Sealed
 from training.config import RunConfig
 from training.data import Batches
 from training.loss import IGNORED, next_token_loss
@@ -36,7 +37,7 @@ class Validation:
         self.batch = config.validation.batch
         self.sequences = batches.validation(config.validation.sequences, self.length)
 
-    def measure(self, fabric: Fabric, module: Any, code: Any) -> Measured:
+    def measure(self, fabric: Fabric, module: Any, code: Sealed) -> Measured:
         """Measure the loss of a model; the processes share the sequences."""
         losses = torch.zeros(
             len(self.sequences), self.length, dtype=torch.float32, device=fabric.device
