@@ -3,7 +3,7 @@
 Variations of one prompt are rows of one batch. Each draws from its own stream of randomness, seeded by the request's
 seed and the variation's number, and all share the encoding's code, drawn from the seed. So variation i is the same
 music however many are asked for, on one machine and device: to rounding, and on a CPU as a rule to the last bit,
-because there model.linear treats 1 … 8 rows alike and more variations are computed in groups of 8.
+because there `linear` treats 1 … 8 rows alike and more variations are computed in groups of 8.
 """
 
 from __future__ import annotations

@@ -1,0 +1,30 @@
+"""Linear layers that do not tell how many rows they are given: a variation is the same alone and among others."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Linear(nn.Linear):
+    """A linear layer that computes a row alike, to the last bit, alone or among few others."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return (B, T, I) → (B, T, O)."""
+        return linear(input, self.weight, self.bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return F.linear, (B, T, I) → (B, T, O), by the same kernel for any few rows.
+
+    Else a variation of a piece would depend on how many others are generated beside it: MKL takes
+    a kernel that adds up in another order for one row, and where the input is narrow for up to 7.
+    So there are more rows than asked for; at these sizes a second one is free.
+    """
+    rows, least = x.shape[0] * x.shape[1], 2 if x.shape[2] >= 256 else 8
+    if rows >= least:
+        return F.linear(x, weight, bias)
+    if rows == 1:
+        return F.linear(x.expand(least, 1, -1), weight, bias).narrow(0, 0, 1)
+    flat = F.pad(x.flatten(0, 1), (0, 0, 0, least - rows))
+    return F.linear(flat, weight, bias).narrow(0, 0, rows).unflatten(0, x.shape[:2])
