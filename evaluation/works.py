@@ -73,10 +73,8 @@ def generation_step(position: int, rows: int = 1, *, int8: bool = False, count: 
         _, state = model.prefill(
             torch.zeros(1, 8, dtype=torch.long), model.start(torch.Generator())
         )
-        state = state.select(torch.zeros(max(2, rows), dtype=torch.long))
-    tokens = torch.zeros(
-        max(2, rows), dtype=torch.long
-    )  # a lone row is computed twice (musicgen/generate.py)
+        state = state.select(torch.zeros(rows, dtype=torch.long))
+    tokens = torch.zeros(rows, dtype=torch.long)
     box: list[State] = [replace(state, position=position)]
 
     def steps() -> None:
