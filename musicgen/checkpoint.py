@@ -55,7 +55,8 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _settle(folder)
-    weights = safetensors.torch.save(_stored(model, dtype), {"format": "pt", "dtype": dtype})
+    # One entry, since several would come in an order that differs from time to time, and so would the hash.
+    weights = safetensors.torch.save(_stored(model, dtype), {"format": "pt"})
     card = replace(
         card,
         parameters=parameter_count(model),
