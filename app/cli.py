@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 # Name → module and what it does, in the order of use. A module is imported when its command is
 # called; it has `add(parser)`, which declares arguments, and `run(arguments)`.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "app": ("app.commands.app", "open the web app"),
     "models": ("app.commands.models", "list the models at hand"),
     "continue": ("app.commands.continue_", "continue a MIDI file"),
     "generate": ("app.commands.generate", "write a piece from nothing"),
@@ -23,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set; say what is in one"),
     "train": ("app.commands.train", "train a model, or go on with a run"),
+    "compare": ("app.commands.compare", "train several models by one budget, and tabulate"),
     "evaluate": ("app.commands.evaluate", "measure models, and the music they write"),
     "bench": ("app.commands.bench", "measure speed and memory of this machine"),
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which the colour-blind tell apart.
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+SERIES = (BLUE, VERMILION, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", ":")
 
 Table = dict[str, np.ndarray]
 
@@ -61,9 +65,7 @@ def draw_losses(axes: Axes, train: Table, validation: Table) -> Axes:
 
 def draw_positions(axes: Axes, positions: Table, trained_length: int) -> Axes:
     """Draw the loss by position at the last validation, with one deviation over the sequences to both sides."""
-    last = positions["step"] == positions["step"].max(initial=-np.inf)
-    middle = (positions["from"][last] + positions["to"][last]) / 2
-    loss, deviation = positions["loss"][last], positions["deviation"][last]
+    middle, loss, deviation = _last(positions)
     axes.plot(middle, loss, "o-", color=VERMILION, markersize=3, label="mean over sequences")
     axes.fill_between(
         middle,
@@ -74,6 +76,26 @@ def draw_positions(axes: Axes, positions: Table, trained_length: int) -> Axes:
         linewidth=0,
         label="± one deviation",
     )
+    return _with_positions(axes, trained_length)
+
+
+def draw_position_means(axes: Axes, tables: Mapping[str, Table], trained_length: int) -> Axes:
+    """Draw the loss by position of several runs, by name, at their last validation."""
+    looks = cycle([(color, dash) for dash in DASHES for color in SERIES])
+    for (name, table), (color, dash) in zip(tables.items(), looks, strict=False):
+        middle, loss, _ = _last(table)
+        axes.plot(middle, loss, dash, marker="o", markersize=3, color=color, label=name)
+    return _with_positions(axes, trained_length)
+
+
+def _last(positions: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return middle of the stretch, loss and deviation at the last validation."""
+    last = positions["step"] == positions["step"].max(initial=-np.inf)
+    middle = (positions["from"][last] + positions["to"][last]) / 2
+    return middle, positions["loss"][last], positions["deviation"][last]
+
+
+def _with_positions(axes: Axes, trained_length: int) -> Axes:
     axes.axvline(trained_length, color=GREY, linestyle="--", label="trained length")
     axes.set(xlabel="position (tokens)", ylabel="loss (nats a token)")
     axes.set_xlim(left=0)

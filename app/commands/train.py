@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,14 +45,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train, and say what came out."""
-    from training.devices import is_first_process
-
-    try:
-        _train(arguments)
-    except (ValueError, OSError):
-        if is_first_process():
-            raise
-        raise SystemExit(2) from None  # the first process says it for all
+    result = train(configured(arguments), resume=arguments.resume)
+    if result is None:  # not the first process
+        return
+    if arguments.json:
+        output.write_json(result)
+    else:
+        output.write(
+            f"{result['model']}: validation loss {result['validation_loss']:.4f} nats a token, "
+            f"from step {result['best_step']:,} of {result['step']:,} ({result['ending']})"
+        )
 
 
 def configured(arguments: argparse.Namespace) -> RunConfig:
@@ -74,56 +76,58 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
     return config
 
 
-def _train(arguments: argparse.Namespace) -> None:
-    config = configured(arguments)
-    from contextlib import nullcontext
+def train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
+    """Train a model; return what came out, in the first process. KeyboardInterrupt says that it was stopped."""
+    from training.devices import is_first_process
 
+    try:
+        return _train(config, resume=resume)
+    except (ValueError, OSError):
+        if is_first_process():
+            raise
+        raise SystemExit(2) from None  # the first process says it for all
+
+
+def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
     from training.data import Batches
     from training.devices import check_device, is_first_process, start_fabric
+    from training.loop import Run
     from training.run_folder import run_folder
 
     # All that may be wrong is looked at before anything is written, or other processes are started.
     check_device(config.device)
     count = config.device.devices * config.device.nodes
     config.model_config(Batches(config.data, config.seed, processes=count).vocabulary_size)
-    first = is_first_process()
-    with run_folder(config, resume=arguments.resume) if first else nullcontext([]) as remarks:
+    folder = run_folder(config, resume=resume) if is_first_process() else nullcontext([])
+    with folder as remarks:
         output.remark(remarks)
         fabric = start_fabric(config.device)
         rank, world = fabric.global_rank, fabric.world_size
         batches = Batches(config.data, config.seed, process=rank, processes=world)
-        _fit(arguments, config, fabric, batches)
+        return _fit(Run(config, fabric, batches))
 
 
-def _fit(arguments: argparse.Namespace, config: RunConfig, fabric: Any, batches: Any) -> None:
+def _fit(run: Run) -> dict[str, Any] | None:
     from app.training_line import training_line
-    from training.loop import STOPPED, Run
+    from training.loop import MODEL, STOPPED
 
-    run = Run(config, fabric, batches)
-    run.resume()
-    began = run.state.step
-    if fabric.is_global_zero and began:
-        output.remark([f"Going on from step {began:,} of {run.steps:,}."])
+    first = run.fabric.is_global_zero
+    if run.resume() and first:
+        output.remark([f"Going on from step {run.state.step:,} of {run.steps:,}."])
 
     def samples(model: Performer, step: int) -> list[str]:
         return _write_samples(run, model, step)
 
-    with training_line(samples, silent=not fabric.is_global_zero) as line, _signals(run):
+    with training_line(samples, silent=not first) as line, _signals(run):
         ending = run.fit(line)
-    if not fabric.is_global_zero:
-        return
+    if not first:
+        return None
+    state = run.state
     if ending == STOPPED:
-        output.remark([f"Saved at step {run.state.step:,} of {run.steps:,}; --resume goes on."])
+        output.remark([f"Saved at step {state.step:,} of {run.steps:,}; --resume goes on."])
         raise KeyboardInterrupt
     output.remark(_draw_curves(run))
-    _report(arguments, run, ending)
-
-
-def _report(arguments: argparse.Namespace, run: Run, ending: str) -> None:
-    from training.loop import MODEL
-
-    state = run.state
-    result = {
+    return {
         "run": str(run.folder),
         "model": str(run.folder / MODEL),
         "ending": ending,
@@ -132,13 +136,6 @@ def _report(arguments: argparse.Namespace, run: Run, ending: str) -> None:
         "validation_loss": state.best_loss,
         "seconds": round(state.seconds, 1),
     }
-    if arguments.json:
-        output.write_json(result)
-    else:
-        output.write(
-            f"{result['model']}: validation loss {state.best_loss:.4f} nats a token, "
-            f"from step {state.best_step:,} of {state.step:,} ({ending})"
-        )
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:

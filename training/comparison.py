@@ -1,0 +1,100 @@
+"""Runs of one budget side by side: the loss within the trained length and past it, speed and size."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from musicgen.checkpoint import read_card
+from training import saving
+from training.curves import read_table
+from training.loop import MODEL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """What a run came to, at its last step; None where it failed."""
+
+    name: str
+    parameters: int | None = None
+    steps: int | None = None
+    inside: float | None = None  # validation loss in nats a token, within the trained length
+    beyond: float | None = None  # past it
+    tokens_per_second: float | None = None  # the median over the run
+    failed: str = ""
+
+
+HEADINGS = {
+    "name": "run",
+    "parameters": "parameters",
+    "steps": "steps",
+    "inside": "loss, trained length",
+    "beyond": "loss, past it",
+    "tokens_per_second": "tokens/s",
+    "failed": "failed",
+}
+
+
+def compared(run: Path) -> Compared:
+    """Return what a finished run came to."""
+    found = saving.newest(run)
+    if found is None:
+        raise ValueError(f"{run} holds no checkpoint to compare")
+    state = saving.read_state(found)
+    speeds = read_table(run / "train.csv")["tokens_per_second"]
+    return Compared(
+        name=run.name,
+        parameters=read_card(run / MODEL)[1].parameters,
+        steps=state.step,
+        inside=state.validation_loss,
+        beyond=state.validation_beyond,
+        tokens_per_second=round(float(np.median(speeds)), 1) if len(speeds) else None,
+    )
+
+
+def ranked(rows: Sequence[Compared]) -> list[Compared]:
+    """Return the best within the trained length first, what failed last."""
+    return sorted(rows, key=lambda row: np.inf if row.inside is None else row.inside)
+
+
+def write_comparison(rows: Sequence[Compared], folder: Path) -> None:
+    """Write comparison.csv and comparison.md, ranked."""
+    rows = ranked(rows)
+    names = [field.name for field in fields(Compared)]
+    with (folder / "comparison.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, names, lineterminator="\n")
+        table.writeheader()
+        table.writerows(asdict(row) for row in rows)
+    if not any(row.failed for row in rows):
+        names.remove("failed")
+    lines = [[HEADINGS[name] for name in names], ["---", *["---:"] * (len(names) - 1)]]
+    lines += [[_cell(asdict(row)[name]) for name in names] for row in rows]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    (folder / "comparison.md").write_text(text + "\n", encoding="utf-8")
+
+
+def draw_comparison(runs: Sequence[Path], folder: Path, trained_length: int) -> Path:
+    """Draw comparison.png, the loss of each run by position; raises ImportError without matplotlib."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from training.curves import draw_position_means
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    tables = {run.name: read_table(run / "positions.csv") for run in runs}
+    draw_position_means(figure.subplots(), tables, trained_length)
+    figure.savefig(folder / "comparison.png", dpi=150)
+    return folder / "comparison.png"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
