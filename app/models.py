@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -65,6 +66,19 @@ def load(name: str, device: str = "auto") -> Model:
         trained_length=card.trained_length,
         sha256=card.sha256,
     )
+
+
+def language_of(name: str) -> Language:
+    """Return the language of a model without its weights, and without importing torch."""
+    if name.split(":")[0] == UNTRAINED:
+        return language(name.split(":")[2] if name.count(":") > 1 else "remi")
+    path = folder_of(name) / "config.json"
+    try:
+        return language_from_spec(json.loads(path.read_bytes())["card"]["language"])
+    except (KeyError, TypeError, json.JSONDecodeError):
+        raise ValueError(
+            f"{path} does not describe a model; copy or save the model again"
+        ) from None
 
 
 def table() -> list[dict[str, Any]]:

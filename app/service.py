@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from app.models import Model
-from musicgen.generate import ENDED, Request, Stop, generate
 from musicgen.sampling import Sampling
+from tokenization.endless import Endless
 from tokenization.excerpt import excerpt
-from tokenization.language import Grammar, Language
+from tokenization.language import Encoded, Language
 from tokenization.midi import Limits, read_midi, write_midi
 from tokenization.score import Score
 
@@ -41,6 +41,44 @@ class Prompt:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A whole piece in a model's language; any first bars of it can be the prompt."""
+
+    name: str
+    language: Language
+    encoded: Encoded
+    score: Score  # all of it as a model hears it
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def bars(self) -> int:
+        """How many bars it has."""
+        return len(self.encoded.bars)
+
+    def prompt(self, bars: int | None = None) -> Prompt:
+        """Return the first bars, or all, as a prompt."""
+        if bars is not None and not 1 <= bars <= self.bars:
+            raise ValueError(
+                f"{self.name} has {self.bars} bars, so the prompt cannot be its first {bars}"
+            )
+        bars = bars or self.bars
+        whole = bars == self.bars
+        ids = self.encoded.ids[:-1] if whole else self.encoded.ids[: self.encoded.bars[bars]]
+        heard = decode_begun(self.language, ids, bars, self.encoded.setting)
+        if self.language.bar is not None:  # begun, so that nothing is added to the last bar
+            ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
+        return Prompt(
+            name=self.name,
+            ids=ids,
+            bars=bars,
+            piece_bars=self.bars,
+            setting=self.encoded.setting,
+            score=heard,
+            remarks=self.remarks,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Wish:
     """How to go on; the length is `tokens` where given, else `bars`."""
 
@@ -64,6 +102,27 @@ class Take:
     provenance: dict[str, Any]
 
 
+def read_piece(
+    language: Language,
+    source: bytes | str | Path,
+    *,
+    name: str,
+    tracks: Any = None,
+    limits: Limits | None = None,
+) -> Piece:
+    """Read a MIDI file as a model of this language hears it."""
+    score = read_midi(source, limits=limits or Limits(), name=name)
+    arranged = language.arrange(score, tracks)
+    encoded = language.encode(arranged)
+    return Piece(
+        name=name,
+        language=language,
+        encoded=encoded,
+        score=language.decode(encoded.ids, encoded.setting),
+        remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
+    )
+
+
 def read_prompt(
     model: Model,
     source: bytes | str | Path,
@@ -74,26 +133,7 @@ def read_prompt(
     limits: Limits | None = None,
 ) -> Prompt:
     """Read a MIDI file as a prompt of its first bars, or of all of them."""
-    score = read_midi(source, limits=limits or Limits(), name=name)
-    arranged = model.language.arrange(score, tracks)
-    encoded = model.language.encode(arranged)
-    piece_bars = len(encoded.bars)
-    if bars is not None and not 1 <= bars <= piece_bars:
-        raise ValueError(f"{name} has {piece_bars} bars, so the prompt cannot be its first {bars}")
-    bars = bars or piece_bars
-    ids = encoded.ids[: encoded.bars[bars]] if bars < piece_bars else encoded.ids[:-1]
-    heard = model.language.decode(ids, encoded.setting)
-    if model.language.bar is not None:  # begun, so that nothing is added to the last bar
-        ids = np.append(ids, np.array([model.language.bar], dtype=ids.dtype))
-    return Prompt(
-        name=name,
-        ids=ids,
-        bars=bars,
-        piece_bars=piece_bars,
-        setting=encoded.setting,
-        score=heard,
-        remarks=arranged.remarks,
-    )
+    return read_piece(model.language, source, name=name, tracks=tracks, limits=limits).prompt(bars)
 
 
 def no_prompt(model: Model) -> Prompt:
@@ -116,6 +156,8 @@ class Continuation:
 
     def run(self, cancelled: Callable[[], bool]) -> Iterator[int]:
         """Generate until done or cancelled."""
+        from musicgen.generate import Request, Stop, generate  # torch, which the page opens without
+
         language, wish = self.model.language, self.wish
         grammar = language.grammar()
         begun = _bars_begun(language, self.prompt.ids)
@@ -143,9 +185,10 @@ class Continuation:
         return [self._take(number, steps[:, number]) for number in range(self.wish.variations)]
 
     def _take(self, number: int, steps: np.ndarray) -> Take:
-        new = steps[steps != ENDED]
+        new = steps[steps >= 0]  # generate.ENDED stands for no token
         ids = np.concatenate([self.prompt.ids, new]).astype(np.uint16)
-        whole = self.model.language.decode(ids, self.prompt.setting)
+        bars = None if self.wish.tokens else self.prompt.bars + self.wish.bars
+        whole = decode_begun(self.model.language, ids, bars, self.prompt.setting)
         return Take(
             number=number,
             ids=ids,
@@ -167,30 +210,10 @@ class Continuation:
         }
 
 
-class Endless(Grammar):
-    """A grammar that does not let the music end."""
-
-    def __init__(self, grammar: Grammar, end: int) -> None:
-        self._grammar, self._end = grammar, end
-
-    @property
-    def bars(self) -> np.ndarray:
-        """How many bars each row has begun."""
-        return self._grammar.bars
-
-    def allowed(self) -> np.ndarray:
-        """Return which tokens may come next, without the end."""
-        mask = self._grammar.allowed().copy()
-        mask[:, self._end] = False
-        return mask
-
-    def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row."""
-        self._grammar.advance(tokens)
-
-    def select(self, rows: np.ndarray) -> Endless:
-        """Return copies of the given rows."""
-        return Endless(self._grammar.select(rows), self._end)
+def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:
+    """Return the music of a piece that may be broken off, up to so many bars."""
+    closed = language.close(ids, bars)
+    return language.decode(closed if len(closed) > 2 else closed[:1], setting)  # begin, end: none
 
 
 def midi_of(score: Score, provenance: dict[str, Any]) -> bytes:

@@ -1,0 +1,80 @@
+"""`musicgen app`: the web app."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from app import output
+
+EXAMPLES = """\
+examples:
+  musicgen app
+  musicgen app --model runs/my-run --port 8000
+"""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="the address to serve at (default: 127.0.0.1, for this machine alone)",
+    )
+    parser.add_argument("--port", type=int, help="default: the first free one from 7860 on")
+    parser.add_argument(
+        "--model", help="a model to offer first: a name, a folder, or untrained:tiny"
+    )
+    parser.add_argument(
+        "--share", action="store_true", help="make the page public through gradio's tunnel"
+    )
+    parser.add_argument(
+        "--soundfont", type=Path, help="an .sf2 file to play with (default: pretty_midi's)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Serve until Ctrl-C."""
+    from app.server import serve
+
+    output.remark(warnings(arguments.host, arguments.share))
+    if arguments.soundfont is not None and not arguments.soundfont.is_file():
+        raise ValueError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # files are emptied then, too
+    serve(
+        model=arguments.model,
+        host=arguments.host,
+        port=arguments.port,
+        share=arguments.share,
+        soundfont=arguments.soundfont,
+        browser=not arguments.no_browser and arguments.host in LOOPBACK and has_desktop(),
+        say=lambda text: output.remark([text]),
+    )
+
+
+def warnings(host: str, share: bool) -> list[str]:
+    """Say who else can reach the page."""
+    found = []
+    if host not in LOOPBACK:
+        found.append(
+            f"Everyone who reaches {host} can use this page and this machine's time; it asks for no password."
+        )
+    if share:
+        found.append(
+            "The page becomes public: whoever has its address can use it, "
+            "and what they send goes through a server of gradio's."
+        )
+    return found
+
+
+def has_desktop() -> bool:
+    """Say whether a browser window could open."""
+    return sys.platform in ("darwin", "win32") or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )

@@ -1,0 +1,102 @@
+"""The server under the page: limits on requests, headers that keep the browser at home, start and end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+MOST_BODY_BYTES = 4 << 20  # a file of 1 MB travels as 1.4 MB of text
+IN_LINE = 64  # requests that wait; more are told to come later
+UPLOAD_BYTES = 1 << 20
+# The browser fetches nothing that this server does not have, whatever a part of the page asks for.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; "
+    "connect-src 'self' data: blob:; object-src 'none'; base-uri 'self'; form-action 'self'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
+
+
+class Guard:
+    """Refuses requests with too large a body, and adds headers to every answer (ASGI middleware)."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        length = next(
+            (value for name, value in scope["headers"] if name == b"content-length"), b"0"
+        )
+        if not length.isdigit() or int(length) > MOST_BODY_BYTES:
+            return await _too_large(send)
+        taken = 0
+
+        async def receive_some() -> Any:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            return {"type": "http.disconnect"} if taken > MOST_BODY_BYTES else message
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", []), *HEADERS]}
+            await send(message)
+
+        return await self.app(scope, receive_some, send_with_headers)
+
+
+def be_quiet_outside(folder: Path) -> None:
+    """Let gradio ask nobody outside, and keep its files in a folder of ours; call before importing it."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ["GRADIO_TEMP_DIR"] = str(folder / "gradio")
+
+
+def serve(
+    *,
+    model: str | None,
+    host: str,
+    port: int | None,
+    share: bool,
+    soundfont: Path | None,
+    browser: bool,
+    say: Any,
+) -> None:
+    """Serve the page until interrupted; `say` is called with sentences for the terminal."""
+    from app.session import Sessions
+
+    sessions = Sessions()
+    try:
+        be_quiet_outside(sessions.folder)
+        from app.web import open_page
+
+        blocks, studio = open_page(
+            sessions,
+            model=model,
+            host=host,
+            port=port,
+            share=share,
+            soundfont=soundfont,
+            browser=browser,
+        )
+        say(f"The page is at {blocks.share_url or blocks.local_url} (Ctrl-C ends it).")
+        threading.Thread(target=studio.shelf.warm, daemon=True).start()
+        threading.Event().wait()
+    finally:
+        sessions.close()
+
+
+async def _too_large(send: Any) -> None:
+    await send({"type": "http.response.start", "status": 413, "headers": HEADERS})
+    await send(
+        {"type": "http.response.body", "body": b"The request is larger than this server takes."}
+    )

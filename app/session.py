@@ -1,0 +1,136 @@
+"""What the server keeps of each visitor: their pieces under unguessable names, in a folder that is emptied."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.service import Piece
+
+MOST_SESSIONS = 200
+IDLE_SECONDS = 3600
+MOST_TUNES = 40  # kept of one session: the older ones can no longer be heard
+MOST_UNDO = 20
+SOUND_BYTES = 1 << 30  # of rendered sound, of all sessions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tune:
+    """A piece that can be heard and kept."""
+
+    key: str  # names it in addresses; unguessable
+    title: str
+    midi: bytes
+    part: bytes | None = None  # of a continuation: what is new, by itself
+    wav: Path  # where its sound goes when it is asked for
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """A piece that is, or was, to be continued; without MIDI, the empty beginning."""
+
+    title: str
+    midi: bytes | None
+    prompt_bars: int | None = None  # as chosen when it was left
+
+
+@dataclass(kw_only=True, eq=False)
+class Session:
+    """One visitor."""
+
+    folder: Path
+    sources: list[Source] = field(default_factory=list)  # the last is at work, the others undo
+    heard: tuple[Source, str, Piece, Tune] | None = None  # the last source, as a language hears it
+    takes: list[Tune] = field(default_factory=list)
+    tunes: OrderedDict[str, Tune] = field(default_factory=OrderedDict)
+    stop: threading.Event = field(default_factory=threading.Event)
+    busy: threading.Lock = field(default_factory=threading.Lock)
+    used_seconds: float = field(default_factory=time.monotonic)
+
+    def keep(self, title: str, midi: bytes, part: bytes | None = None) -> Tune:
+        """Give a piece a name under which it can be had."""
+        key = secrets.token_urlsafe(18)
+        tune = Tune(key=key, title=title, midi=midi, part=part, wav=self.folder / f"{key}.wav")
+        self.tunes[key] = tune
+        while len(self.tunes) > MOST_TUNES:
+            self.tunes.popitem(last=False)[1].wav.unlink(missing_ok=True)
+        return tune
+
+    def begin(self, source: Source, *, after: bool = False) -> None:
+        """Take a piece to work on: a new one, or one that came of the last and can be undone."""
+        self.sources = [*(self.sources if after else []), source][-MOST_UNDO:]
+        self.heard, self.takes = None, []
+
+
+class Sessions:
+    """All visitors, by the name that the page has for itself; every method is safe in threads."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="musicgen-"))
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> Session:
+        """Return a visitor's session, new or old; those long idle, or too many, are dropped."""
+        with self._lock:
+            session = self._sessions.get(name)
+            if session is None:
+                session = Session(folder=Path(tempfile.mkdtemp(dir=self.folder)))
+                self._sessions[name] = session
+            session.used_seconds = time.monotonic()
+            self._sessions.move_to_end(name)
+            self._drop_old()
+        return session
+
+    def leave(self, name: str) -> None:
+        """Forget a visitor, and stop what still runs for them."""
+        with self._lock:
+            if name in self._sessions:
+                _empty(self._sessions.pop(name))
+
+    def tune(self, key: str) -> Tune | None:
+        """Return a piece by its unguessable name."""
+        with self._lock:
+            found = (session.tunes.get(key) for session in self._sessions.values())
+            return next((tune for tune in found if tune), None)
+
+    def make_room(self) -> None:
+        """Delete the oldest sounds where all take too much of the disk; they can be made again."""
+        with self._lock:
+            sounds = [(path.stat(), path) for path in self.folder.glob("*/*.wav")]
+            size = sum(stat.st_size for stat, _ in sounds)
+            for stat, path in sorted(sounds, key=lambda sound: sound[0].st_mtime)[:-1]:
+                if size <= SOUND_BYTES:
+                    return
+                path.unlink(missing_ok=True)
+                size -= stat.st_size
+
+    def close(self) -> None:
+        """Forget everybody and delete everything."""
+        with self._lock:
+            while self._sessions:
+                _empty(self._sessions.popitem()[1])
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def _drop_old(self) -> None:
+        oldest = time.monotonic() - IDLE_SECONDS
+        while self._sessions:
+            name, session = next(iter(self._sessions.items()))
+            if len(self._sessions) <= MOST_SESSIONS and session.used_seconds >= oldest:
+                return
+            _empty(self._sessions.pop(name))
+
+
+def _empty(session: Session) -> None:
+    session.stop.set()
+    session.tunes.clear()
+    shutil.rmtree(session.folder, ignore_errors=True)

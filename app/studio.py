@@ -1,0 +1,279 @@
+"""What a visitor of the page can do: open a piece, choose, continue it, go on from a result, go back.
+
+No gradio here: actions take plain values and return what the page shows as plain data.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from app.pianoroll import picture, trained_bars
+from app.service import (
+    Continuation,
+    Piece,
+    Prompt,
+    Take,
+    Wish,
+    midi_of,
+    no_prompt,
+    read_piece,
+    write_midi,
+)
+from app.session import Session, Sessions, Source, Tune
+from app.shelf import Shelf
+from app.similarity import by_quarter
+from tokenization.midi_limits import UPLOAD
+
+EXAMPLES = {
+    "piano-c-major": "Piano in C",
+    "piano-c-sharp-minor": "Piano in C♯ minor",
+    "piano-g-minor": "Piano in G minor",
+    "trio-disco": "Disco trio",
+    "trio-jazz": "Jazz trio",
+    "trio-trance": "Trance trio",
+}
+NOTHING = "nothing"  # the example that is no piece
+PROMPT_BARS = {"remi": 8, "groove": 4}  # to begin with
+MOST_BARS = 128
+MOST_VARIATIONS = 8
+LONGEST_SECONDS = 600  # of work on one request
+PAUSE_SECONDS = 0.2  # between two views of the music as it grows
+LONGEST_TITLE = 60
+
+
+class Studio:
+    """The actions, over the models and the visitors."""
+
+    def __init__(self, shelf: Shelf, sessions: Sessions) -> None:
+        self.shelf, self.sessions = shelf, sessions
+
+    def open_example(self, visitor: str, name: str, model: str) -> dict[str, Any]:
+        """Take one of the examples, or nothing at all, as the piece to continue."""
+        if name == NOTHING:
+            source = Source(title="From nothing", midi=None)
+        elif name in EXAMPLES:
+            source = Source(title=EXAMPLES[name], midi=example(name))
+        else:
+            raise ValueError(f"there is no example {name[:40]!r}; there are {', '.join(EXAMPLES)}")
+        return self._open(visitor, source, model)
+
+    def open_file(self, visitor: str, name: str, data: bytes, model: str) -> dict[str, Any]:
+        """Take a file's bytes; its name is only shown."""
+        return self._open(visitor, Source(title=title_of(name), midi=data), model)
+
+    def look(self, visitor: str, model: str) -> dict[str, Any]:
+        """Return what is on the page, as this model hears it."""
+        return self._stage(self.sessions.of(visitor), model)
+
+    def stop(self, visitor: str) -> None:
+        """End the visitor's request; what there is stays."""
+        self.sessions.of(visitor).stop.set()
+
+    def go_on_from(
+        self, visitor: str, number: int, prompt_bars: int | None, model: str
+    ) -> dict[str, Any]:
+        """Make a result the new piece; `prompt_bars` is what to go back to."""
+        session = self.sessions.of(visitor)
+        if not 0 <= number < len(session.takes):
+            raise ValueError("this variation is no longer there; press Continue again")
+        take, now = session.takes[number], _at_work(session)
+        session.sources[-1] = Source(title=now.title, midi=now.midi, prompt_bars=prompt_bars)
+        session.begin(Source(title=take.title, midi=take.midi), after=True)
+        return self._stage(session, model, everything=True)
+
+    def undo(self, visitor: str, model: str) -> dict[str, Any]:
+        """Go back to the piece before."""
+        session = self.sessions.of(visitor)
+        if len(session.sources) < 2:
+            raise ValueError("there is nothing to undo: this is the piece you began with")
+        session.sources.pop()
+        session.heard, session.takes = None, []
+        return self._stage(session, model)
+
+    def go_on(
+        self, visitor: str, model: str, prompt_bars: int | None, wish: Wish
+    ) -> Iterator[dict[str, Any]]:
+        """Continue the piece; yields the variations as they grow, and at last with all there is to them."""
+        check(wish)
+        session = self.sessions.of(visitor)
+        if not session.busy.acquire(blocking=False):
+            raise ValueError("your last request is still at work; press Stop, or wait for its end")
+        try:
+            session.stop = stop = threading.Event()
+            source = _at_work(session)
+            prompt = (
+                no_prompt(self.shelf.load(model))
+                if source.midi is None
+                else self._heard(session, model)[2].prompt(prompt_bars)
+            )
+            yield from self._play(
+                session, source, Continuation(self.shelf.load(model), prompt, wish), stop
+            )
+        finally:
+            session.busy.release()
+
+    def _play(
+        self, session: Session, source: Source, work: Continuation, stop: threading.Event
+    ) -> Iterator[dict[str, Any]]:
+        run, begun = secrets.token_hex(4), time.monotonic()
+        yield _growing(run, work)
+        late = begun + LONGEST_SECONDS
+        due = begun
+        for steps in work.run(lambda: stop.is_set() or time.monotonic() > late):
+            if (now := time.monotonic()) >= due and steps > 3:
+                yield _growing(run, work)
+                due = time.monotonic() + max(PAUSE_SECONDS, 4 * (time.monotonic() - now))
+        seconds = time.monotonic() - begun
+        takes = work.takes()
+        session.takes = [_kept(session, source, take) for take in takes]
+        state = "stopped" if stop.is_set() else "late" if time.monotonic() > late else "done"
+        yield {
+            "run": run,
+            "state": state,
+            "progress": 1.0,
+            "seconds": round(seconds, 1),
+            "tokens": sum(take.tokens for take in takes),
+            "takes": [
+                {
+                    **_drawn(work, take),
+                    **_addresses(tune),
+                    "similarity": by_quarter(work.prompt.score, take.continuation),
+                    "seed": work.wish.seed,
+                    "continues": source.midi is not None,
+                }
+                for take, tune in zip(takes, session.takes, strict=True)
+            ],
+        }  # fmt: skip
+
+    def _open(self, visitor: str, source: Source, model: str) -> dict[str, Any]:
+        session = self.sessions.of(visitor)
+        session.stop.set()
+        if source.midi is not None:  # refused, it leaves the piece before where it is
+            heard = hear(source, self.shelf, model)
+            session.begin(source)
+            self._keep_heard(session, source, heard)
+        else:
+            session.begin(source)
+        return self._stage(session, model)
+
+    def _keep_heard(self, session: Session, source: Source, piece: Piece) -> None:
+        tune = session.keep(source.title, write_midi(piece.score))
+        session.heard = (source, piece.language.name, piece, tune)
+
+    def _heard(self, session: Session, model: str) -> tuple[Source, str, Piece, Tune]:
+        """Return the piece at work as a model hears it, read again only for another language."""
+        source = _at_work(session)
+        heard = session.heard
+        if heard is None or heard[:2] != (source, self.shelf.language(model).name):
+            self._keep_heard(session, source, hear(source, self.shelf, model))
+        assert session.heard is not None, "it has just been kept"
+        return session.heard
+
+    def _stage(self, session: Session, model: str, *, everything: bool = False) -> dict[str, Any]:
+        source, language = _at_work(session), self.shelf.language(model)
+        shown = {"title": source.title, "undo": len(session.sources) - 1, "language": language.name}
+        if source.midi is None:
+            score = language.decode(_beginning(language))
+            return {**shown, **picture(score, bars=16), "length": 0, "chosen": 0, "remarks": []}
+        _, _, piece, tune = self._heard(session, model)
+        chosen = (
+            piece.bars if everything else source.prompt_bars or PROMPT_BARS.get(language.name, 8)
+        )
+        return {
+            **shown,
+            **picture(piece.score, bars=piece.bars),
+            **_addresses(tune),
+            "length": piece.bars,
+            "chosen": min(chosen, piece.bars),
+            "remarks": list(piece.remarks),
+        }
+
+
+def hear(source: Source, shelf: Shelf, model: str) -> Piece:
+    """Read a piece as a model hears it, within the limits for files of strangers."""
+    assert source.midi is not None, "only a piece can be heard"
+    return read_piece(shelf.language(model), source.midi, name=source.title, limits=UPLOAD)
+
+
+def example(name: str) -> bytes:
+    """Return the file of an example."""
+    return (Path(str(files("app") / "examples")) / f"{name}.mid").read_bytes()
+
+
+def title_of(name: str) -> str:
+    """Return a file's name without folders, ending and what is not print."""
+    stem = name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    return "".join(c for c in stem if c.isprintable()).strip()[:LONGEST_TITLE] or "Your file"
+
+
+def check(wish: Wish) -> None:
+    """Refuse what would keep the machine too long from others."""
+    if not 1 <= wish.bars <= MOST_BARS:
+        raise ValueError(f"{wish.bars} bars were asked for; 1 to {MOST_BARS} can be had at a time")
+    if not 1 <= wish.variations <= MOST_VARIATIONS:
+        raise ValueError(
+            f"{wish.variations} variations were asked for; 1 to {MOST_VARIATIONS} can be had"
+        )
+
+
+def _at_work(session: Session) -> Source:
+    if not session.sources:
+        raise ValueError("the page was left for long and its files are gone; open your piece again")
+    return session.sources[-1]
+
+
+def _beginning(language: Any) -> Any:
+    import numpy as np
+
+    return np.array([language.begin])
+
+
+def _drawn(work: Continuation, take: Take) -> dict[str, Any]:
+    prompt: Prompt = work.prompt
+    return {
+        "number": take.number,
+        "new": len(take.continuation.notes),
+        **picture(
+            take.whole,
+            prompt_bars=prompt.bars,
+            bars=prompt.bars + work.wish.bars,
+            trained_bars=trained_bars(work.model.language, take.ids, work.model.trained_length),
+        ),
+    }
+
+
+def _growing(run: str, work: Continuation) -> dict[str, Any]:
+    """Return the variations so far, and how far that is."""
+    takes = work.takes()
+    line, bar_ticks = work.prompt.ticks, 4 * work.prompt.score.ticks_per_beat
+    far = [max(0, int(take.whole.notes.onset_ticks.max(initial=0)) - line) for take in takes]
+    return {
+        "run": run,
+        "state": "running",
+        "progress": round(min(1.0, sum(far) / len(far) / (bar_ticks * work.wish.bars)), 3),
+        "takes": [_drawn(work, take) for take in takes],
+    }
+
+
+def _kept(session: Session, source: Source, take: Take) -> Tune:
+    title = (
+        f"{source.title}, variation {take.number + 1}"
+        if source.midi
+        else f"Variation {take.number + 1}"
+    )
+    part = midi_of(take.continuation, take.provenance) if len(take.continuation.notes) else None
+    return session.keep(title, midi_of(take.whole, take.provenance), part)
+
+
+def _addresses(tune: Tune) -> dict[str, Any]:
+    return {
+        "midi": f"music/{tune.key}.mid",
+        "part": f"music/{tune.key}.part.mid" if tune.part else None,
+        "wav": f"music/{tune.key}.wav",
+    }

@@ -1,0 +1,169 @@
+"""The page's actions as named endpoints, for programs: models, read, continue, sound, similarity."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import gradio as gr
+
+from app import models
+from app.audio import render
+from app.service import Continuation, midi_of, no_prompt, read_piece
+from app.similarity import by_quarter
+from app.studio import LONGEST_SECONDS, MOST_BARS, MOST_VARIATIONS, Studio, check, title_of
+from app.wishes import sentence, wished
+from tokenization.midi import read_midi
+from tokenization.midi_limits import UPLOAD
+
+Answer = TypeVar("Answer")
+ENDINGS = [".mid", ".midi", ".kar"]
+
+
+def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Turn what is wrong with a request into its answer: one sentence."""
+
+    @functools.wraps(action)
+    def answered(*values: Any, **named: Any) -> Answer:
+        try:
+            return action(*values, **named)
+        except ValueError as error:
+            raise gr.Error(sentence(error), print_exception=False) from None
+
+    return answered
+
+
+class Api:
+    """The endpoints over a studio; files lie in the folder of who asked, which is emptied."""
+
+    def __init__(self, studio: Studio, soundfont: Path | None = None) -> None:
+        self.studio, self.soundfont = studio, soundfont
+
+    @answering
+    def models(self) -> list[dict[str, Any]]:
+        """List the models that can be asked for, with what is known of them."""
+        known = {row["name"]: row for row in models.table()}
+        return [
+            known.get(name, {"name": name, "language": language.name})
+            for name, language in self.studio.shelf.languages.items()
+        ]
+
+    @answering
+    def read(self, file: str, model: str) -> dict[str, Any]:
+        """Say what a MIDI file is to a model: its bars, notes and tracks, and remarks."""
+        piece = self._piece(file, model)
+        return {
+            "title": piece.name,
+            "language": piece.language.name,
+            "bars": piece.bars,
+            "notes": len(piece.score.notes),
+            "tracks": [track.name for track in piece.score.tracks],
+            "tokens": len(piece.encoded.ids),
+            "remarks": list(piece.remarks),
+        }
+
+    @answering
+    def go_on(
+        self, file: str | None, model: str, prompt_bars: int, bars: int, variations: int, temperature: float,
+        top_p: float, top_k: int, min_p: float, seed: int, request: gr.Request,
+    ) -> tuple[list[str], list[dict[str, Any]]]:  # fmt: skip
+        """Continue a MIDI file, or begin from nothing: a MIDI file a variation, and what is known of each."""
+        wish = wished(bars, variations, temperature, top_p, top_k, min_p, seed)
+        check(wish)
+        piece = self._piece(file, model) if file else None
+        playing = self.studio.shelf.load(model)
+        work = Continuation(
+            playing, piece.prompt(int(prompt_bars) or None) if piece else no_prompt(playing), wish
+        )
+        begun = time.monotonic()
+        for _ in work.run(lambda: time.monotonic() > begun + LONGEST_SECONDS):
+            pass
+        folder, paths, facts = self._folder(request), [], []
+        for take in work.takes():
+            name = piece.name if piece else playing.name.replace(":", "-")
+            path = folder / f"{_file_name(name)}.cont_{take.number}.mid"
+            path.write_bytes(midi_of(take.whole, take.provenance))
+            paths.append(str(path))
+            facts.append(
+                {
+                    "variation": take.number,
+                    "tokens": take.tokens,
+                    "notes": len(take.continuation.notes),
+                    "seconds": round(time.monotonic() - begun, 3),
+                    "similarity": by_quarter(work.prompt.score, take.continuation),
+                    **take.provenance,
+                }
+            )
+        return paths, facts
+
+    @answering
+    def sound(self, file: str, request: gr.Request) -> str:
+        """Play a MIDI file: a WAV file."""
+        data, name = Path(file).read_bytes(), title_of(file)
+        read_midi(data, limits=UPLOAD, name=name)  # says what is wrong with it
+        path = self._folder(request) / f"{_file_name(name)}.wav"
+        path.write_bytes(render(data, self.soundfont))
+        return str(path)
+
+    @answering
+    def similarity(self, reference: str, output: str) -> list[dict[str, Any]]:
+        """Compare the style of a MIDI file with a reference's, quarter by quarter."""
+        scores = [
+            read_midi(Path(file).read_bytes(), limits=UPLOAD, name=title_of(file))
+            for file in (reference, output)
+        ]
+        return by_quarter(*scores)
+
+    def _piece(self, file: str, model: str):
+        if not file:
+            raise ValueError(
+                "there is no file: send one, or leave it out of /continue to begin from nothing"
+            )
+        spoken = self.studio.shelf.language(model)
+        return read_piece(spoken, Path(file).read_bytes(), name=title_of(file), limits=UPLOAD)
+
+    def _folder(self, request: gr.Request) -> Path:
+        folder = self.studio.sessions.of(str(request.session_hash)).folder
+        return Path(tempfile.mkdtemp(dir=folder))
+
+
+def add_api(api: Api) -> None:
+    """Declare the endpoints in the page at hand; their components are never shown."""
+    shelf, waits = api.studio.shelf, {"concurrency_limit": 8, "concurrency_id": "music"}
+    with gr.Row(visible=False):
+        file = gr.File(label="file", file_types=ENDINGS, type="filepath")
+        other = gr.File(label="output", file_types=ENDINGS, type="filepath")
+        model = gr.Textbox(shelf.first, label="model", info=", ".join(shelf.languages))
+        prompt_bars = gr.Number(0, label="prompt_bars", info="0: all", precision=0, minimum=0)
+        numbers = [
+            gr.Number(16, label="bars", precision=0, minimum=1, maximum=MOST_BARS),
+            gr.Number(1, label="variations", precision=0, minimum=1, maximum=MOST_VARIATIONS),
+            gr.Number(0.95, label="temperature", minimum=0),
+            gr.Number(0.95, label="top_p"),
+            gr.Number(0, label="top_k", info="0: no limit", precision=0, minimum=0),
+            gr.Number(0, label="min_p"),
+            gr.Number(0, label="seed", precision=0, minimum=0),
+        ]
+        files = gr.File(label="files", file_count="multiple")
+        sound, facts = gr.File(label="sound"), gr.JSON(label="facts")
+        button = gr.Button("call")
+    button.click(api.models, None, facts, api_name="models", queue=False)
+    button.click(api.read, [file, model], facts, api_name="read")
+    button.click(
+        api.go_on,
+        [file, model, prompt_bars, *numbers],
+        [files, facts],
+        api_name="continue",
+        **waits,
+    )
+    button.click(api.sound, file, sound, api_name="sound", concurrency_limit=2)
+    button.click(api.similarity, [file, other], facts, api_name="similarity")
+
+
+def _file_name(title: str) -> str:
+    """Return a title as a name that any file system takes."""
+    return "".join(c if c.isalnum() or c in "-_ " else "_" for c in title)[:60].strip() or "music"
