@@ -16,7 +16,6 @@ B batch, T time, H heads, D head width, R realisations, P taps; a leading 2 is q
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -154,13 +153,14 @@ class _Contract(Function):
         return dx, dy.new_zeros(()), None, None
 
 
-@dataclass(frozen=True, kw_only=True)
 class FilteredPlacement:
-    """The codes of a window, (2, T, H, D, R), and the way of their gradient to the filters."""
+    """The codes of a window, (2, T, H, D, R), and the way of their gradient to the filters.
 
-    code: Tensor
-    anchor: Tensor
-    gradient: _Gradient
+    A plain class, as torch.compile cannot follow the construction of a frozen dataclass here.
+    """
+
+    def __init__(self, code: Tensor, anchor: Tensor, gradient: _Gradient) -> None:
+        self.code, self.anchor, self.gradient = code, anchor, gradient
 
     def __call__(self, q: Tensor, k: Tensor, first: int) -> tuple[Tensor, Tensor]:
         """Contract with the code: (B, T, H, D) each → (B, T, H, R) each."""

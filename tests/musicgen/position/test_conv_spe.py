@@ -71,6 +71,26 @@ def test_values_and_gradients_equal_the_naive_code(start: int, length: int) -> N
     torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.filterwarnings(  # both dynamo's own
+    "ignore:.*should not be instantiated:DeprecationWarning",
+    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning",
+)
+def test_compiling_changes_neither_values_nor_gradients() -> None:
+    position, given = conv(taps=7, realisations=6), inputs(70, dtype=torch.float32)
+    code = position.begin(generator())
+
+    def total() -> Tensor:
+        covered = position.cover(code, 0, 70)
+        sides = [position.qk(given["q"], given["k"], covered, 0, layer) for layer in range(3)]
+        return sum(q.sin().sum() + k.sin().sum() for q, k in sides)  # pyright: ignore
+
+    leaves = list(position.parameters())
+    wanted = torch.autograd.grad(total(), leaves)
+    found = torch.autograd.grad(torch.compile(total, backend="eager")(), leaves)
+    assert all(gradient.abs().max() > 0 for gradient in wanted)
+    torch.testing.assert_close(found, wanted)
+
+
 def test_template_is_the_correlation_of_the_filters() -> None:
     filter_q, filter_k = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([5.0, 7.0, 11.0])
     lags = torch.arange(-4, 5)
