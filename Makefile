@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SECONDS ?= 600
 
-.PHONY: help app test lint format fuzz bench install fast-transformers clean
+WORK ?= build/models
+
+.PHONY: help app test lint format fuzz bench models model install fast-transformers clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -30,6 +32,17 @@ fuzz: $(INSTALLED) ## mutate MIDI files through the reader and both tokenizers (
 
 bench: $(INSTALLED) ## speed and memory of this machine
 	$(BIN)/musicgen bench
+
+models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the raw data, folders or archives)
+	@test -n "$(POP909)" -a -n "$(GROOVE)" || { echo "make models POP909=pop909.tar.xz GROOVE=groove.tar.xz: where is the raw data?" >&2; exit 2; }
+	$(MAKE) model NAME=pop-piano SOURCE=pop909 FROM="$(POP909)"
+	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)"
+
+# Interrupted, it goes on where it was.
+model: $(INSTALLED)
+	test -f $(WORK)/data/$(NAME)/meta.json || $(BIN)/musicgen data $(SOURCE) "$(FROM)" $(WORK)/data/$(NAME)
+	$(BIN)/musicgen train models/$(NAME) --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$(NAME)
+	$(BIN)/python -m training.publish $(WORK)/$(NAME) musicgen/pretrained/$(NAME)
 
 install: $(INSTALLED) ## the set-up alone
 

@@ -1,0 +1,29 @@
+"""What a training ran on, in words."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+
+def machine() -> str:
+    """Return the device, or the processor with the cores at hand, and the version of torch."""
+    if torch.cuda.is_available():
+        device = torch.cuda.get_device_name()
+    else:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        device = f"{cores} cores of {_processor()}"
+    return f"{device}, torch {torch.__version__}"
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,99 @@
+"""The README of a model that ships: facts from its card, its configuration and the measurement of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from musicgen.checkpoint import Card
+from musicgen.config import ModelConfig
+from training.config import RunConfig
+from training.validation import Measured
+
+Losses = Mapping[str, tuple[int, Measured]]  # dtype → bytes, loss
+
+_TITLES = {
+    "remi": "continues a piece for piano, bar by bar, with chords",
+    "groove": "continues a groove of bass, drums and one more instrument",
+}
+
+
+def model_readme(
+    model: ModelConfig, card: Card, run: RunConfig, losses: Losses, encodings: str
+) -> str:
+    """Return the text; `encodings` is a comparison in Markdown, or empty."""
+    spoken = str(card.language["language"])
+    parts = [
+        f"# {card.name}",
+        f"This model {_TITLES.get(spoken, 'continues music')}. It is a causal Transformer with linear attention; "
+        f"order enters through `{model.position_name}`. All numbers are printed by `make models`.",
+        _table([("", ""), *_facts(model, card, run)], numbers=False),
+        "## Quality",
+        "Loss in nats a token on held-out pieces that were not transposed, from their beginnings "
+        f"({losses[card.dtype][1].sequences} pieces), by the way the weights are stored; "
+        f"the model here is stored as {card.dtype}.",
+        _table([("weights", "MB", "trained length", "past it"), *_costs(losses)]),
+        "By position:",
+        _table([("tokens", "loss", "deviation", "pieces"), *_positions(losses[card.dtype][1])]),
+        "![Losses of the training](curves.png)",
+    ]
+    if encodings:
+        parts += ["## The encodings, by one budget", encodings.strip()]
+    parts += [
+        "## Again",
+        "`make models POP909=… GROOVE=…`, with the raw data as folders or archives, trains and writes both models.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, str]]:
+    training = card.training
+    counts = training["counts"]
+    train, held_out = counts["train"], counts["validation"]
+    seen = training["steps"] * run.data.batch * run.data.length
+    position = ", ".join(f"{key} {value}" for key, value in asdict(model.position).items())
+    return [
+        ("language", f"{card.language['language']}, {card.language['tokens']} tokens"),
+        ("data", f"{training['data']}: {train['files']} pieces, {train['tokens']:,} tokens"),
+        ("held out", f"{held_out['files']} pieces, {held_out['tokens']:,} tokens"),
+        ("licence of the data", f"{training['licence']}"),
+        (
+            "size",
+            f"{model.layers} layers, width {model.width}, {model.heads} heads, "
+            f"feed-forward {model.feedforward}: {card.parameters:,} parameters",
+        ),
+        ("encoding", f"{model.position_name}" + (f" ({position})" if position else "")),
+        ("feature map", f"{model.features_name}, {model.shape().features} features"),
+        ("trained length", f"{card.trained_length} tokens"),
+        (
+            "training",
+            f"{training['steps']:,} steps of {run.data.batch} sequences ({seen:,} tokens), the best of "
+            f"{training['steps_of_the_run']:,}; Adam at {training['learning_rate']:g}",
+        ),
+        ("time", f"{training['seconds'] / 3600:.1f} h on {training['machine']}"),
+        ("weights", f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…"),
+    ]
+
+
+def _costs(losses: Losses) -> list[tuple[str, ...]]:
+    return [
+        (dtype, f"{size / 1e6:.1f}", _number(measured.inside), _number(measured.beyond))
+        for dtype, (size, measured) in losses.items()
+    ]
+
+
+def _positions(measured: Measured) -> list[tuple[str, ...]]:
+    return [
+        (f"{start} – {stop - 1}", _number(mean), _number(deviation), str(count))
+        for start, stop, mean, deviation, count in measured.rows
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _table(rows: list[tuple[Any, ...]], *, numbers: bool = True) -> str:
+    rule = ("---", *(["---:" if numbers else "---"] * (len(rows[0]) - 1)))
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in [rows[0], rule, *rows[1:]])
