@@ -1,0 +1,113 @@
+"""One piece of work shared out over processes, where each sets itself up once and then does its share.
+
+What the processes find out they write to files; here they only tell that another task is done. A process ends when
+the one that started it does, whatever ended that.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from threading import Thread
+from typing import Any, TypeVar
+
+import torch
+
+Task = TypeVar("Task")
+Work = Callable[[Sequence[Task], Callable[[], None]], None]
+
+# A new interpreter a process: one that is forked from threads, as torch starts them, may hang.
+_CONTEXT = multiprocessing.get_context("spawn")
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def share_out(
+    work: Work[Task], tasks: Sequence[Task], workers: int, tell: Callable[[], None]
+) -> None:
+    """Do all tasks, `work(share, tell)` in each process, and call `tell` here whenever one is done.
+
+    With one worker, or one task, it is done in this process.
+    """
+    workers = min(workers, len(tasks))
+    if workers > 1:
+        _apart(work, [tasks[i::workers] for i in range(workers)], tell)
+    elif tasks:
+        work(tasks, tell)
+
+
+def _apart(work: Work[Task], shares: Sequence[Sequence[Task]], tell: Callable[[], None]) -> None:
+    crew: dict[Any, BaseProcess] = {}  # by connection, whose type depends on the system
+    try:
+        with _interrupts_held():
+            for share in shares:
+                ours, theirs = _CONTEXT.Pipe(duplex=False)
+                arguments = (work, share, max(1, processors() // len(shares)), theirs)
+                crew[ours] = _CONTEXT.Process(target=_work, args=arguments, daemon=True)
+                crew[ours].start()
+                theirs.close()
+        while crew:
+            ready: list[Any] = wait(list(crew))
+            for connection in ready:
+                try:
+                    told = connection.recv()
+                except EOFError:
+                    _check(crew.pop(connection))
+                    continue
+                if isinstance(told, Exception):
+                    raise told
+                tell()
+    finally:
+        for process in crew.values():
+            process.terminate()
+            process.join()
+
+
+def _check(process: BaseProcess) -> None:
+    process.join()
+    if process.exitcode == -9:  # what Linux does where memory runs out
+        raise MemoryError
+    if process.exitcode:
+        raise ValueError(
+            f"a process ended with exit code {process.exitcode}; with one worker it may go well"
+        )
+
+
+def _work(work: Work[Task], share: Sequence[Task], threads: int, connection: Connection) -> None:
+    Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(threads)
+    with suppress(BrokenPipeError):  # nobody waits for it any more
+        try:
+            work(share, lambda: connection.send(None))
+        except (ValueError, OSError, MemoryError) as error:
+            connection.send(error)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only a started process calls this"
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keep Ctrl-C from the processes started within: this one ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
