@@ -9,6 +9,10 @@ from importlib import import_module
 # and imports what it computes with when it runs.
 EVALUATIONS: dict[str, tuple[str, str]] = {
     "style": ("app.commands.evaluate_style", "compare the style of MIDI files with a reference"),
+    "continuation": (
+        "app.commands.evaluate_continuation",
+        "continue the prompts of a folder, and score style and variety",
+    ),
 }
 
 
