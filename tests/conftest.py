@@ -1,4 +1,4 @@
-"""One thread a test process: the tests run side by side, and threads that wait for each other cost more than they bring."""
+"""One thread a test process: tests run side by side, and threads that wait for each other cost more than they bring."""
 
 import os
 
