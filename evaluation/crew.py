@@ -16,11 +16,10 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, TypeVar
 
-import torch
-
 Task = TypeVar("Task")
 Work = Callable[[Sequence[Task], Callable[[], None]], None]
 
+THREADS = "OMP_NUM_THREADS"  # torch reads it when it is imported
 # A new interpreter a process: one that is forked from threads, as torch starts them, may hang.
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -49,11 +48,10 @@ def share_out(
 def _apart(work: Work[Task], shares: Sequence[Sequence[Task]], tell: Callable[[], None]) -> None:
     crew: dict[Any, BaseProcess] = {}  # by connection, whose type depends on the system
     try:
-        with _interrupts_held():
+        with _interrupts_held(), _threads(max(1, processors() // len(shares))):
             for share in shares:
                 ours, theirs = _CONTEXT.Pipe(duplex=False)
-                arguments = (work, share, max(1, processors() // len(shares)), theirs)
-                crew[ours] = _CONTEXT.Process(target=_work, args=arguments, daemon=True)
+                crew[ours] = _CONTEXT.Process(target=_work, args=(work, share, theirs), daemon=True)
                 crew[ours].start()
                 theirs.close()
         while crew:
@@ -83,9 +81,8 @@ def _check(process: BaseProcess) -> None:
         )
 
 
-def _work(work: Work[Task], share: Sequence[Task], threads: int, connection: Connection) -> None:
+def _work(work: Work[Task], share: Sequence[Task], connection: Connection) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(threads)
     with suppress(BrokenPipeError):  # nobody waits for it any more
         try:
             work(share, lambda: connection.send(None))
@@ -111,3 +108,16 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let each process started within compute in so many threads, unless the user has said how many."""
+    if THREADS in os.environ:
+        yield
+        return
+    os.environ[THREADS] = str(count)
+    try:
+        yield
+    finally:
+        del os.environ[THREADS]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,23 +112,21 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def contenders_of(names: list[str], device: str) -> list[Contender]:
-    """Return the models, each under a name of its own."""
-    from app.models import device_of, load
+    """Return the models, each under a name of its own; their weights are loaded where they are used."""
+    from app.models import device_of, language_of
+    from app.subjects import subjects_of
     from evaluation.contender import Contender
 
     device = device_of(device)
-    names = list(dict.fromkeys(names))
-    models = [load(name, device) for name in names]
-    counts = Counter(model.name for model in models)
     return [
         Contender(
-            name=model.name if counts[model.name] == 1 else name,
-            language=model.language,
-            sha256=model.sha256,
-            trained_length=model.trained_length,
-            load=partial(_performer, name, device),
+            name=subject.label,
+            language=language_of(subject.given),
+            sha256=subject.sha256,
+            trained_length=subject.trained_length,
+            load=partial(_performer, subject.given, device),
         )
-        for name, model in zip(names, models, strict=True)
+        for subject in subjects_of(names)
     ]
 
 
