@@ -34,8 +34,8 @@ class Music:
     def routes(self) -> list[Route]:
         """Return what to give to the server."""
         return [
-            Route("/music/{key}.{kind}", self.answer),
             Route("/music/{key}.part.{kind}", self.part),
+            Route("/music/{key}.{kind}", self.answer),
         ]
 
     async def answer(self, request: Request) -> Response:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from app.last_bar import LastBar
 from app.models import Model
 from musicgen.sampling import Sampling
 from tokenization.endless import Endless
@@ -160,20 +161,20 @@ class Continuation:
 
         language, wish = self.model.language, self.wish
         grammar = language.grammar()
-        begun = _bars_begun(language, self.prompt.ids)
-        bars = None if wish.tokens else max(0, self.prompt.bars + wish.bars - begun)
+        if not wish.may_end:
+            grammar = Endless(grammar, language.end)
+        if wish.tokens is None:
+            grammar = LastBar(grammar, self.prompt.bars + wish.bars)
         request = Request(
             variations=wish.variations,
             seed=wish.seed,
             sampling=wish.sampling,
-            stop=Stop(tokens=wish.tokens, bars=bars, end=language.end),
+            stop=Stop(
+                tokens=wish.tokens, bars=1 if wish.tokens is None else None, end=language.end
+            ),
         )
         stream = generate(
-            self.model.performer,
-            self.prompt.ids,
-            request,
-            grammar=grammar if wish.may_end else Endless(grammar, language.end),
-            cancelled=cancelled,
+            self.model.performer, self.prompt.ids, request, grammar=grammar, cancelled=cancelled
         )
         for tokens in stream:
             self._steps.append(tokens)
@@ -219,11 +220,3 @@ def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting:
 def midi_of(score: Score, provenance: dict[str, Any]) -> bytes:
     """Return a MIDI file that says how it was made."""
     return write_midi(score, texts=(f"musicgen {json.dumps(provenance, ensure_ascii=True)}",))
-
-
-def _bars_begun(language: Language, ids: np.ndarray) -> int:
-    """Return how many bars a prompt has begun, as its grammar counts them."""
-    grammar = language.grammar()
-    for token in ids:
-        grammar.advance(np.array([token]))
-    return int(grammar.bars[0])

@@ -125,10 +125,13 @@ class Studio:
         yield _growing(run, work)
         late = begun + LONGEST_SECONDS
         due = begun
-        for steps in work.run(lambda: stop.is_set() or time.monotonic() > late):
-            if (now := time.monotonic()) >= due and steps > 3:
-                yield _growing(run, work)
-                due = time.monotonic() + max(PAUSE_SECONDS, 4 * (time.monotonic() - now))
+        for _ in work.run(lambda: stop.is_set() or time.monotonic() > late):
+            if (now := time.monotonic()) >= due:
+                view = _growing(run, work)
+                spent = time.monotonic() - now
+                if due > begun or any(take["new"] for take in view["takes"]):  # the first at once
+                    yield view
+                    due = time.monotonic() + max(PAUSE_SECONDS, 4 * spent)
         seconds = time.monotonic() - begun
         takes = work.takes()
         session.takes = [_kept(session, source, take) for take in takes]

@@ -1,0 +1,92 @@
+"""What the tests of the page stand on: a Chromium from the system, and a server of our own."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Nothing that a browser does on its own account: every request in its log is the page's.
+OPTIONS = [
+    "--no-sandbox",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-sync",
+    "--autoplay-policy=no-user-gesture-required",
+]
+READY_SECONDS = 90
+
+
+def chromium() -> str:
+    """Return a browser's path. In CI one is installed where root may; elsewhere its tests wait for one."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None and os.environ.get("CI") and os.geteuid() == 0 and shutil.which("apt-get"):
+        for command in (
+            ["update", "-qq"],
+            ["install", "-y", "-qq", "--no-install-recommends", "chromium"],
+        ):
+            subprocess.run(["apt-get", *command], check=True, stdout=subprocess.DEVNULL)
+        found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        sentence = "the page is tested in a browser, and there is none: install Chromium"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(sentence)
+    return found
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[str]:
+    """Run `musicgen app`; give its address."""
+    port = free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "app.cli",
+        "app",
+        "--port",
+        str(port),
+        "--no-browser",
+        *arguments,
+    ]
+    root = Path(__file__).parent.parent.parent
+    with tempfile.TemporaryFile() as log:
+        environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait_for(address, server, log)
+            yield address
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def _wait_for(address: str, server: subprocess.Popen, log) -> None:
+    late = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        except OSError:
+            if server.poll() is not None or time.monotonic() > late:
+                log.seek(0)
+                pytest.fail(f"the server did not come up: {log.read().decode()[-2000:]}")
+            time.sleep(0.1)
