@@ -7,8 +7,7 @@ transforms of this many short rows do not.
 The code of a window is formed once and read by all layers. Its gradient, as large and different in
 every layer, is never formed: dL/dcode is a sum over layers of outer products x ⊗ dy, so the layers
 only leave x and dy behind. At the end of the backward pass (or when they outweigh the code) all are
-multiplied out, block by block, straight into the filters' gradient. The noise is drawn again for
-that, from its seed, rather than kept.
+multiplied out, block by block, straight into the filters' gradient.
 
 B batch, T time, H heads, D head width, R realisations, P taps; a leading 2 is queries, keys.
 """
@@ -44,26 +43,20 @@ def filtered(
     filters: Tensor, noise: WhiteNoise, start: int, stop: int, dtype: torch.dtype
 ) -> Tensor:
     """Return the codes of a window, (2, H, D, P) → (2, T, H, D, R), without gradients."""
+    taps = filters.shape[-1]
     with torch.no_grad(), torch.autocast(filters.device.type, enabled=False):
+        noise.window(start, stop + taps - 1)  # all at once, so that all is kept
         by_channel = filters.movedim(0, 2).flatten(0, 1).to(noise.dtype)  # (HD, 2, P)
         matrices = toeplitz(by_channel, min(BLOCK, stop - start))  # (HD, 2, rows, columns)
         code = filters.new_empty((2, stop - start, *noise.shape), dtype=dtype)
         for first in range(start, stop, BLOCK):
-            last = min(first + BLOCK, stop)
-            block = _filtered_block(matrices, noise, first, last)
-            code[:, first - start : last - start] = block.permute(2, 3, 0, 1, 4)
+            rows = min(BLOCK, stop - first)
+            columns = rows + taps - 1
+            window = noise.window(first, first + columns).flatten(0, 1)  # (HD, columns, R)
+            block = torch.bmm(matrices[:, :, :rows, :columns].flatten(1, 2), window)
+            block = block.unflatten(0, noise.shape[:2]).unflatten(2, (2, rows))  # (H, D, 2, ·, R)
+            code[:, first - start : first - start + rows] = block.permute(2, 3, 0, 1, 4)
     return code
-
-
-def _filtered_block(matrices: Tensor, noise: WhiteNoise, start: int, stop: int) -> Tensor:
-    """Multiply the first rows of (HD, 2, rows, columns) with the noise: (H, D, 2, stop − start, R)."""
-    channels, _, all_rows, columns = matrices.shape
-    rows = stop - start
-    total = matrices.new_zeros(channels, 2 * rows, noise.shape[-1])
-    for first, piece in noise.pieces(start, stop + columns - all_rows):
-        part = matrices[:, :, :rows, first - start : first - start + piece.shape[-2]]
-        total.baddbmm_(part.flatten(1, 2), piece.flatten(0, 1))
-    return total.unflatten(1, (2, rows)).unflatten(0, noise.shape[:2])
 
 
 class _Gradient:
@@ -74,7 +67,7 @@ class _Gradient:
         self.limit = 2 * self.length * math.prod(noise.shape)  # the size of the code
         self.left: tuple[list[tuple[Tensor, Tensor]], ...] = ([], [])
         self.size = 0
-        self.matrices: Tensor | None = None  # (2, H, D, rows, columns), of dL/dToeplitz
+        self.matrices: Tensor | None = None  # (HD, 2, rows, columns), of dL/dToeplitz
 
     def leave(self, side: int, x: Tensor, dy: Tensor, first: int) -> None:
         """Take x (B, T, H, D) and dy (B, T, H, R) of one contraction."""
@@ -89,32 +82,34 @@ class _Gradient:
         """Return the gradient of the filters, (2, H, D, P), and forget everything."""
         self._multiply()
         assert self.matrices is not None
-        gradient = toeplitz_transposed(self.matrices, self.taps)
+        by_channel = toeplitz_transposed(self.matrices, self.taps)  # (HD, 2, P)
         self.matrices = None
-        return gradient
+        return by_channel.unflatten(0, self.noise.shape[:2]).movedim(2, 0)
 
     def _multiply(self) -> None:
         rows = min(BLOCK, self.length)
         if self.matrices is None:
-            size = (2, *self.noise.shape[:2], rows, rows + self.taps - 1)
+            size = (math.prod(self.noise.shape[:2]), 2, rows, rows + self.taps - 1)
             self.matrices = torch.zeros(size, dtype=self.noise.dtype, device=self.noise.device)
         for first in range(0, self.length, rows):
-            block = slice(first, min(first + rows, self.length))
-            self._multiply_block(self.matrices, block)
+            self._multiply_block(self.matrices, first, min(first + rows, self.length))
         self.left, self.size = ([], []), 0
 
-    def _multiply_block(self, matrices: Tensor, block: slice) -> None:
-        rows = block.stop - block.start
-        first_noise = self.start + block.start
-        pieces = self.noise.pieces(first_noise, first_noise + rows + self.taps - 1)
-        for matrix, pairs in zip(matrices, self.left, strict=True):
-            if not pairs:
-                continue
-            x, dy = (torch.cat([pair[i][:, block] for pair in pairs]) for i in (0, 1))
-            d_code = torch.einsum("bthd,bthr->hdtr", x.to(matrix.dtype), dy.to(matrix.dtype))
-            for first, piece in pieces:
-                columns = slice(first - first_noise, first - first_noise + piece.shape[-2])
-                matrix[..., :rows, columns] += d_code @ piece.transpose(-1, -2)
+    def _multiply_block(self, matrices: Tensor, first: int, last: int) -> None:
+        rows = last - first
+        columns = rows + self.taps - 1
+        window = self.noise.window(self.start + first, self.start + first + columns)
+        d_code = matrices.new_zeros(*self.noise.shape[:2], 2, rows, self.noise.shape[2])
+        for side, pairs in enumerate(self.left):
+            if pairs:
+                x, dy = (torch.cat([pair[i][:, first:last] for pair in pairs]) for i in (0, 1))
+                x, dy = x.to(matrices.dtype), dy.to(matrices.dtype)
+                d_code[:, :, side] = torch.einsum("bthd,bthr->hdtr", x, dy)
+        product = (d_code.flatten(0, 1).flatten(1, 2), window.flatten(0, 1).transpose(1, 2))
+        if rows == matrices.shape[2]:
+            matrices.flatten(1, 2).baddbmm_(*product)
+        else:
+            matrices[:, :, :rows, :columns] += torch.bmm(*product).unflatten(1, (2, rows))
 
 
 class _Anchor(Function):

@@ -39,9 +39,7 @@ def test_conv_code_times_gates_is_ours():
     expected = ours.qk(q, k, ours.cover(code, 0, LENGTH), 0, 1)
     white = code.noise[0]
     assert isinstance(white, WhiteNoise)
-    noise = torch.cat(
-        [piece for _, piece in white.pieces(0, LENGTH + 4)], -2
-    )  # (H, D, T + P − 1, R)
+    noise = white.window(0, LENGTH + 4)  # (H, D, T + P − 1, R)
     sides = authors_way.conv_code(ours, noise.flatten(0, 1).permute(2, 0, 1))
     theirs = authors_way.Materialised(noise, code.gate_noise[0], sides)
     for a, b in zip(AuthorsWay(ours).qk(q, k, theirs, 0, 1), expected, strict=True):

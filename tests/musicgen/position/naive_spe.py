@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from musicgen.position.white_noise import WhiteNoise
-
 
 def sine_code(
     frequencies: Tensor, offsets: Tensor, gains: Tensor, noise: Tensor, start: int, stop: int
@@ -31,11 +29,6 @@ def filtered_code(filters: Tensor, noise: Tensor) -> Tensor:
     scale = (noise.shape[1] * noise.shape[3]) ** 0.25
     windows = noise.unfold(2, filters.shape[-1], 1)  # (H, D, T, R, P)
     return torch.einsum("hdp,hdtrp->thdr", filters, windows) / scale
-
-
-def window(noise: WhiteNoise, start: int, stop: int) -> Tensor:
-    """Return the noise of positions start … stop − 1 in one piece, (H, D, stop − start, R)."""
-    return torch.cat([piece for _, piece in noise.pieces(start, stop)], -2)
 
 
 def place(x: Tensor, code: Tensor, gate: Tensor | None, gate_noise: Tensor) -> Tensor:

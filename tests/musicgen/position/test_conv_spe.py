@@ -11,7 +11,7 @@ from musicgen.position.conv_spe import ConvSpe, ConvSpeConfig, conv_template
 from musicgen.position.filtered_noise import filtered
 from musicgen.position.white_noise import WhiteNoise
 from tests.musicgen.position.makers import SHAPE, build, generator, inputs
-from tests.musicgen.position.naive_spe import filtered_code, place, window
+from tests.musicgen.position.naive_spe import filtered_code, place
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "conv_spe.npz"
 
@@ -29,8 +29,8 @@ class GivenNoise(WhiteNoise):
         super().__init__(0, (*noise.shape[:2], noise.shape[3]), like=noise)
         self.noise = noise
 
-    def pieces(self, start: int, stop: int) -> list[tuple[int, Tensor]]:
-        return [(start, self.noise[:, :, start:stop])]
+    def window(self, start: int, stop: int) -> Tensor:
+        return self.noise[:, :, start:stop]
 
 
 def test_code_equals_the_authors() -> None:
@@ -55,7 +55,7 @@ def test_values_and_gradients_equal_the_naive_code(start: int, length: int) -> N
     leaves = [q, k, *position.parameters()]
 
     covered = position.cover(code, start, start + length)
-    noise = window(code.noise[0], start, start + length + 6)
+    noise = code.noise[0].window(start, start + length + 6)
     naive = [filtered_code(side, noise) for side in position.filters[0]]
     gate_noise = code.gate_noise[0] / position.scale
     fast, slow = [], []

@@ -11,7 +11,6 @@ from musicgen.position.filtered_noise import (
     toeplitz_transposed,
 )
 from musicgen.position.white_noise import BLOCK, WhiteNoise
-from tests.musicgen.position.naive_spe import window
 
 DOUBLE = torch.float64
 HEADS, WIDTH, REALISATIONS, TAPS = 2, 4, 3, 5
@@ -28,7 +27,7 @@ def filters(taps: int = TAPS) -> Tensor:
 
 def naive(taps: Tensor, start: int, stop: int) -> Tensor:
     """Return (2, T, H, D, R) by the definition, with gradients."""
-    windows = window(noise(), start, stop + taps.shape[-1] - 1).unfold(2, taps.shape[-1], 1)
+    windows = noise().window(start, stop + taps.shape[-1] - 1).unfold(2, taps.shape[-1], 1)
     return torch.einsum("shdp,hdtrp->sthdr", taps, windows)
 
 
