@@ -46,7 +46,8 @@ class Sides:
         """Return what some queries give to all keys up to the last: (H, rows, rows.stop), each row summing to 1."""
         columns = slice(0, rows.stop)
         products = self.products(rows, columns)
-        later = torch.ones(products.shape[1:], dtype=torch.bool).triu(1 + rows.start)
+        later = torch.ones(products.shape[1:], dtype=torch.bool, device=products.device)
+        later = later.triu(1 + rows.start)
         if self.exponential:
             return products.masked_fill(later, -math.inf).softmax(-1)
         weights = products.masked_fill(later, 0)
@@ -59,7 +60,7 @@ class Sides:
     def _decays(self, rows: slice, columns: slice) -> Tensor | float:
         if self.decay is None:
             return 1.0
-        i, j = (torch.arange(s.start, s.stop, dtype=torch.float32) for s in (rows, columns))
+        i, j = (torch.arange(s.start, s.stop, device=self.q.device) for s in (rows, columns))
         lags = (i[:, None] - j).clamp(min=0)
         return torch.exp(lags * self.decay.float().log()[:, None, None])
 

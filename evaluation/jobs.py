@@ -1,8 +1,10 @@
 """Measurements as jobs: each is done once, by one of several processes, and its result kept as JSON.
 
-A job is known by what it measures: the function's name, its arguments, and whatever identifies the model and the data.
+A job is known by what it measures: the function's name, its arguments, and whatever identifies the model and the data,
+wherever these lie.
 A result is kept as soon as it is there, so that work that was broken off goes on where it stopped, and work that was
-done is not done again. What a job raises as ValueError or OSError is its result too: the others go on.
+done is not done again. What a job raises as ValueError or OSError is an answer too: the other jobs go on, and it is
+tried again the next time.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from evaluation.crew import share_out
 
 REVISION = 1  # another number forgets all results: to be changed with what a measurement means
 
@@ -27,7 +31,8 @@ class Job:
 
     measure: Callable[..., Any]
     arguments: Mapping[str, Any]
-    identity: Mapping[str, Any] = field(default_factory=dict)  # of what the arguments only name
+    places: Mapping[str, Any] = field(default_factory=dict)  # arguments that only say where
+    identity: Mapping[str, Any] = field(default_factory=dict)  # what is there
 
     @property
     def key(self) -> str:
@@ -46,35 +51,6 @@ class Done:
     seconds: float = 0.0
 
 
-class Results:
-    """Results in a folder, one file each; without a folder none is kept."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-
-    def find(self, job: Job) -> Done | None:
-        """Return a result that is there; a damaged file is as good as none."""
-        if self.folder is None:
-            return None
-        try:
-            content = json.loads((self.folder / f"{job.key}.json").read_text(encoding="utf-8"))
-            return Done(result=content["result"], seconds=content["seconds"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def keep(self, job: Job, done: Done) -> None:
-        """Write a result, whole or not at all; errors are not kept."""
-        if self.folder is None or done.error is not None:
-            return
-        path = self.folder / f"{job.key}.json"
-        content = {"arguments": dict(job.arguments), "identity": dict(job.identity)}
-        text = json.dumps({**content, "seconds": done.seconds, "result": done.result}, default=str)
-        path.with_suffix(".new").write_text(text, encoding="utf-8")
-        os.replace(path.with_suffix(".new"), path)
-
-
 def run(
     jobs: Sequence[Job],
     *,
@@ -82,54 +58,54 @@ def run(
     workers: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Done]:
-    """Return what comes of each job, in their order; with one worker they run in this process."""
-    results = Results(folder)
-    found: list[Done | None] = [results.find(job) for job in jobs]
-    open_ = [number for number, done in enumerate(found) if done is None]
+    """Return what comes of each job, in their order; results are kept in the folder, if one is given."""
+    if folder is None:
+        with tempfile.TemporaryDirectory() as passing:
+            return run(jobs, folder=Path(passing), workers=workers, progress=progress)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = [_found(folder, job) for job in jobs]
+    open_ = [job for job, x in zip(jobs, kept, strict=True) if x is None or x.error]
+    done = len(jobs) - len(open_)
 
-    def finish(number: int, done: Done) -> None:
-        results.keep(jobs[number], done)
-        found[number] = done
-        progress(len(jobs) - found.count(None), len(jobs))
+    def tell() -> None:
+        nonlocal done
+        done += 1
+        progress(done, len(jobs))
 
-    progress(len(jobs) - len(open_), len(jobs))
-    workers = min(workers, len(open_))
-    if workers <= 1:
-        for number in open_:
-            finish(number, _do(jobs[number]))
-    else:
-        _share(jobs, open_, workers, finish)
-    return [done for done in found if done is not None]
-
-
-def processors() -> int:
-    """Return how many jobs can run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    progress(done, len(jobs))
+    share_out(partial(_work, folder), open_, workers, tell)
+    found = [_found(folder, job) for job in jobs]
+    return [Done(error="its result is not there any more") if x is None else x for x in found]
 
 
-def _share(
-    jobs: Sequence[Job], open_: Sequence[int], workers: int, finish: Callable[[int, Done], None]
-) -> None:
-    """Let processes do the jobs, one thread each: small models gain nothing from two."""
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread)
-    try:
-        futures = {pool.submit(_do, jobs[number]): number for number in open_}
-        for future in as_completed(futures):
-            finish(futures[future], future.result())
-    finally:
-        pool.shutdown(cancel_futures=True)
+def _work(folder: Path, jobs: Sequence[Job], tell: Callable[[], None]) -> None:
+    for job in jobs:
+        _keep(folder, job, _done(job))
+        tell()
 
 
-def _do(job: Job) -> Done:
+def _done(job: Job) -> Done:
     began = time.perf_counter()
     try:
-        result = job.measure(**job.arguments)
+        result = job.measure(**job.arguments, **job.places)
     except (ValueError, OSError) as error:
         return Done(error=" ".join(str(error).split()))
     return Done(result=result, seconds=round(time.perf_counter() - began, 3))
 
 
-def _one_thread() -> None:
-    import torch
+def _found(folder: Path, job: Job) -> Done | None:
+    """Return what is kept of a job; a damaged file is as good as none."""
+    try:
+        content = json.loads((folder / f"{job.key}.json").read_text(encoding="utf-8"))
+        return Done(**content["done"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
-    torch.set_num_threads(1)
+
+def _keep(folder: Path, job: Job, done: Done) -> None:
+    """Write what came of a job, whole or not at all."""
+    path = folder / f"{job.key}.json"
+    known = {"arguments": dict(job.arguments), "identity": dict(job.identity)}
+    content = {**known, "done": vars(done)}
+    path.with_suffix(".new").write_text(json.dumps(content), encoding="utf-8")
+    os.replace(path.with_suffix(".new"), path)

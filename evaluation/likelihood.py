@@ -72,6 +72,30 @@ def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -
     }
 
 
+def apart(models: Sequence[Sequence[Loss]], edges: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """Return by how much each model's loss differs from the mean of all, along the positions, paired by piece.
+
+    What makes a passage hard for every model cancels, so that small differences show.
+    """
+    sums = np.array([[piece["sums"] for piece in pieces] for pieces in models], dtype=np.float64)
+    tokens = np.array([[piece["tokens"] for piece in pieces] for pieces in models]).min(0)
+    places = {edge: i for i, edge in enumerate(edges)}
+    curves = [
+        [_row(one, tokens, places, start, stop) for start, stop in pairwise(edges)]
+        for one in sums - sums.mean(0)
+    ]
+    return [[row for row in curve if row] for curve in curves]
+
+
+def change(pieces: Sequence[Loss], reference: Sequence[Loss]) -> dict[str, Any]:
+    """Return by how much the loss over all positions differs from a reference, paired by piece."""
+    means = [
+        np.array([sum(piece["sums"]) / sum(piece["tokens"]) for piece in side])
+        for side in (pieces, reference)
+    ]
+    return _spread(means[0] - means[1])
+
+
 def _row(
     losses: np.ndarray, tokens: np.ndarray, place: dict[int, int], start: int, stop: int
 ) -> dict[str, Any] | None:
@@ -92,6 +116,9 @@ def _drift(
     if not reach.any():
         return None
     means = [losses[reach, s].sum(1) / tokens[reach, s].sum(1) for s in (inside, outside)]
-    difference = means[1] - means[0]
-    deviation = float(difference.std(ddof=1)) if len(difference) > 1 else 0.0
-    return {"mean": float(difference.mean()), "deviation": deviation, "pieces": int(reach.sum())}
+    return _spread(means[1] - means[0])
+
+
+def _spread(values: np.ndarray) -> dict[str, Any]:
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return {"mean": float(values.mean()), "deviation": deviation, "pieces": len(values)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,8 @@ from musicgen.position.spe import StochasticPosition
 BLOCK = 256  # queries at once
 PIXELS = 384  # of a map's side, at most
 SHOWN = 12  # templates drawn one by one
-FULL, GAMMA = 0.02, 0.4  # the paper's scale of colour: min(1, (a / 0.02)^0.4)
+# The paper's scale of colour is min(1, (a / 0.02)^0.4) at 3072 positions; so equal weights look alike at any length.
+FULL, FULL_LENGTH, GAMMA = 0.02, 3072, 0.4
 
 
 def paper_layers(layers: int) -> list[int]:
@@ -46,12 +47,13 @@ def attention_maps(
     side = -(-length // PIXELS)
     found = torch.zeros(len(layers), model.config.heads, *[-(-length // side)] * 2)
     reach = torch.zeros(len(layers), model.config.heads, length)
-    rows = BLOCK // side * side
+    rows, full = max(1, BLOCK // side) * side, min(1.0, FULL * FULL_LENGTH / length)
     for i, layer in enumerate(layers):
         for start in range(0, length, rows):
             queries = slice(start, min(start + rows, length))
             weights = torch.stack([one[layer].normalised(queries) for one in sides]).mean(0).cpu()
-            found[i, :, start // side : -(-queries.stop // side)] = _shrunk(weights, length, side)
+            colours = (weights.clamp(min=0) / full).pow(GAMMA).clamp(max=1)
+            found[i, :, start // side : -(-queries.stop // side)] = _shrunk(colours, length, side)
             lags = torch.arange(queries.start, queries.stop)[:, None] - torch.arange(queries.stop)
             reach[i, :, queries] = (weights * lags.clamp(min=0)).sum(-1)
     return {
@@ -59,6 +61,7 @@ def attention_maps(
         "length": length,
         "pieces": len(pieces),
         "pixel": side,
+        "full": full,
         "pixels": pack((found * 255).round().byte().numpy()),
         "distance": _distances(reach.numpy()),
     }
@@ -73,13 +76,12 @@ def templates(
     some of them, and what the realisations of one draw make of them.
     """
     position = model.position
-    lags = torch.arange(length)
+    lags = torch.arange(length, device=model.embedding.weight.device)
     with torch.no_grad():
         if isinstance(position, Flt):
-            mask: Any = position.mask
-            found = mask(lags.float())[:, None]  # (H, 1, N)
+            found = cast(Any, position).mask(lags.float())[:, None]  # (H, 1, N)
         elif isinstance(position, StochasticPosition):
-            found = position.template(lags, layer)  # pyright: ignore[reportAttributeAccessIssue]
+            found = cast(Any, position).template(lags, layer)
         else:
             return None
     largest = found.abs().amax(-1, keepdim=True).clamp(min=1e-12)
@@ -113,9 +115,8 @@ def unpack(data: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(content, dtype=data["dtype"]).reshape(data["shape"])
 
 
-def _shrunk(weights: torch.Tensor, length: int, side: int) -> torch.Tensor:
-    """Return the mean colour of each square of `side` positions: (H, rows, columns) → (H, rows / side, P)."""
-    colours = (weights.clamp(min=0) / FULL).pow(GAMMA).clamp(max=1)
+def _shrunk(colours: torch.Tensor, length: int, side: int) -> torch.Tensor:
+    """Return the mean of each square of `side` positions: (H, rows, columns) → (H, rows / side, P)."""
     below = -colours.shape[1] % side
     right = -(-length // side) * side - colours.shape[2]
     colours = torch.nn.functional.pad(colours, (0, right, 0, below))

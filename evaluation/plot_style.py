@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 INK, FAINT, LINE, PAPER = "#1b1f24", "#5b6470", "#d5d9de", "#fdfdfc"
@@ -60,7 +59,6 @@ _SETTINGS: Any = {  # matplotlib types these keys one by one
     "lines.markersize": 4.5,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
-    "image.interpolation": "nearest",
     "svg.fonttype": "none",
 }
 
@@ -96,7 +94,11 @@ def svg(drawn: Figure, name: str) -> str:
     settings = {**_SETTINGS, "svg.hashsalt": name}
     with matplotlib.rc_context(settings):
         drawn.savefig(
-            stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+            stream,
+            format="svg",
+            dpi=200,
+            transparent=True,
+            metadata={"Date": None, "Creator": None},
         )
     text = stream.getvalue()
     text = text[text.index("<svg") :]
@@ -121,8 +123,3 @@ def style_sheet() -> str:
         f":root {{ color-scheme: light dark; {light}}}\n"
         f"@media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
     )
-
-
-def legend_below(axes: Axes, columns: int = 4) -> None:
-    """Put the legend under an axis, where it hides nothing."""
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=columns)

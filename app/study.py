@@ -1,0 +1,252 @@
+"""The experiments of the evaluation: which jobs each consists of, and what its results say together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app import measures
+from app.subjects import Subject
+from evaluation.jobs import Done, Job, run
+
+if TYPE_CHECKING:
+    from training.prepared import Prepared
+
+PIECES_A_JOB = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Jobs of one kind, and what becomes of their results: plain data, a list of models in it."""
+
+    jobs: list[tuple[Subject, Job]]
+    compose: Callable[[list[tuple[Subject, Done]]], dict[str, Any]]
+
+
+def conduct(
+    experiments: Mapping[str, Experiment],
+    *,
+    folder: Path | None = None,
+    workers: int = 1,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the result of each experiment, and sentences about what failed in them."""
+    jobs = [job for experiment in experiments.values() for _, job in experiment.jobs]
+    done = iter(run(jobs, folder=folder, workers=workers, progress=progress))
+    results, failures = {}, []
+    for name, experiment in experiments.items():
+        found = [(subject, next(done)) for subject, _ in experiment.jobs]
+        failed = {subject.label: one.error for subject, one in found if one.error}
+        failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
+        whole = [(subject, one) for subject, one in found if subject.label not in failed]
+        results[name] = experiment.compose(whole)
+    return results, failures
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Pieces of a prepared data set that models are tried on."""
+
+    prepared: Prepared
+    rows: list[int]
+    length: int
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What identifies the pieces; which of them, a job's arguments say."""
+        return {"data": self.prepared.meta["checksum"]}
+
+    @property
+    def language(self) -> str:
+        """The language they are in."""
+        return self.prepared.meta["language"]["language"]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is to be said of them beside results."""
+        lengths = self.prepared.pieces.length[self.rows]
+        return {
+            "folder": str(self.prepared.folder),
+            "checksum": self.prepared.meta["checksum"],
+            "language": self.language,
+            "pieces": len(self.rows),
+            "whole": int((lengths > self.length).sum()),
+            "rows": hashlib.sha256(str(self.rows).encode()).hexdigest()[:16],
+        }
+
+
+def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int) -> HeldOut:
+    """Choose pieces of a split, one row a file: those that fill the length first, in the order of the files."""
+    from training.prepared import Prepared
+
+    prepared = Prepared.open(folder)
+    rows = prepared.rows(split)
+    files = prepared.pieces.file[rows]
+    random = np.random.default_rng(seed)
+    drawn = np.array([random.choice(rows[files == file]) for file in np.unique(files)], dtype=int)
+    if not len(drawn):
+        raise ValueError(f"{folder} has no piece in its {split} split; another --split may have")
+    fills = prepared.pieces.length[drawn] > length
+    chosen = drawn[np.argsort(~fills, kind="stable")][:pieces]
+    return HeldOut(prepared=prepared, rows=chosen.tolist(), length=length)
+
+
+def speaking(
+    subjects: Sequence[Subject], language: str, what: str
+) -> tuple[list[Subject], list[str]]:
+    """Return the models that speak a language, and a sentence about each that does not."""
+    able = [subject for subject in subjects if subject.language == language]
+    others = [subject for subject in subjects if subject.language != language]
+    sentences = [
+        f"{subject.label} is left out: it speaks {subject.language}, but {what} is in {language}"
+        for subject in others
+    ]
+    return able, sentences
+
+
+def extrapolation(
+    subjects: Sequence[Subject], pieces: HeldOut, *, seed: int, device: str
+) -> Experiment:
+    """Measure the loss by position to the length, within the trained length and past it."""
+    from evaluation.likelihood import apart, edges_of, summary
+
+    edges = {s.label: edges_of(s.trained_length, pieces.length) for s in subjects}
+    jobs = [
+        job for s in subjects for job in _loss_jobs(s, pieces, edges[s.label], None, seed, device)
+    ]
+
+    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+        gathered = _gathered(found)
+        models = [
+            {**_named(s), **summary(losses, edges[s.label], s.trained_length), "seconds": seconds}
+            for s, losses, seconds in gathered
+        ]
+        if len(gathered) > 1 and len({tuple(edges[s.label]) for s, *_ in gathered}) == 1:
+            curves = apart([losses for _, losses, _ in gathered], edges[gathered[0][0].label])
+            for model, curve in zip(models, curves, strict=True):
+                model["apart"] = curve
+        return {"data": pieces.facts(), "length": pieces.length, "models": models}
+
+    return Experiment(jobs=jobs, compose=compose)
+
+
+def realisations(
+    subjects: Sequence[Subject], pieces: HeldOut, *, seed: int, device: str
+) -> Experiment:
+    """Measure the loss within the trained length with a quarter to four times the realisations trained with."""
+    from evaluation.likelihood import change, summary
+
+    jobs, tried = [], {}
+    for subject in subjects:
+        if subject.is_stochastic:
+            trained = subject.config["position"]["realisations"]
+            tried[subject.label] = sorted({max(1, int(trained * f)) for f in (0.25, 0.5, 1, 2, 4)})
+            edges = [0, subject.probed_length]
+            for number in tried[subject.label]:
+                jobs += _loss_jobs(subject, pieces, edges, number, seed, device)
+
+    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+        models = []
+        for subject, losses, seconds in _gathered(found):
+            numbers, size = tried[subject.label], len(pieces.rows)
+            length, trained = subject.probed_length, subject.config["position"]["realisations"]
+            parts = {n: losses[i * size : (i + 1) * size] for i, n in enumerate(numbers)}
+            tests = [
+                {
+                    "realisations": number,
+                    **summary(part, [0, length], length)["parts"]["trained"],
+                    "change": change(part, parts[trained]),
+                }
+                for number, part in parts.items()
+            ]
+            models.append(
+                {**_named(subject), "trained": trained, "tests": tests, "seconds": seconds}
+            )
+        return {"data": pieces.facts(), "models": models}
+
+    return Experiment(jobs=jobs, compose=compose)
+
+
+def positions(
+    subjects: Sequence[Subject], *, tokens: int | None, seed: int, device: str
+) -> Experiment:
+    """Probe the encodings with sequences of one token, and draw templates and attention."""
+    settings = {"seed": seed}
+    jobs = []
+    for subject in subjects:
+        places = {"model": subject.given, "device": device}
+        length = {"length": subject.probed_length, **settings}
+        common = {"places": places, "identity": subject.identity}
+        jobs += [
+            (
+                subject,
+                Job(measure=measures.probes, arguments={**length, "tokens": tokens}, **common),
+            ),
+            (subject, Job(measure=measures.pictures, arguments=length, **common)),
+        ]
+
+    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+        from evaluation.probes import best_heads
+
+        models = []
+        for (subject, probed), (_, drawn) in zip(found[::2], found[1::2], strict=True):
+            best = {f"best_{name}": best_heads(rows) for name, rows in probed.result.items()}
+            probes = {**probed.result, **best, "length": subject.probed_length}
+            seconds = round(probed.seconds + drawn.seconds, 1)
+            models.append({**_named(subject), "probes": probes, **drawn.result, "seconds": seconds})
+        return {"models": models}
+
+    return Experiment(jobs=jobs, compose=compose)
+
+
+def _loss_jobs(
+    subject: Subject,
+    pieces: HeldOut,
+    edges: Sequence[int],
+    number: int | None,
+    seed: int,
+    device: str,
+) -> list[tuple[Subject, Job]]:
+    folder = str(pieces.prepared.folder)
+    parts = [pieces.rows[i : i + PIECES_A_JOB] for i in range(0, len(pieces.rows), PIECES_A_JOB)]
+    return [
+        (
+            subject,
+            Job(
+                measure=measures.losses,
+                arguments={
+                    "rows": rows,
+                    "edges": list(edges),
+                    "seed": seed,
+                    "realisations": number,
+                },
+                places={"model": subject.given, "data": folder, "device": device},
+                identity={**subject.identity, **pieces.identity},
+            ),
+        )
+        for rows in parts
+    ]
+
+
+def _named(subject: Subject) -> dict[str, Any]:
+    """Return what each result says of its model."""
+    return {
+        "model": subject.label,
+        "encoding": subject.encoding,
+        "language": subject.language,
+        "sha256": subject.sha256,
+        "trained_length": subject.trained_length,
+    }
+
+
+def _gathered(found: list[tuple[Subject, Done]]) -> list[tuple[Subject, list[Any], float]]:
+    """Return each model once, with the results of all its jobs joined, and their seconds."""
+    joined: dict[str, tuple[Subject, list[Any], float]] = {}
+    for subject, done in found:
+        _, results, seconds = joined.get(subject.label, (subject, [], 0.0))
+        joined[subject.label] = (subject, results + done.result, round(seconds + done.seconds, 2))
+    return list(joined.values())
