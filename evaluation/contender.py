@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from musicgen.model import Performer
+from musicgen.sampling import Sampling
 from tokenization.language import Language
 
 
@@ -46,6 +47,7 @@ class Plan:
                 raise ValueError(f"{name} is {getattr(self, name)}; it is 1 or more")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it is 0 or more")
+        Sampling(temperature=self.temperature)  # which says what is wrong with it
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain data."""

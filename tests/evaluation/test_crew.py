@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -58,6 +62,49 @@ def test_an_error_in_a_process_is_an_error_here(tmp_path: Path):
 def test_a_process_that_ends_is_noticed(tmp_path: Path):
     with pytest.raises(ValueError, match="ended with exit code 3; with one worker it may go well"):
         share_out(partial(work, tmp_path), [14, 1], 2, lambda: None)
+
+
+def wait_long(folder: Path, tasks: Sequence[int], tell: Callable[[], None]) -> None:
+    """Say that this process is there, and be in no hurry."""
+    (folder / f"{tasks[0]}").touch()
+    time.sleep(60)
+
+
+PROGRAM = """
+from functools import partial
+from pathlib import Path
+import sys
+from evaluation.crew import share_out
+from tests.evaluation.test_crew import wait_long
+try:
+    share_out(partial(wait_long, Path(sys.argv[1])), [0, 1], 2, lambda: None)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("ending", ["interrupt", "kill"])
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ending: str):
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert in_time(lambda: len(list(tmp_path.glob("[01]"))) == 2)
+    if ending == "interrupt":
+        os.killpg(program.pid, signal.SIGINT)  # as a terminal does
+    else:
+        program.kill()
+    # Each process holds this pipe open, so it ends when the last of them has ended.
+    assert program.communicate(timeout=30) == (None, b"")
+    assert program.returncode == (130 if ending == "interrupt" else -signal.SIGKILL)
+
+
+def in_time(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
+    """Return whether something comes to hold."""
+    limit = time.monotonic() + seconds
+    while not holds() and time.monotonic() < limit:
+        time.sleep(0.02)
+    return holds()
 
 
 def test_there_is_a_processor():
