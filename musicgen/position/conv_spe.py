@@ -49,7 +49,10 @@ class ConvSpe(StochasticPosition):
     def long(self, noise: WhiteNoise, slot: int, start: int, stop: int) -> FilteredPlacement:
         """Form the code of a whole window."""
         filters = self.filters[slot] * self.scale
-        return place_filtered(filters, noise, start, stop, working_dtype(self.filters))
+        placement = place_filtered(filters, noise, start, stop, working_dtype(self.filters))
+        if not self.config.shared:
+            noise.forget()  # the windows of all layers would not fit
+        return placement
 
     def materialise(
         self, noise: WhiteNoise, slot: int, start: int, stop: int

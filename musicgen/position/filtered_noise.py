@@ -15,6 +15,7 @@ B batch, T time, H heads, D head width, R realisations, P taps; a leading 2 is q
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,7 +70,7 @@ class _Gradient:
         self.size = 0
         self.matrices: Tensor | None = None  # (HD, 2, rows, columns), of dL/dToeplitz
 
-    def leave(self, side: int, x: Tensor, dy: Tensor, first: int) -> None:
+    def leave(self, side: int, first: int, x: Tensor, dy: Tensor) -> None:
         """Take x (B, T, H, D) and dy (B, T, H, R) of one contraction."""
         around = (0, 0, 0, 0, first, self.length - first - x.shape[1])
         pair = (_pad(x.detach(), around), _pad(dy.detach(), around))
@@ -162,9 +163,7 @@ class FilteredPlacement:
         return self._side(0, q, first), self._side(1, k, first)
 
     def _side(self, side: int, x: Tensor, first: int) -> Tensor:
-        def leave(x: Tensor, dy: Tensor) -> None:
-            self.gradient.leave(side, x, dy, first)
-
+        leave = partial(self.gradient.leave, side, first)
         rows = self.code[side, first : first + x.shape[1]]
         with torch.autocast(x.device.type, enabled=False):
             return _Contract.apply(x, self.anchor, rows, leave)  # pyright: ignore[reportReturnType]

@@ -33,6 +33,10 @@ class WhiteNoise:
             self._keep(first, last)
         return self._kept.narrow(-2, start - self._first * BLOCK, stop - start)
 
+    def forget(self) -> None:
+        """Keep nothing: what is asked again is drawn again."""
+        self._first, self._kept = 0, self._empty(0)
+
     def _keep(self, first: int, last: int) -> None:
         """Have the blocks first … last − 1 at hand, and no others."""
         old, old_first = self._kept, self._first

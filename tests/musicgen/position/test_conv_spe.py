@@ -91,6 +91,15 @@ def test_compiling_changes_neither_values_nor_gradients() -> None:
     torch.testing.assert_close(found, wanted)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_noise_is_kept_for_one_code_not_for_one_a_layer(shared: bool) -> None:
+    position, given = conv(taps=7, realisations=6, shared=shared), inputs(200)
+    code = position.cover(position.begin(generator()), 0, 200)
+    for layer in range(3):
+        position.qk(given["q"].float(), given["k"].float(), code, 0, layer)
+    assert all((noise._kept.numel() > 0) == shared for noise in code.noise)
+
+
 def test_template_is_the_correlation_of_the_filters() -> None:
     filter_q, filter_k = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([5.0, 7.0, 11.0])
     lags = torch.arange(-4, 5)

@@ -26,6 +26,14 @@ def test_keeps_no_more_than_the_latest_window() -> None:
         assert asked._kept.shape[-2] <= 3 * BLOCK
 
 
+def test_forgets() -> None:
+    asked = noise()
+    before = asked.window(10, 200).clone()
+    asked.forget()
+    assert asked._kept.numel() == 0
+    assert torch.equal(asked.window(10, 200), before)
+
+
 def test_is_standard_normal_and_uncorrelated_between_blocks_and_seeds() -> None:
     found = noise().window(0, 64 * BLOCK).double()
     count = found.numel()
