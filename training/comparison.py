@@ -79,13 +79,11 @@ def write_comparison(rows: Sequence[Compared], folder: Path) -> None:
 
 def draw_comparison(runs: Sequence[Path], folder: Path, trained_length: int) -> Path:
     """Draw comparison.png, the loss of each run by position; raises ImportError without matplotlib."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     from training.curves import draw_position_means
 
     figure = Figure(figsize=(8, 5), layout="constrained")
-    FigureCanvasAgg(figure)
     tables = {run.name: read_table(run / "positions.csv") for run in runs}
     draw_position_means(figure.subplots(), tables, trained_length)
     figure.savefig(folder / "comparison.png", dpi=150)

@@ -23,11 +23,9 @@ Table = dict[str, np.ndarray]
 
 def write_curves(run: Path, trained_length: int) -> Path:
     """Draw curves.png in the folder of a run; raises ImportError without matplotlib."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
     over_steps, by_position = figure.subplots(1, 2)
     draw_losses(over_steps, read_table(run / "train.csv"), read_table(run / "validation.csv"))
     draw_positions(by_position, read_table(run / "positions.csv"), trained_length)

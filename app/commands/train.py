@@ -155,7 +155,7 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
             tokens=validation.sample_tokens,
         )
     except ImportError as error:
-        return [f"No samples of music are written: {error.name} is not installed here."]
+        return [f"No samples of music are written: {_package(error)} is not installed here."]
     return [] if paths else ["The samples are without notes so far."]
 
 
@@ -165,8 +165,12 @@ def _draw_curves(run: Run) -> list[str]:
     try:
         write_curves(run.folder, run.config.data.length)
     except ImportError as error:
-        return [f"No curves are drawn: {error.name} is not installed here."]
+        return [f"No curves are drawn: {_package(error)} is not installed here."]
     return []
+
+
+def _package(error: ImportError) -> str:
+    return (error.name or "a library").partition(".")[0]
 
 
 @contextmanager

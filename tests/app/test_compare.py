@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli import main
+from tests.training.makers import TOY, prepared_set, toy_file
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[str]:
+    """Return options that compare two configurations."""
+    data = prepared_set(tmp_path / "data", "remi")
+    paths = []
+    for position in ("none", "rope"):
+        path = toy_file(tmp_path / position, data, model={"position": position})
+        paths.append(str(path.rename(tmp_path / f"{position}.yaml")))
+    return [
+        *paths,
+        "-o",
+        str(tmp_path / "out"),
+        "--steps",
+        "4",
+        "--preset",
+        str(TOY["model"]["preset"]),
+    ]
+
+
+def test_all_are_trained_by_one_budget_and_tabulated(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["compare", *two]) == 0
+    text = capsys.readouterr().out
+    assert text == (tmp_path / "out" / "comparison.md").read_text()
+    assert {line.split(" | ")[0] for line in text.splitlines()[2:]} == {"| none", "| rope"}
+    assert (tmp_path / "out" / "comparison.png").exists()
+    assert main(["compare", *two, "--json"]) == 0  # nothing is left to do
+    said = capsys.readouterr()
+    rows = json.loads(said.out)
+    assert [row["steps"] for row in rows] == [4, 4]
+    assert rows[0]["inside"] <= rows[1]["inside"]
+    assert said.err.count("Going on from step 4 of 4.") == 2
+
+
+def test_one_that_fails_is_a_row_and_the_rest_goes_on(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = Path(two[0])
+    path.write_text(path.read_text().replace("learning_rate: 0.01", "learning_rate: 1.0e+30"))
+    assert main(["compare", *two, "--json", "--set", "optimiser.warmup=0"]) == 0
+    said = capsys.readouterr()
+    rows = json.loads(said.out)
+    assert rows[0]["name"] == "rope"
+    assert "not finite" in rows[1]["failed"]
+    assert "none failed: the loss was not finite" in said.err
+
+
+def test_what_does_not_compare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = ["-o", str(tmp_path / "out")]
+    assert main(["compare", "groove-rope", "pop-piano-rope", *out]) == 2
+    assert "runs on several data sets (data/groove, data/pop-piano)" in capsys.readouterr().err
+    assert main(["compare", "grove-*", *out]) == 2
+    assert "no shipped configuration has a name like grove-*" in capsys.readouterr().err
+    assert main(["compare", "groove-*", *out, "--preset", "huge"]) == 2
+    assert "there is no preset 'huge'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,121 @@
+"""Small prepared sets and runs that take seconds, for the tests of training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from musicgen.model import Performer
+from tests.training.sources_on_disk import band, piano
+from tokenization.language import Language, language
+from tokenization.score import Score
+from training.config import RunConfig, read
+from training.data import Batches
+from training.devices import start_fabric
+from training.loop import Progress, Run
+from training.prepared_writer import PreparedWriter, Row
+
+TOY = {
+    "data": {"length": 32, "batch": 4, "transpose": 2},
+    "model": {
+        **{"preset": "tiny", "layers": 1, "width": 16, "heads": 2, "feedforward": 24, "chunk": 8},
+        "features": {"name": "favor", "features": 8},
+        "position": {"name": "sine_spe", "realisations": 4, "sines": 2},
+    },
+    "optimiser": {"learning_rate": 1e-2, "warmup": 2, "steps": 20, "redraw": 0.3},
+    "validation": {"every": 5, "sequences": 3, "batch": 2},
+    "device": {"accelerator": "cpu"},
+    "log_every": 4,
+    "save_every": 5,
+}
+
+
+def prepared_set(folder: Path, spoken: str, *, train: int = 8, held_out: int = 2) -> Path:
+    """Write a prepared set of a language."""
+    speaker = language(spoken)
+    with PreparedWriter(folder, replace=False) as writer:
+        for number in range(train + held_out):
+            rows = [_row(speaker, score) for score in _scores(spoken, number)]
+            split = "train" if number < train else "validation"
+            writer.add(f"piece{number}", rows, split=split)
+        writer.commit(
+            {
+                "language": speaker.spec(),
+                "vocabulary": speaker.vocabulary.to_json(),
+                "source": {"name": "test", "title": "test pieces", "licence": "MIT"},
+            }
+        )
+    return folder
+
+
+def _scores(spoken: str, number: int) -> list[Score]:
+    if spoken == "remi":
+        return [piano(number, bars=6)]
+    return [band(number, names=("Bass", "Drums", other)) for other in ("Piano", "Guitar")]
+
+
+def _row(speaker: Language, score: Score) -> Row:
+    encoded = speaker.encode(speaker.arrange(score))
+    return Row(ids=encoded.ids, bars=encoded.bars, notes=encoded.notes)
+
+
+def toy_file(folder: Path, data: Path, **changes: Any) -> Path:
+    """Write a configuration: the toy's, a mapping key by key otherwise."""
+    values: dict[str, Any] = {**TOY, "run": str(folder / "run")}
+    values["data"] = {**TOY["data"], "folder": str(data)}
+    for key, value in changes.items():
+        values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "toy.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def toy_config(folder: Path, data: Path, **changes: Any) -> RunConfig:
+    """Return a configuration: the toy's, a mapping key by key otherwise."""
+    return read(toy_file(folder, data, **changes))
+
+
+class Heard:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.progresses: list[Progress] = []
+        self.validations: list[int] = []
+
+    def stepped(self, step: int, steps: int) -> None:
+        self.steps.append(step)
+
+    def progress(self, progress: Progress) -> None:
+        self.progresses.append(progress)
+
+    def validated(self, model: Performer, step: int) -> None:
+        assert not model.training
+        self.validations.append(step)
+
+
+def toy_run(config: RunConfig) -> Run:
+    """Return a run in this process."""
+    return Run(config, start_fabric(config.device), Batches(config.data, config.seed))
+
+
+def outcome(run: Path) -> dict[str, Any]:
+    """Return all files of a run by name, without what depends on the clock."""
+    files: dict[str, Any] = {}
+    for path in sorted(run.rglob("*")):
+        name = str(path.relative_to(run))
+        if path.is_dir() or "tensorboard" in name or name == "config.yaml":
+            continue
+        files[name] = path.read_bytes()
+        if path.name == "state.json":
+            files[name] = {k: v for k, v in json.loads(files[name]).items() if k != "seconds"}
+        elif path.name == "train.csv":
+            files[name] = [line.split(",")[:4] for line in path.read_text().splitlines()]
+        elif path.name == "config.json":
+            files[name] = json.loads(files[name])
+            files[name]["card"].pop("name")  # that of the run's folder
+    return files

@@ -1,0 +1,127 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from musicgen.model import Performer
+from training.config import CONFIGS, find, merged, read
+
+SHIPPED = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name != "base")
+SMALL = ("layers", "width", "heads", "feedforward")
+
+
+def write(path: Path, **values) -> Path:
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def minimal(tmp_path: Path, **changes) -> Path:
+    values = {"data": {"folder": "d"}, "optimiser": {"steps": 1}, "model": {"preset": "tiny"}}
+    return write(tmp_path / "run.yaml", **{**values, **changes})
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(CONFIGS)))
+def test_a_shipped_configuration_loads_and_builds_a_toy(path: Path):
+    config = read(path)
+    wanted = config.model_config(300)
+    assert wanted.shape()
+    sizes = dict(zip(SMALL, (1, 32, 2, 32), strict=True))
+    model = Performer(replace(config, model={**config.model, **sizes}).model_config(11))
+    assert model.config.position_name == wanted.position_name
+    assert path.stem in config.run
+
+
+def test_the_papers_values_are_there():
+    pop, groove = read(find("pop-piano-sine-spe")), read(find("groove-conv-spe"))
+    assert (pop.data.length, pop.data.batch, pop.data.transpose) == (2048, 4, 6)
+    assert pop.model["position"] == {"name": "sine_spe", "realisations": 64, "sines": 5}
+    assert pop.optimiser.learning_rate == 2e-4
+    assert read(find("pop-piano-absolute")).optimiser.learning_rate == 1e-4
+    assert (groove.data.length, groove.data.batch, groove.data.drop_track) == (512, 10, 0.1)
+    assert (groove.optimiser.learning_rate, groove.optimiser.epochs) == (4e-4, 24)
+    assert groove.model["position"] == {"name": "conv_spe", "realisations": 64, "taps": 128}
+    ungated = read(find("pop-piano-conv-spe-ungated")).model_config(333)
+    assert (ungated.position.taps, ungated.position.gated) == (512, False)
+    assert (ungated.layers, ungated.width, ungated.features.features) == (24, 512, 128)
+
+
+def test_a_file_states_what_differs_from_its_base(tmp_path: Path):
+    minimal(tmp_path, model={"preset": "tiny", "position": {"name": "rope", "base": 5.0}})
+    (tmp_path / "deep").mkdir()
+    child = write(
+        tmp_path / "deep" / "child.yaml",
+        base="../run.yaml",
+        data={"batch": 7},
+        model={"position": {"name": "absolute"}},
+    )
+    config = read(child, ["data.batch=9", "optimiser.learning_rate=3e-4"])
+    assert (config.data.folder, config.data.batch, config.run) == ("d", 9, "runs/child")
+    assert config.model == {"preset": "tiny", "position": {"name": "absolute"}}
+    assert config.optimiser.learning_rate == 3e-4
+
+
+def test_steps_displace_epochs_and_the_other_way_round():
+    assert merged({"steps": 5, "x": 1}, {"epochs": 2}) == {"x": 1, "epochs": 2}
+    assert merged({"epochs": 5}, {"steps": 2}) == {"steps": 2}
+    assert merged({"epochs": 5}, {"steps": None}) == {"epochs": 5, "steps": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["data.lenght=3"], r"unknown key 'lenght' \(did you mean 'length'\?\)"),
+        (["data.length=soon"], "data: length is 'soon', where a whole number is wanted"),
+        (["data.length=0"], "length is 0; it is at least 1"),
+        (["data.batch"], "--set data.batch has no key and value; write it as key=value"),
+        (["data..batch=3"], "has no key and value"),
+        (["data.batch=[1"], r"--set data.batch=\[1 is no YAML"),
+        (["optimiser.steps=0"], "more than 0 is needed"),
+        (["optimiser.steps="], "either steps or epochs"),
+        (["optimiser.redraw=1.5"], "redraw is 1.5; it lies between 0 and 1"),
+        (["optimiser.learning_rate=.nan"], "learning_rate is nan; it is above 0"),
+        (["device.precision=8"], "precision is '?8'?, "),
+        (["device.precision=fp8"], "precision is 'fp8'; it is one of 32-true, bf16-mixed"),
+        (["device.accelerator=tpu"], "accelerator is 'tpu'; it is one of auto, cpu, cuda"),
+        (["keep=0"], "keep is 0; it is at least 1"),
+        (["validation.every=0"], "every is 0; it is at least 1"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named(tmp_path: Path, changes: list[str], message: str):
+    with pytest.raises(ValueError, match=message):
+        read(minimal(tmp_path), changes)
+
+
+def test_a_wrong_model_is_named(tmp_path: Path):
+    with pytest.raises(ValueError, match="there is no preset 'huge'"):
+        read(minimal(tmp_path), ["model.preset=huge"]).model_config(9)
+    with pytest.raises(ValueError, match="model is 'tiny', where a mapping"):
+        read(minimal(tmp_path, model="tiny")).model_config(9)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path):
+    with pytest.raises(ValueError, match="holds no mapping"):
+        read(_text(tmp_path, "- 1"))
+    with pytest.raises(ValueError, match="is no YAML"):
+        read(_text(tmp_path, "a: [1"))
+    with pytest.raises(ValueError, match="is its own base"):
+        read(_text(tmp_path, "base: text.yaml"))
+    with pytest.raises(ValueError, match="base is 3, where the path of a file is wanted"):
+        read(_text(tmp_path, "base: 3"))
+    with pytest.raises(FileNotFoundError, match=r"there is no configuration .*gone\.yaml"):
+        read(_text(tmp_path, "base: gone.yaml"))
+
+
+def _text(folder: Path, text: str) -> Path:
+    (folder / "text.yaml").write_text(text)
+    return folder / "text.yaml"
+
+
+def test_a_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
+    assert find("groove-rope") == CONFIGS / "groove-rope.yaml"
+    assert find("models/groove") == CONFIGS / "models" / "groove.yaml"
+    assert find(str(minimal(tmp_path))) == tmp_path / "run.yaml"
+    (tmp_path / "config.yaml").touch()
+    assert find(str(tmp_path)) == tmp_path / "config.yaml"
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'groove-rope'\?"):
+        find("groove-ropes")
