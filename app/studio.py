@@ -20,14 +20,13 @@ from app.service import (
     Prompt,
     Take,
     Wish,
-    midi_of,
     no_prompt,
     read_piece,
-    write_midi,
 )
 from app.session import Session, Sessions, Source, Tune
 from app.shelf import Shelf
 from app.similarity import by_quarter
+from app.turns import Turns
 from tokenization.midi_limits import UPLOAD
 
 EXAMPLES = {
@@ -44,6 +43,8 @@ MOST_BARS = 128
 MOST_VARIATIONS = 8
 LONGEST_SECONDS = 600  # of work on one request
 PAUSE_SECONDS = 0.2  # between two views of the music as it grows
+TOGETHER = 32  # requests at work, in turns; the others wait
+PLACES = 1  # that generate at one moment; a second one would mostly wait for the interpreter
 LONGEST_TITLE = 60
 
 
@@ -52,6 +53,7 @@ class Studio:
 
     def __init__(self, shelf: Shelf, sessions: Sessions) -> None:
         self.shelf, self.sessions = shelf, sessions
+        self.turns = Turns(PLACES)
 
     def open_example(self, visitor: str, name: str, model: str) -> dict[str, Any]:
         """Take one of the examples, or nothing at all, as the piece to continue."""
@@ -125,13 +127,14 @@ class Studio:
         yield _growing(run, work)
         late = begun + LONGEST_SECONDS
         due = begun
-        for _ in work.run(lambda: stop.is_set() or time.monotonic() > late):
+        playing = work.run(lambda: stop.is_set() or time.monotonic() > late)
+        for _ in self.turns.taken(playing):
             if (now := time.monotonic()) >= due:
                 view = _growing(run, work)
                 spent = time.monotonic() - now
                 if due > begun or any(take["new"] for take in view["takes"]):  # the first at once
                     yield view
-                    due = time.monotonic() + max(PAUSE_SECONDS, 4 * spent)
+                    due = time.monotonic() + max(PAUSE_SECONDS, 4 * spent, 0.1 * self.turns.waiting)
         seconds = time.monotonic() - begun
         takes = work.takes()
         session.takes = [_kept(session, source, take) for take in takes]
@@ -166,7 +169,7 @@ class Studio:
         return self._stage(session, model)
 
     def _keep_heard(self, session: Session, source: Source, piece: Piece) -> None:
-        tune = session.keep(source.title, write_midi(piece.score))
+        tune = session.keep(source.title, piece.score)
         session.heard = (source, piece.language.name, piece, tune)
 
     def _heard(self, session: Session, model: str) -> tuple[Source, str, Piece, Tune]:
@@ -270,13 +273,13 @@ def _kept(session: Session, source: Source, take: Take) -> Tune:
         if source.midi
         else f"Variation {take.number + 1}"
     )
-    part = midi_of(take.continuation, take.provenance) if len(take.continuation.notes) else None
-    return session.keep(title, midi_of(take.whole, take.provenance), part)
+    new = take.continuation if len(take.continuation.notes) else None
+    return session.keep(title, take.whole, new, take.provenance)
 
 
 def _addresses(tune: Tune) -> dict[str, Any]:
     return {
         "midi": f"music/{tune.key}.mid",
-        "part": f"music/{tune.key}.part.mid" if tune.part else None,
+        "part": f"music/{tune.key}.part.mid" if tune.new else None,
         "wav": f"music/{tune.key}.wav",
     }

@@ -20,7 +20,7 @@ from app.files import Music
 from app.server import IN_LINE, UPLOAD_BYTES, Guard
 from app.session import Sessions
 from app.shelf import Shelf
-from app.studio import EXAMPLES, MOST_BARS, MOST_VARIATIONS, NOTHING, Studio
+from app.studio import EXAMPLES, MOST_BARS, MOST_VARIATIONS, NOTHING, TOGETHER, Studio
 from app.web_api import Api, add_api
 from app.wishes import sentence, wished
 
@@ -28,7 +28,7 @@ ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = "".join(
     f'<script src="musicgen/{name}.js"></script>' for name in ("roll", "player", "page")
 )
-TOGETHER = 8  # requests that play at once; the others wait in line
+THREADS = 2 * TOGETHER
 PLAYERS = {"remi": "piano", "groove": "trio"}  # by language
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 AT_ONCE: dict[str, Any] = {**PRIVATE, "queue": False}
@@ -237,6 +237,7 @@ def open_page(
         share=share,
         inbrowser=browser,
         prevent_thread_lock=True,
+        max_threads=THREADS,
         quiet=True,
         show_error=False,
         ssr_mode=False,

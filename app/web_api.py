@@ -15,7 +15,15 @@ from app import models
 from app.audio import render
 from app.service import Continuation, midi_of, no_prompt, read_piece
 from app.similarity import by_quarter
-from app.studio import LONGEST_SECONDS, MOST_BARS, MOST_VARIATIONS, Studio, check, title_of
+from app.studio import (
+    LONGEST_SECONDS,
+    MOST_BARS,
+    MOST_VARIATIONS,
+    TOGETHER,
+    Studio,
+    check,
+    title_of,
+)
 from app.wishes import sentence, wished
 from tokenization.midi import read_midi
 from tokenization.midi_limits import UPLOAD
@@ -80,7 +88,9 @@ class Api:
             playing, piece.prompt(int(prompt_bars) or None) if piece else no_prompt(playing), wish
         )
         begun = time.monotonic()
-        for _ in work.run(lambda: time.monotonic() > begun + LONGEST_SECONDS):
+        for _ in self.studio.turns.taken(
+            work.run(lambda: time.monotonic() > begun + LONGEST_SECONDS)
+        ):
             pass
         folder, paths, facts = self._folder(request), [], []
         for take in work.takes():
@@ -133,7 +143,7 @@ class Api:
 
 def add_api(api: Api) -> None:
     """Declare the endpoints in the page at hand; their components are never shown."""
-    shelf, waits = api.studio.shelf, {"concurrency_limit": 8, "concurrency_id": "music"}
+    shelf, waits = api.studio.shelf, {"concurrency_limit": TOGETHER, "concurrency_id": "music"}
     with gr.Row(visible=False):
         file = gr.File(label="file", file_types=ENDINGS, type="filepath")
         other = gr.File(label="output", file_types=ENDINGS, type="filepath")

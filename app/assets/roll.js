@@ -266,7 +266,7 @@
     }
 
     paintLines(pen, ink, height, top) {
-      const mark = (bars, colour, text) => {
+      const mark = (bars, colour, text, y) => {
         const x = Math.round(bars * this.barWidth);
         pen.strokeStyle = pen.fillStyle = colour;
         pen.setLineDash([4, 3]);
@@ -277,12 +277,12 @@
         pen.setLineDash([]);
         const wide = pen.measureText(text).width + 10;
         const at = x + wide > this.piece.bars * this.barWidth && x > wide ? x - wide : x;
-        pen.fillRect(at, 1, wide, 15);
+        pen.fillRect(at, y, wide, 15);
         pen.fillStyle = ink("ground");
-        pen.fillText(text, at + 5, 9);
+        pen.fillText(text, at + 5, y + 8);
       };
-      if (this.piece.promptBars && !this.chosen) mark(this.piece.promptBars, ink("new-0"), "continuation");
-      if (this.piece.trainedBars !== null) mark(this.piece.trainedBars, ink("faint"), "past the trained length");
+      if (this.piece.promptBars && !this.chosen) mark(this.piece.promptBars, ink("new-0"), "continuation", 1);
+      if (this.piece.trainedBars !== null) mark(this.piece.trainedBars, ink("faint"), "past the trained length", height - 16);
     }
 
     paintNames(pen, ink) {
