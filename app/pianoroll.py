@@ -53,7 +53,7 @@ def chord_sign(name: str) -> str:
     root, _, quality = name.partition("_")
     if not quality or quality == "N":
         return "" if root == "N" else name
-    signs = {"M": "", "o": "°", "/o7": "ø7", "M7": "maj7"}
+    signs = {"M": "", "o": "°", "o7": "°7", "/o7": "ø7", "M7": "maj7"}
     return root.replace("#", "♯") + signs.get(quality, quality)
 
 

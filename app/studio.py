@@ -5,6 +5,7 @@ No gradio here: actions take plain values and return what the page shows as plai
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
@@ -13,11 +14,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from app.pianoroll import picture, trained_bars
+from app.pianoroll import picture
 from app.service import (
     Continuation,
     Piece,
-    Prompt,
     Take,
     Wish,
     no_prompt,
@@ -25,8 +25,8 @@ from app.service import (
 )
 from app.session import Session, Sessions, Source, Tune
 from app.shelf import Shelf
-from app.similarity import by_quarter
 from app.turns import Turns
+from app.views import addresses, finished, growing
 from tokenization.midi_limits import UPLOAD
 
 EXAMPLES = {
@@ -46,6 +46,7 @@ PAUSE_SECONDS = 0.2  # between two views of the music as it grows
 TOGETHER = 32  # requests at work, in turns; the others wait
 PLACES = 1  # that generate at one moment; a second one would mostly wait for the interpreter
 LONGEST_TITLE = 60
+VARIATION = re.compile(r"[vV]ariation [\d.]+$")
 
 
 class Studio:
@@ -124,13 +125,13 @@ class Studio:
         self, session: Session, source: Source, work: Continuation, stop: threading.Event
     ) -> Iterator[dict[str, Any]]:
         run, begun = secrets.token_hex(4), time.monotonic()
-        yield _growing(run, work)
+        yield growing(run, work)
         late = begun + LONGEST_SECONDS
         due = begun
         playing = work.run(lambda: stop.is_set() or time.monotonic() > late)
         for _ in self.turns.taken(playing):
             if (now := time.monotonic()) >= due:
-                view = _growing(run, work)
+                view = growing(run, work)
                 spent = time.monotonic() - now
                 if due > begun or any(take["new"] for take in view["takes"]):  # the first at once
                     yield view
@@ -139,23 +140,8 @@ class Studio:
         takes = work.takes()
         session.takes = [_kept(session, source, take) for take in takes]
         state = "stopped" if stop.is_set() else "late" if time.monotonic() > late else "done"
-        yield {
-            "run": run,
-            "state": state,
-            "progress": 1.0,
-            "seconds": round(seconds, 1),
-            "tokens": sum(take.tokens for take in takes),
-            "takes": [
-                {
-                    **_drawn(work, take),
-                    **_addresses(tune),
-                    "similarity": by_quarter(work.prompt.score, take.continuation),
-                    "seed": work.wish.seed,
-                    "continues": source.midi is not None,
-                }
-                for take, tune in zip(takes, session.takes, strict=True)
-            ],
-        }  # fmt: skip
+        kept = list(zip(takes, session.takes, strict=True))
+        yield finished(run, work, kept, state=state, seconds=seconds)
 
     def _open(self, visitor: str, source: Source, model: str) -> dict[str, Any]:
         session = self.sessions.of(visitor)
@@ -194,7 +180,7 @@ class Studio:
         return {
             **shown,
             **picture(piece.score, bars=piece.bars),
-            **_addresses(tune),
+            **addresses(tune),
             "length": piece.bars,
             "chosen": min(chosen, piece.bars),
             "remarks": list(piece.remarks),
@@ -240,46 +226,13 @@ def _beginning(language: Any) -> Any:
     return np.array([language.begin])
 
 
-def _drawn(work: Continuation, take: Take) -> dict[str, Any]:
-    prompt: Prompt = work.prompt
-    return {
-        "number": take.number,
-        "new": len(take.continuation.notes),
-        **picture(
-            take.whole,
-            prompt_bars=prompt.bars,
-            bars=prompt.bars + work.wish.bars,
-            trained_bars=trained_bars(work.model.language, take.ids, work.model.trained_length),
-        ),
-    }
-
-
-def _growing(run: str, work: Continuation) -> dict[str, Any]:
-    """Return the variations so far, and how far that is."""
-    takes = work.takes()
-    line, bar_ticks = work.prompt.ticks, 4 * work.prompt.score.ticks_per_beat
-    far = [max(0, int(take.whole.notes.onset_ticks.max(initial=0)) - line) for take in takes]
-    return {
-        "run": run,
-        "state": "running",
-        "progress": round(min(1.0, sum(far) / len(far) / (bar_ticks * work.wish.bars)), 3),
-        "takes": [_drawn(work, take) for take in takes],
-    }
-
-
 def _kept(session: Session, source: Source, take: Take) -> Tune:
-    title = (
-        f"{source.title}, variation {take.number + 1}"
-        if source.midi
-        else f"Variation {take.number + 1}"
-    )
+    number = take.number + 1
+    if source.midi is None:
+        title = f"Variation {number}"
+    elif VARIATION.search(source.title):  # of a variation
+        title = f"{source.title}.{number}"
+    else:
+        title = f"{source.title}, variation {number}"
     new = take.continuation if len(take.continuation.notes) else None
     return session.keep(title, take.whole, new, take.provenance)
-
-
-def _addresses(tune: Tune) -> dict[str, Any]:
-    return {
-        "midi": f"music/{tune.key}.mid",
-        "part": f"music/{tune.key}.part.mid" if tune.new else None,
-        "wav": f"music/{tune.key}.wav",
-    }
