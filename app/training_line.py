@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from training.loop import Progress
+from training.listener import Progress
 
 if TYPE_CHECKING:
     from musicgen.model import Performer

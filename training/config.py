@@ -18,7 +18,7 @@ from musicgen.plain import from_plain, suggestion
 
 PRECISIONS = ("32-true", "bf16-mixed", "64-true")
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
-STRATEGIES = ("auto", "ddp")
+STRATEGIES = ("auto", "ddp", "fsdp")
 CONFIGS = Path(__file__).parent / "configs"
 _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset the other
 
@@ -117,6 +117,8 @@ class DeviceConfig:
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}; it is one of {', '.join(choices)}"
                 )
+        if self.strategy == "fsdp" and self.precision == "64-true":
+            raise ValueError("fsdp knows no precision 64-true; 32-true or bf16-mixed would work")
 
 
 @dataclass(frozen=True, kw_only=True)

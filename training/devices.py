@@ -6,8 +6,10 @@ import os
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 
 from training.config import DeviceConfig
+from training.sharding import sharded_strategy
 
 
 def start_fabric(device: DeviceConfig) -> Fabric:
@@ -17,11 +19,17 @@ def start_fabric(device: DeviceConfig) -> Fabric:
         accelerator=device.accelerator,
         devices=device.devices,
         num_nodes=device.nodes,
-        strategy=device.strategy,
+        strategy=_strategy(device),
         precision=device.precision,  # type: ignore[arg-type]
     )
     fabric.launch()
     return fabric
+
+
+def _strategy(device: DeviceConfig) -> str | ModelParallelStrategy:
+    if device.strategy == "fsdp":
+        return sharded_strategy(device.devices * device.nodes)
+    return device.strategy
 
 
 def is_first_process() -> bool:
@@ -32,6 +40,8 @@ def is_first_process() -> bool:
 
 def check_device(device: DeviceConfig) -> None:
     """Raise ValueError where a device is wanted that this machine does not have."""
+    if device.strategy == "fsdp" and device.devices * device.nodes == 1:
+        raise ValueError("fsdp shares a model among several devices; give --devices 2 or more")
     found = torch.cuda.device_count()
     if device.accelerator == "cuda" and not found:
         raise ValueError("no GPU is at hand; --set device.accelerator=cpu trains without one")

@@ -9,9 +9,8 @@ it logs; there it also looks whether every loss since was finite.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,9 +25,11 @@ from training.coded import CodedModel, Sealed
 from training.config import RunConfig
 from training.data import Batches, Loader
 from training.disk import full_disk_named
+from training.listener import Listener, Progress
 from training.logs import Log
 from training.loss import IGNORED, next_token_loss
 from training.schedule import learning_rate
+from training.sharding import whole, whole_model
 from training.validation import Validation
 from training.window import Window
 
@@ -41,33 +42,6 @@ MODEL = "model"  # the folder of the best model, inside the run's
 
 class Diverged(ValueError):
     """The loss was not finite; the last checkpoint is from before."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """What is known of a run at a logged step."""
-
-    step: int
-    steps: int
-    loss: float
-    tokens_per_second: float
-    validation: float | None
-
-
-class Listener(Protocol):
-    """Who is told of the run; only the first process tells."""
-
-    def stepped(self, step: int, steps: int) -> None:
-        """Hear that a step is done."""
-        ...
-
-    def progress(self, progress: Progress) -> None:
-        """Hear where the run stands, at each logged step."""
-        ...
-
-    def validated(self, model: Performer, step: int) -> None:
-        """Hear that a validation is done, with the model in evaluation mode: the moment to write samples."""
-        ...
 
 
 def seed_of(*parts: int) -> int:
@@ -84,10 +58,11 @@ class Run:
         self.steps = batches.steps(config.optimiser.steps, config.optimiser.epochs)
         self.state = saving.RunState(data=batches.checksum)
         self.model = Performer(config.model_config(batches.vocabulary_size), seed=config.seed)
-        self.raw_optimiser = _optimiser(config, self.model, fabric)
         module: Any = CodedModel(self.model)
         module = torch.compile(module) if config.device.compile else module
-        self.module, self.optimiser = fabric.setup(module, self.raw_optimiser)
+        self.module = fabric.setup_module(module)
+        self.raw_optimiser = _optimiser(config, self.model, fabric)  # of the parameters set up
+        self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
         self.validation = Validation(config, batches)
         self._stopping = threading.Event()
 
@@ -164,7 +139,7 @@ class Run:
             self.module, self.optimiser, max_norm=settings.clip, error_if_nonfinite=False
         )
         assert norm is not None, "clipping by norm returns the norm"
-        window.norm(norm, step)
+        window.norm(whole(norm), step)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return rate
@@ -224,27 +199,29 @@ class Run:
         with torch.no_grad():
             code = Sealed(self.model.begin(self._generator(VALIDATE)))
             result = self.validation.measure(self.fabric, self.module, code)
-        state = self.state
+        state, model = self.state, whole_model(self.model)
         log.validation(state.step, result)
         state.validation_loss, state.validation_beyond = result.inside, result.beyond
         if state.best_loss is None or result.inside < state.best_loss:
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
             if self.fabric.is_global_zero:
                 card = card_of(self.config, self.batches, state)
-                checkpoint.save(self.folder / MODEL, self.model, card)
+                checkpoint.save(self.folder / MODEL, model, card)
         else:
             state.stale += 1
         if self.fabric.is_global_zero:
-            listener.validated(self.model, state.step)
+            listener.validated(model, state.step)
         self.model.train()
         self.fabric.barrier()
 
     def _save(self, window: Window) -> None:
         self._check(window)
         self.state.window = tuple(self._total(window))
+        model = whole_model(self.model)
+        averages = saving.averages_of(self.model, self.raw_optimiser)
         if self.fabric.is_global_zero and self.state.step:
             card = card_of(self.config, self.batches, self.state)
-            saving.save(self.folder, self.model, card, self.raw_optimiser, self.state)
+            saving.save(self.folder, model, card, averages, self.state)
             saving.prune(self.folder, self.config.keep)
         self.fabric.barrier()
 

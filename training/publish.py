@@ -18,6 +18,7 @@ import torch
 from musicgen import checkpoint
 from musicgen.model import Performer
 from training import saving
+from training.card import card_of
 from training.coded import CodedModel, Sealed
 from training.config import DeviceConfig, read
 from training.data import Batches
@@ -48,7 +49,8 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     if found is None:
         raise ValueError(f"{run} holds no checkpoint; train it first")
     state = saving.read_state(found)
-    model, card = checkpoint.load(run / MODEL)
+    model, _ = checkpoint.load(run / MODEL)
+    card = card_of(config, batches, replace(state, step=state.best_step))
     seed = seed_of(config.seed, VALIDATE)
     with tempfile.TemporaryDirectory() as folder:
         ways = [_store(model, card, dtype, Path(folder), validation, seed) for dtype in _DTYPES]

@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from musicgen import checkpoint
 from musicgen.model import Performer
 from musicgen.plain import from_plain
+from training.sharding import laid_out_like, whole
 
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
 _COMPLETE = "[0-9]*"  # the names of whole checkpoints; hidden ones are being written or deleted
@@ -41,7 +42,11 @@ class RunState:
 
 
 def save(
-    run: Path, model: Performer, card: checkpoint.Card, optimiser: Optimizer, state: RunState
+    run: Path,
+    model: Performer,
+    card: checkpoint.Card,
+    averages: dict[str, torch.Tensor],
+    state: RunState,
 ) -> Path:
     """Write a checkpoint under its step's name; it appears whole or not at all."""
     target = run / CHECKPOINTS / f"{state.step:08d}"
@@ -52,7 +57,7 @@ def save(
     try:
         fresh.mkdir(parents=True)
         checkpoint.save(fresh, model, card)
-        (fresh / OPTIMISER).write_bytes(safetensors.torch.save(_averages(model, optimiser)))
+        (fresh / OPTIMISER).write_bytes(safetensors.torch.save(averages))
         (fresh / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n")
         for path in [*fresh.iterdir(), fresh]:
             _sync(path)
@@ -62,6 +67,15 @@ def save(
         raise
     _sync(target.parent)
     return target
+
+
+def averages_of(model: Performer, optimiser: Optimizer) -> dict[str, torch.Tensor]:
+    """Return what Adam keeps of each parameter, by name; every process calls it."""
+    return {
+        f"{name}/{key}": whole(value.detach()).cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimiser.state[parameter].items()
+    }
 
 
 def newest(run: Path) -> Path | None:
@@ -101,14 +115,15 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
         raise ValueError(
             f"{folder / OPTIMISER} cannot be read ({error}); {_advice(folder)}"
         ) from None
-    model.load_state_dict(stored.state_dict())
+    own = model.state_dict()
+    model.load_state_dict({n: laid_out_like(x, own[n]) for n, x in stored.state_dict().items()})
     on_cpu = () if optimiser.defaults.get("fused") else ("step",)
     for name, parameter in model.named_parameters():
         prefix = f"{name}/"
         found = {k.removeprefix(prefix): v for k, v in averages.items() if k.startswith(prefix)}
         optimiser.state[parameter] = {
             # Copied, since a view into the file may lie at odd addresses and round differently.
-            key: value.clone() if key in on_cpu else value.clone().to(parameter.device)
+            key: value.clone() if key in on_cpu else laid_out_like(value.clone(), parameter)
             for key, value in found.items()
         }
     return state
@@ -122,14 +137,6 @@ def _weights_of(model: Performer) -> dict[str, object]:
 
 def _advice(folder: Path) -> str:
     return f"delete {folder} to go on from the checkpoint before it"
-
-
-def _averages(model: Performer, optimiser: Optimizer) -> dict[str, torch.Tensor]:
-    return {
-        f"{name}/{key}": value.detach().cpu().contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimiser.state[parameter].items()
-    }
 
 
 def _sync(path: Path) -> None:

@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--devices", type=int, metavar="N", help="GPUs, or processes on a CPU")
-    parser.add_argument("--strategy", help="ddp: every device has the model and a share of a batch")
+    parser.add_argument("--strategy", help="ddp: every device has the model; fsdp: a part of it")
     parser.add_argument("--precision", help="32-true, or bf16-mixed for GPUs")
     parser.add_argument("--seed", type=int, help="of everything random (default: 1)")
     output.add_json(parser)

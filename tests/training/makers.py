@@ -15,7 +15,8 @@ from tokenization.score import Score
 from training.config import RunConfig, read
 from training.data import Batches
 from training.devices import start_fabric
-from training.loop import Progress, Run
+from training.listener import Progress
+from training.loop import Run
 from training.prepared_writer import PreparedWriter, Row
 
 TOY = {

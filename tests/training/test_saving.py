@@ -18,7 +18,8 @@ def trained(pianos: Path, tmp_path: Path):
 
 def save(run, folder: Path) -> Path:
     card = card_of(run.config, run.batches, run.state)
-    return saving.save(folder, run.model, card, run.raw_optimiser, run.state)
+    averages = saving.averages_of(run.model, run.raw_optimiser)
+    return saving.save(folder, run.model, card, averages, run.state)
 
 
 def test_a_checkpoint_holds_all_that_a_run_is(trained, pianos: Path, tmp_path: Path):

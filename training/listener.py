@@ -1,0 +1,35 @@
+"""Who is told of a run while it goes on: the loop speaks to nobody itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from musicgen.model import Performer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What is known of a run at a logged step."""
+
+    step: int
+    steps: int
+    loss: float
+    tokens_per_second: float
+    validation: float | None
+
+
+class Listener(Protocol):
+    """Who is told of the run; only the first process tells."""
+
+    def stepped(self, step: int, steps: int) -> None:
+        """Hear that a step is done."""
+        ...
+
+    def progress(self, progress: Progress) -> None:
+        """Hear where the run stands, at each logged step."""
+        ...
+
+    def validated(self, model: Performer, step: int) -> None:
+        """Hear that a validation is done, with the model in evaluation mode: the moment to write samples."""
+        ...
