@@ -12,17 +12,15 @@ from training.saving import RunState
 
 def card_of(config: RunConfig, batches: Batches, state: RunState) -> Card:
     """Return the card of the model as it stands; nothing in it depends on the machine's speed."""
-    meta = batches.prepared.meta
-    source = meta.get("source", {})
     return Card(
         name=Path(config.run).name,
         language=batches.language,
         trained_length=config.data.length,
         training={
-            "data": source.get("title", source.get("name")),
-            "licence": source.get("licence"),
+            "data": batches.shards.said("title"),
+            "licence": batches.shards.said("licence"),
             "checksum": batches.checksum,
-            "counts": meta["counts"],
+            "counts": batches.shards.counts,
             "steps": state.step,
             "sequences_a_step": config.data.batch,
             "tokens_a_sequence": config.data.length,

@@ -27,7 +27,7 @@ _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset
 class DataConfig:
     """Which pieces, and how a batch is cut from them."""
 
-    folder: str  # a prepared data set
+    folder: str | tuple[str, ...]  # a prepared data set, or several that are trained on as one
     length: int = 2048  # tokens a sequence: the trained length
     batch: int = 4  # sequences a step, over all devices together
     transpose: int = 6  # up to so many semitones up or down
@@ -41,6 +41,11 @@ class DataConfig:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
             )
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The prepared data sets."""
+        return (self.folder,) if isinstance(self.folder, str) else self.folder
 
 
 @dataclass(frozen=True, kw_only=True)

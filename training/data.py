@@ -18,7 +18,7 @@ import numpy as np
 from training.augment import CUTS
 from training.config import DataConfig
 from training.loss import IGNORED
-from training.prepared import Prepared
+from training.shards import Shards
 
 ORDER, CROP = range(2)  # purposes of randomness
 _HELD_OUT_SEED = 0  # one for all runs, so that their losses compare
@@ -34,19 +34,19 @@ class Batches:
             raise ValueError(
                 f"data.batch is {config.batch}, which does not divide among {processes} processes"
             )
-        self.prepared = Prepared.open(config.folder)
+        self.shards = Shards(config.folders)
         self.config, self.seed = config, seed
         self.process, self.processes = process, processes
-        self.language: dict[str, Any] = self.prepared.meta["language"]
+        self.language = self.shards.language
         name = self.language.get("language")
         if name not in CUTS:
             raise ValueError(
                 f"{config.folder} is in the language {name!r}; {', '.join(CUTS)} can be trained on"
             )
         self._cut = CUTS[name]
-        self._files = _rows_by_file(self.prepared, "train")
-        self._held_out = _rows_by_file(self.prepared, "validation")
-        if not self._files or not self._held_out:
+        self._files = _Files(self.shards, "train")
+        self._held_out = _Files(self.shards, "validation")
+        if not len(self._files) or not len(self._held_out):
             raise ValueError(
                 f"{config.folder} has {len(self._files)} files to train on and {len(self._held_out)} "
                 "to validate with; both are needed: prepare a larger set"
@@ -56,7 +56,7 @@ class Batches:
     @property
     def checksum(self) -> str:
         """What identifies the data."""
-        return self.prepared.meta["checksum"]
+        return self.shards.checksum
 
     @property
     def vocabulary_size(self) -> int:
@@ -81,10 +81,11 @@ class Batches:
         They are drawn from the pieces that fill the length, then from the rest, each from its beginning.
         """
         random = np.random.default_rng(_HELD_OUT_SEED)
-        rows = random.permutation([int(random.choice(rows)) for rows in self._held_out])
-        whole = self.prepared.pieces.length[rows] > length
+        held_out = range(len(self._held_out))
+        rows = random.permutation([self._held_out.draw(file, random) for file in held_out])
+        whole = self.shards.length[rows] > length
         order = np.argsort(~whole, kind="stable")[:count]
-        return _padded([self.prepared.ids(int(rows[i]))[: length + 1] for i in order], length + 1)
+        return _padded([self.shards.ids(int(rows[i]))[: length + 1] for i in order], length + 1)
 
     def _sequence(self, number: int) -> np.ndarray:
         """Return the training sequence that comes at a place of the endless stream."""
@@ -93,9 +94,8 @@ class Batches:
             random = np.random.default_rng([self.seed, ORDER, epoch])
             self._order = (epoch, random.permutation(len(self._files)))
         random = np.random.default_rng([self.seed, CROP, number])
-        row = int(random.choice(self._files[self._order[1][place]]))
-        ids = np.asarray(self.prepared.ids(row))
-        return self._cut(ids, self.prepared.bars(row), self.config, random)
+        row = self._files.draw(int(self._order[1][place]), random)
+        return self._cut(self.shards.ids(row), self.shards.bars(row), self.config, random)
 
 
 class Loader:
@@ -147,12 +147,21 @@ class Loader:
             self._queue.put(error)
 
 
-def _rows_by_file(prepared: Prepared, split: str) -> list[np.ndarray]:
-    """Return the rows of each file of a split."""
-    rows = prepared.rows(split)
-    files = prepared.pieces.file[rows]
-    edges = np.flatnonzero(np.diff(files)) + 1
-    return [part for part in np.split(rows, edges) if len(part)]
+class _Files:
+    """The files of a split, each a stretch of rows."""
+
+    def __init__(self, shards: Shards, split: str) -> None:
+        rows = shards.rows(split)
+        edges = np.flatnonzero(np.diff(shards.file[rows], prepend=-1))
+        self._first = rows[edges]
+        self._count = np.diff(edges, append=len(rows))
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def draw(self, file: int, random: np.random.Generator) -> int:
+        """Return one of a file's rows."""
+        return int(self._first[file] + random.integers(self._count[file]))
 
 
 def _padded(sequences: list[np.ndarray], length: int) -> np.ndarray:

@@ -64,7 +64,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     }
     card = replace(card, name=destination.name, training={**card.training, **facts})
     card = checkpoint.save(destination, model, card, chosen.dtype)
-    _copy_beside(run, batches.prepared.folder, destination)
+    _copy_beside(run, batches.shards.sets[0].folder, destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
     text = model_readme(model.config, card, config, losses, _encodings(destination))
     (destination / "README.md").write_text(text, encoding="utf-8")

@@ -98,7 +98,8 @@ def _plain(config: RunConfig) -> dict[str, Any]:
     """Return the configuration with its paths made whole, to be read from anywhere."""
     plain = config.plain()
     plain["run"] = str(Path(config.run).resolve())
-    plain["data"]["folder"] = str(Path(config.data.folder).resolve())
+    folders = [str(Path(folder).resolve()) for folder in config.data.folders]
+    plain["data"]["folder"] = folders[0] if isinstance(config.data.folder, str) else folders
     return plain
 
 

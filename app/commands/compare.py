@@ -74,10 +74,10 @@ def configured(arguments: argparse.Namespace) -> list[RunConfig]:
         config = read(path, changes)
         config.model_config(vocabulary_size=1)
         configs[path.stem] = replace(config, run=str(arguments.output / path.stem))
-    folders = {config.data.folder for config in configs.values()}
+    folders = {", ".join(config.data.folders) for config in configs.values()}
     if len(folders) > 1:
         raise ValueError(
-            f"runs on several data sets ({', '.join(sorted(folders))}) do not compare; "
+            f"runs on several data sets ({'; '.join(sorted(folders))}) do not compare; "
             "name configurations of one, or --set data.folder=…"
         )
     return list(configs.values())

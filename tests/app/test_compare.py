@@ -58,7 +58,7 @@ def test_one_that_fails_is_a_row_and_the_rest_goes_on(
 def test_what_does_not_compare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = ["-o", str(tmp_path / "out")]
     assert main(["compare", "groove-rope", "pop-piano-rope", *out]) == 2
-    assert "runs on several data sets (data/groove, data/pop-piano)" in capsys.readouterr().err
+    assert "runs on several data sets (data/groove; data/pop-piano)" in capsys.readouterr().err
     assert main(["compare", "grove-*", *out]) == 2
     assert "no shipped configuration has a name like grove-*" in capsys.readouterr().err
     assert main(["compare", "groove-*", *out, "--preset", "huge"]) == 2

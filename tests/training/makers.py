@@ -63,7 +63,7 @@ def _row(speaker: Language, score: Score) -> Row:
     return Row(ids=encoded.ids, bars=encoded.bars, notes=encoded.notes)
 
 
-def toy_file(folder: Path, data: Path, **changes: Any) -> Path:
+def toy_file(folder: Path, data: Path, /, **changes: Any) -> Path:
     """Write a configuration: the toy's, a mapping key by key otherwise."""
     values: dict[str, Any] = {**TOY, "run": str(folder / "run")}
     values["data"] = {**TOY["data"], "folder": str(data)}
@@ -75,7 +75,7 @@ def toy_file(folder: Path, data: Path, **changes: Any) -> Path:
     return path
 
 
-def toy_config(folder: Path, data: Path, **changes: Any) -> RunConfig:
+def toy_config(folder: Path, data: Path, /, **changes: Any) -> RunConfig:
     """Return a configuration: the toy's, a mapping key by key otherwise."""
     return read(toy_file(folder, data, **changes))
 
