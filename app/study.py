@@ -95,24 +95,45 @@ def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int
     return HeldOut(prepared=prepared, rows=chosen.tolist(), length=length)
 
 
+def language_of_data(folder: str | Path) -> str:
+    """Return the language of a prepared data set."""
+    from training.prepared import Prepared
+
+    return Prepared.open(folder).meta["language"]["language"]
+
+
+def default_length(subjects: Sequence[Subject]) -> int:
+    """Return how far to look: four times the longest trained length."""
+    from evaluation.likelihood import FAR
+
+    return int(FAR * max(subject.probed_length for subject in subjects))
+
+
 def speaking(
     subjects: Sequence[Subject], language: str, what: str
 ) -> tuple[list[Subject], list[str]]:
-    """Return the models that speak a language, and a sentence about each that does not."""
+    """Return the models that speak a language, and a sentence about those that do not."""
     able = [subject for subject in subjects if subject.language == language]
-    others = [subject for subject in subjects if subject.language != language]
-    sentences = [
-        f"{subject.label} is left out: it speaks {subject.language}, but {what} is in {language}"
-        for subject in others
+    return able, left_out_of(what, language, subjects)
+
+
+def left_out_of(what: str, language: str, subjects: Sequence[Subject]) -> list[str]:
+    """Say which models speak another language, one sentence a language."""
+    others: dict[str, list[str]] = {}
+    for subject in subjects:
+        if subject.language != language:
+            others.setdefault(subject.language, []).append(subject.label)
+    return [
+        f"left out of {what}, which is in {language}, for speaking {spoken}: {', '.join(labels)}"
+        for spoken, labels in others.items()
     ]
-    return able, sentences
 
 
 def extrapolation(
     subjects: Sequence[Subject], pieces: HeldOut, *, seed: int, device: str
 ) -> Experiment:
     """Measure the loss by position to the length, within the trained length and past it."""
-    from evaluation.likelihood import apart, edges_of, summary
+    from evaluation.likelihood import apart, edges_of, growth, summary
 
     edges = {s.label: edges_of(s.trained_length, pieces.length) for s in subjects}
     jobs = [
@@ -126,9 +147,12 @@ def extrapolation(
             for s, losses, seconds in gathered
         ]
         if len(gathered) > 1 and len({tuple(edges[s.label]) for s, *_ in gathered}) == 1:
-            curves = apart([losses for _, losses, _ in gathered], edges[gathered[0][0].label])
-            for model, curve in zip(models, curves, strict=True):
+            losses, borders = [x for _, x, _ in gathered], edges[gathered[0][0].label]
+            for model, curve in zip(models, apart(losses, borders), strict=True):
                 model["apart"] = curve
+            grown = growth(losses, borders, gathered[0][0].trained_length)
+            for model, one in zip(models, grown or [], strict=False):
+                model["growth"] = one
         return {"data": pieces.facts(), "length": pieces.length, "models": models}
 
     return Experiment(jobs=jobs, compose=compose)
@@ -172,33 +196,34 @@ def realisations(
 
 
 def positions(
-    subjects: Sequence[Subject], *, tokens: int | None, seed: int, device: str
+    subjects: Sequence[Subject], *, tokens: int | None, drawn: bool, seed: int, device: str
 ) -> Experiment:
-    """Probe the encodings with sequences of one token, and draw templates and attention."""
-    settings = {"seed": seed}
+    """Probe the encodings with sequences of one token; if it is drawn, look at templates and attention too."""
     jobs = []
     for subject in subjects:
-        places = {"model": subject.given, "device": device}
-        length = {"length": subject.probed_length, **settings}
-        common = {"places": places, "identity": subject.identity}
-        jobs += [
-            (
-                subject,
-                Job(measure=measures.probes, arguments={**length, "tokens": tokens}, **common),
-            ),
-            (subject, Job(measure=measures.pictures, arguments=length, **common)),
-        ]
+        arguments = {"length": subject.probed_length, "seed": seed}
+        common = {
+            "places": {"model": subject.given, "device": device},
+            "identity": subject.identity,
+        }
+        probing = {**arguments, "tokens": tokens}
+        jobs.append((subject, Job(measure=measures.probes, arguments=probing, **common)))
+        if drawn:
+            jobs.append((subject, Job(measure=measures.pictures, arguments=arguments, **common)))
 
     def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
         from evaluation.probes import best_heads
 
-        models = []
-        for (subject, probed), (_, drawn) in zip(found[::2], found[1::2], strict=True):
-            best = {f"best_{name}": best_heads(rows) for name, rows in probed.result.items()}
-            probes = {**probed.result, **best, "length": subject.probed_length}
-            seconds = round(probed.seconds + drawn.seconds, 1)
-            models.append({**_named(subject), "probes": probes, **drawn.result, "seconds": seconds})
-        return {"models": models}
+        models: dict[str, dict[str, Any]] = {}
+        for subject, done in found:
+            model = models.setdefault(subject.label, {**_named(subject), "seconds": 0.0})
+            model["seconds"] = round(model["seconds"] + done.seconds, 1)
+            if "table" in done.result:
+                best = {f"best_{name}": best_heads(rows) for name, rows in done.result.items()}
+                model["probes"] = {**done.result, **best, "length": subject.probed_length}
+            else:
+                model.update(done.result)
+        return {"models": list(models.values())}
 
     return Experiment(jobs=jobs, compose=compose)
 
@@ -236,6 +261,7 @@ def _named(subject: Subject) -> dict[str, Any]:
     """Return what each result says of its model."""
     return {
         "model": subject.label,
+        "number": subject.number,
         "encoding": subject.encoding,
         "language": subject.language,
         "sha256": subject.sha256,

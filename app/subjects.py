@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from app.models import UNTRAINED, folder_of, language_of
@@ -27,6 +29,7 @@ class Subject:
     sha256: str  # of the weights; empty for an untrained one
     config: dict[str, Any]
     training: dict[str, Any]
+    number: int = 0  # among the models of an evaluation: it looks the same in every figure
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -49,12 +52,21 @@ class Subject:
 
 
 def subjects_of(names: Sequence[str]) -> list[Subject]:
-    """Return the models of these names, each once, with labels that differ."""
+    """Return the models of these names, each once, numbered, with labels that differ."""
     found = [_subject(name) for name in dict.fromkeys(names)]
-    labels = [subject.label for subject in found]
+    # What a model is called by itself, else its folder, else the whole path.
+    choices = [(s.label, PurePath(s.given).name, s.given) for s in found]
+    taken = [Counter(column) for column in zip(*choices, strict=True)]
     return [
-        Subject(**{**vars(s), "label": s.label if labels.count(s.label) == 1 else s.given})
-        for s in found
+        replace(
+            subject,
+            number=number,
+            label=next(
+                (name for name, seen in zip(of_model, taken, strict=True) if seen[name] == 1),
+                subject.given,
+            ),
+        )
+        for number, (subject, of_model) in enumerate(zip(found, choices, strict=True))
     ]
 
 

@@ -87,6 +87,27 @@ def apart(models: Sequence[Sequence[Loss]], edges: Sequence[int]) -> list[list[d
     return [[row for row in curve if row] for curve in curves]
 
 
+def growth(
+    models: Sequence[Sequence[Loss]], edges: Sequence[int], trained_length: int
+) -> list[dict[str, Any]] | None:
+    """Return by how much more each model's loss grows behind its trained length than that of all, paired by piece.
+
+    Pieces that end within the trained length say nothing of it; None if all do.
+    """
+    sums = np.array([[piece["sums"] for piece in pieces] for pieces in models], dtype=np.float64)
+    tokens = np.array([[piece["tokens"] for piece in pieces] for pieces in models]).min(0)
+    border = list(edges).index(trained_length) if trained_length in edges else 0
+    reach = tokens[:, border:].sum(1) > 0
+    if not border or not reach.any():
+        return None
+    inside, outside = (
+        sums[:, reach, part].sum(2) / tokens[reach, part].sum(1)
+        for part in (slice(0, border), slice(border, None))
+    )
+    grows = outside - inside  # (models, pieces)
+    return [_spread(one) for one in grows - grows.mean(0)]
+
+
 def change(pieces: Sequence[Loss], reference: Sequence[Loss]) -> dict[str, Any]:
     """Return by how much the loss over all positions differs from a reference, paired by piece."""
     means = [

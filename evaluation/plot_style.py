@@ -96,7 +96,7 @@ def svg(drawn: Figure, name: str) -> str:
         drawn.savefig(
             stream,
             format="svg",
-            dpi=200,
+            dpi=120,
             transparent=True,
             metadata={"Date": None, "Creator": None},
         )

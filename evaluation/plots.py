@@ -12,13 +12,14 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from evaluation.plot_style import COLOURS, FAINT, series
 
 Result = Mapping[str, Any]
+MOST_SHADED = 4  # curves in one axis whose errors can be told apart
 METRICS = {"translation": "translation invariance", "monotonicity": "monotonicity"}
 
 
 def loss_by_position(axes: Axes, models: Sequence[Result]) -> Axes:
     """Draw each model's mean loss along the piece with its standard error, and where training ended (figure 3)."""
-    for number, model in enumerate(models):
-        _curve(axes, model["positions"], number, model["model"])
+    for model in models:
+        _curve(axes, model["positions"], model, shaded=len(models) <= MOST_SHADED)
     mark_trained(axes, {model["trained_length"] for model in models})
     axes.set_ylabel("loss (nats a token)")
     axes.set_xlim(0, max((model["length"] for model in models), default=1))
@@ -32,8 +33,8 @@ def loss_by_position(axes: Axes, models: Sequence[Result]) -> Axes:
 
 def loss_apart(axes: Axes, models: Sequence[Result]) -> Axes:
     """Draw by how much each model differs from the mean of all along the piece, with its standard error."""
-    for number, model in enumerate(models):
-        _curve(axes, model["apart"], number, model["model"])
+    for model in models:
+        _curve(axes, model["apart"], model)
     axes.axhline(0, color=FAINT, linewidth=0.8)
     mark_trained(axes, {model["trained_length"] for model in models}, named=False)
     axes.set_ylabel("less the mean\nof all (nats)")
@@ -43,8 +44,8 @@ def loss_apart(axes: Axes, models: Sequence[Result]) -> Axes:
 def loss_by_realisations(axes: Axes, models: Sequence[Result]) -> Axes:
     """Draw how the loss changes with the realisations of the test; the ring is at those of training."""
     ticks = sorted({test["realisations"] for model in models for test in model["tests"]})
-    for number, model in enumerate(models):
-        tests, look = model["tests"], series(number)
+    for model in models:
+        tests, look = model["tests"], series(model["number"])
         x = [test["realisations"] for test in tests]
         changes = [test["change"] for test in tests]
         mean = [change["mean"] for change in changes]
@@ -65,8 +66,8 @@ def loss_by_realisations(axes: Axes, models: Sequence[Result]) -> Axes:
 
 def probe_by_position(axes: Axes, models: Sequence[Result], metric: str) -> Axes:
     """Draw the best head's metric along the positions of the queries, in trained lengths (figure 4)."""
-    for number, model in enumerate(models):
-        look, length = series(number), model["probes"]["length"]
+    for model in models:
+        look, length = series(model["number"]), model["probes"]["length"]
         rows = [row for row in model["probes"]["best_figure"] if row[metric] is not None]
         x = [(row["start"] + row["stop"]) / 2 / length for row in rows]
         values = [row[metric] for row in rows]
@@ -125,12 +126,13 @@ def mark_trained(axes: Axes, lengths: set[int], *, named: bool = True) -> None:
         )  # fmt: skip
 
 
-def _curve(axes: Axes, rows: Sequence[Result], number: int, label: str) -> None:
+def _curve(axes: Axes, rows: Sequence[Result], model: Result, *, shaded: bool = True) -> None:
     """Draw means along the positions, each over its stretch, with their standard errors."""
-    look = series(number)
+    look = series(model["number"])
     x = [(row["start"] + row["stop"]) / 2 for row in rows]
     mean = [row["mean"] for row in rows]
-    error = [row["deviation"] / sqrt(row["pieces"]) for row in rows]
-    low, high = ([m + sign * e for m, e in zip(mean, error, strict=True)] for sign in (-1, 1))
-    axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=label)
-    axes.fill_between(x, low, high, color=look.color, alpha=0.13, linewidth=0)
+    axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=model["model"])
+    if shaded:
+        error = [row["deviation"] / sqrt(row["pieces"]) for row in rows]
+        low, high = ([m + sign * e for m, e in zip(mean, error, strict=True)] for sign in (-1, 1))
+        axes.fill_between(x, low, high, color=look.color, alpha=0.13, linewidth=0)

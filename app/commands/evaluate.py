@@ -13,6 +13,18 @@ EVALUATIONS: dict[str, tuple[str, str]] = {
         "app.commands.evaluate_continuation",
         "continue the prompts of a folder, and score style and variety",
     ),
+    "extrapolation": (
+        "app.commands.evaluate_extrapolation",
+        "measure the loss by position, past the trained length",
+    ),
+    "positions": (
+        "app.commands.evaluate_positions",
+        "probe encodings of position; draw what they learned and where attention looks",
+    ),
+    "report": (
+        "app.commands.evaluate_report",
+        "put all evaluations of models on one page",
+    ),
 }
 
 

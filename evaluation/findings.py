@@ -1,0 +1,134 @@
+"""What results say, in sentences: only what their spread allows to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+Result = Mapping[str, Any]
+SURE = 2.0  # standard errors
+
+
+def extrapolation(result: Result) -> list[str]:
+    """Say which model foretells best inside and past the trained length, and whose loss grows more than others'."""
+    models, found = result["models"], []
+    for part, where in (("trained", "Within the trained length"), ("far", "Furthest out")):
+        rows = {m["model"]: m["parts"].get(part) for m in models}
+        known = {name: row["mean"] for name, row in rows.items() if row}
+        if len(known) > 1:
+            best = min(known, key=lambda name: known[name])
+            found.append(
+                f"{where}, {best} has the lowest loss: {known[best]:.3f} nats a token "
+                f"(the highest: {max(known.values()):.3f})."
+            )
+    found += _grown(models)
+    if len(models) == 1 and models[0]["drift"].get("far"):
+        drift = models[0]["drift"]["far"]
+        found.append(
+            f"From its trained length to {result['length']} tokens, {models[0]['model']} costs "
+            f"{_signed(drift)} nats a token against what it costs within (n = {drift['pieces']} pieces)."
+        )
+    return found
+
+
+def _grown(models: Sequence[Result]) -> list[str]:
+    known = {m["model"]: m["growth"] for m in models if m.get("growth")}
+    if not known:
+        return []
+    sure = {name: row for name, row in known.items() if abs(row["mean"]) > SURE * _error(row)}
+    more = [f"{name} ({_signed(row)})" for name, row in sure.items() if row["mean"] > 0]
+    less = [f"{name} ({_signed(row)})" for name, row in sure.items() if row["mean"] < 0]
+    if not sure:
+        return [
+            "Past the trained length the losses of all models grow alike, as far as these pieces can tell."
+        ]
+    pieces = next(iter(known.values()))["pieces"]
+    found = []
+    if more:
+        found.append(
+            "Past the trained length the loss grows more than that of the models on average, by more than "
+            f"two standard errors, for {_listed(more)}, in nats a token, paired by piece, n = {pieces}."
+        )
+    if less:
+        found.append(f"It grows less for {_listed(less)}.")
+    return found
+
+
+def realisations(result: Result) -> list[str]:
+    """Say for each model whether another number of realisations than trained with makes a sure difference."""
+    found = []
+    for model in result["models"]:
+        others = [t for t in model["tests"] if t["realisations"] != model["trained"]]
+        sure = [t for t in others if abs(t["change"]["mean"]) > SURE * _error(t["change"])]
+        if not others:
+            continue
+        tried = f"{model['model']}, trained with R = {model['trained']}"
+        if sure:
+            rows = [f"R = {t['realisations']} ({_signed(t['change'])})" for t in sure]
+            found.append(
+                f"{tried}: the loss changes by more than two standard errors at {_listed(rows)}."
+            )
+        else:
+            numbers = f"from {others[0]['realisations']} to {others[-1]['realisations']}"
+            found.append(
+                f"{tried}: no R {numbers} changes the loss by more than two standard errors."
+            )
+    return found
+
+
+def positions(result: Result) -> list[str]:
+    """Say which encodings keep their properties past the trained length."""
+    found = []
+    for model in result["models"]:
+        rows = [r for r in model["probes"]["best_table"] if r["translation"] is not None]
+        length = model["probes"]["length"]
+        inside = [r["translation"] for r in rows if r["stop"] <= length]
+        past = [r["translation"] for r in rows if r["start"] >= length]
+        if not inside or not past:
+            found.append(
+                f"{model['model']}: weights do not depend on position, or have no positions there."
+            )
+            continue
+        within, behind = (sum(values) / len(values) for values in (inside, past))
+        found.append(
+            f"{model['model']}: translation invariance is {within:.3f} on average within the trained "
+            f"length, {behind:.3f} past it."
+        )
+    return found
+
+
+def continuation(result: Result) -> list[str]:
+    """Say, a model and metric, how similarity to the prompt changes from the first quarter to the last."""
+    found = []
+    wanted = [
+        r
+        for r in result["similarity"]
+        if r["against"] == "prompt" and r["track"] in ("pitched", "drums")
+    ]
+    for model in (m["name"] for m in result["models"]):
+        for metric in dict.fromkeys(r["metric"] for r in wanted):
+            rows = {
+                r["quarter"]: r for r in wanted if (r["output"], r["metric"]) == (model, metric)
+            }
+            first, last = rows.get(1), rows.get(4)
+            if first and last and first["mean"] is not None and last["mean"] is not None:
+                what = metric.replace("_", "–")
+                found.append(
+                    f"{model}, {what}: {first['mean']:.3f} in the first quarter, {last['mean']:.3f} in the "
+                    f"last (n = {last['n']} styles)."
+                )
+    return found
+
+
+def _error(row: Result) -> float:
+    """Return the standard error of a mean over pieces."""
+    return row["deviation"] / sqrt(max(1, row["pieces"]))
+
+
+def _signed(row: Result) -> str:
+    return f"{row['mean']:+.3f} ± {_error(row):.3f}".replace("-", "−")
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

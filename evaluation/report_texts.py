@@ -1,0 +1,79 @@
+"""The prose of the report: what is asked, what a figure shows, and how it was measured. Braces are filled in."""
+
+from __future__ import annotations
+
+LEADS = {
+    "page": """Loss past the trained length, properties of the encodings of position, where attention looks, and the
+        style of continuations: the measurements of the papers, made again.""",
+    "models": "",
+    "extrapolation": """A model reads pieces that it has never seen and foretells each next token. An encoding that
+        carries over to lengths it was not trained with keeps the loss down behind the dashed line.""",
+    "realisations": """A stochastic encoding draws R realisations of its templates; R can be another at the test than
+        in training. The paper finds the number of training best (appendix D.4).""",
+    "positions": """One token over and over: nothing but position tells its copies apart. Translation invariance asks
+        whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect in
+        both.""",
+    "pictures": """What the encodings have learned, and where attention looks in music that runs past the trained
+        length.""",
+    "continuation": """Every prompt, the first {prompt_bars} bars of a piece, is continued {samples} times to {tokens}
+        tokens at temperature {temperature:g}. A model that does not drift stays as similar to its prompt in the last
+        quarter as in the first.""",
+}
+
+CAPTIONS = {
+    "models": """The hash is the beginning of the SHA-256 of the weights; every number below belongs to these
+        weights.""",
+    "extrapolation": """Mean over {pieces} pieces in stretches of a 16th of the trained length; shaded: one standard
+        error. Below, where models can be compared: each less the mean of all at that position, paired by piece.""",
+    "realisations": """Change of the loss within the trained length against the R of training (ring), paired by piece,
+        with its standard error. Another R gives the random features another width: they are drawn anew.""",
+    "probes": """Best head of the first layer, keys up to a 16th of the trained length back, by the position of the
+        query; bars: standard error (jackknife over four groups of tokens).""",
+    "attention": """Attention in {pieces} pieces that the model wrote, {length} tokens, their mean; white: the trained
+        length. Colour is (a / {full:.3g})^0.4, as in the paper in proportion to the length.""",
+    "look_back": "How far back attention looks on average; thin: what equal weights would give.",
+    "templates": """What the first layer has learned to weigh lags by, for some of its heads and features, and what one
+        draw makes of it.""",
+    "all_templates": "All templates of the first layer, a line each; the largest weight of each is ±1.",
+    "continuation": """{prompts} prompts in {styles} styles. Lines frame the scores: the prompt looped, the piece
+        itself, and a piece of another style.""",
+}
+
+TABLES = {
+    "extrapolation": "Loss in nats a token: mean ± deviation over pieces (n). Bold: the lowest.",
+    "realisations": """Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the
+        test; ← as trained.""",
+    "positions": """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for
+        queries at these positions and keys at these offsets before them. Bold: the lowest.""",
+    "similarity": "{title} {says}: mean [95 % interval] over styles (n).",
+    "variety": "What similarity hides: mean [95 % interval] over styles (n).",
+    "statistics": """Music statistics: real pieces as mean ± deviation (n), outputs as mean [Wasserstein distance of
+        their distribution from that of the real pieces, in the unit of the statistic].""",
+}
+
+HOW = {
+    "extrapolation": (
+        """Teacher forcing on {pieces} held-out pieces from their beginning, {whole} of them at least as long as
+        measured; a stochastic encoding is drawn once a piece. Data: {folder}, checksum {checksum:.16}….""",
+        """A piece counts once, by its mean over a stretch. ± is the deviation over pieces, as in table 6 of the SPE
+        paper. Growth is by how much more a model's loss grows behind its trained length than that of the models on
+        average, with its standard error, paired by piece.""",
+    ),
+    "positions": (
+        """Unnormalised attention of the first layer, averaged over sequences of each token of the vocabulary; a
+        stochastic encoding is drawn anew for each. Ranges are those of table 7 of the SPE paper in proportion to the
+        trained length (the paper: 2048; an untrained model: 512).""",
+        """Encodings in front of a feature map of the softmax kernel are shown by exp(q·k/√W), as in the paper; those
+        behind a feature map by the weights that the model computes. Weights that are all equal have neither property
+        (–).""",
+    ),
+    "continuation": (
+        """Similarity is the cosine of style profiles. A style is one value, the mean over its prompts and samples;
+        means and 95 % bootstrap intervals are over styles.""",
+    ),
+}
+
+
+def filled(text: str, **values: object) -> str:
+    """Return a text in one line, its braces filled in."""
+    return " ".join(text.format(**values).split())
