@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import BinaryIO
 
 SECONDS = 60  # of wall clock, for one piece
 MEMORY_BYTES = 3 << 30  # of address space: 20 minutes of sound are 230 MB, held some times over
@@ -33,6 +35,27 @@ def default_soundfont() -> Path:
 
 def render(midi: bytes, soundfont: Path | None = None, *, seconds: float = SECONDS) -> bytes:
     """Return a stereo WAV of a MIDI file, its peak just below full scale."""
+    with tempfile.TemporaryFile() as wave:
+        _play(midi, wave, soundfont, seconds)
+        wave.seek(0)
+        return wave.read()
+
+
+def render_to(
+    path: Path, midi: bytes, soundfont: Path | None = None, *, seconds: float = SECONDS
+) -> None:
+    """Write the WAV of a MIDI file, whole or not at all; its samples never enter this process."""
+    unfinished = path.with_name(f"{path.name}.part")
+    try:
+        with unfinished.open("w+b") as wave:
+            _play(midi, wave, soundfont, seconds)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -> None:
+    """Let a child render into an open file."""
     path = soundfont or default_soundfont()
     if not path.is_file():
         raise AudioError(f"there is no soundfont {path}; name an .sf2 file")
@@ -41,7 +64,8 @@ def render(midi: bytes, soundfont: Path | None = None, *, seconds: float = SECON
         child = subprocess.run(
             command,
             input=midi,
-            capture_output=True,
+            stdout=wave,
+            stderr=subprocess.PIPE,
             timeout=seconds,
             check=False,
             env=_environment(),
@@ -50,12 +74,12 @@ def render(midi: bytes, soundfont: Path | None = None, *, seconds: float = SECON
         raise AudioError(
             f"the sound was not ready after {seconds:.0f} s; the piece is too long or too dense"
         ) from None
-    if child.returncode != 0 or not child.stdout.startswith(b"RIFF"):
+    wave.seek(0)
+    if child.returncode != 0 or wave.read(4) != b"RIFF":
         reason = child.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it ended"]
         raise AudioError(
             f"the renderer could not play this piece with {path.name} ({reason[0][:200]})"
         )
-    return child.stdout
 
 
 def _environment() -> dict[str, str]:

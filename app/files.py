@@ -7,7 +7,6 @@ knows. Nothing of a request becomes a path.
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -17,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.audio import AudioError, render
+from app.audio import AudioError, render_to
 from app.session import Sessions, Tune
 
 RENDERERS = 2  # at once; the others wait in line
@@ -71,10 +70,7 @@ class Music:
 
     def _render(self, tune: Tune) -> None:
         """Write the sound of a piece, whole or not at all."""
-        sound = render(tune.midi, self._soundfont)
-        unfinished = tune.wav.with_suffix(".part")
-        unfinished.write_bytes(sound)
-        os.replace(unfinished, tune.wav)
+        render_to(tune.wav, tune.midi, self._soundfont)
         self._sessions.make_room()
 
 

@@ -13,7 +13,9 @@ import numpy as np
 
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PEAK = 0.89  # of full scale: −1 dB
-LOUDEST_GAIN = 4.0  # a nearly silent piece is not blown up into noise
+LOUDEST_GAIN = (
+    12.0  # brings a single loud note to the peak; near silence is not blown up into noise
+)
 
 
 def levelled(wave: bytes) -> bytes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 MOST_BODY_BYTES = 4 << 20  # a file of 1 MB travels as 1.4 MB of text
 IN_LINE = 64  # requests that wait; more are told to come later
 UPLOAD_BYTES = 1 << 20
+M_ARENA_MAX = -8  # of mallopt
 # The browser fetches nothing that this server does not have, whatever a part of the page asks for.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -61,6 +65,26 @@ def be_quiet_outside(folder: Path) -> None:
     os.environ["GRADIO_TEMP_DIR"] = str(folder / "gradio")
 
 
+def keep_memory_flat() -> None:
+    """Let threads share two heaps (glibc): each with its own, freed memory stays with threads that are gone."""
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(M_ARENA_MAX, 2)
+
+
+def free(host: str, port: int) -> bool:
+    """Say whether a port can be served at."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(kind) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
 def serve(
     *,
     model: str | None,
@@ -72,13 +96,17 @@ def serve(
     say: Any,
 ) -> None:
     """Serve the page until interrupted; `say` is called with sentences for the terminal."""
+    from app.quick_start import without_stubs
     from app.session import Sessions
 
+    if port is not None and not free(host, port):
+        raise ValueError(f"port {port} of {host} cannot be had; choose another with --port")
+    keep_memory_flat()
     sessions = Sessions()
     try:
         be_quiet_outside(sessions.folder)
-        from app.web import open_page
-
+        with without_stubs():
+            from app.web import open_page
         blocks, studio = open_page(
             sessions,
             model=model,

@@ -51,7 +51,7 @@ def finished(
         "takes": [
             {
                 **drawn(work, take),
-                **addresses(tune),
+                **(addresses(tune) if len(take.whole.notes) else {}),
                 "similarity": by_quarter(work.prompt.score, take.continuation),
                 "seed": work.wish.seed,
                 "continues": work.prompt.bars > 0,

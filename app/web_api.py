@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import gradio as gr
 
 from app import models
-from app.audio import render
+from app.audio import render_to
 from app.service import Continuation, midi_of, no_prompt, read_piece
 from app.similarity import by_quarter
 from app.studio import (
@@ -116,7 +116,7 @@ class Api:
         data, name = Path(file).read_bytes(), title_of(file)
         read_midi(data, limits=UPLOAD, name=name)  # says what is wrong with it
         path = self._folder(request) / f"{_file_name(name)}.wav"
-        path.write_bytes(render(data, self.soundfont))
+        render_to(path, data, self.soundfont)
         return str(path)
 
     @answering

@@ -155,9 +155,9 @@
     return {
       card,
       show(take) {
-        const kept = take.midi ? ` · seed ${take.seed}` : "";
+        const over = take.seed !== undefined, kept = over ? ` · seed ${take.seed}` : "";
         facts.textContent =
-          take.midi && !take.new ? "No new notes came; press Continue for another." : count(take.new, "new note") + kept;
+          over && !take.new ? "No new notes came; press Continue for another." : count(take.new, "new note") + kept;
         roll.show(take);
         player.load(take, roll);
         if (!take.midi || ready) return;
