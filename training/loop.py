@@ -99,6 +99,8 @@ class Run:
         return ending
 
     def _fit(self, listener: Listener, loader: Loader, window: Window, log: Log) -> str:
+        if self._is_out_of_patience():  # it was, before it was resumed
+            return OUT_OF_PATIENCE
         for step, batch in loader:
             rate = self._learn(step, batch, window)
             self.state.step = step + 1
@@ -113,7 +115,7 @@ class Run:
                     self._save(window)
             if self._is_out_of_patience():
                 return OUT_OF_PATIENCE
-            if self._is_stopped():
+            if self._is_stopped() and self.state.step < self.steps:
                 return STOPPED
         return FINISHED
 

@@ -133,6 +133,10 @@ def test_patience_ends_a_run(pianos: Path, tmp_path: Path):
     run.state.best_loss = 0.0  # what no validation reaches
     assert run.fit(Heard()) == OUT_OF_PATIENCE
     assert run.state.step == 4
+    again = toy_run(run.config)
+    again.resume()
+    assert again.fit(Heard()) == OUT_OF_PATIENCE
+    assert again.state == run.state
     assert int(saving.newest(run.folder).name) == 4
 
 
