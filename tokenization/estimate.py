@@ -2,8 +2,7 @@
 
 The tempo is the period at which the onsets repeat best; the beats are then the path through the
 piece that meets strong onsets at a steady pace, by dynamic programming (Ellis, "Beat Tracking by
-Dynamic Programming", 2007); bars of four
-start on the beats where the longest notes do.
+Dynamic Programming", 2007); bars of four start on the beats where the longest notes do.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from tokenization.beats import BEATS_PER_BAR, EARLY_BEATS, BeatMap, tempo_map
 from tokenization.chords import named
 from tokenization.score import Score
 
-FEWEST_ONSETS = 24  # with fewer, neither the fit nor an estimate would mean much
+# With fewer onsets, or sparser ones, neither the fit nor an estimate would mean much.
+FEWEST_ONSETS, MOST_SECONDS_AN_ONSET = 24, 2.0
 FEWEST_CHORDS = 4
 FINEST_WRITTEN, WRITTEN_SHARE = 48, 0.9  # divisions of a beat; share of the onsets on them
 BEAT_DIVISIONS = (1, 2, 3, 4)
@@ -35,16 +35,22 @@ def has_beats(score: Score) -> bool:
     They do where most of them are written on exact divisions, or where chords are marked on beats:
     somebody has laid the grid, if only an annotator. Else, for each division of the beat,
     the mean cosine of the onsets' phase is 1 where all onsets lie on it, and about 0 where they
-    have nothing to do with it. A score of few onsets is believed.
+    have nothing to do with it. A score of few or sparse onsets is believed, which also bounds the
+    time that an estimate takes by the number of notes.
     """
     ticks = np.unique(score.notes.onset_ticks)
-    if len(ticks) < FEWEST_ONSETS or _marks_beats(score):
+    if len(ticks) < FEWEST_ONSETS or _is_sparse(score, ticks) or _marks_beats(score):
         return True
     exact = ticks * FINEST_WRITTEN % score.ticks_per_beat == 0
     phase = 2 * np.pi * np.outer(BEAT_DIVISIONS, ticks / score.ticks_per_beat)
     return bool(
         exact.mean() >= WRITTEN_SHARE or np.cos(phase).mean(axis=1).max() >= FIT_ON_THE_BEAT
     )
+
+
+def _is_sparse(score: Score, onset_ticks: np.ndarray) -> bool:
+    first, last = tempo_map(score).to_seconds(onset_ticks[[0, -1]] / score.ticks_per_beat)
+    return last - first > MOST_SECONDS_AN_ONSET * len(onset_ticks)
 
 
 def _marks_beats(score: Score) -> bool:

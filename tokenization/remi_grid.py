@@ -25,7 +25,7 @@ from tokenization.remi_tokens import (
     tempo_level,
     volume_level,
 )
-from tokenization.score import Marker, Notes, Score, Tempos, Track
+from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
 
 MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
 
@@ -118,16 +118,11 @@ def _rounded(score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             f"on the piano's keys {LOWEST_PITCH} to {HIGHEST_PITCH}"
         )
     notes = notes[in_range]
-    onset = _nearest(notes.onset_ticks, SUBBEATS_PER_BEAT, score)
+    onset = steps_of(notes.onset_ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT)
     _check_length(onset)
     place = onset * KEYS + notes.pitch - LOWEST_PITCH
-    duration = np.maximum(_nearest(notes.duration_ticks, TICKS_PER_BEAT, score), 1)
-    return place, duration, volume_level(notes.velocity)
-
-
-def _nearest(ticks: np.ndarray, steps_per_beat: int, score: Score) -> np.ndarray:
-    """Return ticks in steps, the nearest whole number of them; a half goes up."""
-    return (2 * steps_per_beat * ticks + score.ticks_per_beat) // (2 * score.ticks_per_beat)
+    duration = steps_of(notes.duration_ticks, score.ticks_per_beat, TICKS_PER_BEAT)
+    return place, np.maximum(duration, 1), volume_level(notes.velocity)
 
 
 def _check_length(onset_subbeats: np.ndarray) -> None:
@@ -185,7 +180,8 @@ def _chord_changes(score: Score, bars: np.ndarray) -> tuple[np.ndarray, np.ndarr
     ticks = np.array([m.onset_ticks for m in score.markers], dtype=np.int64)
     order = np.argsort(ticks, kind="stable")
     order = order[number[order] >= 0]
-    number, onset = number[order], np.maximum(_nearest(ticks[order], SUBBEATS_PER_BEAT, score), 0)
+    number, ticks = number[order], ticks[order]
+    onset = np.maximum(steps_of(ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT), 0)
 
     index = np.searchsorted(bars, onset // BAR_SUBBEATS)
     in_time = index < len(bars)

@@ -15,6 +15,11 @@ import numpy as np
 from typing_extensions import Self
 
 
+def steps_of(ticks: np.ndarray, ticks_per_beat: int, steps_per_beat: int) -> np.ndarray:
+    """Return ticks in steps, the nearest whole number of them; a half goes up."""
+    return (2 * steps_per_beat * ticks + ticks_per_beat) // (2 * ticks_per_beat)
+
+
 @cache
 def _kinds(columns: type) -> dict[str, type]:
     """Return the number type of each column of a class."""
@@ -166,12 +171,9 @@ class Score:
             raise ValueError(
                 f"a beat needs at least one tick, but ticks_per_beat is {self.ticks_per_beat}"
             )
-        if len(self.notes) and not 0 <= self.notes.track.min() <= self.notes.track.max() < len(
-            self.tracks
-        ):
-            raise ValueError(
-                f"notes name track {self.notes.track.max()}, of {len(self.tracks)} tracks"
-            )
+        named = self.notes.track
+        if strangers := named[(named < 0) | (named >= len(self.tracks))].tolist():
+            raise ValueError(f"notes name track {strangers[0]}, of {len(self.tracks)} tracks")
 
     @property
     def end_ticks(self) -> int:
@@ -188,7 +190,7 @@ class Score:
             return self
 
         def scaled(ticks: np.ndarray) -> np.ndarray:
-            return (2 * ticks * ticks_per_beat + self.ticks_per_beat) // (2 * self.ticks_per_beat)
+            return steps_of(ticks, self.ticks_per_beat, ticks_per_beat)
 
         def spans(rows: Rows) -> Rows:
             onset_ticks, duration_ticks = rows.columns[:2]

@@ -79,6 +79,13 @@ def test_few_notes_are_believed():
     assert has_beats(Score(ticks_per_beat=480))
 
 
+def test_sparse_notes_are_believed():
+    played = recording(0.3 + 0.683 * np.arange(80))
+    apart = played.notes.replace(onset_ticks=10 * played.notes.onset_ticks)
+    assert not has_beats(played)
+    assert has_beats(played.replace(notes=apart))
+
+
 @pytest.mark.parametrize("seconds", [[0.0], [5.0], [1.0, 1.0], [0.0, 3600.0], [0.0, 0.001, 0.002]])
 def test_an_estimate_can_be_had_from_any_notes(seconds):
     seconds = np.array(seconds)
