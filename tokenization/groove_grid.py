@@ -17,7 +17,7 @@ from tokenization.groove_tokens import (
     TICKS_PER_BEAT,
     TRACKS,
 )
-from tokenization.score import Notes, Score, Tempos, Track
+from tokenization.score import Notes, Score, Tempos, Track, steps_of
 
 MOST_BEATS = 1 << 18  # a rest costs a token every two beats; longer than any music we know of
 
@@ -29,6 +29,15 @@ class Band:
     programs: tuple[int, int, int] = (33, 0, 0)  # finger bass, standard kit, grand piano
     velocities: tuple[int, int, int] = (90, 90, 75)
     beats_per_minute: float = DEFAULT_BEATS_PER_MINUTE
+
+    def __post_init__(self) -> None:
+        playable = all(0 <= program <= 127 for program in self.programs)
+        audible = all(1 <= velocity <= 127 for velocity in self.velocities)
+        if not (playable and audible and 0 < self.beats_per_minute < np.inf):
+            raise ValueError(
+                "a band has programs of 0 to 127, velocities of 1 to 127 and a tempo above 0, "
+                f"but got {self}"
+            )
 
     def score(self, notes: Notes) -> Score:
         """Return the trio that plays these notes, whatever velocity they name."""
@@ -74,8 +83,11 @@ def grid(score: Score) -> tuple[Notes, dict[str, int]]:
     No note gets shorter than a tick. Of the notes that sound on one key the first one ends first.
     """
     _check(score)
-    onset = _nearest(score.notes.onset_ticks, score)
-    end = np.maximum(_nearest(score.notes.end_ticks, score), onset + 1)
+    onset, end = (
+        steps_of(ticks, score.ticks_per_beat, TICKS_PER_BEAT)
+        for ticks in (score.notes.onset_ticks, score.notes.end_ticks)
+    )
+    end = np.maximum(end, onset + 1)
     key = score.notes.track * PITCHES + score.notes.pitch
 
     longest_first = np.argsort(-end, kind="stable")
@@ -100,11 +112,6 @@ def _end_of_room(onset: np.ndarray, key: np.ndarray) -> np.ndarray:
     same_key = key[:-MOST_UNISONS] == key[MOST_UNISONS:]
     room[:-MOST_UNISONS][same_key] = onset[MOST_UNISONS:][same_key]
     return room
-
-
-def _nearest(ticks: np.ndarray, score: Score) -> np.ndarray:
-    """Return ticks on the grid, the nearest; a half goes up."""
-    return (2 * TICKS_PER_BEAT * ticks + score.ticks_per_beat) // (2 * score.ticks_per_beat)
 
 
 def _check(score: Score) -> None:

@@ -104,7 +104,7 @@ def find_drums(parts: Sequence[Part]) -> tuple[list[Part], str]:
 
 def find_bass(parts: Sequence[Part]) -> tuple[list[Part], str]:
     """Return the part that is most like a bass and how it is told, or none."""
-    candidates = _melodic(parts)
+    candidates = melodic(parts)
     lowest = min((part.median_pitch for part in candidates), default=0.0)
     signs = [_signs_of_bass(part, lowest) for part in candidates]
     points = [sum(weight for weight, _ in told) for told in signs]
@@ -127,11 +127,12 @@ def _signs_of_bass(part: Part, lowest_pitch: float) -> list[tuple[int, str]]:
 
 def find_other(parts: Sequence[Part]) -> tuple[list[Part], str]:
     """Return the busiest part that is neither percussion nor a sound effect, or none."""
-    busiest = sorted(_melodic(parts), key=lambda part: -part.notes)
+    busiest = sorted(melodic(parts), key=lambda part: -part.notes)
     return busiest[:1], "the busiest of the rest" if len(busiest) > 1 else "the only one left"
 
 
-def _melodic(parts: Sequence[Part]) -> list[Part]:
+def melodic(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts that are neither percussion nor sound effects."""
     return [
         part
         for part in parts

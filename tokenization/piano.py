@@ -52,7 +52,7 @@ def _named(score: Score, wanted: int | str | Iterable[int | str]) -> list[int]:
     wanted = [wanted] if isinstance(wanted, int | str) else list(wanted)
     chosen = {index for name in wanted for index in find_tracks(score, name)}
     if not sum(note_counts(score)[index] for index in chosen):
-        raise ValueError(f"the tracks {wanted} hold no notes; choose others, or leave it open")
+        raise ValueError("the chosen tracks hold no notes; choose others, or leave the choice open")
     return sorted(chosen)
 
 
@@ -82,9 +82,11 @@ def _with_tempo(score: Score) -> Score:
         return score.replace(tempos=Tempos(np.array([0]), np.array([DEFAULT_BEATS_PER_MINUTE])))
     tempos = score.tempos.beats_per_minute
     if tempos.min() < SLOWEST - 2 or tempos.max() > FASTEST + 2:
+        slowest, fastest = f"{tempos.min():.0f}", f"{tempos.max():.0f}"
+        found = f"is {slowest}" if slowest == fastest else f"goes from {slowest} to {fastest}"
         return score.remark(
-            f"The tempo reaches from {tempos.min():.0f} to {tempos.max():.0f} beats a minute; "
-            f"what is beyond {SLOWEST} to {FASTEST} is played at these."
+            f"The tempo {found} beats a minute; what lies outside {SLOWEST} to {FASTEST} is played "
+            "at the nearest of the two."
         )
     return score
 

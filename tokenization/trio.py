@@ -9,7 +9,7 @@ import numpy as np
 from tokenization.grid import on_four_four, without_rest_in_front
 from tokenization.groove_grid import DEFAULT_BAND
 from tokenization.groove_tokens import BASS, DRUMS, OTHER, TRACKS
-from tokenization.parts import find_bass, find_drums, find_other, parts_of
+from tokenization.parts import find_bass, find_drums, find_other, melodic, parts_of
 from tokenization.pedal import sustained
 from tokenization.score import Score, Track
 from tokenization.tracks import find_tracks, label, listed, note_counts
@@ -28,7 +28,11 @@ def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
     roles, remarks = _roles(laid, _given(laid, tracks))
     trio = _trio(laid.remark(*remarks), roles)
     if not len(trio.notes):
-        raise ValueError(f"the tracks {tracks} hold no notes; choose others, or leave it open")
+        raise ValueError(
+            "a trio needs a bass, drums or another part, but all that plays is sound effects"
+            if tracks is None
+            else "the chosen tracks hold no notes; choose others, or leave the choice open"
+        )
     return without_rest_in_front(trio)
 
 
@@ -40,7 +44,7 @@ def trios(score: Score, *, beats_known: bool = False) -> list[Score]:
     laid = without_rest_in_front(_on_grid(score, beats_known=beats_known))
     roles, _ = _roles(laid, {})
     taken = {*roles[BASS], *roles[DRUMS]}
-    others = [part.tracks for part in parts_of(laid) if not taken.intersection(part.tracks)]
+    others = [p.tracks for p in melodic(parts_of(laid)) if not taken.intersection(p.tracks)]
     return [_trio(laid, {**roles, OTHER: list(other)}) for other in others or [()]]
 
 

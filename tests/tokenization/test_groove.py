@@ -159,6 +159,20 @@ def test_instruments_loudness_and_tempo_are_kept_beside_the_tokens():
     assert GROOVE.decode(encoded.ids).notes.velocity.tolist() == [90, 90, 90, 75]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"programs": (128, 0, 0)},
+        {"velocities": (64, 0, 64)},
+        {"beats_per_minute": 0.0},
+        {"beats_per_minute": float("nan")},
+    ],
+)
+def test_a_band_that_nobody_can_play_is_refused(wrong):
+    with pytest.raises(ValueError, match="a band has programs of 0 to 127"):
+        Band(**wrong)
+
+
 def test_a_silent_track_has_the_usual_loudness():
     silent = GROOVE.encode(trio_of([(0, 12, 40, 64, 0)])).setting
     assert silent == Band(programs=(33, 0, 0), velocities=(64, 90, 75))

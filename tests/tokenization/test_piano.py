@@ -125,11 +125,14 @@ def test_a_score_without_tempo_gets_the_format_s_own():
     assert arrange(band(tempos=Tempos.empty())).tempos == Tempos(np.array([0]), np.array([120.0]))
 
 
-def test_a_tempo_beyond_the_range_is_remarked():
-    score = arrange(band(tempos=Tempos(np.array([0]), np.array([300.0]))))
+@pytest.mark.parametrize(
+    ("tempos", "found"), [([300.0], "is 300"), ([20.0, 300.0], "goes from 20 to 300")]
+)
+def test_a_tempo_beyond_the_range_is_remarked(tempos, found):
+    score = arrange(band(tempos=Tempos(np.arange(len(tempos)), np.array(tempos))))
     assert score.remarks[-1] == (
-        "The tempo reaches from 300 to 300 beats a minute; "
-        "what is beyond 32 to 224 is played at these."
+        f"The tempo {found} beats a minute; "
+        "what lies outside 32 to 224 is played at the nearest of the two."
     )
 
 

@@ -90,7 +90,7 @@ def test_meter_pedal_and_rest_are_dealt_with():
         (("Lead", "Kit", "Lead"), "Lead can play only one of bass, drums and other"),
         (("Lead", "Kit", "Oboe"), r"there is no track 'Oboe'; the score has 0 \(Lead\)"),
         ({"guitar": 0}, "a trio has bass, drums and other, but no guitar"),
-        ((None, None, None), r"the tracks \(None, None, None\) hold no notes"),
+        ((None, None, None), "the chosen tracks hold no notes"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused(tracks, message):
@@ -102,6 +102,16 @@ def test_a_score_without_notes_is_refused():
     for function in (arrange, trios):
         with pytest.raises(ValueError, match="the score has no notes to arrange"):
             function(Score(ticks_per_beat=4))
+
+
+def test_sound_effects_alone_are_no_trio():
+    with pytest.raises(ValueError, match="all that plays is sound effects"):
+        arrange(band((Track("Rain", 122), CHORDS)))
+
+
+def test_sound_effects_are_no_other_part():
+    alone = trios(band((DRUMS, KIT), (Track("Rain", 122), CHORDS)))
+    assert [len(on(score, 2)) for score in alone] == [0]
 
 
 def test_every_other_part_makes_a_trio_with_bass_and_drums():
