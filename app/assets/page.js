@@ -37,8 +37,6 @@
     return btoa(text);
   }
 
-  // ----- the piece to continue
-
   function stage(element, trigger, props, watch) {
     element.innerHTML = "";
     const card = make("section", "mg-card mg-stage");
@@ -113,8 +111,6 @@
     show();
   }
 
-  // ----- what came of it
-
   // A row a metric, a bar a quarter.
   function likeness(rows) {
     const box = make("div", "mg-likeness");
@@ -159,6 +155,7 @@
         facts.textContent =
           over && !take.new ? "No new notes came; press Continue for another." : count(take.new, "new note") + kept;
         roll.show(take);
+        roll.reveal(take.endTicks);
         player.load(take, roll);
         if (!take.midi || ready) return;
         ready = true;
@@ -230,8 +227,6 @@
     };
     show();
   }
-
-  // ----- light and dark
 
   function theme(element) {
     const button = action("", () => {

@@ -1,7 +1,7 @@
 // The piano roll: bars, lanes of tracks, chords, the prompt's end, the trained length, a cursor; zoom and scroll.
 // The canvas is as wide as what is seen and is drawn anew at every scroll, so a piece may be of any length.
 (() => {
-  const RULER = 20, CHORDS = 16, GAP = 8, LEAST_BAR = 22, MOST_BAR = 400;
+  const RULER = 20, CHORDS = 16, GAP = 8, LEAST_BAR = 12, MOST_BAR = 400;
   const SEMITONES = 12; // a lane's least height in pitches
 
   // "onset,duration,pitch,velocity,track;…" → arrays of numbers
@@ -36,6 +36,8 @@
       new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
       this.canvas.addEventListener("click", (event) => this.seek?.(this.tickAt(event)));
       this.canvas.addEventListener("keydown", (event) => this.key(event, played));
+      for (const hand of ["pointerdown", "wheel"])
+        this.view.addEventListener(hand, () => (this.touched = true), { passive: true });
       this.view.addEventListener("wheel", (event) => {
         if (!event.ctrlKey) return;
         event.preventDefault();
@@ -43,8 +45,6 @@
       }, { passive: false });
       this.dragging();
     }
-
-    // ----- what is shown
 
     show(piece) {
       const fresh = !this.piece || this.piece.bars !== piece.bars || this.piece.title !== piece.title;
@@ -73,6 +73,12 @@
       if (follow && (x < from || x > from + width * 0.9)) this.view.scrollLeft = x - width * 0.1;
     }
 
+    // Keep a tick in sight, unless a hand has moved the view.
+    reveal(tick) {
+      const to = this.x(tick) - this.view.clientWidth * 0.8;
+      if (!this.touched && to > this.view.scrollLeft) this.view.scrollLeft = to;
+    }
+
     scale(factor) {
       const middle = (this.view.scrollLeft + this.view.clientWidth / 2) / this.barWidth;
       this.zoom = factor === null ? null : Math.min(MOST_BAR, Math.max(6, this.barWidth * factor));
@@ -80,8 +86,6 @@
       this.view.scrollLeft = middle * this.barWidth - this.view.clientWidth / 2;
       this.draw();
     }
-
-    // ----- where things are
 
     get barWidth() {
       const fit = this.view.clientWidth / Math.max(1, this.piece?.bars ?? 1);
@@ -137,12 +141,9 @@
       this.end.firstChild.textContent = `prompt: ${this.bars}`;
     }
 
-    // ----- hands
-
     dragging() {
       const drag = (event) => {
-        const bars = Math.round(this.tickAt(event) / this.piece.barTicks);
-        this.pick(bars);
+        this.pick(Math.round(this.tickAt(event) / this.piece.barTicks));
       };
       this.end.addEventListener("pointerdown", (event) => {
         this.end.setPointerCapture(event.pointerId);
@@ -178,11 +179,8 @@
       act();
     }
 
-    // ----- ink
-
     draw() {
-      if (!this.piece || !this.canvas.width) return;
-      if (this.asked) return;
+      if (!this.piece || !this.canvas.width || this.asked) return;
       this.asked = requestAnimationFrame(() => {
         this.asked = null;
         this.paint();
