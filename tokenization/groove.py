@@ -8,7 +8,6 @@ It has neither dynamics nor instruments nor a tempo; a `Band` keeps them beside 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from tokenization.groove_tokens import (
     TRACKS,
     VOCABULARY,
 )
-from tokenization.language import Encoded, Fault, Language
+from tokenization.language import Encoded, Language
 from tokenization.score import Notes, Score
 from tokenization.trio import arrange
 
@@ -64,10 +63,7 @@ class Groove(Language):
 
     def decode(self, ids: np.ndarray, setting: Band | None = None) -> Score:
         """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
-        ids = np.asarray(ids, dtype=np.int64)
-        if fault := self.validate(ids):
-            raise ValueError(f"token {fault.position} is wrong: {fault.reason}")
-        return (setting or DEFAULT_BAND).score(self.notes(ids))
+        return (setting or DEFAULT_BAND).score(self.notes(self.valid(ids)))
 
     def notes(self, ids: np.ndarray) -> Notes:
         """Return the notes of valid ids, without velocities: what augmentation works on."""
@@ -139,22 +135,13 @@ class Groove(Language):
             "most_unisons": MOST_UNISONS,
         }
 
-    def validate(self, ids: Iterable[int]) -> Fault | None:
-        """Return the first fault of a sequence (complete, or a prefix), or None."""
-        ids = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), dtype=np.int64)
-        unknown = np.flatnonzero((ids < 0) | (ids >= len(VOCABULARY)))
-        known = ids[: unknown[0]] if len(unknown) else ids
-        if not is_valid(known):
-            # Prefixes are valid up to the fault, and no longer from there on.
-            fault = bisect_left(
-                range(len(known)), True, key=lambda last: not is_valid(known[: last + 1])
-            )
-            return Fault(fault, self.reason(known[: fault + 1]))
-        if len(unknown):
-            reason = f"{ids[unknown[0]]} is no id of this language, which has {len(VOCABULARY)}"
-            return Fault(int(unknown[0]), reason)
-        return None
+    def first_fault(self, ids: np.ndarray) -> int | None:
+        """Return the first position whose token may not stand there."""
+        if is_valid(ids):
+            return None
+        # Prefixes are valid up to the fault, and no longer from there on.
+        return bisect_left(range(len(ids)), True, key=lambda last: not is_valid(ids[: last + 1]))
 
     def reason(self, ids: np.ndarray) -> str:
         """Say why the last of these ids may not follow the others."""
-        return explain(np.asarray(ids, dtype=np.int64))
+        return explain(ids)

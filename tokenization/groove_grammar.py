@@ -142,13 +142,6 @@ class GrooveGrammar(Grammar):
         self._last_on[moved] = -1
         self._last_off[moved] = -1
 
-    def select(self, rows: np.ndarray) -> GrooveGrammar:
-        """Return a grammar of copies of the given rows."""
-        chosen = GrooveGrammar(0)
-        for name, values in vars(self).items():
-            setattr(chosen, name, values[rows])
-        return chosen
-
 
 def is_valid(ids: np.ndarray) -> bool:
     """Say whether a sequence, or a prefix of one, says its events as the encoder would."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from typing_extensions import Self
 
 from tokenization.score import Score
 from tokenization.vocabulary import Vocabulary
@@ -58,9 +60,12 @@ class Grammar(ABC):
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed."""
 
-    @abstractmethod
-    def select(self, rows: np.ndarray) -> Grammar:
+    def select(self, rows: np.ndarray) -> Self:
         """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
+        chosen = copy(self)
+        for name, values in vars(self).items():  # arrays with a row for each prefix: (B, …)
+            setattr(chosen, name, values[rows])
+        return chosen
 
 
 class Language(ABC):
@@ -119,23 +124,32 @@ class Language(ABC):
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
 
-    def validate(self, ids: Iterable[int]) -> Fault | None:
-        """Return the first fault of a sequence (complete, or a prefix), or None."""
-        grammar = self.grammar()
-        for position, token in enumerate(ids):
-            if not 0 <= token < len(self.vocabulary):
-                return Fault(
-                    position, f"{token} is no id of this language, which has {len(self.vocabulary)}"
-                )
-            if not grammar.allowed()[0, token]:
-                return Fault(position, self.reason(np.asarray(ids)[: position + 1]))
-            grammar.advance(np.array([token]))
-        return None
+    @abstractmethod
+    def first_fault(self, ids: np.ndarray) -> int | None:
+        """Return the first position whose token may not stand there: what `grammar` says, at once."""
 
+    @abstractmethod
     def reason(self, ids: np.ndarray) -> str:
         """Say why the last of these ids may not follow the others."""
-        before = self.vocabulary.names[int(ids[-2])] if len(ids) > 1 else "the beginning"
-        return f"{self.vocabulary.names[int(ids[-1])]} may not follow {before} here"
+
+    def validate(self, ids: Iterable[int]) -> Fault | None:
+        """Return the first fault of a sequence (complete, or a prefix), or None."""
+        ids = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), dtype=np.int64)
+        unknown = np.flatnonzero((ids < 0) | (ids >= len(self.vocabulary)))
+        known = ids[: unknown[0]] if len(unknown) else ids
+        position = self.first_fault(known)
+        if position is not None:
+            return Fault(position, self.reason(known[: position + 1]))
+        if len(unknown):
+            found, size = ids[unknown[0]], len(self.vocabulary)
+            return Fault(int(unknown[0]), f"{found} is no id of this language, which has {size}")
+        return None
+
+    def valid(self, ids: np.ndarray) -> np.ndarray:
+        """Return ids as integers that can be reckoned with; a ValueError names their first fault."""
+        if fault := self.validate(ids):
+            raise ValueError(f"token {fault.position} is wrong: {fault.reason}")
+        return np.asarray(ids, dtype=np.int64)
 
     def text(self, ids: np.ndarray) -> str:
         """Return the tokens by name, a line a bar."""

@@ -9,13 +9,12 @@ with notes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from tokenization.chord_names import QUALITIES, ROOTS
-from tokenization.language import Encoded, Fault, Language
+from tokenization.language import Encoded, Language
 from tokenization.piano import arrange
 from tokenization.remi_faults import explain
 from tokenization.remi_grammar import AFTER_CHORD, AFTER_TEMPO, Reading, RemiGrammar
@@ -73,10 +72,7 @@ class Remi(Language):
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
-        ids = np.asarray(ids, dtype=np.int64)
-        if fault := self.validate(ids):
-            raise ValueError(f"token {fault.position} is wrong: {fault.reason}")
-        return _read(Reading(ids)).score()
+        return _read(Reading(self.valid(ids))).score()
 
     def grammar(self, batch: int = 1) -> RemiGrammar:
         """Return the grammar at the start of `batch` sequences, before the begin token."""
@@ -108,18 +104,9 @@ class Remi(Language):
             "chord_qualities": list(QUALITIES),
         }
 
-    def validate(self, ids: Iterable[int]) -> Fault | None:
-        """Return the first fault of a sequence (complete, or a prefix), or None."""
-        ids = np.fromiter(ids, dtype=np.int64) if not isinstance(ids, np.ndarray) else ids
-        unknown = np.flatnonzero((ids < 0) | (ids >= len(VOCABULARY)))
-        known = ids[: unknown[0]] if len(unknown) else ids
-        position = Reading(known.astype(np.int64)).fault()
-        if position is not None:
-            return Fault(position, self.reason(known[: position + 1]))
-        if len(unknown):
-            reason = f"{ids[unknown[0]]} is no id of this language, which has {len(VOCABULARY)}"
-            return Fault(int(unknown[0]), reason)
-        return None
+    def first_fault(self, ids: np.ndarray) -> int | None:
+        """Return the first position whose token may not stand there."""
+        return Reading(ids).fault()
 
     def reason(self, ids: np.ndarray) -> str:
         """Say why the last of these ids may not follow the others."""

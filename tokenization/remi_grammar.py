@@ -135,13 +135,6 @@ class RemiGrammar(Grammar):
             ends = self._now()[rows] + tokens[rows] - DURATION.start + 1
             self._silent_at[rows, self._key[rows]] = ends
 
-    def select(self, rows: np.ndarray) -> RemiGrammar:
-        """Return a grammar of copies of the given rows."""
-        chosen = RemiGrammar(0)
-        for name, values in vars(self).items():
-            setattr(chosen, name, values[rows])
-        return chosen
-
     def _now(self) -> np.ndarray:
         """Return the tick of each row's sub-beat: (B,)."""
         subbeat = self._state // 2 % BAR_SUBBEATS

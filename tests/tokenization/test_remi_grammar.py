@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import check_rows, damages, stepwise_fault
 from tests.tokenization.remi_cases import SlowRules, slow_fault, walk
-from tokenization.language import Language
 from tokenization.remi import Remi
 from tokenization.remi_grammar import Reading, RemiGrammar
 from tokenization.remi_tokens import PITCH, VOCABULARY
@@ -47,43 +47,16 @@ def test_exactly_what_the_rules_admit_is_allowed_after_every_prefix(seed, length
 def test_the_first_fault_of_a_damaged_sequence_is_found(seed, length, data):
     ids = walk(seed, length).tolist()
     assert Reading(np.array(ids)).fault() is None
-    position = data.draw(st.integers(0, len(ids) - 1))
-    other = data.draw(st.integers(0, len(VOCABULARY) - 1))
-    near = min(max(ids[position] + data.draw(st.integers(-3, 3)), 0), len(VOCABULARY) - 1)
-    damaged = data.draw(
-        st.sampled_from(
-            [
-                ids[:position] + [other] + ids[position + 1 :],
-                ids[:position] + [near] + ids[position + 1 :],
-                ids[:position] + [other] + ids[position:],
-                ids[:position] + ids[position + 1 :],
-                ids[: position + 1] + ids[position:],
-                ids[:position] + ids[position:][::-1],
-            ]
-        )
-    )
+    damaged = data.draw(damages(ids, VOCABULARY))
     expected = slow_fault(damaged)
     fault = REMI.validate(damaged)
     assert (fault.position if fault else None) == expected
-    assert fault == Language.validate(REMI, damaged)  # the contract's own way, step by step
+    assert stepwise_fault(REMI, damaged) == expected
 
 
 def test_rows_of_a_batch_are_independent_and_can_be_selected():
     sequences = [walk(seed, 80)[:60] for seed in range(5)]
-    together = RemiGrammar(5)
-    alone = [RemiGrammar(1) for _ in sequences]
-    for column in np.stack(sequences, axis=1):
-        expected = np.concatenate([grammar.allowed() for grammar in alone])
-        assert np.array_equal(together.allowed(), expected)
-        together.advance(column)
-        for grammar, token in zip(alone, column, strict=True):
-            grammar.advance(np.array([token]))
-    chosen = together.select(np.array([3, 3, 0]))
-    before = together.allowed()
-    assert np.array_equal(chosen.allowed(), before[[3, 3, 0]])
-    assert chosen.bars.tolist() == together.bars[[3, 3, 0]].tolist()
-    chosen.advance(np.array([np.flatnonzero(row)[0] for row in chosen.allowed()]))
-    assert np.array_equal(together.allowed(), before)
+    check_rows(REMI, sequences)
 
 
 def test_there_is_a_way_on_when_every_key_sounds():
