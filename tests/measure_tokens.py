@@ -6,7 +6,6 @@ Round trips of every piece, in both directions, and tokenizing speed against Mid
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections import Counter
@@ -15,38 +14,26 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.tokenization.groove_cases import golden_cases, golden_tokens, golden_trio
 from tokenization.chords import recognise
 from tokenization.grid import on_four_four, without_rest_in_front
-from tokenization.groove_tokens import TRACKS
 from tokenization.language import Language, language
 from tokenization.midi import read_midi
 from tokenization.pedal import sustained
 from tokenization.pop909 import read_song
-from tokenization.score import Notes, Score, Track
+from tokenization.score import Score, Track
 from tokenization.trio import trios
-
-GOLDEN = Path(__file__).parent / "golden" / "groove_tokens.json"
 
 
 def golden() -> tuple[int, int]:
     """Return how many of the reference's token strings ours equal, and how many there are."""
     groove, equal, total = language("groove"), 0, 0
-    for case in json.loads(GOLDEN.read_text())["cases"]:
-        ids = groove.encode(_golden_score(case["notes"])).ids
-        ours = [groove.vocabulary.names[i] for i in ids][1:]
-        theirs = [name.replace("eos", "end") for name in case["tokens"]]
-        equal += sum(a == b for a, b in zip(ours, theirs, strict=True))
+    for case in golden_cases():
+        ours = [groove.vocabulary.names[i] for i in groove.encode(golden_trio(case["notes"])).ids]
+        theirs = golden_tokens(case)
+        equal += sum(a == b for a, b in zip(ours, theirs, strict=False))
         total += len(theirs)
     return equal, total
-
-
-def _golden_score(tracks: list[list[list[int]]]) -> Score:
-    rows = [(*note, 80, track) for track, notes in enumerate(tracks) for note in notes]
-    onset, duration, pitch, velocity, track = np.array(rows).T
-    notes = Notes(onset, duration, pitch, velocity, track).sorted()
-    return Score(
-        ticks_per_beat=12, notes=notes, tracks=tuple(Track(n, 0, n == "Drums") for n in TRACKS)
-    )
 
 
 def round_trips(speaker: Language, scores: Iterator[Score]) -> Counter[str]:

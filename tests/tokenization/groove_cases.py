@@ -1,7 +1,9 @@
 """Makers for the groove tests: scores, valid sequences, and the rules once more, slow and plain."""
 
+import json
 from fractions import Fraction
 from math import floor
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
@@ -11,6 +13,23 @@ from tokenization.groove_tokens import VOCABULARY
 from tokenization.score import Notes, Score, Tempos, Track
 
 TRIO = (Track("Bass", 33), Track("Drums", 0, True), Track("Other", 0))
+GOLDEN = Path(__file__).parent.parent / "golden" / "groove_tokens.json"
+
+
+def golden_cases() -> list[dict]:
+    """Return the reference's cases: notes by track, their tokens, and the notes read back."""
+    return json.loads(GOLDEN.read_text())["cases"]
+
+
+def golden_trio(tracks) -> Score:
+    """Return the trio of (onset, duration, pitch) rows by track."""
+    return trio_of([(*note, 80, track) for track, notes in enumerate(tracks) for note in notes])
+
+
+def golden_tokens(case: dict) -> list[str]:
+    """Return a case's tokens; the reference has no begin, and says eos for end."""
+    assert case["tokens"][-1] == "eos"
+    return ["begin", *case["tokens"][:-1], "end"]
 
 
 def trio_of(notes, ticks_per_beat=12, tempos=()) -> Score:

@@ -1,23 +1,30 @@
 """Groove says what the quantised trio says, has one spelling for it, and it is the authors' own."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokenization.groove_cases import TRIO, slow_notes, trio_of, trios, walk
+from tests.tokenization.groove_cases import (
+    TRIO,
+    golden_cases,
+    golden_tokens,
+    golden_trio,
+    slow_notes,
+    trio_of,
+    trios,
+    walk,
+)
 from tokenization.groove import Groove
 from tokenization.groove_grid import MOST_BEATS, Band
 from tokenization.groove_tokens import BAR_TICKS, NOTE_OFF, VOCABULARY
 from tokenization.language import language, language_from_spec
-from tokenization.score import Notes, Score, Track
+from tokenization.score import Notes, Track
 
 GROOVE = Groove()
 SEEDS = st.integers(0, 2**32 - 1)
-GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "groove_tokens.json").read_text())
 
 
 def rows(notes: Notes) -> list[tuple[int, int, int, int]]:
@@ -29,18 +36,12 @@ def spelled(notes) -> str:
     return " ".join(GROOVE.text(GROOVE.encode(trio_of(notes)).ids).split())
 
 
-@pytest.mark.parametrize("case", GOLDEN["cases"])
+@pytest.mark.parametrize("case", golden_cases())
 def test_the_authors_tokens_are_reproduced(case):
-    def trio(tracks) -> Score:
-        return trio_of([(o, d, p, 80, t) for t, notes in enumerate(tracks) for o, d, p in notes])
-
-    encoded = GROOVE.encode(trio(case["notes"]))
-    names = [VOCABULARY.names[i] for i in encoded.ids]
-    # The authors' vocabulary has no begin, and says eos for end.
-    assert names == ["begin", *case["tokens"][:-1], "end"]
-    assert case["tokens"][-1] == "eos"
+    encoded = GROOVE.encode(golden_trio(case["notes"]))
+    assert [VOCABULARY.names[i] for i in encoded.ids] == golden_tokens(case)
     decoded = GROOVE.decode(encoded.ids, encoded.setting)
-    assert decoded.notes == trio(case["decoded"]).notes.sorted()
+    assert decoded.notes == golden_trio(case["decoded"]).notes.sorted()
     assert encoded.losses == {}
 
 
