@@ -188,7 +188,7 @@
     status.append(words, bar);
     element.append(alarm, status, grid);
     status.hidden = true;
-    let run = null, cards = [];
+    let run = null, cards = [], asked = false; // asked: the server has not answered yet
 
     function progress(part, text) {
       status.hidden = false;
@@ -204,6 +204,7 @@
         if (value === null || value?.cleared) (cards = []), grid.replaceChildren(), (status.hidden = alarm.hidden = true);
         return;
       }
+      asked = false;
       alarm.hidden = value.state !== "failed";
       if (value.state === "failed") {
         alarm.textContent = value.error;
@@ -223,7 +224,19 @@
     watch("value", show);
     window.musicgen.waiting = () => {
       alarm.hidden = true;
+      asked = true;
       progress(0, "In line…");
+    };
+    // A request that is refused at the door brings no event: so watch the door.
+    const ask = window.fetch;
+    window.fetch = async (...words) => {
+      const answer = await ask(...words).catch((error) => error);
+      if (asked && `${words[0]?.url ?? words[0]}`.includes("/queue/join") && !answer.ok) {
+        status.hidden = !(alarm.hidden = asked = false);
+        alarm.textContent = "The server did not take the request: too many wait already, or it is gone. Try again soon.";
+      }
+      if (answer instanceof Error) throw answer;
+      return answer;
     };
     show();
   }

@@ -212,6 +212,17 @@ def test_the_same_seed_gives_the_same_music(page: Page):
     assert b'"seed": 7' in files[0]
 
 
+def test_a_request_that_is_not_taken_is_told(page: Page):
+    page.route(
+        "**/gradio_api/queue/join*",
+        lambda route: route.fulfill(status=503, json={"detail": "Queue is full."}),
+    )
+    page.locator("#mg-go").click()
+    alarm = page.locator("#mg-takes [role=alert]").first
+    expect(alarm).to_contain_text("did not take the request")
+    expect(page.locator("#mg-go")).to_be_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_fits_its_screen(browser: Browser, address: str, width: int, scheme: str):
