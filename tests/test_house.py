@@ -57,14 +57,9 @@ def test_the_tree_of_the_readme_is_the_tree_on_disk():
     assert block, "the README draws the tree in a code block that starts with tokenization/"
     named, folder = set(), ""
     for line in block[1].splitlines():
-        entry = re.match(r"( *)([\w./-]+)", line)
-        if not entry:
-            continue
-        name = entry[2]
-        if not entry[1]:
-            folder = name
-        elif name.endswith(".py"):
-            named.add(folder + name)
+        if entry := re.match(r"([\w/]+/)", line):
+            folder = entry[1]
+        named |= {folder + name for name in re.findall(r"[\w/]+\.py\b", line)}
     ours = {str(p.relative_to(ROOT)) for p in SOURCES if p.name != "__init__.py"}
     assert named == ours
 
