@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tokenization.midi_limits import MidiError, counted
+from tokenization.midi_limits import MidiError
+from tokenization.wording import counted
 
 HEADER = b"MThd"
 TRACK = b"MTrk"

@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from tokenization.beats import DEFAULT_BEATS_PER_MINUTE
-from tokenization.midi_limits import counted
 from tokenization.score import Columns, Meters, Score, Tempos
+from tokenization.wording import counted
 
 Changes = TypeVar("Changes", bound=Columns)
 

@@ -32,11 +32,6 @@ class Limits:
             )
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where it belongs."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 GENEROUS = Limits()  # for a user's own files
 # For files of strangers.
 UPLOAD = Limits(bytes=1 << 20, notes=50_000, tracks=64, seconds=20 * 60, beats=20_000)

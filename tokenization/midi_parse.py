@@ -19,7 +19,7 @@ import numpy as np
 import symusic
 
 from tokenization.midi_chunks import END_OF_TRACK, HEADER, TRACK
-from tokenization.midi_limits import REPAIRABLE_BYTES, Limits, MidiError, counted
+from tokenization.midi_limits import REPAIRABLE_BYTES, Limits, MidiError
 from tokenization.midi_repair import (
     LAST_TICK,
     LONGEST_HANGING_BEATS,
@@ -30,6 +30,7 @@ from tokenization.midi_repair import (
     variable_length,
 )
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
+from tokenization.wording import counted
 
 TAIL_TICKS = LAST_TICK + 1
 SIGN = "\x01the end of a track"

@@ -13,7 +13,8 @@ from tokenization.parts import find_drums, parts_of
 from tokenization.pedal import sustained
 from tokenization.remi_tokens import FASTEST, SLOWEST
 from tokenization.score import Score, Tempos, Track
-from tokenization.tracks import find_tracks, label, listed, note_counts
+from tokenization.tracks import find_tracks, label, note_counts
+from tokenization.wording import listed
 
 # From here on General MIDI's programs are struck wood and drums, then sound effects: a pitch of
 # theirs is a choice of sound.

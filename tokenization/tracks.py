@@ -1,14 +1,11 @@
-"""The tracks of a score as people speak of them: by name, by index, in a list."""
+"""The tracks of a score as people speak of them: by name or by index."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from tokenization.score import Score
-
-LISTED = 8  # names in a sentence
+from tokenization.wording import listed
 
 
 def note_counts(score: Score) -> list[int]:
@@ -19,14 +16,6 @@ def note_counts(score: Score) -> list[int]:
 def label(score: Score, index: int) -> str:
     """Return what to call a track."""
     return score.tracks[index].name.strip() or f"track {index}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as a part of a sentence; of many, the first ones."""
-    names = list(names)
-    if len(names) > LISTED + 1:
-        names[LISTED:] = [f"{len(names) - LISTED} more"]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def find_tracks(score: Score, wanted: int | str) -> list[int]:

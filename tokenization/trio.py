@@ -12,7 +12,8 @@ from tokenization.groove_tokens import BASS, DRUMS, OTHER, TRACKS
 from tokenization.parts import find_bass, find_drums, find_other, melodic, parts_of
 from tokenization.pedal import sustained
 from tokenization.score import Score, Track
-from tokenization.tracks import find_tracks, label, listed, note_counts
+from tokenization.tracks import find_tracks, label, note_counts
+from tokenization.wording import listed
 
 Choice = int | str | Iterable[int | str] | None
 FIND = {DRUMS: find_drums, BASS: find_bass, OTHER: find_other}  # in this order

@@ -1,10 +1,10 @@
-"""Tracks are found by name or index, and listed in sentences."""
+"""Tracks are found by name or index."""
 
 import numpy as np
 import pytest
 
 from tokenization.score import Notes, Score, Track
-from tokenization.tracks import find_tracks, label, listed, note_counts
+from tokenization.tracks import find_tracks, label, note_counts
 
 SCORE = Score(
     ticks_per_beat=4,
@@ -27,11 +27,6 @@ def test_an_unknown_track_is_answered_with_those_there_are(wanted):
         find_tracks(SCORE, wanted)
 
 
-def test_labels_counts_and_lists():
+def test_labels_and_counts():
     assert [label(SCORE, index) for index in range(2)] == ["Lead", "track 1"]
     assert note_counts(SCORE) == [1, 0, 2, 0]
-    assert listed([]) == ""
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b and c"
-    assert listed([*"abcdefghi"]) == "a, b, c, d, e, f, g, h and i"
-    assert listed([*"abcdefghij"]) == "a, b, c, d, e, f, g, h and 2 more"

@@ -1,0 +1,20 @@
+"""Numbers and names as parts of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+LISTED = 8  # names in a sentence
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it belongs."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a part of a sentence; of many, the first ones."""
+    names = list(names)
+    if len(names) > LISTED + 1:
+        names[LISTED:] = [f"{len(names) - LISTED} more"]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
