@@ -10,6 +10,7 @@ import os
 import secrets
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -61,7 +62,9 @@ def _check(score: Score) -> None:
     """Raise where a score holds what MIDI cannot say."""
     if not len(score.notes):
         raise ValueError("there are no notes to write: a MIDI file needs at least one")
-    notes, tempos, meters = score.notes, score.tempos, score.meters
+    notes, meters = score.notes, score.meters
+    with np.errstate(divide="ignore"):
+        beat_microseconds = 60e6 / score.tempos.beats_per_minute
     spans = (
         ("ticks a beat", score.ticks_per_beat, 1, FINEST_TICKS_PER_BEAT),
         ("onsets", notes.onset_ticks, 0, LAST_TICK),
@@ -70,7 +73,7 @@ def _check(score: Score) -> None:
         ("pitches", notes.pitch, 0, 127),
         ("velocities", notes.velocity, 1, 127),
         ("programs", [track.program for track in score.tracks], 0, 127),
-        ("microseconds a beat", 60e6 / tempos.beats_per_minute, 1, LONGEST_BEAT_MICROSECONDS),
+        ("microseconds a beat", beat_microseconds, 1, LONGEST_BEAT_MICROSECONDS),
         ("beats of a bar", meters.numerator, 1, 255),
     )
     for what, values, lowest, highest in spans:
@@ -173,11 +176,17 @@ def _dumped(instrument: containers.Instrument, channel: int) -> bytes:
 
 def _write_at_once(path: Path, data: bytes) -> None:
     """Write a file that is there as a whole or not at all."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder or a device: give the name of a file to write")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into")
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    target = Path(os.path.realpath(path))  # a link stays one
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         part.write_bytes(data)
-        os.replace(part, path)
+        os.replace(part, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)

@@ -211,12 +211,27 @@ def test_files_are_written_in_one_step(tmp_path: Path, monkeypatch: pytest.Monke
     assert path.read_bytes() == data
 
     def full(*_: object) -> None:
-        raise OSError("No space left on device")
+        raise OSError(28, "No space left on device", "a passing name")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match=r"No space left on device: .*out\.mid"):
         write_midi(score_of(markers=(Marker(0, "new"),)), path)
     assert path.read_bytes() == data
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         write_midi(score_of(), tmp_path / "none" / "out.mid")
+
+
+def test_a_link_stays_a_link(tmp_path: Path):
+    (tmp_path / "real.mid").touch()
+    (tmp_path / "link.mid").symlink_to("real.mid")
+    data = write_midi(score_of(), tmp_path / "link.mid")
+    assert (tmp_path / "link.mid").is_symlink()
+    assert (tmp_path / "real.mid").read_bytes() == data
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev"])
+def test_devices_and_folders_are_not_replaced(path: str):
+    with pytest.raises(ValueError, match=f"{path} is a folder or a device"):
+        write_midi(score_of(), path)
+    assert not Path(path).is_file()
