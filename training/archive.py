@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
 from training.disk import full_disk_named
@@ -47,7 +47,7 @@ def _unpack(source: Path, folder: Path) -> None:
     total = 0
     for name, size, file in _members(source):
         path = PurePosixPath(name.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or ":" in name:
+        if path.is_absolute() or ".." in path.parts or PureWindowsPath(name).drive:
             raise ValueError(f"the archive {source} would write outside its folder: {name!r}")
         total += size
         if total > MOST_BYTES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -194,7 +195,7 @@ def _notices(root: Path) -> list[tuple[Path, str]]:
     notices: dict[str, Path] = {}
     for top in tops[: 2 if len(tops) == 2 else 1]:  # archives hold all in one folder
         for name, kept in _NOTICES.items():
-            if (top / name).is_file():
+            if (top / name).is_file() and os.access(top / name, os.R_OK):
                 notices.setdefault(kept, top / name)
     return [(path, name) for name, path in notices.items()]
 

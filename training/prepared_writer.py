@@ -58,6 +58,7 @@ class PreparedWriter:
         self._part = self.destination.with_name(f".{self.destination.name}.part")
         self._old = self.destination.with_name(f".{self.destination.name}.old")
         self._replace = replace
+        self._is_in_place = False
         self._digest = hashlib.sha256()
         self._tokens = 0
         self._rows: list[tuple[int, int, int, int, int]] = []  # length, notes, file, split, style
@@ -87,7 +88,8 @@ class PreparedWriter:
     ) -> None:
         with suppress(OSError):  # a full disk complains again
             self._file.close()
-        shutil.rmtree(self._part, ignore_errors=True)
+        if not self._is_in_place:  # else the next run may be filling a folder of that name
+            shutil.rmtree(self._part, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
 
@@ -138,6 +140,7 @@ class PreparedWriter:
         if self.destination.exists():
             self.destination.rename(self._old)
         self._part.rename(self.destination)
+        self._is_in_place = True
         _sync(self.destination.parent)
         shutil.rmtree(self._old, ignore_errors=True)
 

@@ -48,7 +48,9 @@ def test_a_folder_is_read_where_it_is(tmp_path: Path):
         assert folder == tmp_path
 
 
-@pytest.mark.parametrize("name", ["../out.mid", "/out.mid", "a/../../out.mid", "..\\out.mid"])
+@pytest.mark.parametrize(
+    "name", ["../out.mid", "/out.mid", "a/../../out.mid", "..\\out.mid", "C:\\out.mid"]
+)
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_nothing_is_written_outside(tmp_path: Path, name: str, kind: str):
     source = tmp_path / "evil"
@@ -56,6 +58,11 @@ def test_nothing_is_written_outside(tmp_path: Path, name: str, kind: str):
     with pytest.raises(ValueError, match="would write outside its folder"), unpacked(source):
         pass
     assert [p.name for p in tmp_path.iterdir()] == ["evil"]
+
+
+def test_a_colon_in_a_name_is_a_colon(tmp_path: Path):
+    with unpacked(tar(tmp_path / "set.tar", "w", {"Suite: Air.mid": b"x"})) as folder:
+        assert contents(folder) == {"Suite: Air.mid": b"x"}
 
 
 def test_links_and_devices_are_left_out(tmp_path: Path):

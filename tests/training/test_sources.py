@@ -68,6 +68,20 @@ class TestListing:
         assert listing.files == ("a.mid", "b.mid", "sub/c.KAR")
         assert listing.midi_files == ["a.mid", "b.mid", "sub/c.KAR"]
 
+    def test_what_is_no_file_is_told_and_never_opened(self, tmp_path: Path):
+        disk.midi_folder(tmp_path / "songs", 1)
+        os.mkfifo(tmp_path / "pipe.mid")  # to open it would be to wait for ever
+        (tmp_path / "lost.mid").symlink_to("nowhere.mid")
+        (tmp_path / "linked").symlink_to("songs")
+        listing = list_files(tmp_path)
+        assert listing.files == ("songs/song0.mid",)
+        assert {skipped.name: skipped.reason[:14] for skipped in listing.unreadable} == {
+            "lost.mid": "it is no file,",
+            "pipe.mid": "it is no file,",
+            "linked": "it is a link t",
+        }
+        assert recognise(listing) is SOURCES["midi"]
+
     def test_a_name_that_is_no_text_is_written_out(self, tmp_path: Path):
         disk.midi_folder(tmp_path, 1)
         os.rename(tmp_path / "song0.mid", os.fsencode(tmp_path) + b"/\xff.mid")
@@ -282,7 +296,7 @@ class TestGroove2Groove:
     def test_the_training_styles_alone_are_used_with_both_substyles_in_one_split(
         self, tmp_path: Path
     ):
-        found = find("groove", disk.groove2groove(tmp_path))
+        found = find("groove", disk.groove2groove(tmp_path), 0.0)
         assert all("/train/fixed/" in piece.name for piece in found.pieces)
         assert found.remarks == [
             "8 files outside train/fixed are not used: the paper's validation and test styles are held out "
@@ -290,7 +304,12 @@ class TestGroove2Groove:
         ]
 
     def test_of_a_style_held_out_one_file_is_kept(self, tmp_path: Path):
-        pieces = find("groove", disk.groove2groove(tmp_path, 12), 0.3).pieces
+        found = find("groove", disk.groove2groove(tmp_path, 12), 0.3)
+        pieces = found.pieces
+        assert len(pieces) < 48
+        assert found.remarks[-1] == (
+            f"{48 - len(pieces)} files not used: of a style held out the paper takes one file."
+        )
         held_out = [piece.style for piece in pieces if piece.split != "train"]
         assert held_out
         assert len(held_out) == len({*held_out})
@@ -301,7 +320,14 @@ class TestGroove2Groove:
         disk.groove2groove(tmp_path, 1)
         (tmp_path / "midi/train/fixed/maj0.STYLE0_a.mid").unlink()
         found = find("groove", tmp_path)
-        assert [s.reason for s in found.skipped] == ["style STYLE0_a has 1 files, not 2"]
+        assert [s.reason for s in found.skipped] == ["style STYLE0_a has 1 file, not 2"]
+
+    def test_files_beside_its_folders_are_not_used(self, tmp_path: Path):
+        disk.groove2groove(tmp_path, 2)
+        write_midi(disk.band(99), tmp_path / "pop9.libz_z.mid")
+        found = find("groove", tmp_path, 0.0)
+        assert len(found.pieces) == 8
+        assert found.remarks[0].startswith("9 files outside train/fixed")
 
     def test_the_count_in_goes_and_tracks_of_one_name_are_one(self, tmp_path: Path):
         piece = find("groove", disk.groove2groove(tmp_path, 1), 0.0).pieces[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tokenization.excerpt import excerpt
 from tokenization.language import Language
 from tokenization.midi import read_midi
 from tokenization.score import Score
+from tokenization.wording import counted
 from training.sources.listing import Listing, Skipped, shown
 from training.sources.source import Found, Piece, Source, arranged
 from training.splits import check_styles, split_by_name
@@ -41,6 +43,10 @@ class _Named:
     def family(self) -> str:
         return self.style.rpartition("_")[0] or self.style
 
+    @property
+    def is_fixed(self) -> bool:
+        return PurePosixPath(self.file).parent.name == _FIXED
+
 
 class Groove(Source):
     """Files in folders train, val and test, or all in one."""
@@ -61,7 +67,7 @@ class Groove(Source):
             Skipped(shown(file), "it is not named CHART.STYLE.mid") for file, n in named if not n
         ]
         files = [name for _, name in named if name]
-        if any(_FIXED in name.file.split("/") for name in files):
+        if any(name.is_fixed for name in files):
             found = _groove2groove(listing, files, validation)
         else:
             found = _by_folder(listing, files, validation)
@@ -131,7 +137,7 @@ def _by_folder(listing: Listing, files: list[_Named], validation: float) -> Foun
 
 def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> Found:
     """Split Groove2Groove's training styles; of a style held out one file of the two is kept."""
-    used = [n for n in files if n.folder in ("train", "") and n.file.split("/")[-2] == _FIXED]
+    used = [n for n in files if n.folder in ("train", "") and n.is_fixed]
     by_style: dict[str, list[_Named]] = {}
     for name in used:
         by_style.setdefault(name.style, []).append(name)
@@ -145,20 +151,29 @@ def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> 
             for family in families
         }
     )
-    pieces, skipped = [], []
+    pieces, skipped, seconds = [], [], 0
     for style, pair in sorted(by_style.items()):
         split = splits[pair[0].family]
         if len(pair) != 2:
             skipped += [
-                Skipped(shown(n.file), f"style {style} has {len(pair)} files, not 2") for n in pair
+                Skipped(shown(n.file), f"style {style} has {counted(len(pair), 'file')}, not 2")
+                for n in pair
             ]
             continue
-        pieces += [_piece(listing, name, split) for name in pair[: 2 if split == "train" else 1]]
-    remarks = [
-        f"{len(files) - len(used)} files outside train/{_FIXED} are not used: the paper's validation and "
-        "test styles are held out from the training styles."
-    ]
-    return Found(pieces=pieces, skipped=skipped, remarks=remarks if len(files) > len(used) else [])
+        kept = pair if split == "train" else pair[:1]
+        seconds += len(pair) - len(kept)
+        pieces += [_piece(listing, name, split) for name in kept]
+    remarks = []
+    if len(files) > len(used):
+        remarks.append(
+            f"{len(files) - len(used)} files outside train/{_FIXED} are not used: the paper's validation "
+            "and test styles are held out from the training styles."
+        )
+    if seconds:
+        remarks.append(
+            f"{counted(seconds, 'file')} not used: of a style held out the paper takes one file."
+        )
+    return Found(pieces=pieces, skipped=skipped, remarks=remarks)
 
 
 def _piece(listing: Listing, name: _Named, split: str) -> Piece:

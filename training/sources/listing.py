@@ -37,7 +37,7 @@ class Listing:
 
 
 def list_files(root: Path) -> Listing:
-    """Walk through a folder; what may not be read below it is listed with the reason."""
+    """Walk through a folder; what cannot be read below it is listed with the reason."""
     if not root.exists():
         raise FileNotFoundError(f"there is no folder or archive {root} to read music from")
     os.listdir(root)  # no permission here is an error, not a skipped folder
@@ -50,8 +50,17 @@ def list_files(root: Path) -> Listing:
 
     for folder, folders, names in os.walk(root, onerror=note):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        below = Path(folder).relative_to(root)
-        files += [(below / name).as_posix() for name in names if not name.startswith(".")]
+        here, below = Path(folder), Path(folder).relative_to(root)
+        for name in folders:
+            if (here / name).is_symlink():
+                reason = "it is a link to a folder, and such links are not followed"
+                unreadable.append(Skipped(shown((below / name).as_posix()), reason))
+        for name in sorted(name for name in names if not name.startswith(".")):
+            file = (below / name).as_posix()
+            if (here / name).is_file():
+                files.append(file)
+            else:  # to open a pipe would be to wait for somebody to write into it
+                unreadable.append(Skipped(shown(file), "it is no file, or a link to nothing"))
     return Listing(root=root, files=tuple(sorted(files)), unreadable=tuple(unreadable))
 
 
