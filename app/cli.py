@@ -57,9 +57,7 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    for stream in (sys.stdout, sys.stderr):  # a file's name may be no text
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
         _run(arguments or ["--help"])
         sys.stdout.flush()
@@ -75,6 +73,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"musicgen: {sentence(error)}", file=sys.stderr)
         return WRONG_INPUT
     return 0
+
+
+def _prepare_streams() -> None:
+    """Let the standard streams take a file's name that is no text, and be closed by the caller."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def sentence(error: Exception) -> str:

@@ -37,7 +37,7 @@ def read_tokens(text: str, name: str, spoken: str | None = None) -> TokenText:
         words, places = [word for word, _ in found], [place for _, place in found]
     if not words:
         raise ValueError(f"{name} holds no tokens; give what `musicgen tokenize` prints")
-    speaker = language(spoken or content.get("language") or _language_of(words, name))
+    speaker = language(spoken or str(content.get("language") or _language_of(words, name)))
     return TokenText(
         language=speaker,
         ids=_checked_ids(speaker, words, places),
@@ -50,23 +50,26 @@ def setting_of(speaker: Language, plain: Any, name: str) -> Any:
     if plain is None or speaker.name != "groove":
         return None
     try:
-        bass, drums, other = (int(program) for program in plain["programs"])
-        velocities = [int(velocity) for velocity in plain["velocities"]]
+        programs, velocities = (
+            (int(bass), int(drums), int(other))
+            for bass, drums, other in (plain["programs"], plain["velocities"])
+        )
         return Band(
-            programs=(bass, drums, other),
-            velocities=(velocities[0], velocities[1], velocities[2]),
+            programs=programs,
+            velocities=velocities,
             beats_per_minute=float(plain["beats_per_minute"]),
         )
-    except (TypeError, LookupError, ValueError):
+    except (TypeError, LookupError, ValueError, OverflowError):
         raise ValueError(
-            f"the setting in {name} needs programs and velocities of three tracks and beats_per_minute"
+            f"the setting in {name} needs programs (0 to 127) and velocities (1 to 127) of three "
+            "tracks, and beats_per_minute above 0"
         ) from None
 
 
 def _content(text: str, name: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} starts like JSON, but is none: {error}") from None
     if not isinstance(content.get("tokens"), list):
         raise ValueError(f'{name} has no list "tokens", as the JSON of `musicgen tokenize` has')

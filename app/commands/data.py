@@ -136,9 +136,11 @@ def _counts(counts: dict[str, dict[str, int]]) -> str:
 
 def _report(meta: dict[str, Any]) -> list[str]:
     """Return what was lost, assumed and skipped, in sentences."""
+    from tokenization.wording import counted
+
     lines = [*meta["notes"]]
-    lines += [f"{count:,} notes: {reason}" for reason, count in meta["losses"].items()]
-    lines += [f"{remark['files']} files: {remark['example']}" for remark in meta["remarks"]]
+    lines += [f"{counted(count, 'note')}: {reason}" for reason, count in meta["losses"].items()]
+    lines += [f"{counted(one['files'], 'file')}: {one['example']}" for one in meta["remarks"]]
     skipped = meta["skipped"]
     if skipped:
         lines.append(f"Skipped {len(skipped)}:")

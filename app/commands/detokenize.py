@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from app import output
+from app.given_file import read_given
 
 EXAMPLES = """\
 examples:
   musicgen detokenize song.txt -o song.mid
   musicgen tokenize song.mid --json | musicgen detokenize - -o again.mid
 """
+MOST_BYTES = 1 << 28  # ten times the JSON of the longest piece that can be read
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,14 +36,14 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the file and say what is in it."""
     from app.token_text import read_tokens
     from tokenization.midi_write import write_midi
+    from tokenization.wording import counted
 
     target = Path(arguments.output)
-    if target.exists() and not arguments.force:
+    if target.is_file() and not arguments.force:
         raise ValueError(f"{target} exists; choose another name, or replace it with --force")
-    if arguments.file == "-":
-        data, name = sys.stdin.buffer.read(), "the standard input"
-    else:
-        data, name = Path(arguments.file).read_bytes(), arguments.file
+    data, name = read_given(arguments.file, MOST_BYTES)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{name} has more than {MOST_BYTES >> 20} MB; give a part of it")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -63,4 +64,5 @@ def run(arguments: argparse.Namespace) -> None:
             }
         )
     else:
-        output.write(f"{target}: {len(score.notes)} notes in {bars} bars")
+        notes = counted(len(score.notes), "note")
+        output.write(f"{target}: {notes} in {counted(bars, 'bar')}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 
 from app import output
+from app.given_file import STANDARD_INPUT, read_given
 from app.track_choice import tracks_of
 
 EXAMPLES = """\
@@ -37,12 +37,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the tokens, a line a bar; what was dropped or assumed is said beside them."""
     from tokenization.language import language
-    from tokenization.midi import read_midi
+    from tokenization.midi import GENEROUS, read_midi
+    from tokenization.wording import counted
 
     speaker = language(arguments.language)
     tracks = tracks_of(arguments.tracks, speaker.name)
-    if arguments.file == "-":
-        score = read_midi(sys.stdin.buffer.read(), name="the standard input")
+    if arguments.file == STANDARD_INPUT:
+        data, name = read_given(STANDARD_INPUT, GENEROUS.bytes)
+        score = read_midi(data, name=name)
     else:
         score = read_midi(arguments.file)
     arranged = speaker.arrange(score, tracks)
@@ -64,7 +66,6 @@ def run(arguments: argparse.Namespace) -> None:
         return
     output.write(speaker.text(encoded.ids))
     output.remark(remarks)
-    lost = [f"{count} {reason}" for reason, count in encoded.losses.items()]
-    output.remark(
-        [f"{encoded.notes} notes" + (f"; of the file's: {', '.join(lost)}" if lost else "")]
-    )
+    lost = [f"{count:,} {reason}" for reason, count in encoded.losses.items()]
+    told = f"; of the file's, {', '.join(lost)}" if lost else ""
+    output.remark([f"{counted(encoded.notes, 'note')}{told}"])

@@ -198,6 +198,19 @@ def test_a_name_that_is_no_text_can_be_told(capfd: pytest.CaptureFixture[str]):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["tokenize -", "detokenize - -o nowhere/a.mid", "models"])
+def test_streams_that_are_closed_are_empty(words: str, closed: str):
+    line = f"{' '.join(PROGRAM)} {words} {closed}"
+    done = subprocess.run(
+        ["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == (0 if words == "models" else 2)
+    assert "Traceback" not in done.stdout + done.stderr
+    if "2>" in closed:
+        assert "musicgen:" not in done.stdout  # messages do not wander among the results
+
+
 def test_developers_see_where_an_error_arose():
     done = subprocess.run(
         [sys.executable, "-X", "dev", *PROGRAM[1:], "tokenize", "/nowhere.mid"],

@@ -208,6 +208,18 @@ class TestDetokenize:
                 '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": 1}}',
                 "setting in .* needs programs",
             ),
+            ('{"tokens": ["begin"], "language": ["remi"]}', "there is no language"),
+            ('{"tokens":' * 100_000, "starts like JSON, but is none"),
+            (
+                '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": [Infinity, 0, 0], '
+                '"velocities": [90, 90, 90], "beats_per_minute": 120}}',
+                r"setting in .* needs programs \(0 to 127\)",
+            ),
+            (
+                '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": [0, 0, 0], '
+                '"velocities": [90, 90, 90], "beats_per_minute": 0}}',
+                "setting in .* beats_per_minute above 0",
+            ),
             ("\xff\xfe", "is no text"),
         ],
     )
@@ -219,6 +231,21 @@ class TestDetokenize:
         with pytest.raises(ValueError, match=message):
             raise ValueError(err)
         assert not (tmp_path / "out.mid").exists()
+
+    def test_only_files_are_read_and_replaced(self, song: Path, tmp_path: Path, capsys):
+        tokens, target = tmp_path / "tokens", tmp_path / "out.mid"
+        tokens.write_text(tokenized(capsys, song))
+        assert "is a folder" in fails(capsys, "detokenize", tmp_path, "-o", target)
+        for path in (tmp_path, "/dev/null"):
+            message = fails(capsys, "detokenize", tokens, "-o", path, "--force")
+            assert f"{path} is a folder or a device" in message
+
+    def test_tokens_without_end_are_not_read(self, tmp_path: Path, capsys, monkeypatch):
+        monkeypatch.setattr("app.commands.detokenize.MOST_BYTES", 10)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"begin bar " * 9)))
+        assert "the standard input has more than" in fails(
+            capsys, "detokenize", "-", "-o", tmp_path / "out.mid"
+        )
 
     def test_tokens_of_another_language_are_refused(self, song: Path, tmp_path: Path, capsys):
         (tmp_path / "tokens").write_text(tokenized(capsys, song))
