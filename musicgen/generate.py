@@ -73,8 +73,8 @@ class Request:
     def __post_init__(self) -> None:
         if self.variations < 1:
             raise ValueError(f"variations is {self.variations}; it is 1 or more")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it is 0 or more")
+        if not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed is {self.seed}; it is 0 or more, and less than 2 to the 63")
 
 
 def generate(

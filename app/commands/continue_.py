@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app import output
-from app.commands.takes import add_options, make
+from app.commands.takes import add_options, make, wish_of
 
 EXAMPLES = """\
 examples:
@@ -38,18 +38,18 @@ def run(arguments: argparse.Namespace) -> None:
     from app.service import read_prompt
     from app.track_choice import tracks_of
 
-    bars = _bars(arguments.prompt_bars)
+    bars, wish = _bars(arguments.prompt_bars), wish_of(arguments)
     path = Path(arguments.prompt)
     model = load(arguments.model, arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
     prompt = read_prompt(model, path, name=path.name, bars=bars, tracks=tracks)
     output.remark(prompt.remarks)
-    make(arguments, model, prompt, path.stem)
+    make(arguments, wish, model, prompt, path.stem)
 
 
 def _bars(text: str) -> int | None:
     if text == "all":
         return None
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"--prompt-bars is {text!r}; it is a number of bars, or all")
     return int(text)

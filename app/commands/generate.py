@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.takes import add_options, make
+from app.commands.takes import add_options, make, wish_of
 
 EXAMPLES = """\
 examples:
@@ -24,5 +24,6 @@ def run(arguments: argparse.Namespace) -> None:
     from app.models import load
     from app.service import no_prompt
 
+    wish = wish_of(arguments)
     model = load(arguments.model, arguments.device)
-    make(arguments, model, no_prompt(model), model.name.replace(":", "-"))
+    make(arguments, wish, model, no_prompt(model), model.name.replace(":", "-"))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app import output
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
     from app.models import Model
-    from app.service import Prompt, Take
+    from app.service import Prompt, Take, Wish
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,19 +60,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
     )
     parser.add_argument("--audio", action="store_true", help="write a WAV beside each MIDI file")
-    parser.add_argument("--soundfont", type=Path, metavar="FILE.sf2", help="for the WAVs")
+    parser.add_argument("--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with it")
     output.add_json(parser)
 
 
-def make(arguments: argparse.Namespace, model: Model, prompt: Prompt, name: str) -> None:
-    """Generate, write the files, and say what was written."""
-    from app.service import Continuation, Wish
+def wish_of(arguments: argparse.Namespace) -> Wish:
+    """Return what is asked for, checked before anything is read."""
+    from app.service import Wish
     from musicgen.sampling import Sampling
 
-    wish = Wish(
+    if arguments.soundfont is not None and not arguments.soundfont.is_file():
+        raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
+    return Wish(
         bars=_positive(arguments.bars, "--bars"),
         tokens=None if arguments.tokens is None else _positive(arguments.tokens, "--tokens"),
-        variations=arguments.variations,
+        variations=_positive(arguments.variations, "--variations"),
         seed=arguments.seed,
         sampling=Sampling(
             temperature=arguments.temperature,
@@ -80,56 +84,85 @@ def make(arguments: argparse.Namespace, model: Model, prompt: Prompt, name: str)
         ),
         may_end=arguments.may_end,
     )
-    arguments.output.mkdir(parents=True, exist_ok=True)
+
+
+def make(
+    arguments: argparse.Namespace, wish: Wish, model: Model, prompt: Prompt, name: str
+) -> None:
+    """Generate, write the files, and say what was written."""
+    from app.service import Continuation
+
+    folder = _writable(arguments.output)
     began = time.perf_counter()
     work = Continuation(model, prompt, wish)
     with progress_bar(f"{model.name}: tokens") as show:
         for done in work:
             show(done, max(done, wish.tokens or round(wish.bars * _tokens_a_bar(prompt))))
     seconds = time.perf_counter() - began
-    takes = work.takes()
-    if not any(len(take.continuation.notes) for take in takes):
+    takes = [take for take in work.takes() if len(take.continuation.notes)]
+    if not takes:
         raise ValueError(
             f"{model.name} wrote no note; more --bars, another --seed or a higher --temperature may help"
         )
-    results = [
-        _write(arguments, take, name, number, prompt)
-        for number, take in zip(_free(arguments.output, name, len(takes)), takes, strict=True)
-        if len(take.continuation.notes)
-    ]
-    for result in results:
-        result.update(seconds=round(seconds, 3), seed=arguments.seed, model=model.name)
+    results, midi_files = [], []
+    for number, take in enumerate(takes, _first_free(folder, name)):
+        paths = _write(folder, take, name, number, prompt)
+        midi_files += paths
+        facts = {"seconds": round(seconds, 3), "seed": wish.seed, "model": model.name}
+        results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
+        if not arguments.json:
+            output.write(str(paths[0]))
+    if arguments.audio or arguments.soundfont:
+        _sound(midi_files, arguments.soundfont)
     if arguments.json:
         output.write_json(results)
-        return
-    for result in results:
-        output.write(result["midi"])
-    tokens = sum(take.tokens for take in takes)
-    output.remark(
-        [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]
-    )
+    output.remark(_told(wish.variations, takes, seconds))
 
 
-def _write(
-    arguments: argparse.Namespace, take: Take, name: str, number: int, prompt: Prompt
-) -> dict[str, Any]:
+def _told(variations: int, takes: Sequence[Take], seconds: float) -> list[str]:
+    """Return what is good to know beside the files."""
+    tokens, silent = sum(take.tokens for take in takes), variations - len(takes)
+    told = [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]
+    if silent:
+        told.append(f"{silent} of {variations} variations have no note and are not written.")
+    return told
+
+
+def _writable(folder: Path) -> Path:
+    """Make the folder to write to, or say before the work what is wrong with it."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; give -o a folder to write to")
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{folder} may not be written to; give another folder with -o")
+    return folder
+
+
+def _write(folder: Path, take: Take, name: str, number: int, prompt: Prompt) -> list[Path]:
     """Write one take: the continuation, with a prompt also the whole, and what is known of them."""
-    from app.audio import render
     from app.service import midi_of
 
     scores = {f"{name}.cont_{number}": take.continuation}
     if prompt.bars:
         scores[f"{name}.prompt_cont_{number}"] = take.whole
-    for stem, score in scores.items():
-        midi = midi_of(score, take.provenance)
-        (arguments.output / f"{stem}.mid").write_bytes(midi)
-        if arguments.audio:
-            (arguments.output / f"{stem}.wav").write_bytes(render(midi, arguments.soundfont))
-    stem = next(iter(scores))
-    facts = {**take.provenance, "tokens": take.tokens, "files": [f"{s}.mid" for s in scores]}
+    paths = [folder / f"{stem}.mid" for stem in scores]
+    for path, score in zip(paths, scores.values(), strict=True):
+        path.write_bytes(midi_of(score, take.provenance))
+    facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-    (arguments.output / f"{stem}.json").write_text(text, encoding="utf-8")
-    return {"midi": str(arguments.output / f"{stem}.mid"), "tokens": take.tokens}
+    # A name that is no text becomes escapes, which JSON reads as the same name.
+    paths[0].with_suffix(".json").write_text(text, encoding="utf-8", errors="backslashreplace")
+    return paths
+
+
+def _sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:
+    """Write a WAV beside each MIDI file."""
+    from app.audio import render_to
+
+    with progress_bar("sound: files") as show:
+        for done, path in enumerate(midi_files, 1):
+            render_to(path.with_suffix(".wav"), path.read_bytes(), soundfont)
+            show(done, len(midi_files))
 
 
 def _tokens_a_bar(prompt: Prompt) -> float:
@@ -137,18 +170,15 @@ def _tokens_a_bar(prompt: Prompt) -> float:
     return len(prompt.ids) / prompt.bars if prompt.bars else 60.0
 
 
-def _free(folder: Path, name: str, count: int) -> list[int]:
-    """Return numbers for new files behind all that are there."""
+def _first_free(folder: Path, name: str) -> int:
+    """Return the number behind those of all files of this name that are there."""
     taken = [-1]
-    for path in folder.glob(f"{_escaped(name)}.cont_*.mid"):
-        number = path.stem.rpartition("_")[2]
-        taken.append(int(number) if number.isdigit() else -1)
-    first = max(taken) + 1
-    return list(range(first, first + count))
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+    for path in folder.iterdir():
+        for kind in (".cont_", ".prompt_cont_"):
+            number = path.stem.removeprefix(f"{name}{kind}")
+            if number != path.stem and number.isdecimal():
+                taken.append(int(number))
+    return max(taken) + 1
 
 
 def _positive(value: int, option: str) -> int:

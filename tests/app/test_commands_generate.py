@@ -1,6 +1,7 @@
 """`musicgen continue`, `generate` and `models` do what their help says, on an untrained model."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,51 @@ def test_models_lists_further_folders(tmp_path, capsys):
     assert row["trained_length"] == 512
     assert run("models", tmp_path / "mine") == 0
     assert "trained length" in capsys.readouterr().out
+    assert run("models", "untrained:tiny") == 2
+    assert "untrained models are made when they are used" in capsys.readouterr().err
+
+
+def test_numbers_of_any_file_that_is_there_are_taken(tmp_path, capsys):
+    command = ("continue", SEED_FILE, *UNTRAINED, "--prompt-bars", 1, "--bars", 1, "-o", tmp_path)
+    (tmp_path / "pop909_001.prompt_cont_4.mid").write_text("mine")
+    (tmp_path / "pop909_001.cont_6.wav").write_text("mine")
+    (tmp_path / "pop909_0010.cont_9.mid").write_text("another's")
+    (tmp_path / "pop909_001.cont_²").write_text("no number")
+    assert run(*command) == 0
+    assert Path(capsys.readouterr().out.strip()).name == "pop909_001.cont_7.mid"
+    assert (tmp_path / "pop909_001.prompt_cont_4.mid").read_text() == "mine"
+
+
+def test_a_name_that_is_no_text_can_be_continued(tmp_path, capsys):
+    prompt = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.mid"))
+    prompt.write_bytes(SEED_FILE.read_bytes())
+    command = ("continue", prompt, *UNTRAINED, "--prompt-bars", 1, "--bars", 1)
+    assert run(*command, "-o", tmp_path / "out") == 0
+    [facts] = (tmp_path / "out").glob("*.json")
+    assert json.loads(facts.read_text())["prompt"] == prompt.name
+
+
+def test_variations_without_a_note_are_told(tmp_path, capsys):
+    command = ("generate", *UNTRAINED, "--tokens", 6, "--variations", 8, "-o", tmp_path)
+    assert run(*command) == 0
+    out, err = capsys.readouterr()
+    written = len(out.split())
+    assert 0 < written < 8
+    assert f"{8 - written} of 8 variations have no note and are not written." in err
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"), [("file", "is a file; give -o a folder"), ("closed", "may not be")]
+)
+def test_a_folder_that_takes_no_files_is_named_before_the_work(
+    folder: str, message: str, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir()
+    monkeypatch.setattr("app.commands.takes.os.access", lambda path, mode: False)
+    monkeypatch.setattr("app.service.Continuation.__iter__", lambda work: pytest.fail("work"))
+    assert run("generate", *UNTRAINED, "-o", tmp_path / folder) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -96,7 +142,10 @@ def test_models_lists_further_folders(tmp_path, capsys):
         (("continue", SEED_FILE, *UNTRAINED, "--bars", "0"), "--bars is 0"),
         (("continue", SEED_FILE, *UNTRAINED, "--temperature", "-1"), "temperature is -1"),
         (("continue", SEED_FILE, *UNTRAINED, "--top-p", "7"), "top_p is 7"),
-        (("continue", SEED_FILE, *UNTRAINED, "--variations", "0"), "variations is 0"),
+        (("continue", SEED_FILE, *UNTRAINED, "--variations", "0"), "--variations is 0"),
+        (("continue", SEED_FILE, *UNTRAINED, "--prompt-bars", "²"), "--prompt-bars is '²'"),
+        (("continue", SEED_FILE, *UNTRAINED, "--seed", str(1 << 63)), "less than 2 to the 63"),
+        (("generate", *UNTRAINED, "--soundfont", "no.sf2"), "there is no soundfont no.sf2"),
         (("continue", SEED_FILE, *UNTRAINED, "--device", "abacus"), "there is no device 'abacus'"),
         (("continue", "nothing.mid", *UNTRAINED), "nothing.mid"),
         (("generate", "--model", "untrained:gigantic"), "there is no preset 'gigantic'"),
