@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 UNTRAINED = "untrained"
 DEFAULT = "pop-piano"
+SMALL = 10_000_000  # parameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,7 @@ def load(name: str, device: str = "auto") -> Model:
         return _untrained(name, device)
     folder = folder_of(name)
     performer, card = load_checkpoint(folder, device_of(device))
+    _spare_threads(performer)
     return Model(
         name=card.name,
         performer=performer,
@@ -133,4 +135,18 @@ def _untrained(name: str, device: str) -> Model:
         preset or "tiny", vocabulary_size=len(speaks.vocabulary), position="sine_spe"
     )
     performer = Performer(config, seed=0).to(device_of(device)).eval()
+    _spare_threads(performer)
     return Model(name=name, performer=performer, language=speaks, trained_length=0, sha256="")
+
+
+def _spare_threads(performer: Performer) -> None:
+    """Give a small model one thread: its matrices are too small to share.
+
+    Threads that wait for each other on busy cores made a token 50 times slower.
+    """
+    import torch
+
+    from musicgen.model import parameter_count
+
+    if parameter_count(performer) < SMALL:
+        torch.set_num_threads(1)
