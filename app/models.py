@@ -142,7 +142,7 @@ def _untrained(name: str, device: str) -> Model:
 def _spare_threads(performer: Performer) -> None:
     """Give a small model one thread: its matrices are too small to share.
 
-    Threads that wait for each other on busy cores made a token 50 times slower.
+    Threads that wait for each other on busy cores made a token some 40 times slower.
     """
     import torch
 
