@@ -17,6 +17,7 @@ from tokenization.wording import listed
 
 Choice = int | str | Iterable[int | str] | None
 FIND = {DRUMS: find_drums, BASS: find_bass, OTHER: find_other}  # in this order
+NO_TRIO = "a trio needs a bass, drums or another part, but all that plays is sound effects"
 
 
 def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None = None) -> Score:
@@ -30,7 +31,7 @@ def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
     trio = _trio(laid.remark(*remarks), roles)
     if not len(trio.notes):
         raise ValueError(
-            "a trio needs a bass, drums or another part, but all that plays is sound effects"
+            NO_TRIO
             if tracks is None
             else "the chosen tracks hold no notes; choose others, or leave the choice open"
         )
@@ -46,6 +47,8 @@ def trios(score: Score, *, beats_known: bool = False) -> list[Score]:
     roles, _ = _roles(laid, {})
     taken = {*roles[BASS], *roles[DRUMS]}
     others = [p.tracks for p in melodic(parts_of(laid)) if not taken.intersection(p.tracks)]
+    if not (taken or others):
+        raise ValueError(NO_TRIO)
     return [_trio(laid, {**roles, OTHER: list(other)}) for other in others or [()]]
 
 

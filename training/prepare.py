@@ -43,7 +43,7 @@ class PrepareOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation <= 0.45:
-            raise ValueError(f"{self.validation:g} is held out; 0 to 0.45 can be")
+            raise ValueError(f"a share of {self.validation:g} is held out; 0 to 0.45 can be")
         if self.workers is not None and self.workers < 0:
             raise ValueError(f"{self.workers} workers cannot be; 0 or more can")
 

@@ -11,7 +11,8 @@ from typing import Any
 from training.sources.listing import Skipped
 
 MOST_REMARKS = 50  # kinds of remarks that are kept
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+# What differs between two remarks of a kind: numbers, names in quotes, and what a colon introduces.
+_PARTICULAR = re.compile(r"\d+(?:[.,]\d+)*|'[^']*'|(?<=:) .*")
 
 
 @dataclass
@@ -35,9 +36,9 @@ class PrepareReport:
         return None if first == name else first
 
     def take(self, losses: Mapping[str, int], remarks: Iterable[str]) -> None:
-        """Count what one file lost, and its remarks; those that differ in numbers are one kind."""
+        """Count what one file lost, and its remarks; those that differ in particulars are one kind."""
         self.losses.update(losses)
-        for kind, remark in {_NUMBER.sub("#", remark): remark for remark in remarks}.items():
+        for kind, remark in {_PARTICULAR.sub("#", remark): remark for remark in remarks}.items():
             self._files[kind] += 1
             self._examples.setdefault(kind, remark)
 

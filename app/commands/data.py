@@ -15,7 +15,7 @@ SOURCES = {
     "groove": "accompaniments of one style each: Groove2Groove v1.0.0, or CHART.STYLE.mid in train, val, test",
     "midi": "any folder of MIDI files",
 }
-SHOWN = 10  # skipped files in a text; the JSON has all
+SHOWN = 10  # remarks and skipped files in a text; the JSON has all
 EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
@@ -140,7 +140,11 @@ def _report(meta: dict[str, Any]) -> list[str]:
 
     lines = [*meta["notes"]]
     lines += [f"{counted(count, 'note')}: {reason}" for reason, count in meta["losses"].items()]
-    lines += [f"{counted(one['files'], 'file')}: {one['example']}" for one in meta["remarks"]]
+    for remark in meta["remarks"][:SHOWN]:
+        such_as = ", such as" if remark["files"] > 1 else ""
+        lines.append(f"{counted(remark['files'], 'file')}{such_as}: {remark['example']}")
+    if len(meta["remarks"]) > SHOWN:
+        lines.append(f"… and {len(meta['remarks']) - SHOWN} more remarks, which meta.json lists")
     skipped = meta["skipped"]
     if skipped:
         lines.append(f"Skipped {len(skipped)}:")

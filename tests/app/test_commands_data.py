@@ -52,7 +52,7 @@ def test_what_is_told_to_people(tmp_path: Path, capsys: pytest.CaptureFixture[st
         f"{len(Prepared.open(tmp_path / 'set').tokens):,} tokens of remi"
     )
     assert out.splitlines()[1].split() == ["split", "files", "pieces", "tokens", "bars", "notes"]
-    assert "Skipped 1:\n  bad.mid: " in err
+    assert "Skipped 1:\n  bad.mid: it is empty (0 bytes)" in err
     assert main(["data", "inspect", str(tmp_path / "set")]) == 0
     out, err = capsys.readouterr()
     assert err == ""

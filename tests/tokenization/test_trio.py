@@ -105,8 +105,9 @@ def test_a_score_without_notes_is_refused():
 
 
 def test_sound_effects_alone_are_no_trio():
-    with pytest.raises(ValueError, match="all that plays is sound effects"):
-        arrange(band((Track("Rain", 122), CHORDS)))
+    for function in (arrange, trios):
+        with pytest.raises(ValueError, match="all that plays is sound effects"):
+            function(band((Track("Rain", 122), CHORDS)))
 
 
 def test_sound_effects_are_no_other_part():

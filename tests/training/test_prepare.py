@@ -15,6 +15,7 @@ import training.prepare
 from tests.training import sources_on_disk as disk
 from tokenization.language import language_from_spec
 from training.prepare import PrepareOptions, Spelled, prepare
+from training.prepare_report import PrepareReport
 from training.prepared import Prepared
 from training.prepared_writer import Row
 from training.sources import SOURCES
@@ -112,6 +113,18 @@ def spell_or_die(source: str, spoken: str, piece) -> Spelled:
     return Spelled(
         rows=[Row(ids=ids, bars=ids[:1], notes=1)], losses={}, remarks=(), digest=bytes([number])
     )
+
+
+def test_remarks_that_differ_in_particulars_are_of_one_kind():
+    report = PrepareReport([], [])
+    report.take({}, ["2 tracks are played on one piano: Lead and Bass.", "The track 'Kit' is odd."])
+    report.take({}, ["4 tracks are played on one piano: A, B and C.", "The track 'Drums' is odd."])
+    report.take({}, ["Left out: Drums."])
+    assert report.meta()["remarks"] == [
+        {"example": "2 tracks are played on one piano: Lead and Bass.", "files": 2},
+        {"example": "The track 'Kit' is odd.", "files": 2},
+        {"example": "Left out: Drums.", "files": 1},
+    ]
 
 
 def test_remarks_that_differ_in_numbers_are_counted_together(tmp_path: Path):

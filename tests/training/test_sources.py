@@ -87,6 +87,10 @@ class TestListing:
         os.rename(tmp_path / "song0.mid", os.fsencode(tmp_path) + b"/\xff.mid")
         assert names(find("midi", tmp_path)) == ["\\xff.mid"]
 
+    def test_a_device_is_no_folder(self):
+        with pytest.raises(ValueError, match="/dev/null is neither a folder nor an archive"):
+            list_files(Path("/dev/null"))
+
     def test_a_missing_folder_is_named(self, tmp_path: Path):
         with pytest.raises(FileNotFoundError, match=r"no folder or archive .*nowhere"):
             list_files(tmp_path / "nowhere")
@@ -143,6 +147,12 @@ class TestPopPiano:
     def test_of_several_stages_the_last_is_read(self, tmp_path: Path):
         found = find("pop-piano", disk.pop_piano_midi(tmp_path))
         assert names(found) == [f"midi_analyzed/{n}.mid" for n in range(3)]
+
+    def test_a_few_files_with_chords_or_a_pickle_make_no_such_set(self, tmp_path: Path):
+        disk.midi_folder(tmp_path, 5)
+        write_midi(disk.piano(9, markers=(disk.Marker(0, "C_M"),)), tmp_path / "made.mid")
+        (tmp_path / "model.pkl").touch()
+        assert recognise(list_files(tmp_path)) is SOURCES["midi"]
 
     def test_markers_become_the_chords(self, tmp_path: Path):
         piece = find("pop-piano", disk.pop_piano_midi(tmp_path)).pieces[0]

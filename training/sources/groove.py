@@ -14,11 +14,10 @@ import numpy as np
 
 from tokenization.excerpt import excerpt
 from tokenization.language import Language
-from tokenization.midi import read_midi
 from tokenization.score import Score
 from tokenization.wording import counted
 from training.sources.listing import Listing, Skipped, shown
-from training.sources.source import Found, Piece, Source, arranged
+from training.sources.source import Found, Piece, Source, arranged, read
 from training.splits import check_styles, split_by_name
 
 _NAME = re.compile(r"[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
@@ -75,7 +74,7 @@ class Groove(Source):
         return replace(found, skipped=found.skipped + skipped)
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
-        score = read_midi(piece.path)
+        score = read(piece)
         if piece.path.parent.name == _FIXED:
             score = excerpt(merged(score), COUNT_IN_BEATS * score.ticks_per_beat)
         # A program made these files: their beats are right, also where the notes swing.

@@ -40,6 +40,10 @@ def list_files(root: Path) -> Listing:
     """Walk through a folder; what cannot be read below it is listed with the reason."""
     if not root.exists():
         raise FileNotFoundError(f"there is no folder or archive {root} to read music from")
+    if not root.is_dir():
+        raise ValueError(
+            f"{root} is neither a folder nor an archive; give one that holds the music"
+        )
     os.listdir(root)  # no permission here is an error, not a skipped folder
     files: list[str] = []
     unreadable: list[Skipped] = []

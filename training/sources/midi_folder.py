@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tokenization.language import Language
-from tokenization.midi import read_midi
 from tokenization.score import Score
 from training.sources.listing import Listing, shown
-from training.sources.source import Found, Piece, Source, arranged
+from training.sources.source import Found, Piece, Source, arranged, read
 from training.splits import split_by_name
 
 
@@ -35,4 +34,4 @@ class MidiFolder(Source):
         )
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
-        return arranged(read_midi(piece.path), language)
+        return arranged(read(piece), language)

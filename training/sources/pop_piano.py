@@ -11,12 +11,11 @@ from pathlib import Path, PurePosixPath
 
 from tokenization.chord_names import parse
 from tokenization.language import Language
-from tokenization.midi import read_midi
 from tokenization.score import Marker, Score
 from training.restricted_pickle import read_pickle
 from training.sources.events import score_of_events
 from training.sources.listing import Listing, shown
-from training.sources.source import Found, Piece, Source
+from training.sources.source import Found, Piece, Source, read
 from training.splits import split_by_name
 
 _PICKLE = re.compile(r"\.(pkl|pickle)$", re.IGNORECASE)
@@ -40,11 +39,12 @@ class PopPiano(Source):
     licence = "not stated by its authors; transcriptions of recordings"
 
     def fits(self, listing: Listing) -> bool:
-        if any(_PICKLE.search(file) for file in listing.files):
-            return True
-        spread = self._midi_files(listing)
-        spread = spread[:: max(1, len(spread) // _LOOKED_AT)][:_LOOKED_AT]
-        return any(_CHORD_MARKER.search(_beginning(listing.path(file))) for file in spread)
+        files = self._midi_files(listing)
+        if not files:
+            return any(_PICKLE.search(file) for file in listing.files)
+        spread = files[:: max(1, len(files) // _LOOKED_AT)][:_LOOKED_AT]
+        marked = sum(bool(_CHORD_MARKER.search(_beginning(listing.path(f)))) for f in spread)
+        return 2 * marked > len(spread)
 
     def find(self, listing: Listing, validation: float) -> Found:
         files = self._midi_files(listing)
@@ -67,7 +67,7 @@ class PopPiano(Source):
         if _PICKLE.search(piece.path.name):
             score = score_of_events(read_pickle(piece.path))
         else:
-            score = read_midi(piece.path)
+            score = read(piece)
         return [language.arrange(with_chords(score))]
 
     def _midi_files(self, listing: Listing) -> list[str]:

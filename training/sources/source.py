@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tokenization.language import Language
+from tokenization.midi import read_midi
 from tokenization.score import Score
 from tokenization.trio import trios
 from training.sources.listing import Listing, Skipped
@@ -51,6 +52,11 @@ class Source(ABC):
     @abstractmethod
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         """Read a piece as one or more arranged scores, of which training draws one at a time."""
+
+
+def read(piece: Piece) -> Score:
+    """Read a piece's MIDI file; errors call it `it`, since its name stands before them."""
+    return read_midi(piece.path, name="it")
 
 
 def arranged(score: Score, language: Language, *, beats_known: bool = False) -> list[Score]:
