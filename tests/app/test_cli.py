@@ -61,7 +61,7 @@ def test_every_command_has_a_help_with_an_example(name: str, capsys: pytest.Capt
     assert f"  musicgen {name} " in shown.partition("example")[2]
 
 
-@pytest.mark.parametrize("module", {module for module, _ in COMMANDS.values()})
+@pytest.mark.parametrize("module", sorted({module for module, _ in COMMANDS.values()}))
 def test_a_command_is_a_module_with_add_and_run_that_imports_little(module: str):
     imported = import_module(module)
     assert callable(imported.add)
