@@ -69,4 +69,6 @@ def test_nothing_unpickles_but_the_restricted_reader():
         if path.name == "restricted_pickle.py":
             continue
         source = path.read_text()
-        assert not re.search(r"\bimport pickle|pickle\.loads?\(|torch\.load\(|allow_pickle=True", source), path
+        assert not re.search(
+            r"\bimport pickle|pickle\.loads?\(|torch\.load\(|allow_pickle=True", source
+        ), path
