@@ -14,6 +14,10 @@ examples:
   musicgen tokenize song.mid --json | musicgen detokenize - -o again.mid
 """
 MOST_BYTES = 1 << 28  # ten times the JSON of the longest piece that can be read
+NO_SETTING = (
+    "Instruments, loudness and tempo are not among these tokens, so usual ones are taken; "
+    "the JSON of `musicgen tokenize --json` keeps them."
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
     if not len(score.notes):
         raise ValueError(f"the tokens of {name} make no note, so there is nothing to write")
     write_midi(score, target)
+    if read.setting is None and read.language.name == "groove":
+        output.remark([NO_SETTING])
     bars = len(read.language.bars(read.ids))
     if arguments.json:
         output.write_json(

@@ -150,7 +150,9 @@ class TestDetokenize:
             )
             == 0
         )
-        told = json.loads(capsys.readouterr().out)
+        out, err = capsys.readouterr()
+        told = json.loads(out)
+        assert ("tempo are not among these tokens" in err) == (spoken == "groove" and not options)
         again = read_midi(tmp_path / "again.mid")
         speaker = language(spoken)
         expected = speaker.quantise(speaker.arrange(read_midi(source)))

@@ -192,6 +192,15 @@ class TestPopPiano:
         found = find("pop-piano", tmp_path)
         assert [piece.split for piece in found.pieces] == ["train", "validation", "test"]
 
+    def test_a_piece_has_one_split_from_whatever_folder_it_is_read(self, tmp_path: Path):
+        disk.pop_piano_midi(tmp_path / "above" / "set", 30)
+        here, above = (
+            [piece.split for piece in find("pop-piano", folder, 0.3).pieces]
+            for folder in (tmp_path / "above" / "set", tmp_path)
+        )
+        assert here == above
+        assert {*here} == {"train", "validation"}
+
     def test_a_list_of_pieces_that_is_none_is_named(self, tmp_path: Path):
         disk.pop_piano_events(tmp_path)
         (tmp_path / "val_pieces.pkl").write_bytes(pickle.dumps({"a": 1}))

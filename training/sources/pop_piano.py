@@ -57,9 +57,8 @@ class PopPiano(Source):
             remarks.append("The splits are those of the lists of pieces beside the files.")
         pieces = []
         for file in files or pickles:
-            split = listed.get(PurePosixPath(file).stem) or split_by_name(
-                file, validation=validation
-            )
+            stem = PurePosixPath(file).stem  # the same from whatever folder above it is read
+            split = listed.get(stem) or split_by_name(stem, validation=validation)
             pieces.append(Piece(name=shown(file), path=listing.path(file), split=split))
         return Found(pieces=pieces, remarks=remarks)
 
