@@ -20,7 +20,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("prompt", metavar="PROMPT.mid", help="the MIDI file to go on with")
     parser.add_argument(
-        "--prompt-bars", default="all", metavar="N|all", help="its first bars alone (default: all)"
+        "--prompt-bars",
+        default="all",
+        metavar="N|all",
+        help="go on from its first N bars (default: all)",
     )
     parser.add_argument(
         "--tracks",

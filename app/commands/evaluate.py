@@ -26,10 +26,16 @@ EVALUATIONS: dict[str, tuple[str, str]] = {
         "put all evaluations of models on one page",
     ),
 }
+EXAMPLES = """\
+examples:
+  musicgen evaluate style song.mid song.cont_0.mid
+  musicgen evaluate report groove -o report
+"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the evaluations and their arguments."""
+    parser.epilog = EXAMPLES
     kinds = parser.add_subparsers(metavar="EVALUATION", title="evaluations", required=True)
     for name, (module_name, does) in EVALUATIONS.items():
         kind = kinds.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")

@@ -34,21 +34,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
     parser.add_argument(
-        "--variations", type=int, default=1, metavar="K", help="so many at once (default: 1)"
+        "--variations", type=int, default=1, metavar="K", help="how many to write (default: 1)"
     )
     parser.add_argument(
-        "--temperature", type=float, default=0.95, metavar="T", help="freedom (default: 0.95)"
+        "--temperature",
+        type=float,
+        default=0.95,
+        metavar="T",
+        help="how daring: 0 always takes the likeliest token, 1 is the model itself (default: 0.95)",
     )
     parser.add_argument(
-        "--top-p", type=float, default=0.95, metavar="P", help="nucleus (default: 0.95)"
+        "--top-p",
+        type=float,
+        default=0.95,
+        metavar="P",
+        help="only the likeliest tokens that make up P of all together (default: 0.95)",
     )
-    parser.add_argument("--top-k", type=int, metavar="K", help="only the K likeliest tokens")
+    parser.add_argument(
+        "--top-k", type=int, metavar="K", help="only the K likeliest tokens (default: any)"
+    )
     parser.add_argument(
         "--min-p",
         type=float,
         default=0.0,
         metavar="P",
-        help="only tokens P times as likely as the likeliest",
+        help="only tokens at least P times as likely as the likeliest (default: 0)",
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="the same seed, the same music (default: 0)"
@@ -57,7 +67,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--may-end", action="store_true", help="let the music end before that length"
     )
     parser.add_argument(
-        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
+        "--device",
+        default="auto",
+        metavar="auto|cpu|cuda|mps",
+        help="where to compute (default: auto, a GPU if there is one)",
     )
     parser.add_argument("--audio", action="store_true", help="write a WAV beside each MIDI file")
     parser.add_argument("--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with it")
