@@ -41,12 +41,12 @@ def continuation(results: Results) -> Figure:
 
 def boxes(axes: Axes, results: Results, against: str, metric: str) -> Axes:
     """Draw a box a model and quarter, its points the styles, and the mean of each yardstick as a line."""
-    models = [model["name"] for model in results["models"]]
+    models = _numbered(results)
     rows = _rows(results, against, metric)
     width = min(BOXES_WIDTH / len(models), WIDEST_BOX)
-    for number, model in enumerate(models):
+    for place, (model, number) in enumerate(models.items()):
         of_model = {row["quarter"]: row for row in rows if row["output"] == model}
-        offset = (number - (len(models) - 1) / 2) * width
+        offset = (place - (len(models) - 1) / 2) * width
         for quarter, row in of_model.items():
             values = [value for value in row["values"] if value is not None]
             if values:
@@ -85,11 +85,9 @@ def _box(axes: Axes, values: Sequence[float], at: float, width: float, number: i
 def _explain(drawn: Figure, results: Results) -> None:
     """Say what boxes, marks and lines are, under the panels."""
     handles: list[Any] = []
-    for number, model in enumerate(results["models"]):
+    for model, number in _numbered(results).items():
         look = series(number)
-        handles.append(
-            Patch(facecolor=f"{look.color}59", edgecolor=look.color, label=model["name"])
-        )
+        handles.append(Patch(facecolor=f"{look.color}59", edgecolor=look.color, label=model))
     axes = drawn.axes[0]
     for name, dash in zip(results["yardsticks"], YARDSTICK_DASHES, strict=True):
         (line,) = axes.plot([], [], color=FAINT, linestyle=dash, linewidth=1.2, label=name)
@@ -102,6 +100,11 @@ def _explain(drawn: Figure, results: Results) -> None:
         fontsize=8,
         color=FAINT,
     )
+
+
+def _numbered(results: Results) -> dict[str, int]:
+    """Return the models with the numbers of their looks: their own where they are some of a larger evaluation."""
+    return {model["name"]: model.get("number", i) for i, model in enumerate(results["models"])}
 
 
 def _rows(results: Results, against: str, metric: str) -> list[Row]:

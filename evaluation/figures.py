@@ -74,43 +74,24 @@ def templates(model: Result) -> Figure:
 
 def all_templates(model: Result) -> Figure:
     """Return every template, a panel a head."""
-    drawn_templates = model["templates"]
-    heads = drawn_templates["heads"]
-    columns = min(4, heads)
-    rows = -(-heads // columns)
-    with figure(WIDTH, 0.6 + 1.6 * rows) as drawn:
-        grid = drawn.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        for head, axes in enumerate(grid.flat):
-            if head < heads:
-                plot_maps.all_templates(axes, drawn_templates, head)
-            else:
-                axes.set_visible(False)
-        drawn.supxlabel("lag from key to query (tokens)", fontsize=9)
-        drawn.supylabel("features, slow to fast", fontsize=9)
+    with figure(WIDTH, 2.5) as drawn:
+        axes = plot_maps.all_templates(drawn.add_subplot(), model["templates"])
         scale = cm.ScalarMappable(colors.Normalize(-1, 1), DIVERGING)
-        drawn.colorbar(scale, ax=grid, label="weight / largest", shrink=0.8, aspect=30)
+        drawn.colorbar(scale, ax=axes, label="weight / largest", aspect=25)
     return drawn
 
 
 def attention(model: Result) -> Figure:
     """Return the attention maps, a row a layer."""
     maps = model["attention"]
-    layers, heads = maps["layers"], maps["pixels"]["shape"][1]
-    side = min(1.7, (WIDTH - 0.9) / heads)
-    with figure(side * heads + 0.9, side * len(layers) + 0.55) as drawn:
-        grid = drawn.subplots(len(layers), heads, squeeze=False)
-        for row, layer in enumerate(layers):
-            for head in range(heads):
-                axes = grid[row][head]
-                plot_maps.attention_map(axes, maps, row, head, model["trained_length"])
-                if row == 0:
-                    axes.set_title(f"head {head + 1}", fontsize=8, fontweight="normal")
-                if head == 0:
-                    axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
-        drawn.supxlabel(f"key (1 … {maps['length']}); queries run downwards", fontsize=8.5)
+    rows, columns = maps["pixels"]["shape"][:2]
+    side = min(1.6, (WIDTH - 1.2) / columns)
+    with figure(WIDTH, side * rows + 0.6) as drawn:
+        axes = plot_maps.attention_maps(drawn.add_subplot(), maps, model["trained_length"])
+        axes.set_xlabel(f"keys 1 … {maps['length']} to the right, queries downwards, in each map")
         scale = cm.ScalarMappable(colors.PowerNorm(GAMMA, 0, maps["full"]), SEQUENTIAL)
         label = "attention (share of a query)"
-        drawn.colorbar(scale, ax=grid, label=label, extend="max", shrink=0.8, aspect=25)
+        drawn.colorbar(scale, ax=axes, label=label, extend="max", aspect=30)
     return drawn
 
 

@@ -20,7 +20,7 @@ from musicgen.position.spe import StochasticPosition
 
 BLOCK = 256  # queries at once
 PIXELS = 384  # of a map's side, at most
-SHOWN = 12  # templates drawn one by one
+SHOWN = 8  # templates drawn one by one
 # The paper's scale of colour is min(1, (a / 0.02)^0.4) at 3072 positions; so equal weights look alike at any length.
 FULL, FULL_LENGTH, GAMMA = 0.02, 3072, 0.4
 

@@ -18,16 +18,15 @@ h3 { font-size: 1.02rem; margin: 1.75rem 0 .4rem; }
 p { margin: .5rem 0 .9rem; max-width: 46rem; }
 a { color: var(--series-0); }
 nav { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; margin: 1.2rem 0 0; }
-.faint, figcaption, caption { color: var(--faint); }
+.faint, figcaption, .caption { color: var(--faint); }
 .says { border-left: 3px solid var(--series-0); padding: .1rem 0 .1rem 1rem; margin: 1rem 0; max-width: 46rem; }
 .says li { margin: .25rem 0; } .says ul { padding-left: 1.1rem; margin: .25rem 0; }
 figure { margin: 1.25rem 0; overflow-x: auto; }
 figure svg { display: block; width: 100%; height: auto; min-width: 34rem; max-width: 54rem; }
-figcaption, caption { font-size: .86rem; max-width: 50rem; margin-top: .4rem; }
-.scroll { overflow-x: auto; margin: 1rem 0 1.25rem; }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
-caption { caption-side: bottom; text-align: left; padding-top: .5rem; }
-th, td { padding: .32rem .8rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+figcaption, .caption { font-size: .86rem; max-width: 50rem; margin-top: .4rem; }
+.scroll { overflow-x: auto; margin: 1rem 0 .4rem; }
+table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .32rem .55rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 thead th { border-bottom: 1.5px solid var(--faint); font-weight: 600; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 tbody th { font-weight: 500; }
@@ -82,9 +81,10 @@ def table(
     caption: str,
     best: Iterable[tuple[int, int]] = (),
 ) -> str:
-    """Return a table; `best` are the places (row, column) of the values to stand out."""
+    """Return a table; a title may have several lines; `best` are the places (row, column) of what is to stand out."""
     out = set(best)
-    columns = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    titles = (escape(cell).replace("\n", "<br>") for cell in head)
+    columns = "".join(f'<th scope="col">{title}</th>' for title in titles)
     lines = []
     for i, (first, *rest) in enumerate(rows):
         cells = "".join(
@@ -93,8 +93,8 @@ def table(
         )
         lines.append(f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>')
     return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption><thead><tr>{columns}</tr></thead>\n'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        f'<div class="scroll"><table><thead><tr>{columns}</tr></thead>\n'
+        f'<tbody>{"".join(lines)}</tbody></table></div>\n<p class="caption">{escape(caption)}</p>'
     )
 
 

@@ -95,7 +95,7 @@ def look_back(axes: Axes, model: Result) -> Axes:
     axes.plot([0, length], [0, length / 2], color=FAINT, linewidth=0.8, label="all alike")
     mark_trained(axes, {model["trained_length"]})
     axes.set_xlim(0, length)
-    axes.set_ylim(0, length / 2)
+    axes.set_ylim(bottom=0)
     axes.set_xlabel("position of the query (tokens)")
     axes.set_ylabel("mean distance (tokens)")
     return axes

@@ -23,12 +23,16 @@ from evaluation.report_tables import (
 from evaluation.report_texts import CAPTIONS, HOW, LEADS, filled
 
 Result = Mapping[str, Any]
+Section = tuple[str, str, str]  # its anchor, its title, its content
 NAMED = 3  # models in the title
 
 
-def page(results: Result) -> str:
+def page(results: Result, progress: Callable[[int, int], None] = lambda done, total: None) -> str:
     """Return the whole page."""
-    made = [part for make in _SECTIONS for part in make(results)]
+    made: list[Section] = []
+    for done, make in enumerate(_SECTIONS):
+        progress(done, len(_SECTIONS))
+        made += make(results)
     links = "".join(f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title, _ in made)
     labels = [model["label"] for model in results["models"]]
     models = ", ".join(labels) if len(labels) <= NAMED else f"{len(labels)} models"
@@ -36,10 +40,6 @@ def page(results: Result) -> str:
     header = f"<h1>Evaluation of {escape(models)}</h1>\n{lead}<nav>{links}</nav>"
     sections = [section(anchor, title, content) for anchor, title, content in made]
     return document(f"musicgen: {models}", header, sections, _footer(results))
-
-
-# A section is its anchor, its title and its content.
-Section = tuple[str, str, str]
 
 
 def _models(results: Result) -> Iterator[Section]:
@@ -108,7 +108,7 @@ def _pictures(model: Result, number: int) -> str:
         parts.append(_drawn("templates", model, f"-{number}", f"Learned templates of {name}"))
     if learned and learned["features"] > 1:
         parts.append(_drawn("all_templates", model, f"-{number}", f"All templates of {name}"))
-    return folded(f"{name} ({model['encoding']})", "\n".join(parts), open_=number < 2)
+    return folded(f"{name}: {model['encoding']}", "\n".join(parts), open_=number < 2)
 
 
 def _continuation(results: Result) -> Iterator[Section]:

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Any
 
 from evaluation.continuation_plot import AGAINST, TOGETHER
-from evaluation.page import table
+from evaluation.page import folded, table
 from evaluation.report_texts import CAPTIONS, TABLES, filled
 from evaluation.statistics import STATISTICS
 from evaluation.style import METRICS
@@ -89,27 +89,16 @@ def positions_table(result: Result) -> str:
         for column in range(len(first)):
             of_models = [v[column] if column < len(v) else None for v in values[metric]]
             best += [(2 * i + offset, j) for i, j in _lowest(of_models, column + 2)]
-    tokens = first[0]["tokens"] if first else 0
+    sizes = {row["tokens"] for m in result["models"] for row in m["probes"]["best_table"]}
+    tokens = " or ".join(map(str, sorted(sizes)))
     caption = filled(TABLES["positions"], tokens=tokens)
     return table(head, rows, caption, best if len(result["models"]) > 1 else ())
 
 
 def continuation_tables(result: Result) -> Iterator[str]:
     """Yield similarity by quarter, variety, and music statistics beside those of the real pieces."""
-    for against, says in AGAINST.items():
-        for metric, title in METRICS.items():
-            lines: dict[str, dict[Any, str]] = {}
-            for row in result["similarity"]:
-                if (row["against"], row["metric"]) == (against, metric) and row[
-                    "track"
-                ] in TOGETHER:
-                    lines.setdefault(row["output"], {})[row["quarter"]] = _interval(row)
-            if any(cell != NONE for line in lines.values() for cell in line.values()):
-                rows = [
-                    [name, *(line.get(q, NONE) for q in QUARTERS)] for name, line in lines.items()
-                ]
-                caption = filled(TABLES["similarity"], title=title, says=says)
-                yield table(["output", *QUARTERS.values()], rows, caption)
+    yield "".join(_similarities(result, "prompt"))
+    yield folded("Similarity to the whole piece", "".join(_similarities(result, "piece")))
     variety: dict[str, dict[str, str]] = {}
     for row in result["variety"]:
         variety.setdefault(row["output"], {})[row["measure"]] = _interval(row)
@@ -185,6 +174,19 @@ def probe_rows(result: Result) -> list[Row]:
     ]
 
 
+def _similarities(result: Result, against: str) -> Iterator[str]:
+    """Yield a table a metric that any output has: outputs down, quarters across."""
+    for metric, title in METRICS.items():
+        lines: dict[str, dict[Any, str]] = {}
+        for row in result["similarity"]:
+            if (row["against"], row["metric"]) == (against, metric) and row["track"] in TOGETHER:
+                lines.setdefault(row["output"], {})[row["quarter"]] = _interval(row)
+        if any(cell != NONE for line in lines.values() for cell in line.values()):
+            rows = [[name, *(line.get(q, NONE) for q in QUARTERS)] for name, line in lines.items()]
+            caption = filled(TABLES["similarity"], title=title, says=AGAINST[against])
+            yield table(["output", *QUARTERS.values()], rows, caption)
+
+
 def _statistics(result: Result) -> str:
     outputs = list(dict.fromkeys(row["output"] for row in result["statistics"]))
     known = {(row["output"], row["statistic"]): row for row in result["statistics"]}
@@ -226,14 +228,16 @@ def _part_title(model: Result, part: str, alike: bool) -> str:
 
 def _range_title(row: Result, model: Result, alike: bool) -> str:
     if alike:
-        return f"{row['start']} < pos ≤ {row['stop']}, < {row['offset']}"
+        return f"{row['start'] + 1} … {row['stop']}\n< {row['offset']}"
     length = model["probes"]["length"]
-    return f"{row['start'] / length:g} < pos ≤ {row['stop'] / length:g}, < {row['offset'] / length:g} N"
+    return f"{row['start'] / length:g} … {row['stop'] / length:g} N\n< {row['offset'] / length:g} N"
 
 
 def _lowest(values: Sequence[float | None], column: int) -> list[tuple[int, int]]:
-    known = [value for value in values if value is not None]
-    return [(i, column) for i, value in enumerate(values) if known and value == min(known)]
+    """Return the places of the lowest values of a column, as far as three digits tell them apart."""
+    shown = [None if value is None else round(value, 3) for value in values]
+    lowest = min((value for value in shown if value is not None), default=None)
+    return [(i, column) for i, value in enumerate(shown) if value is not None and value == lowest]
 
 
 def _mean(row: Result | None) -> float | None:

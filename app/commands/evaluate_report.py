@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import shlex
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,13 +85,19 @@ def _experiments(
     subjects: list[Subject], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], dict[str, str], list[str]]:
     """Return the experiments by name, a command for each alone, and who is left out of them."""
-    from app.study import extrapolation, positions, realisations
+    from app.study import extrapolation, language_of_data, positions, realisations
 
     options = {"seed": arguments.seed, "device": devised(arguments.device)}
     experiments: dict[str, Experiment] = {}
     commands: dict[str, str] = {}
     left_out: list[str] = []
     for folder in arguments.data:
+        spoken = language_of_data(folder)
+        if all(subject.language != spoken for subject in subjects):
+            left_out.append(
+                f"{folder} is left out: it is in {spoken}, which none of the models speaks"
+            )
+            continue
         able, pieces, others = tried(subjects, folder, arguments)
         left_out += [] if len(arguments.data) > 1 else others
         names = [subject.given for subject in able]
@@ -120,7 +127,11 @@ def _continuation(
     speak = "groove" if any(s.language == "groove" for s in subjects) else subjects[0].language
     able, told = speaking(subjects, speak, "continuation")
     given = [subject.given for subject in able]
-    contenders, plan = contenders_of(given, arguments.device), Plan(seed=arguments.seed)
+    contenders = [
+        replace(contender, name=subject.label)
+        for contender, subject in zip(contenders_of(given, arguments.device), able, strict=True)
+    ]
+    plan = Plan(seed=arguments.seed)
     with progress_bar("Reading prompts") as progress:
         prompts, refused = read_prompts(
             arguments.prompts,
@@ -134,6 +145,8 @@ def _continuation(
     _, result = experiment(
         contenders, prompts, plan, folder, workers=workers_of(arguments), progress_bar=progress_bar
     )
+    for model, subject in zip(result["models"], able, strict=True):
+        model["number"] = subject.number
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
     return {"command": _alone("continuation", given, options, arguments), **result}, told + refused
 
@@ -164,4 +177,5 @@ def _write(folder: Path, results: dict[str, Any]) -> None:
     write_json(folder / "results.json", results)
     for name, rows in csv_tables(results).items():
         write_csv(folder / f"{name}.csv", rows)
-    write_bytes(folder / "index.html", page(results).encode())
+    with progress_bar("Drawing: sections") as progress:
+        write_bytes(folder / "index.html", page(results, progress).encode())

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from evaluation.likelihood import apart, change, edges_of, growth, parts_of, piece_loss, summary
+from musicgen.likelihood import position_losses
+from tests.musicgen.toys import toy_model, toy_tokens
+
+EDGES = [0, 2, 4, 6]
+
+
+def loss(*values: float) -> dict:
+    """Return a piece that costs so much a token in each stretch of two; fewer values, a shorter piece."""
+    tokens = [2] * len(values) + [0] * (3 - len(values))
+    return {"sums": [2 * v for v in values] + [0.0] * (3 - len(values)), "tokens": tokens}
+
+
+def test_the_borders_of_the_parts_are_edges():
+    edges = edges_of(100, 420)
+    assert edges[0] == 0
+    assert edges[-1] == 420
+    assert {100, 150} <= {*edges}
+    assert parts_of(100, 420) == {"trained": (0, 100), "near": (100, 150), "far": (150, 420)}
+    assert parts_of(100, 80) == {"trained": (0, 80)}
+    assert parts_of(0, 80) == {"far": (0, 80)}
+
+
+def test_a_piece_is_summed_up_by_stretches():
+    model, ids = toy_model(), toy_tokens(1, 30)[0].numpy()
+    found = piece_loss(model, ids, [0, 10, 20, 40], seed=0)
+    whole = position_losses(model, ids, 0)
+    assert found["tokens"] == [10, 10, 9]
+    np.testing.assert_allclose(
+        found["sums"], [whole[:10].sum(), whole[10:20].sum(), whole[20:].sum()]
+    )
+
+
+def test_a_model_with_a_longest_sequence_is_asked_no_further():
+    model = toy_model(position={"name": "learned", "max_length": 16})
+    found = piece_loss(model, toy_tokens(1, 30)[0].numpy(), [0, 10, 20, 30], seed=0)
+    assert found["tokens"] == [10, 6, 0]
+
+
+def test_parts_count_pieces_once_and_drift_is_paired():
+    pieces = [loss(1, 3, 5), loss(2, 2), loss(3, 7, 9)]
+    found = summary(pieces, EDGES, trained_length=4)
+    trained, near = found["parts"]["trained"], found["parts"]["near"]
+    assert trained["mean"] == pytest.approx((2 + 2 + 5) / 3)
+    assert trained["deviation"] == pytest.approx(np.std([2, 2, 5], ddof=1))
+    assert (near["start"], near["stop"], near["mean"], near["pieces"]) == (4, 6, 7, 2)
+    assert [row["pieces"] for row in found["positions"]] == [3, 3, 2]
+    drift = found["drift"]["near"]
+    assert (drift["mean"], drift["pieces"]) == (pytest.approx((3 + 4) / 2), 2)
+    assert found["tokens"] == 16
+
+
+def test_what_is_hard_for_every_model_cancels():
+    easy, hard = [loss(1, 1, 1), loss(8, 2, 9)], [loss(2, 2, 3), loss(9, 3, 11)]
+    first, second = apart([easy, hard], EDGES)
+    assert [row["mean"] for row in first] == pytest.approx([-0.5, -0.5, -1])
+    assert [row["mean"] for row in second] == pytest.approx([0.5, 0.5, 1])
+    assert [row["deviation"] for row in first] == pytest.approx([0, 0, 0])
+    grown = growth([easy, hard], EDGES, 4)
+    assert grown is not None
+    assert [row["mean"] for row in grown] == pytest.approx([-0.25 - 0.25, 0.5])
+    assert growth([easy, hard], EDGES, 6) is None
+
+
+def test_a_change_is_paired_by_piece():
+    found = change([loss(2, 2), loss(5, 5, 5)], [loss(1, 1), loss(5, 5, 5)])
+    assert (found["mean"], found["pieces"]) == (pytest.approx(0.5), 2)

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+import torch
+
+from evaluation import maps
+from evaluation.attention import sides_of
+from evaluation.maps import attention_maps, pack, paper_layers, templates, unpack
+from tests.musicgen.toys import toy_model, toy_tokens
+
+
+def test_layers_are_the_papers_of_24_and_in_their_places_of_others():
+    assert [layer + 1 for layer in paper_layers(24)] == [1, 3, 12, 20, 24]
+    assert paper_layers(1) == [0]
+    assert paper_layers(6)[0] == 0
+    assert paper_layers(6)[-1] == 5
+
+
+def test_packed_bytes_come_back():
+    array = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
+    assert np.array_equal(unpack(pack(array)), array)
+
+
+@pytest.mark.parametrize("length", [20, 23])
+def test_a_map_is_that_of_the_whole_matrix(length, monkeypatch):
+    monkeypatch.setattr(maps, "BLOCK", 7)
+    monkeypatch.setattr(maps, "PIXELS", 12)
+    model = toy_model(layers=2, position="sine_spe")
+    pieces = [toy_tokens(1, length, seed)[0].numpy() for seed in (0, 1)]
+    found = attention_maps(model, pieces, [1], seed=4)
+    sides = [sides_of(model, torch.from_numpy(ids), [1], 4 + i)[1] for i, ids in enumerate(pieces)]
+    whole = torch.stack([one.normalised(slice(0, length)) for one in sides]).mean(0).numpy()
+    colours = np.minimum(1, (whole / found["full"]) ** 0.4)
+    colours = np.pad(colours, ((0, 0), (0, -length % 2), (0, -length % 2)))
+    half = colours.shape[1] // 2
+    expected = colours.reshape(2, half, 2, half, 2).mean((2, 4))
+    assert found["pixel"] == 2
+    np.testing.assert_allclose(unpack(found["pixels"])[0] / 255, expected, atol=0.003)
+    lags = np.maximum(np.subtract.outer(np.arange(length), np.arange(length)), 0)
+    distance = (whole * lags).sum(-1)
+    np.testing.assert_allclose(np.array(found["distance"][0]), distance, atol=0.01)
+
+
+@pytest.mark.parametrize("position", ["sine_spe", "conv_spe"])
+def test_a_draw_realises_what_is_learned(position: str):
+    model = toy_model(position={"name": position, "realisations": 4096}, features="relu")
+    found = templates(model, 24)
+    assert found is not None
+    assert np.array(found["limit"]).shape == (8, 24)
+    np.testing.assert_allclose(found["realised"], found["limit"], atol=0.12)
+    shape = unpack(found["all"]).shape
+    assert shape == (2, 8, 24)
+
+
+def test_masks_are_templates_of_a_head_and_other_encodings_have_none():
+    found = templates(toy_model(position="flt"), 24)
+    assert found is not None
+    assert found["features"] == 1
+    assert found["realised"] is None
+    assert templates(toy_model(position="rope"), 24) is None

@@ -1,0 +1,116 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluation.attention import sides_of
+from evaluation.probes import (
+    Range,
+    band_of,
+    best_heads,
+    farther_above_nearer,
+    local_ranges,
+    monotonicity,
+    paper_ranges,
+    probe,
+    translation_invariance,
+)
+from tests.musicgen.toys import VOCABULARY, toy_model
+
+GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "position_probes.npz")
+RANGES = [Range(start=0, stop=16, offset=8), Range(start=16, stop=48, offset=12)]
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"].tolist())
+def test_both_metrics_are_those_of_the_authors(case):
+    start, stop, offset = map(int, case[:3])
+    where = Range(start=start, stop=stop, offset=offset)
+    band = band_of(GOLDEN["attention"], offset)
+    assert translation_invariance(band, where) == pytest.approx(case[3], abs=1e-6)
+    assert monotonicity(farther_above_nearer(band), where) == pytest.approx(case[4], abs=1e-9)
+
+
+def test_a_wider_band_changes_nothing():
+    where = Range(start=10, stop=60, offset=7)
+    narrow, wide = (band_of(GOLDEN["attention"], offset) for offset in (7, 50))
+    assert translation_invariance(narrow, where) == translation_invariance(wide, where)
+    assert monotonicity(farther_above_nearer(narrow), where) == monotonicity(
+        farther_above_nearer(wide), where
+    )
+
+
+def test_weights_of_the_offset_alone_are_invariant_and_falling_ones_monotonic():
+    lag = np.subtract.outer(np.arange(30), np.arange(30))
+    falling, rising = (band_of(np.exp(sign * lag / 9), 20) for sign in (-1, 1))
+    where = Range(start=0, stop=30, offset=20)
+    assert translation_invariance(falling, where) == pytest.approx(0, abs=1e-12)
+    assert monotonicity(farther_above_nearer(falling), where) == 0
+    assert monotonicity(farther_above_nearer(rising), where) == 1
+
+
+def test_equal_weights_have_neither_property():
+    where = Range(start=0, stop=20, offset=5)
+    assert translation_invariance(band_of(np.full((20, 20), 0.3), 5), where) is None
+
+
+def test_ranges_of_the_papers_length_are_the_papers():
+    assert [(r.start, r.stop, r.offset) for r in paper_ranges(2048)] == [
+        (a, b, offset)
+        for a, b in ((0, 1024), (1024, 2048), (2048, 2560))
+        for offset in (128, 512, 1024)
+    ]
+    figure = local_ranges(2048)
+    assert (figure[0].stop, figure[-1].stop, {r.offset for r in figure}) == (256, 2560, {128})
+
+
+@pytest.mark.parametrize("position", ["sine_spe", "permuteformer", "absolute"])
+def test_probing_averages_the_maps_of_all_tokens(position: str):
+    model = toy_model(position=position)
+    tokens = list(range(VOCABULARY))
+    rows = probe(model, RANGES, tokens, seed=2)
+    total = np.zeros((2, 48, 48))
+    import torch
+
+    for number, token in enumerate(tokens):
+        sides = sides_of(model, torch.full((48,), token), [0], 2 + number)[0]
+        products = sides.products(slice(0, 48), slice(0, 48)).double()
+        total += (products.exp() if sides.exponential else products).numpy()
+    for row in rows:
+        where = Range(**{key: row[key] for key in ("start", "stop", "offset")})
+        band = band_of(total[row["head"]], where.offset)
+        assert row["translation"] == pytest.approx(
+            translation_invariance(band, where), rel=1e-3, abs=1e-6
+        )
+        assert row["monotonicity"] == pytest.approx(
+            monotonicity(farther_above_nearer(band), where), abs=2e-3
+        )
+        assert row["translation_error"] >= 0
+
+
+def test_relative_encodings_are_invariant_and_absolute_ones_are_not():
+    def invariance(position: str) -> float:
+        best = best_heads(probe(toy_model(position=position), RANGES, range(VOCABULARY)))
+        return max(row["translation"] for row in best)
+
+    assert invariance("permuteformer") < 1e-6
+    assert invariance("rope") < 1e-6
+    assert invariance("absolute") > 0.1
+
+
+def test_an_encoding_without_position_has_no_properties():
+    rows = probe(toy_model(position="none"), RANGES, range(4))
+    assert {row["translation"] for row in rows} == {None}
+    assert {row["monotonicity"] for row in rows} == {None}
+    assert all(row["translation"] is None for row in best_heads(rows))
+
+
+def test_the_best_head_is_the_lowest_by_metric():
+    common = {"start": 0, "stop": 9, "offset": 3, "tokens": 5}
+    error = {"translation_error": 0.1, "monotonicity_error": None}
+    rows = [
+        {**common, **error, "head": 0, "translation": 0.4, "monotonicity": 0.1},
+        {**common, **error, "head": 1, "translation": 0.2, "monotonicity": 0.3},
+    ]
+    (best,) = best_heads(rows)
+    assert (best["translation"], best["translation_head"]) == (0.2, 1)
+    assert (best["monotonicity"], best["monotonicity_head"]) == (0.1, 0)
