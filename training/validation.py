@@ -11,6 +11,7 @@ import torch
 from lightning_fabric import Fabric
 
 from training.coded import Sealed
+from musicgen.likelihood import stretch
 from training.config import RunConfig
 from training.data import Batches
 from training.loss import IGNORED, next_token_loss
@@ -63,13 +64,8 @@ def summary(losses: np.ndarray, counts: np.ndarray, *, trained: int) -> Measured
     """Sum up losses and counts of tokens, both (sequences, positions)."""
     edges = sorted({*np.linspace(0, losses.shape[1], BINS + 1, dtype=int).tolist(), trained})
     edges = [edge for edge in edges if edge <= losses.shape[1]]
-    rows = []
-    for start, stop in pairwise(edges):
-        tokens = counts[:, start:stop].sum(1)
-        means = losses[:, start:stop].sum(1)[tokens > 0] / tokens[tokens > 0]
-        if len(means):
-            deviation = float(means.std(ddof=1)) if len(means) > 1 else 0.0
-            rows.append((start, stop, float(means.mean()), deviation, len(means)))
+    stretches = [stretch(losses, counts, start, stop) for start, stop in pairwise(edges)]
+    rows = [(s.start, s.stop, s.mean, s.deviation, s.pieces) for s in stretches if s is not None]
     inside, beyond = (slice(None, trained), slice(trained, None))
     past = counts[:, beyond].sum()
     return Measured(
