@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 
-from training.coded import Sealed
 from musicgen.likelihood import stretch
+from training.coded import Sealed
 from training.config import RunConfig
 from training.data import Batches
 from training.loss import IGNORED, next_token_loss
