@@ -8,7 +8,7 @@ from app.shelf import Shelf
 from app.studio import EXAMPLES, NOTHING, Studio, example, title_of
 from tokenization.midi import MidiError, read_midi
 
-MODEL, PIANO = "untrained:tiny:groove", "untrained:tiny"
+MODEL, PIANO = "untrained:tiny:groove", "pop-piano"
 
 
 @pytest.fixture(scope="module")
