@@ -106,7 +106,7 @@ def look_back(model: Result) -> Figure:
 def _legend(drawn: Figure, axes: Axes) -> None:
     """Put a legend above the axes, where it hides nothing."""
     handles, labels = axes.get_legend_handles_labels()
-    longest = max(map(len, labels), default=0)
-    drawn.legend(
-        handles, labels, loc="outside upper left", ncols=max(1, min(4, 92 // (longest + 8)))
-    )
+    most = max(1, min(4, 92 // (max(map(len, labels), default=0) + 8)))
+    rows = -(-len(labels) // most)
+    columns = -(-len(labels) // max(1, rows))  # no more than these rows take
+    drawn.legend(handles, labels, loc="outside upper left", ncols=max(1, columns))

@@ -7,6 +7,11 @@ from html import escape
 
 from evaluation.plot_style import style_sheet
 
+ENLARGED = (
+    1.62  # pixels a point of a figure, at most: its type is then as large as that of the page
+)
+WIDE = 8  # columns, from which on a table is set smaller
+
 _CSS = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
@@ -22,13 +27,14 @@ nav { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; margin: 1.2rem 0 0; }
 .says { border-left: 3px solid var(--series-0); padding: .1rem 0 .1rem 1rem; margin: 1rem 0; max-width: 46rem; }
 .says li { margin: .25rem 0; } .says ul { padding-left: 1.1rem; margin: .25rem 0; }
 figure { margin: 1.25rem 0; overflow-x: auto; }
-figure svg { display: block; width: 100%; height: auto; min-width: 34rem; max-width: 54rem; }
+figure svg { display: block; width: 100%; height: auto; min-width: 34rem; }
 figcaption, .caption { font-size: .86rem; max-width: 50rem; margin-top: .4rem; }
 .scroll { overflow-x: auto; margin: 1rem 0 .4rem; }
 table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .32rem .55rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 thead th { border-bottom: 1.5px solid var(--faint); font-weight: 600; vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; }
+th:first-child, td:first-child { text-align: left; padding-left: 0 !important; }
+.wide table { font-size: .78rem; } .wide th, .wide td { padding: .28rem .3rem; }
 tbody th { font-weight: 500; }
 td.best { font-weight: 700; }
 details { margin: .6rem 0; } summary { cursor: pointer; padding: .25rem 0; font-weight: 600; }
@@ -71,7 +77,9 @@ def says(sentences: Sequence[str]) -> str:
 
 def picture(svg: str, caption: str, description: str) -> str:
     """Return a figure, with a description for those who do not see it."""
-    labelled = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+    points = float(svg.split('width="', 1)[1].split("pt", 1)[0])
+    named = f'<svg role="img" aria-label="{escape(description)}" '
+    labelled = svg.replace("<svg ", f'{named}style="max-width: {points * ENLARGED:.0f}px" ', 1)
     return f"<figure>\n{labelled}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 
 
@@ -93,7 +101,7 @@ def table(
         )
         lines.append(f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>')
     return (
-        f'<div class="scroll"><table><thead><tr>{columns}</tr></thead>\n'
+        f'<div class="scroll{" wide" if len(head) > WIDE else ""}"><table><thead><tr>{columns}</tr></thead>\n'
         f'<tbody>{"".join(lines)}</tbody></table></div>\n<p class="caption">{escape(caption)}</p>'
     )
 

@@ -10,7 +10,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 
 from evaluation.maps import unpack
-from evaluation.plot_style import DIVERGING, SEQUENTIAL
+from evaluation.plot_style import DIVERGING, SEQUENTIAL, STEPS
 
 Result = Mapping[str, Any]
 GAP = 0.07  # between pictures, of their side
@@ -27,7 +27,8 @@ def attention_maps(axes: Axes, drawn: Result, trained_length: int) -> Axes:
     rows, columns = pixels.shape[:2]
     step = 1 + GAP
     extent = (0, columns * step, rows * step, 0)  # a map's side is 1
-    axes.imshow(shown, cmap=colormaps[SEQUENTIAL], vmin=0, vmax=1, extent=extent)
+    colours = colormaps[SEQUENTIAL].resampled(STEPS)
+    axes.imshow(shown, cmap=colours, vmin=0, vmax=1, extent=extent, interpolation_stage="data")
     share = trained_length / drawn["length"]
     for row in range(rows if 0 < share < 1 else 0):
         for column in range(columns):
@@ -52,14 +53,9 @@ def all_templates(axes: Axes, drawn: Result) -> Axes:
     step = 1 + gap.shape[2] / values.shape[2]
     extent = (0, len(values) * step, values.shape[1], 0)
     axes.imshow(
-        panels,
-        cmap=DIVERGING,
-        vmin=-1,
-        vmax=1,
-        aspect="auto",
-        interpolation="nearest",
-        extent=extent,
-    )
+        panels, cmap=colormaps[DIVERGING].resampled(STEPS), vmin=-1, vmax=1, extent=extent,
+        aspect="auto", interpolation="nearest",
+    )  # fmt: skip
     names = [f"head {head + 1}" for head in range(len(values))]
     axes.set_xticks([head * step + 0.5 for head in range(len(values))], names)
     axes.set_yticks([])

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -25,6 +26,7 @@ _DARK = ("#4fb0e8", "#f58a4b", "#2fc79a", "#e08fc0", "#e5bd3d", "#8ccbf2", "#a3a
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
+STEPS = 200  # colours of a map
 
 _GROUP = re.compile(r'<g id="[A-Za-z]\w*(\.\w+)?_\d+"')
 _EMBEDDED = re.compile(r"(data:image/png;base64,)([\w+/=\s]+)")
@@ -113,10 +115,20 @@ def svg(drawn: Figure, name: str) -> str:
 
 
 def _in_few_colours(encoded: str) -> str:
-    """Return an embedded picture in 256 colours, which takes a quarter of the room."""
-    picture = Image.open(io.BytesIO(base64.b64decode(encoded)))
+    """Return an embedded picture by a palette where 256 colours suffice, which takes a quarter of the room.
+
+    A map of at most `STEPS` colours does, as soon as its edges are either there or not.
+    """
+    picture = np.array(Image.open(io.BytesIO(base64.b64decode(encoded))).convert("RGBA"))
+    picture[picture[..., 3] < 128] = 0
+    picture[..., 3] = np.where(picture[..., 3] > 0, 255, 0)
+    colours, places = np.unique(picture.reshape(-1, 4), axis=0, return_inverse=True)
+    if len(colours) > 256:
+        return encoded
+    indexed = Image.fromarray(places.reshape(picture.shape[:2]).astype(np.uint8), "P")
+    indexed.putpalette(colours[:, :3].tobytes())
     stream = io.BytesIO()
-    picture.quantize(256, Image.Quantize.FASTOCTREE).save(stream, "PNG", optimize=True)
+    indexed.save(stream, "PNG", optimize=True, transparency=colours[:, 3].tobytes())
     return base64.b64encode(stream.getvalue()).decode()
 
 

@@ -43,12 +43,14 @@ def extrapolation_table(result: Result) -> str:
     parts = [part for part in ("trained", "near", "far") if any(part in m["parts"] for m in models)]
     borders = {m["trained_length"] for m in models}
     head = ["model", *(_part_title(models[0], part, len(borders) == 1) for part in parts)]
-    head.append("growth against all")
+    compared = any(model.get("growth") for model in models)
+    head += ["further − trained", *(["growth against all"] if compared else [])]
     rows = [
         [
             model["model"],
             *(_spread(model["parts"].get(part)) for part in parts),
-            _signed(model.get("growth")),
+            _signed(model["drift"].get("far")),
+            *([_signed(model.get("growth"))] if compared else []),
         ]
         for model in models
     ]

@@ -40,7 +40,8 @@ CAPTIONS = {
 }
 
 TABLES = {
-    "extrapolation": "Loss in nats a token: mean ± deviation over pieces (n). Bold: the lowest.",
+    "extrapolation": """Loss in nats a token: mean ± deviation over pieces (n); differences ± standard error, paired by
+        piece. Bold: the lowest.""",
     "realisations": """Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the
         test; ← as trained.""",
     "positions": """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for

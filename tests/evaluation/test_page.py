@@ -18,8 +18,8 @@ def test_the_best_values_stand_out():
 
 
 def test_a_picture_is_described_for_those_who_do_not_see_it():
-    text = picture("<svg width='3'></svg>", "what it shows", 'a "curve"')
-    assert '<svg role="img" aria-label="a &quot;curve&quot;" width' in text
+    text = picture('<svg width="100pt"></svg>', "what it shows", 'a "curve"')
+    assert '<svg role="img" aria-label="a &quot;curve&quot;" style="max-width: 162px" width' in text
     assert "<figcaption>what it shows</figcaption>" in text
 
 
