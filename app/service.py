@@ -160,7 +160,7 @@ class Continuation:
         from musicgen.generate import Request, Stop, generate  # torch, which the page opens without
 
         language, wish = self.model.language, self.wish
-        grammar = language.grammar()
+        grammar = language.free_grammar()
         if not wish.may_end:
             grammar = Endless(grammar, language.end)
         if wish.tokens is None:

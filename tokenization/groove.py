@@ -14,6 +14,7 @@ import numpy as np
 
 from tokenization.groove_events import Reading, notes_of_keys, spell
 from tokenization.groove_faults import explain
+from tokenization.groove_free import FreeGrooveGrammar
 from tokenization.groove_grammar import GrooveGrammar, is_valid
 from tokenization.groove_grid import DEFAULT_BAND, Band, band_of, grid
 from tokenization.groove_tokens import (
@@ -74,7 +75,9 @@ class Groove(Language):
         return np.append(spell(notes), END).astype(np.uint16)
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
-        """Complete a valid prefix: what still sounds ends with the bar, then comes the end token.
+        """Complete a prefix: what still sounds ends with the bar, then comes the end token.
+
+        Events of one time may stand in any order (`free_grammar`); they are put in the valid one.
 
         With `bars`, the piece ends after so many bars at the latest, and all that sounds with it.
         """
@@ -90,6 +93,10 @@ class Groove(Language):
     def grammar(self, batch: int = 1) -> GrooveGrammar:
         """Return the grammar at the start of `batch` sequences, before the begin token."""
         return GrooveGrammar(batch)
+
+    def free_grammar(self, batch: int = 1) -> FreeGrooveGrammar:
+        """Return the grammar to generate by: events of one time in any order, which `close` mends."""
+        return FreeGrooveGrammar(batch)
 
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, all but the drums, or None where a pitch leaves the range."""

@@ -91,9 +91,7 @@ class GrooveGrammar(Grammar):
         """Return which tokens may come next: (B, V) bool."""
         tick = self._time % TICKS_PER_BEAT
         spoken = self._phase == SPOKEN
-        # Events that may still come at this time, whether or not they need a shift before them.
-        off = self._ages[:, 0] > self._last_off[:, None]  # (B, K)
-        on = (self._last_on[:, None] <= RANK) & (self._ages[:, -1] < 0)  # (B, K)
+        on, off = self._may_begin(), self._may_end()  # (B, K) each
         now = (self._phase == SHIFTED) | (self._phase == WAITING) | (spoken & (tick == 0))
         mask = np.empty((len(tick), len(VOCABULARY)), dtype=bool)
         np.logical_and(on, now[:, None], out=mask[:, NOTE_ON.start : NOTE_ON.stop])
@@ -105,6 +103,14 @@ class GrooveGrammar(Grammar):
         mask[:, BEGIN] = self._phase == BEFORE
         mask[:, END] = spoken & (self._sounding == 0) & (self._notes > 0)
         return mask  # (B, V)
+
+    def _may_begin(self) -> np.ndarray:
+        """Say which keys may still begin a note at this time, behind a shift or not: (B, K)."""
+        return (self._last_on[:, None] <= RANK) & (self._ages[:, -1] < 0)
+
+    def _may_end(self) -> np.ndarray:
+        """Say which keys may still end a note at this time: (B, K)."""
+        return self._ages[:, 0] > self._last_off[:, None]
 
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed."""

@@ -112,6 +112,10 @@ class Language(ABC):
     def grammar(self, batch: int = 1) -> Grammar:
         """Return the grammar at the start of `batch` sequences, before the begin token."""
 
+    def free_grammar(self, batch: int = 1) -> Grammar:
+        """Return the grammar to generate by, which may leave to `close` what music does not hear."""
+        return self.grammar(batch)
+
     @abstractmethod
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, or None where a pitch would leave the range."""
