@@ -6,6 +6,7 @@ B batch, T time, H heads, M features, D value width.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from torch import Tensor
 
@@ -31,10 +32,12 @@ def causal_sums(
 
 def _causal_dot_product() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     try:
-        from fast_transformers.causal_product import causal_dot_product
+        product = import_module(
+            "fast_transformers.causal_product"
+        )  # an extra: type checkers need not have it
     except ImportError as error:
         raise ValueError(
             "the fast-transformers backend needs the package pytorch-fast-transformers, which is not installed: "
             "run `make fast-transformers` in a clone, or `pip install 'musicgen[fast-transformers]'`"
         ) from error
-    return causal_dot_product
+    return product.causal_dot_product
