@@ -69,9 +69,9 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
     _write(folder / NEW_WEIGHTS, weights)
     _write(folder / f"{CONFIG}.new", config)
     os.replace(folder / f"{CONFIG}.new", folder / CONFIG)
-    _sync(folder)
+    sync(folder)
     os.replace(folder / NEW_WEIGHTS, folder / WEIGHTS)
-    _sync(folder)
+    sync(folder)
     return card
 
 
@@ -215,10 +215,10 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def _sync(folder: Path) -> None:
-    """Make renames inside a folder last."""
+def sync(path: Path) -> None:
+    """Make a file, or renames inside a folder, last."""
     if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

@@ -60,12 +60,12 @@ def save(
         (fresh / OPTIMISER).write_bytes(safetensors.torch.save(averages))
         (fresh / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n")
         for path in [*fresh.iterdir(), fresh]:
-            _sync(path)
+            checkpoint.sync(path)
         os.replace(fresh, target)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    _sync(target.parent)
+    checkpoint.sync(target.parent)
     return target
 
 
@@ -137,12 +137,3 @@ def _weights_of(model: Performer) -> dict[str, object]:
 
 def _advice(folder: Path) -> str:
     return f"delete {folder} to go on from the checkpoint before it"
-
-
-def _sync(path: Path) -> None:
-    if os.name == "posix":
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
