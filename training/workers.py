@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -170,6 +171,7 @@ def _bound_memory() -> None:
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
     """Keep Ctrl-C from the processes started within: this one ends them."""
+    resource_tracker.ensure_running()  # its own start would let interrupts through again
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
