@@ -39,7 +39,7 @@ class Sides:
         """Return what the weights are made of, (H, rows, columns): logarithms where exponential, else themselves."""
         found = self.q[:, rows] @ self.k[:, columns].mT
         if self.exponential:
-            return found / math.sqrt(self.q.shape[-1])
+            return found / math.sqrt(self.q.shape[-1]) + self._log_decays(rows, columns)
         return found * self._decays(rows, columns)
 
     def normalised(self, rows: slice) -> Tensor:
@@ -57,12 +57,15 @@ class Sides:
             total = (own * self._decays(rows, columns)).masked_fill(later, 0)
         return weights / total.sum(-1, keepdim=True)
 
-    def _decays(self, rows: slice, columns: slice) -> Tensor | float:
+    def _decays(self, rows: slice, columns: slice) -> Tensor:
+        return torch.as_tensor(self._log_decays(rows, columns)).exp()
+
+    def _log_decays(self, rows: slice, columns: slice) -> Tensor | float:
         if self.decay is None:
-            return 1.0
+            return 0.0
         i, j = (torch.arange(s.start, s.stop, device=self.q.device) for s in (rows, columns))
         lags = (i[:, None] - j).clamp(min=0)
-        return torch.exp(lags * self.decay.float().log()[:, None, None])
+        return lags * self.decay.float().log()[:, None, None]
 
 
 @torch.inference_mode()

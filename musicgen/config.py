@@ -6,6 +6,7 @@ As plain data (JSON, YAML) a nested part is its name alone, or a mapping of its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
@@ -43,6 +44,9 @@ class ModelConfig:
     chunk: int = 128  # positions a block of the chunked backend
     features: Any = "favor"  # the feature map of linear attention
     position: Any = "none"
+    horizons: tuple[float, ...] | None = (
+        None  # tokens heads remember: shortest, longest; null: all, or the encoding's
+    )
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
     checkpoint_activations: bool = False  # recompute each block in the backward pass: less memory
     initial_deviation: float = 0.02  # of the weights of linear layers
@@ -71,6 +75,20 @@ class ModelConfig:
                 f"attention has not; choose attention: linear, or another encoding"
             )
 
+        self._check_horizons()
+
+    def _check_horizons(self) -> None:
+        if self.horizons is None:
+            return
+        if len(self.horizons) != 2 or not 1 < self.horizons[0] <= self.horizons[1] < math.inf:
+            raise ValueError(
+                f"horizons are {list(self.horizons)}; give the shortest and the longest, in tokens, as in [8, 512]"
+            )
+        if self.attention == "softmax":
+            raise ValueError(
+                "softmax attention remembers everything; horizons go with attention: linear"
+            )
+
     @property
     def head_width(self) -> int:
         """Width of one head's values."""
@@ -94,6 +112,7 @@ class ModelConfig:
             head_width=self.head_width,
             width=self.width,
             features=self.features.features or self.head_width,
+            horizons=self.horizons,
         )
 
     def plain(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Generator, Tensor, nn
 
 
@@ -35,6 +36,9 @@ class Shape:
     width: int  # C
     features: (
         int  # M, behind a feature map of head_width; only encodings with a `features` hook use it
+    )
+    horizons: tuple[float, ...] | None = (
+        None  # tokens the heads remember: the shortest, the longest
     )
 
 
@@ -63,6 +67,17 @@ class NoneConfig:
     """No positional encoding: order is known only through causality."""
 
 
+def ratios(horizons: tuple[float, ...], heads: int) -> Tensor:
+    """Return 1 − 1/h a head, (H,), for horizons h from the shortest to the longest in equal ratios.
+
+    A head of horizon h gives the weight 1 − 1/h to the past at each step, so that what it remembers sums to h tokens.
+    Heads of several horizons: RetNet (Sun et al. 2023, section 2.2).
+    """
+    shortest, longest = (torch.tensor(h, dtype=torch.float64).log() for h in horizons)
+    places = torch.linspace(0, 1, heads, dtype=torch.float64)
+    return (1 - torch.exp(-(shortest + (longest - shortest) * places))).float()
+
+
 class Position(nn.Module):
     """Leave everything as it is: the base of every encoding, and the encoding `none`."""
 
@@ -70,11 +85,14 @@ class Position(nn.Module):
     # An encoding whose positioned features may be negative says False, and the denominator then
     # uses the features before `features`.
     normaliser_is_positioned: bool = True
+    forgetting: Tensor | None
 
     def __init__(self, config: Any, shape: Shape) -> None:
         super().__init__()
         self.config = config
         self.shape = shape
+        forgetting = None if shape.horizons is None else ratios(shape.horizons, shape.heads)
+        self.register_buffer("forgetting", forgetting, persistent=False)
 
     @property
     def qk_width(self) -> int:
@@ -83,8 +101,11 @@ class Position(nn.Module):
 
     @property
     def decay(self) -> Tensor | None:
-        """Factor in (0, 1] by which a head forgets its past at each step, (H,), or None."""
-        return None
+        """Factor in (0, 1] by which a head forgets its past at each step, (H,), or None.
+
+        The model's `horizons` set it for any encoding.
+        """
+        return self.forgetting
 
     def begin(self, generator: Generator) -> Any:
         """Draw what one sequence needs (noise, say); a batch and all layers share it."""

@@ -42,8 +42,9 @@ class Permuteformer(Position):
 
     @property
     def decay(self) -> Tensor | None:
-        """The ratio r a head, (H,)."""
-        return self.ratio if self.config.with_decay else None
+        """The ratio r a head, (H,): the authors', or that of the model's horizons."""
+        own = self.ratio if self.forgetting is None else self.forgetting
+        return own if self.config.with_decay else None
 
     def cover(self, code: Any, start: int, stop: int) -> Window | None:
         """Return the window's powers of the permutations, (T, H, M)."""

@@ -35,11 +35,17 @@ def outputs(
     return found
 
 
+@pytest.mark.parametrize("horizons", [None, (2, 20)])
 @pytest.mark.parametrize("position", POSITIONS)
-def test_weights_are_those_the_model_attends_by(position: str, monkeypatch):
+def test_weights_are_those_the_model_attends_by(
+    position: str, horizons: tuple[float, float] | None, monkeypatch
+):
     monkeypatch.setattr(attention, "WINDOW", 8)
     model = toy_model(
-        layers=2, position=unlimited(position), features={"name": "relu", "features": 12}
+        layers=2,
+        position=unlimited(position),
+        features={"name": "relu", "features": 12},
+        horizons=horizons,
     )
     tokens = toy_tokens(1, LENGTH)[0]
     sides = sides_of(model, tokens, [0, 1], seed=5)
@@ -65,8 +71,10 @@ def test_softmax_attention_and_favor_have_the_same_weights():
     torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_favor_estimates_the_weights_that_are_shown():
-    model = toy_model(position="sine_spe", features={"name": "favor", "features": 2048})
+@pytest.mark.parametrize("horizons", [None, (2, 20)])
+def test_favor_estimates_the_weights_that_are_shown(horizons: tuple[float, float] | None):
+    favor = {"name": "favor", "features": 2048}
+    model = toy_model(position="sine_spe", features=favor, horizons=horizons)
     with torch.no_grad():
         model.blocks[0].attention.qkv.weight *= 0.3
     tokens = toy_tokens(1, LENGTH)[0]

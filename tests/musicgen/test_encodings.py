@@ -36,6 +36,20 @@ def test_all_ways_to_compute_agree(position: str, features: str) -> None:
         torch.testing.assert_close(output, outputs[0], rtol=1e-9, atol=1e-9)
 
 
+def test_heads_of_several_horizons_compute_alike(position: str, features: str) -> None:
+    tokens, outputs = toy_tokens(2, LENGTH), []
+    for backend in ("exact", "chunked", "recurrent"):
+        model = model_of(position, features, backend=backend, horizons=(2, 20)).double()
+        with torch.no_grad():
+            outputs.append(model(tokens, code=model.begin(generator())))
+    for output in outputs[1:]:
+        torch.testing.assert_close(output, outputs[0], rtol=1e-9, atol=1e-9)
+    with torch.no_grad():
+        endless = model_of(position, features).double()
+        without = endless(tokens, code=endless.begin(generator()))
+    assert not torch.allclose(outputs[0], without)
+
+
 @pytest.mark.parametrize("cut", [1, 8, 30])
 def test_prompt_and_steps_equal_the_whole(position: str, features: str, cut: int) -> None:
     model, tokens = model_of(position, features).double(), toy_tokens(2, LENGTH)

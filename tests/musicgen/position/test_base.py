@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from musicgen.position.base import Window
+from musicgen.position.base import Window, ratios
 from tests.musicgen.position.makers import assert_close, build, inputs, run
 
 
@@ -23,3 +23,13 @@ def test_window_returns_rows_by_position() -> None:
 def test_window_refuses_what_is_not_covered(start: int, length: int) -> None:
     with pytest.raises(IndexError, match="made 10 … 14 ready"):
         Window(start=10, rows=(torch.arange(5),)).at(start, length)
+
+
+def test_horizons_are_spaced_in_equal_ratios_and_are_what_a_head_remembers() -> None:
+    r = ratios((8.0, 512.0), heads=4).double()
+    horizons = 1 / (1 - r)
+    torch.testing.assert_close(
+        horizons, torch.tensor([8.0, 32, 128, 512]).double(), rtol=1e-4, atol=0
+    )
+    remembered = (r[:, None] ** torch.arange(20000)).sum(1)  # Σ rⁱ
+    torch.testing.assert_close(remembered, horizons, rtol=1e-4, atol=0)
