@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from app.server_folder import ServerFolder
 from app.service import Piece, midi_of, write_midi
 from tokenization.score import Score
 
@@ -103,7 +104,8 @@ class Sessions:
     """All visitors, by the name that the page has for itself; every method is safe in threads."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="musicgen-"))
+        self._home = ServerFolder()
+        self.folder = self._home.path
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -147,7 +149,7 @@ class Sessions:
         with self._lock:
             while self._sessions:
                 _empty(self._sessions.popitem()[1])
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._home.close()
 
     def __len__(self) -> int:
         return len(self._sessions)
