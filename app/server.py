@@ -24,6 +24,7 @@ HEADERS = [
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
+    (b"x-robots-tag", b"noindex"),
 ]
 
 
@@ -58,8 +59,12 @@ class Guard:
         return await self.app(scope, receive_some, send_with_headers)
 
 
-def be_quiet_outside(folder: Path) -> None:
+def be_quiet_outside(folder: Path, host: str = "127.0.0.1") -> None:
     """Let gradio ask nobody outside, and keep its files in a folder of ours; call before importing it."""
+    # It asks its own page whether it is up, and would ask a proxy for it.
+    direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = ",".join(filter(None, (direct, "127.0.0.1", "localhost", "::1", host)))
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["GRADIO_TEMP_DIR"] = str(folder / "gradio")
@@ -97,14 +102,18 @@ def serve(
 ) -> None:
     """Serve the page until interrupted; `say` is called with sentences for the terminal."""
     from app.quick_start import without_stubs
+    from app.server_folder import delete_left_behind
     from app.session import Sessions
+    from app.tunnel import TunnelError, public_address
+    from app.wishes import sentence
 
     if port is not None and not free(host, port):
         raise ValueError(f"port {port} of {host} cannot be had; choose another with --port")
     keep_memory_flat()
+    delete_left_behind()
     sessions = Sessions()
     try:
-        be_quiet_outside(sessions.folder)
+        be_quiet_outside(sessions.folder, host)
         with without_stubs():
             from app.web import open_page
         blocks, studio = open_page(
@@ -112,12 +121,16 @@ def serve(
             model=model,
             host=host,
             port=port,
-            share=share,
             soundfont=soundfont,
             browser=browser,
         )
-        say(f"The page is at {blocks.share_url or blocks.local_url} (Ctrl-C ends it).")
+        say(f"The page is at {blocks.local_url} (Ctrl-C ends it).")
         threading.Thread(target=studio.shelf.warm, daemon=True).start()
+        if share:
+            try:
+                say(f"For everyone, it is at {public_address(blocks)}.")
+            except TunnelError as error:
+                say(sentence(error))
         threading.Event().wait()
     finally:
         sessions.close()

@@ -223,8 +223,7 @@ class Page:
 
 
 def open_page(
-    sessions: Sessions, *, model: str | None, host: str, port: int | None, share: bool, soundfont: Path | None,
-    browser: bool,
+    sessions: Sessions, *, model: str | None, host: str, port: int | None, soundfont: Path | None, browser: bool,
 ) -> tuple[gr.Blocks, Studio]:  # fmt: skip
     """Build the page and start to serve it."""
     studio = Studio(Shelf(model), sessions)
@@ -234,7 +233,7 @@ def open_page(
     blocks.launch(
         server_name=host,
         server_port=port,
-        share=share,
+        share=False,  # app/tunnel.py
         inbrowser=browser,
         prevent_thread_lock=True,
         max_threads=THREADS,

@@ -63,7 +63,8 @@ def warnings(host: str, share: bool) -> list[str]:
     found = []
     if host not in LOOPBACK:
         found.append(
-            f"Everyone who reaches {host} can use this page and this machine's time; it asks for no password."
+            f"Served at {host}, the page is open to everyone who reaches this machine by network; "
+            "it asks for no password."
         )
     if share:
         found.append(

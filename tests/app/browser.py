@@ -10,7 +10,9 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -52,41 +54,54 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running `musicgen app`."""
+
+    address: str
+    process: subprocess.Popen
+    log: IO[bytes]
+
+    def said(self) -> str:
+        """Return what it has written so far."""
+        self.log.seek(0)
+        return self.log.read().decode()
+
+
+@contextmanager
+def started(*arguments: str, **environment: str) -> Iterator[Server]:
+    """Run `musicgen app` with some variables of its environment changed."""
+    port = free_port()
+    command = [sys.executable, "-m", "app.cli", "app", "--port", str(port), "--no-browser"]
+    root = Path(__file__).parent.parent.parent
+    inherited = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [*command, *arguments], stdout=log, stderr=log, env={**inherited, **environment}
+        )
+        server = Server(f"http://127.0.0.1:{port}", process, log)
+        try:
+            _wait_for(server)
+            yield server
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
 @contextmanager
 def serving(*arguments: str) -> Iterator[str]:
     """Run `musicgen app`; give its address."""
-    port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "app.cli",
-        "app",
-        "--port",
-        str(port),
-        "--no-browser",
-        *arguments,
-    ]
-    root = Path(__file__).parent.parent.parent
-    with tempfile.TemporaryFile() as log:
-        environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-        try:
-            address = f"http://127.0.0.1:{port}"
-            _wait_for(address, server, log)
-            yield address
-        finally:
-            server.terminate()
-            server.wait(20)
+    with started(*arguments) as server:
+        yield server.address
 
 
-def _wait_for(address: str, server: subprocess.Popen, log) -> None:
+def _wait_for(server: Server) -> None:
     late = time.monotonic() + READY_SECONDS
     while True:
         try:
-            urllib.request.urlopen(address, timeout=5).close()
+            urllib.request.urlopen(server.address, timeout=5).close()
             return
         except OSError:
-            if server.poll() is not None or time.monotonic() > late:
-                log.seek(0)
-                pytest.fail(f"the server did not come up: {log.read().decode()[-2000:]}")
+            if server.process.poll() is not None or time.monotonic() > late:
+                pytest.fail(f"the server did not come up: {server.said()[-2000:]}")
             time.sleep(0.1)

@@ -59,11 +59,18 @@ def test_the_policy_names_no_other_host():
 
 
 def test_gradio_is_kept_at_home(monkeypatch, tmp_path):
-    for name in ("GRADIO_ANALYTICS_ENABLED", "HF_HUB_DISABLE_TELEMETRY", "GRADIO_TEMP_DIR"):
+    for name in (
+        "GRADIO_ANALYTICS_ENABLED",
+        "HF_HUB_DISABLE_TELEMETRY",
+        "GRADIO_TEMP_DIR",
+        "no_proxy",
+        "NO_PROXY",
+    ):
         monkeypatch.setenv(name, "before")
-    be_quiet_outside(tmp_path)
+    be_quiet_outside(tmp_path, "10.0.0.7")
     assert os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
     assert os.environ["GRADIO_TEMP_DIR"].startswith(str(tmp_path))
+    assert os.environ["NO_PROXY"] == "before,127.0.0.1,localhost,::1,10.0.0.7"
 
 
 def test_the_command_warns_of_strangers():
