@@ -27,6 +27,7 @@ class Model:
     language: Language
     trained_length: int
     sha256: str  # of its weights; empty for an untrained one
+    longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
 
 
 def shipped() -> dict[str, Path]:
@@ -67,6 +68,7 @@ def load(name: str, device: str = "auto") -> Model:
         language=language_from_spec(card.language),
         trained_length=card.trained_length,
         sha256=card.sha256,
+        longest_ticks=card.training.get("longest_ticks"),
     )
 
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from app.last_bar import LastBar
 from app.models import Model
 from musicgen.sampling import Sampling
-from tokenization.endless import Endless
+from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
 from tokenization.language import Encoded, Language
 from tokenization.midi import Limits, read_midi, write_midi
-from tokenization.score import Notes, Score
+from tokenization.score import Score
 
 BAR_BEATS = 4
 DEFAULT_BARS = 16
@@ -160,11 +159,14 @@ class Continuation:
         from musicgen.generate import Request, Stop, generate  # torch, which the page opens without
 
         language, wish = self.model.language, self.wish
-        grammar = language.free_grammar()
-        if not wish.may_end:
-            grammar = Endless(grammar, language.end)
-        if wish.tokens is None:
-            grammar = LastBar(grammar, self.prompt.bars + wish.bars)
+        grammar = continuing(
+            language,
+            self.prompt.ids,
+            prompt_bars=self.prompt.bars,
+            bars=wish.bars if wish.tokens is None else None,
+            may_end=wish.may_end,
+            longest_ticks=self.model.longest_ticks,
+        )
         request = Request(
             variations=wish.variations,
             seed=wish.seed,
@@ -190,7 +192,6 @@ class Continuation:
         ids = np.concatenate([self.prompt.ids, new]).astype(np.uint16)
         bars = None if self.wish.tokens else self.prompt.bars + self.wish.bars
         whole = decode_begun(self.model.language, ids, bars, self.prompt.setting)
-        whole = _as_prompted(whole, self.prompt)
         return Take(
             number=number,
             ids=ids,
@@ -216,18 +217,6 @@ def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting:
     """Return the music of a piece that may be broken off, up to so many bars."""
     closed = language.close(ids, bars)
     return language.decode(closed if len(closed) > 2 else closed[:1], setting)  # begin, end: none
-
-
-def _as_prompted(whole: Score, prompt: Prompt) -> Score:
-    """Leave out notes that were generated into the prompt's last bar: the prompt stays as it was written."""
-    notes = whole.notes
-    written = np.isin(_places(notes), _places(prompt.score.notes))
-    return whole.replace(notes=notes[written | (notes.onset_ticks >= prompt.ticks)])
-
-
-def _places(notes: Notes) -> np.ndarray:
-    """Return a number for where each note begins: its time, pitch and track."""
-    return (notes.onset_ticks * 128 + notes.pitch) * 4 + notes.track
 
 
 def midi_of(score: Score, provenance: dict[str, Any]) -> bytes:

@@ -20,6 +20,7 @@ class Contender:
     sha256: str  # of its weights; empty for an untrained one
     trained_length: int  # tokens; 0 for an untrained one
     load: Callable[[], Performer]  # can be pickled, so that other processes load it too
+    longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
 
     def plain(self) -> dict[str, Any]:
         """Return what identifies it, as plain data."""

@@ -25,8 +25,7 @@ from evaluation.prompts import Prompt
 from musicgen.generate import ENDED, Request, Stop, generate
 from musicgen.model import Performer
 from musicgen.sampling import Sampling
-from tokenization.endless import Endless
-from tokenization.language import Language
+from tokenization.continuing import continuing
 from tokenization.midi import write_midi
 
 Progress = Callable[[int, int], None]
@@ -65,24 +64,31 @@ def read_samples(
 
 
 def continuations(
-    performer: Performer, language: Language, prompt: Prompt, plan: Plan
+    contender: Contender, performer: Performer, prompt: Prompt, plan: Plan
 ) -> list[np.ndarray]:
-    """Return as many sequences as planned, all of the planned length: the end token is not allowed."""
+    """Return as many valid sequences as planned, of the planned length and broken off there.
+
+    Each has the prompt at its beginning. Without an end token, one that falls silent before may be shorter.
+    """
+    language = contender.language
     request = Request(
         variations=plan.samples,
         seed=zlib.crc32(f"{plan.seed} {prompt.name}".encode(errors="replace")),
         sampling=Sampling(temperature=plan.temperature),
         stop=Stop(tokens=plan.tokens - len(prompt.ids)),
     )
-    grammar = Endless(language.grammar(), language.end)
+    grammar = continuing(
+        language, prompt.ids, prompt_bars=prompt.bars, longest_ticks=contender.longest_ticks
+    )
     steps = np.array(list(generate(performer, prompt.ids, request, grammar=grammar)))
     rows = steps.reshape(len(steps), plan.samples).T
-    return [np.concatenate([prompt.ids, row[row != ENDED]]).astype(np.uint16) for row in rows]
+    written = [np.concatenate([prompt.ids, row[row != ENDED]]) for row in rows]
+    return [language.close(ids)[: plan.tokens].astype(np.uint16) for ids in written]
 
 
 def home_of(contender: Contender, plan: Plan, folder: Path) -> Path:
     """Return the folder of what this very model wrote under this very plan."""
-    asked = json.dumps([contender.sha256, plan.plain()], sort_keys=True)
+    asked = json.dumps([contender.sha256, contender.longest_ticks, plan.plain()], sort_keys=True)
     return (
         folder / f"{_plain_name(contender.name)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
     )
@@ -98,7 +104,7 @@ def _write_all(
     """Continue some prompts in this process; call `tell` after each."""
     performer = contender.load()
     for prompt in prompts:
-        samples = continuations(performer, contender.language, prompt, plan)
+        samples = continuations(contender, performer, prompt, plan)
         _keep(home, contender, prompt, plan, samples)
         tell()
 

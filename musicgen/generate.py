@@ -37,8 +37,12 @@ class Grammar(Protocol):
         """Return which tokens may come next: (B, V) bool; none in a row ends that variation."""
         ...
 
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return what each row takes in place of the allowed token that was drawn, as a rule that one: (B,)."""
+        ...
+
     def advance(self, tokens: np.ndarray) -> None:
-        """Take one more allowed token a row: (B,)."""
+        """Take one more token a row, one that `instead` returned: (B,)."""
         ...
 
     def select(self, rows: np.ndarray) -> Grammar:
@@ -161,6 +165,7 @@ def _vary(
         tokens = draw(probabilities(rows.scores(), request.sampling, allowed), uniforms)
         goes_on = np.ones(len(tokens), bool)
         if rows.grammar is not None:
+            tokens = rows.grammar.instead(tokens)
             rows.grammar.advance(tokens)
             if last_bar is not None:
                 goes_on &= rows.grammar.bars <= last_bar

@@ -24,6 +24,10 @@ class Endless(Grammar):
         mask[:, self._end] = False
         return mask
 
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return what a row takes in place of a token."""
+        return self._grammar.instead(tokens)
+
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row."""
         self._grammar.advance(tokens)

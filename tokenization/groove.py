@@ -8,6 +8,7 @@ It has neither dynamics nor instruments nor a tempo; a `Band` keeps them beside 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from tokenization.groove_tokens import (
 from tokenization.language import Encoded, Language
 from tokenization.score import Notes, Score
 from tokenization.trio import arrange
+
+RARE = 1e-4  # share of notes that may last longer than what is called the longest
 
 
 class Groove(Language):
@@ -94,9 +97,38 @@ class Groove(Language):
         """Return the grammar at the start of `batch` sequences, before the begin token."""
         return GrooveGrammar(batch)
 
-    def free_grammar(self, batch: int = 1) -> FreeGrooveGrammar:
+    def free_grammar(
+        self,
+        *,
+        prompt_tokens: int = 0,
+        prompt_bars: int = 0,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> FreeGrooveGrammar:
         """Return the grammar to generate by: events of one time in any order, which `close` mends."""
-        return FreeGrooveGrammar(batch)
+        if longest_ticks is not None and (
+            len(longest_ticks) != len(TRACKS) or min(longest_ticks) < 1
+        ):
+            raise ValueError(
+                f"the longest notes are {list(longest_ticks)}; it is a tick or more for each of {', '.join(TRACKS)}"
+            )
+        return FreeGrooveGrammar(
+            prompt_tokens=prompt_tokens,
+            start_ticks=prompt_bars * BAR_TICKS,
+            longest_ticks=None if longest_ticks is None else tuple(longest_ticks),
+        )
+
+    def longest(self, pieces: Iterable[np.ndarray]) -> list[int]:
+        """Return how many ticks the notes of each track last at most in pieces, but for one in 10 000.
+
+        A track without notes is not bounded by what was not seen: it gets what the longest other one has.
+        """
+        found = Notes.concatenate([self.notes(ids) for ids in pieces])
+        by_track = [found.duration_ticks[found.track == track] for track in range(len(TRACKS))]
+        longest = [
+            int(np.percentile(ticks, 100 * (1 - RARE), method="higher")) if len(ticks) else 0
+            for ticks in by_track
+        ]
+        return [ticks or max(longest) for ticks in longest]
 
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, all but the drums, or None where a pitch leaves the range."""

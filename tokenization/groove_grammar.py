@@ -97,12 +97,16 @@ class GrooveGrammar(Grammar):
         np.logical_and(on, now[:, None], out=mask[:, NOTE_ON.start : NOTE_ON.stop])
         np.logical_and(off, now[:, None], out=mask[:, NOTE_OFF.start : NOTE_OFF.stop])
         shifts = mask[:, TIME_SHIFT.start : TIME_SHIFT.stop]
-        shifts[:] = SHIFTS_ALLOWED[self._phase, tick]
+        shifts[:] = self._may_shift()
         stay = np.flatnonzero(spoken & (tick > 0))
         shifts[stay, tick[stay] - 1] = (on[stay] | off[stay]).any(axis=1)
         mask[:, BEGIN] = self._phase == BEFORE
         mask[:, END] = spoken & (self._sounding == 0) & (self._notes > 0)
         return mask  # (B, V)
+
+    def _may_shift(self) -> np.ndarray:
+        """Say which shifts may come, but that to where time is: (B, 24)."""
+        return SHIFTS_ALLOWED[self._phase, self._time % TICKS_PER_BEAT]
 
     def _may_begin(self) -> np.ndarray:
         """Say which keys may still begin a note at this time, behind a shift or not: (B, K)."""

@@ -9,7 +9,7 @@ encode(decode(t)) = t for every valid sequence t.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -59,6 +59,10 @@ class Grammar(ABC):
     @abstractmethod
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed."""
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return what a row takes in place of an allowed token that was drawn: as a rule, the token."""
+        return tokens
 
     def select(self, rows: np.ndarray) -> Self:
         """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
@@ -112,9 +116,23 @@ class Language(ABC):
     def grammar(self, batch: int = 1) -> Grammar:
         """Return the grammar at the start of `batch` sequences, before the begin token."""
 
-    def free_grammar(self, batch: int = 1) -> Grammar:
-        """Return the grammar to generate by, which may leave to `close` what music does not hear."""
-        return self.grammar(batch)
+    def free_grammar(
+        self,
+        *,
+        prompt_tokens: int = 0,
+        prompt_bars: int = 0,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> Grammar:
+        """Return the grammar to generate by, which may leave to `close` what music does not hear.
+
+        The sequence begins with a prompt of so many tokens, which fill so many bars; `longest_ticks` is what `longest`
+        found in the data that the model learned from.
+        """
+        return self.grammar()
+
+    def longest(self, pieces: Iterable[np.ndarray]) -> list[int] | None:
+        """Return how many ticks notes last at most in pieces, for `free_grammar`; None where it has no use for that."""
+        return None
 
     @abstractmethod
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:

@@ -21,6 +21,7 @@ def card_of(config: RunConfig, batches: Batches, state: RunState) -> Card:
             "licence": batches.shards.said("licence"),
             "checksum": batches.checksum,
             "counts": batches.shards.counts,
+            "longest_ticks": batches.longest_ticks,
             "steps": state.step,
             "sequences_a_step": config.data.batch,
             "tokens_a_sequence": config.data.length,

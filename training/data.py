@@ -11,10 +11,12 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tokenization.language import language
 from training.augment import CUTS
 from training.config import DataConfig
 from training.loss import IGNORED
@@ -62,6 +64,13 @@ class Batches:
     def vocabulary_size(self) -> int:
         """How many ids the language has."""
         return int(self.language["tokens"])
+
+    @cached_property
+    def longest_ticks(self) -> list[int] | None:
+        """How long notes last at most in a thousand or two of the pieces to train on: what to generate by."""
+        rows = self.shards.rows("train")
+        spread = rows[:: max(1, len(rows) // 1000)]
+        return language(self.language["language"]).longest(self.shards.ids(int(r)) for r in spread)
 
     def steps(self, steps: int | None, epochs: float | None) -> int:
         """Return the length of a run given in steps or in epochs."""

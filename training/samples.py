@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,21 @@ import numpy as np
 from musicgen.generate import Request, Stop, generate
 from musicgen.model import Performer
 from musicgen.sampling import Sampling
+from tokenization.continuing import continuing
 from tokenization.language import language_from_spec
 
 SAMPLING = Sampling(temperature=0.95, top_p=0.95)
 
 
 def write_samples(
-    model: Performer, spec: dict[str, Any], folder: Path, step: int, *, count: int, tokens: int
+    model: Performer,
+    spec: dict[str, Any],
+    folder: Path,
+    step: int,
+    *,
+    count: int,
+    tokens: int,
+    longest_ticks: Sequence[int] | None = None,
 ) -> list[Path]:
     """Write `count` pieces from nothing as STEP_0.mid …; one without a note is left out.
 
@@ -28,13 +37,15 @@ def write_samples(
     request = Request(
         variations=count, sampling=SAMPLING, stop=Stop(tokens=tokens, end=language.end)
     )
-    stream = generate(model, [language.begin], request, grammar=language.grammar())
+    prompt = np.array([language.begin])
+    grammar = continuing(language, prompt, may_end=True, longest_ticks=longest_ticks)
+    stream = generate(model, prompt, request, grammar=grammar)
     steps = np.array(list(stream)).reshape(-1, count)  # (T, count), −1 behind an end
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for number in range(count):
         new = steps[steps[:, number] >= 0, number]
-        score = language.decode(language.close(np.append(language.begin, new)))
+        score = language.decode(language.close(np.append(prompt, new)))
         if len(score.notes):
             path = folder / f"{step:08d}_{number}.mid"
             write_midi(score, path, texts=(f"musicgen training step {step}, sample {number}",))

@@ -124,6 +124,7 @@ def contenders_of(names: list[str], device: str) -> list[Contender]:
             language=language_of(subject.given),
             sha256=subject.sha256,
             trained_length=subject.trained_length,
+            longest_ticks=subject.training.get("longest_ticks"),
             load=partial(_performer, subject.given, device),
         )
         for subject in subjects_of(names)

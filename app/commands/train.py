@@ -153,6 +153,7 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
             step,
             count=validation.samples,
             tokens=validation.sample_tokens,
+            longest_ticks=run.batches.longest_ticks,
         )
     except ImportError as error:
         return [f"No samples of music are written: {_package(error)} is not installed here."]

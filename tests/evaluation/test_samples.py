@@ -35,20 +35,20 @@ def idle(model: Contender) -> Contender:
 
 
 def test_samples_are_valid_of_the_planned_length_and_differ(prompts):
-    found = continuations(small_model(0), GROOVE, prompts[0], PLAN)
+    found = continuations(contender(), small_model(0), prompts[0], PLAN)
     assert len(found) == PLAN.samples
     for ids in found:
-        assert len(ids) == PLAN.tokens
         assert GROOVE.validate(ids) is None
+        assert len(ids) == PLAN.tokens
         assert GROOVE.end not in ids
         np.testing.assert_array_equal(ids[: len(prompts[0].ids)], prompts[0].ids)
-    assert not np.array_equal(*found)
+    assert not np.array_equal(found[0], found[1])
 
 
 def test_samples_depend_on_seed_and_prompt_and_on_nothing_else(prompts):
-    first = continuations(small_model(0), GROOVE, prompts[0], PLAN)
-    again = continuations(small_model(0), GROOVE, prompts[0], PLAN)
-    other = continuations(small_model(0), GROOVE, prompts[0], replace(PLAN, seed=1))
+    first = continuations(contender(), small_model(0), prompts[0], PLAN)
+    again = continuations(contender(), small_model(0), prompts[0], PLAN)
+    other = continuations(contender(), small_model(0), prompts[0], replace(PLAN, seed=1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -57,7 +57,7 @@ def test_what_is_written_can_be_read_and_heard(prompts, tmp_path: Path):
     model, told = contender(), []
     write_samples(model, prompts, PLAN, tmp_path, progress=lambda *now: told.append(now))
     assert told == [(n, 4) for n in range(5)]
-    expected = continuations(small_model(0), GROOVE, prompts[1], PLAN)
+    expected = continuations(contender(), small_model(0), prompts[1], PLAN)
     np.testing.assert_array_equal(read_samples(model, prompts[1], PLAN, tmp_path), expected)
     home = home_of(model, PLAN, tmp_path)
     assert len(list(home.glob("*.json"))) == 4

@@ -81,6 +81,20 @@ def test_a_grammar_is_obeyed_and_left_as_it_was(model: Any) -> None:
     assert grammar.last == 1
 
 
+def test_a_grammar_may_take_another_token_than_the_one_drawn(model: Any) -> None:
+    class Lowering(Alternating):
+        def instead(self, tokens: np.ndarray) -> np.ndarray:
+            return np.where(tokens > 5, tokens - 2, tokens)
+
+    tokens = run(model, grammar=Alternating(), stop=Stop(tokens=60))[0]
+    lowered = run(model, grammar=Lowering(), stop=Stop(tokens=60))[0]
+    first = int(np.flatnonzero(tokens > 5)[0])
+    np.testing.assert_array_equal(lowered[:first], tokens[:first])
+    assert lowered[first] == tokens[first] - 2
+    assert len(lowered) == 60
+    assert lowered.max() <= 8
+
+
 def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(
     model: Any, monkeypatch: Any
 ) -> None:

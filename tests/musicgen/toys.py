@@ -57,6 +57,10 @@ class Alternating:
         turns = (np.arange(VOCABULARY)[None] + self.last[:, None]) % 2 == 1
         return turns & (self.last != self.END)[:, None]
 
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the tokens themselves."""
+        return tokens
+
     def advance(self, tokens: np.ndarray) -> None:
         """Take a token a row."""
         assert self.allowed()[np.arange(len(tokens)), tokens].all()
@@ -65,4 +69,4 @@ class Alternating:
 
     def select(self, rows: np.ndarray) -> Alternating:
         """Return copies of rows."""
-        return Alternating(self.last[rows], self.bars[rows])
+        return type(self)(self.last[rows], self.bars[rows])

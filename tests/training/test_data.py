@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tokenization.groove import Groove
 from training.config import DataConfig
 from training.data import Batches, Loader
 from training.loss import IGNORED
@@ -27,6 +28,13 @@ def test_a_batch_is_a_function_of_seed_and_step(pianos: Path):
     assert not np.array_equal(forward[0], batches(pianos, seed=2).batch(0))
     assert forward[0].shape == (4, 33)
     assert forward[0].dtype == np.int64
+
+
+def test_the_longest_notes_are_those_to_train_on(pianos: Path, grooves: Path):
+    assert batches(pianos).longest_ticks is None
+    prepared = Prepared.open(grooves)
+    pieces = [prepared.ids(int(row)) for row in prepared.rows("train")]
+    assert batches(grooves).longest_ticks == Groove().longest(pieces)
 
 
 def test_processes_share_a_batch(grooves: Path):

@@ -28,6 +28,10 @@ class LastBar(Grammar):
         """Return which tokens may come next."""
         return self._grammar.allowed()
 
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return what a row takes in place of a token."""
+        return self._grammar.instead(tokens)
+
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row."""
         self._grammar.advance(tokens)
