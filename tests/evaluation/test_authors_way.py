@@ -40,7 +40,8 @@ def test_conv_code_times_gates_is_ours():
     white = code.noise[0]
     assert isinstance(white, WhiteNoise)
     noise = white.window(0, LENGTH + 4)  # (H, D, T + P − 1, R)
-    sides = authors_way.conv_code(ours, noise.flatten(0, 1).permute(2, 0, 1))
+    around = F.pad(noise.flatten(0, 1).permute(2, 0, 1), (5, 11))  # theirs: P before, to 4P more
+    sides = authors_way.conv_code(ours, around, LENGTH)
     theirs = authors_way.Materialised(noise, code.gate_noise[0], sides)
     for a, b in zip(AuthorsWay(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
