@@ -201,7 +201,10 @@ def example(name: str) -> bytes:
 def title_of(name: str) -> str:
     """Return a file's name without folders, ending and what is not print."""
     stem = name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
-    return "".join(c for c in stem if c.isprintable()).strip()[:LONGEST_TITLE] or "Your file"
+    title = "".join(c for c in stem if c.isprintable()).strip()
+    if len(title) > LONGEST_TITLE:
+        title = f"{title[: LONGEST_TITLE - 1].rstrip()}…"
+    return title or "Your file"
 
 
 def check(wish: Wish) -> None:

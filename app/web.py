@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import secrets
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -25,9 +26,12 @@ from app.web_api import Api, add_api
 from app.wishes import sentence, wished
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = "".join(
-    f'<script src="musicgen/{name}.js"></script>' for name in ("roll", "player", "page")
-)
+NAMES = ("paint", "roll", "player", "parts", "stage", "takes", "page")  # in the order of use
+# With a version in their addresses, a browser does not keep these files beyond an update.
+VERSION = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(ASSETS.iterdir()))).hexdigest()[:8]
+SCRIPTS = "".join(f'<script src="musicgen/{name}.js?{VERSION}"></script>' for name in NAMES)
+# As a file of its own: gradio would take the styles apart and lose some.
+STYLES = f'<link rel="stylesheet" href="musicgen/page.css?{VERSION}">'
 THREADS = 2 * TOGETHER
 PLAYERS = {"remi": "piano", "groove": "trio"}  # by language
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -57,7 +61,7 @@ class Page:
     def _lay_out(self, shelf: Shelf) -> None:
         gr.HTML(
             html_template='<header class="mg-bar"><h1>musicgen</h1><p>Continue a piece of music.</p></header>',
-            js_on_load="musicgen.theme(element)",
+            js_on_load="musicgen.page(element)",
             head=SCRIPTS,
             apply_default_css=False,
         )
@@ -118,8 +122,11 @@ class Page:
         self.stage.file(self._open_file, [self.model], shown, **AT_ONCE)
         self.stage.example(self._open_example, [self.model], shown, **AT_ONCE)
         self.stage.undo(self._undo, [self.model], shown, **AT_ONCE)
-        self.stage.choose(self._choose, None, self.prompt_bars, **AT_ONCE)
-        self.model.input(self._change_model, [self.model], shown, **AT_ONCE)
+        self.stage.choose(None, None, self.prompt_bars, js="() => musicgen.chosen", **PRIVATE)
+        # Of changes that come while one is answered, the last counts.
+        self.model.input(
+            self._change_model, [self.model], shown, trigger_mode="always_last", **AT_ONCE
+        )
         for event in (self.prompt_bars.input, self.prompt_bars.release):
             event(
                 None, [self.prompt_bars], None, js="(bars) => { musicgen.choose(bars); }", **PRIVATE
@@ -182,9 +189,6 @@ class Page:
         )
         return stage, prompt_bars, gr.skip()
 
-    def _choose(self, event: gr.EventData) -> int:
-        return int(event.bars)
-
     def _stop(self, request: gr.Request) -> None:
         self.studio.stop(str(request.session_hash))
 
@@ -200,6 +204,7 @@ class Page:
             maximum=max(2, stage["length"]),
             value=stage["chosen"] or 1,
             interactive=stage["length"] > 1,
+            visible=stage["length"] > 0,
         )
         return self._new(**stage), bars, self._new(cleared=True)
 
@@ -245,7 +250,7 @@ def open_page(
         footer_links=["api"],
         max_file_size=UPLOAD_BYTES,
         theme=theme(),
-        css_paths=[ASSETS / "page.css"],
+        head=STYLES,
         app_kwargs={
             "routes": [Mount("/musicgen", assets), *Music(sessions, soundfont).routes()],
             "middleware": [Middleware(Guard)],
@@ -258,8 +263,17 @@ def theme() -> Base:
     """Return colours and the system's own fonts: none is fetched."""
     sans = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
     mono = ["ui-monospace", "Consolas", "DejaVu Sans Mono", "monospace"]
-    return Base(
+    base = Base(
         primary_hue="blue", neutral_hue="slate", radius_size="lg", font=sans, font_mono=mono
+    )
+    # Against white, gradio's own shades are too faint to be read by everybody.
+    return base.set(
+        body_text_color_subdued="#5d6879",
+        block_info_text_color="#5d6879",
+        button_primary_background_fill="#2a66c4",
+        button_primary_background_fill_hover="#22549f",
+        slider_color="#2a66c4",
+        slider_color_dark="#6ea4ff",
     )
 
 

@@ -1,7 +1,7 @@
-// The piano roll: bars, lanes of tracks, chords, the prompt's end, the trained length, a cursor; zoom and scroll.
-// The canvas is as wide as what is seen and is drawn anew at every scroll, so a piece may be of any length.
+// The piano roll: a view of a piece with a cursor, zoom and scroll, and the prompt's end to be dragged.
+// The canvas is as wide as what is seen, and paint.js paints it anew at every scroll.
 (() => {
-  const RULER = 20, CHORDS = 16, GAP = 8, LEAST_BAR = 12, MOST_BAR = 400;
+  const LEAST_BAR = 12, MOST_BAR = 400;
   const SEMITONES = 12; // a lane's least height in pitches
 
   // "onset,duration,pitch,velocity,track;…" → arrays of numbers
@@ -12,12 +12,11 @@
   class Roll {
     // `chosen` is called with a number of bars while the prompt's end is dragged; `seek` with a tick.
     constructor(parent, { label, height, chosen, seek, played }) {
-      this.height = height;
       this.seek = seek;
       this.chosen = chosen;
       this.view = document.createElement("div");
       this.view.className = "mg-roll";
-      this.view.style.height = `${height}px`;
+      this.view.style.height = height;
       this.view.innerHTML =
         '<div class="mg-wide"><canvas></canvas><div class="mg-cursor" hidden></div>' +
         '<div class="mg-end" role="slider" tabindex="0" aria-label="Bars of the prompt" hidden><span></span></div></div>';
@@ -26,8 +25,9 @@
       this.cursor = this.view.querySelector(".mg-cursor");
       this.end = this.view.querySelector(".mg-end");
       this.canvas.tabIndex = 0;
-      this.canvas.setAttribute("role", "img");
-      this.canvas.setAttribute("aria-label", label);
+      this.canvas.setAttribute("role", "application");
+      this.canvas.setAttribute("aria-roledescription", "piano roll");
+      this.label = label;
       parent.appendChild(this.view);
       this.zoom = null; // pixels a bar; null fits the piece
       this.piece = null;
@@ -49,6 +49,8 @@
     show(piece) {
       const fresh = !this.piece || this.piece.bars !== piece.bars || this.piece.title !== piece.title;
       this.piece = piece;
+      this.canvas.setAttribute("aria-label", `${this.label}: ${piece.count} notes in ${piece.bars} bars. ` +
+        "Space plays, left and right go by bars, plus and minus zoom.");
       if (this.text !== piece.notes) {
         this.text = piece.notes;
         this.notes = notesOf(piece.notes);
@@ -77,6 +79,11 @@
     reveal(tick) {
       const to = this.x(tick) - this.view.clientWidth * 0.8;
       if (!this.touched && to > this.view.scrollLeft) this.view.scrollLeft = to;
+    }
+
+    // Show where something begins with a little of what was before, unless a hand has moved the view.
+    settle(tick) {
+      if (!this.touched) this.view.scrollLeft = this.x(tick) - this.view.clientWidth * 0.25;
     }
 
     scale(factor) {
@@ -131,14 +138,18 @@
 
     placeEnd() {
       this.end.hidden = !this.chosen || !this.bars || !this.piece;
+      this.flag = null;
       if (this.end.hidden) return;
-      this.end.style.transform = `translateX(${this.bars * this.barWidth}px)`;
-      this.end.classList.toggle("mg-last", this.bars >= this.piece.bars);
       this.end.setAttribute("aria-valuemin", 1);
       this.end.setAttribute("aria-valuemax", this.piece.bars);
       this.end.setAttribute("aria-valuenow", this.bars);
       this.end.setAttribute("aria-valuetext", `the first ${this.bars} of ${this.piece.bars} bars`);
-      this.end.firstChild.textContent = `prompt: ${this.bars}`;
+      const sign = this.end.firstChild, x = this.bars * this.barWidth;
+      sign.textContent = `prompt: ${this.bars}`;
+      const last = x + sign.offsetWidth > this.wide.clientWidth;
+      this.end.style.transform = `translateX(${x}px)`;
+      this.end.classList.toggle("mg-last", last);
+      this.flag = { at: last ? x - sign.offsetWidth : x, wide: sign.offsetWidth }; // the ruler leaves room for it
     }
 
     dragging() {
@@ -183,117 +194,8 @@
       if (!this.piece || !this.canvas.width || this.asked) return;
       this.asked = requestAnimationFrame(() => {
         this.asked = null;
-        this.paint();
+        window.musicgen.paint(this);
       });
-    }
-
-    paint() {
-      const style = getComputedStyle(this.view), ink = (name) => style.getPropertyValue(`--mg-${name}`).trim();
-      const ratio = window.devicePixelRatio || 1, pen = this.canvas.getContext("2d");
-      const width = this.view.clientWidth, height = this.view.clientHeight, left = this.view.scrollLeft;
-      pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-      pen.clearRect(0, 0, width, height);
-      pen.font = `11px ${style.fontFamily}`;
-      pen.textBaseline = "middle";
-      pen.save();
-      pen.translate(-left, 0);
-      const top = RULER + (this.piece.chords.length ? CHORDS : 0);
-      this.paintBars(pen, ink, left, width, height, top);
-      this.paintChords(pen, ink, left, width);
-      this.paintNotes(pen, ink, left, width, top, height);
-      this.paintLines(pen, ink, height, top);
-      pen.restore();
-      this.paintNames(pen, ink);
-    }
-
-    paintBars(pen, ink, left, width, height, top) {
-      const bar = this.barWidth, prompt = this.piece.promptBars || this.bars || 0;
-      pen.fillStyle = ink("prompt-ground");
-      pen.fillRect(0, top, prompt * bar, height - top);
-      const every = [1, 2, 4, 8, 16, 32].find((n) => n * bar >= 34) ?? 64;
-      for (let n = Math.floor(left / bar); n <= (left + width) / bar && n <= this.piece.bars; n++) {
-        pen.fillStyle = n % 4 ? ink("line") : ink("line-strong");
-        pen.fillRect(Math.round(n * bar), n % every ? top : RULER - 6, 1, height);
-        if (bar >= 90) {
-          pen.fillStyle = ink("line");
-          for (let beat = 1; beat < 4; beat++) pen.fillRect(Math.round((n + beat / 4) * bar), top, 0.5, height);
-        }
-        if (n % every || n === this.piece.bars) continue;
-        pen.fillStyle = ink("faint");
-        pen.fillText(`${n + 1}`, n * bar + 4, RULER / 2);
-      }
-    }
-
-    paintChords(pen, ink, left, width) {
-      pen.fillStyle = ink("faint");
-      let free = -Infinity; // where the name before ends
-      for (const [tick, name] of this.piece.chords) {
-        const x = this.x(tick);
-        if (!name || x < free || x < left - 60 || x > left + width) continue;
-        pen.fillText(name, x + 3, RULER + CHORDS / 2);
-        free = x + pen.measureText(name).width + 8;
-      }
-    }
-
-    paintNotes(pen, ink, left, width, top, height) {
-      const pitches = this.lanes.reduce((sum, lane) => sum + lane.high - lane.low + 1, 0);
-      const step = (height - top - 6 - GAP * (this.lanes.length - 1)) / Math.max(1, pitches);
-      let y = top + 2;
-      const place = {};
-      for (const lane of this.lanes) {
-        lane.top = y;
-        place[lane.index] = lane;
-        y += (lane.high - lane.low + 1) * step;
-        pen.fillStyle = ink("line");
-        if (lane !== this.lanes.at(-1)) pen.fillRect(left, y + GAP / 2, width, 1);
-        y += GAP;
-      }
-      const from = (left / this.barWidth) * this.piece.barTicks, to = from + (width / this.barWidth) * this.piece.barTicks;
-      const line = (this.piece.promptBars || (this.chosen && this.bars) || 0) * this.piece.barTicks;
-      for (const [onset, duration, pitch, velocity, track] of this.notes) {
-        if (onset > to || onset + duration < from) continue;
-        const lane = place[track], thick = Math.max(2.5, Math.min(step - 1, 9));
-        const long = lane.drum ? Math.max(3, thick) : Math.max(2.5, this.x(duration) - 1);
-        pen.fillStyle = ink(`${onset < line || this.chosen ? "prompt" : "new"}-${lane.index % 3}`);
-        pen.globalAlpha = (0.55 + (0.45 * velocity) / 127) * (this.chosen && onset >= line ? 0.35 : 1);
-        pen.beginPath();
-        pen.roundRect(this.x(onset), lane.top + (lane.high - pitch) * step + (step - thick) / 2, long, thick, Math.min(2, thick / 2));
-        pen.fill();
-      }
-      pen.globalAlpha = 1;
-    }
-
-    paintLines(pen, ink, height, top) {
-      const mark = (bars, colour, text, y) => {
-        const x = Math.round(bars * this.barWidth);
-        pen.strokeStyle = pen.fillStyle = colour;
-        pen.setLineDash([4, 3]);
-        pen.beginPath();
-        pen.moveTo(x + 0.5, RULER - 4);
-        pen.lineTo(x + 0.5, height);
-        pen.stroke();
-        pen.setLineDash([]);
-        const wide = pen.measureText(text).width + 10;
-        const at = x + wide > this.piece.bars * this.barWidth && x > wide ? x - wide : x;
-        pen.fillRect(at, y, wide, 15);
-        pen.fillStyle = ink("ground");
-        pen.fillText(text, at + 5, y + 8);
-      };
-      if (this.piece.promptBars && !this.chosen) mark(this.piece.promptBars, ink("new-0"), "continuation", 1);
-      if (this.piece.trainedBars !== null) mark(this.piece.trainedBars, ink("faint"), "past the trained length", height - 16);
-    }
-
-    paintNames(pen, ink) {
-      if (this.lanes.length < 2) return;
-      for (const lane of this.lanes) {
-        const wide = pen.measureText(lane.name).width + 8;
-        pen.globalAlpha = 0.85;
-        pen.fillStyle = ink("ground");
-        pen.fillRect(2, lane.top, wide, 14);
-        pen.globalAlpha = 1;
-        pen.fillStyle = ink("faint");
-        pen.fillText(lane.name, 6, lane.top + 7);
-      }
     }
   }
 
