@@ -25,7 +25,12 @@
     const remarks = make("details", "mg-remarks"), list = make("ul");
     remarks.append(make("summary"), list);
     const say = (text) => ((alarm.textContent = text), (alarm.hidden = !text));
-    const name = (text) => (title.textContent = title.title = text);
+    // However long the name of a file is, which variation this is can be read.
+    const name = (text) => {
+      const [, song, variation] = text.match(/^(.*?)((?:, variation [\d.]+)?)$/s);
+      title.replaceChildren(make("span", "mg-song", song), make("span", "mg-variation", variation));
+      title.title = text;
+    };
 
     const hands = make("span", "mg-hands");
     hands.append(undo, picker, open);

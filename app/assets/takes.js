@@ -56,7 +56,7 @@
         facts.textContent =
           over && !take.new ? "No new notes came; press Continue for another." : count(take.new, "new note") + kept;
         roll.show(take);
-        roll.reveal(take.endTicks);
+        if (!over) roll.reveal(take.endTicks);
         player.load(take, roll);
         if (!over || ready) return;
         ready = true;

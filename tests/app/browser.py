@@ -29,6 +29,7 @@ OPTIONS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 READY_SECONDS = 90
+WAIT = 30_000  # milliseconds for what a page does, on a busy machine
 
 
 def chromium() -> str:
@@ -85,7 +86,7 @@ def started(*arguments: str, **environment: str) -> Iterator[Server]:
             yield server
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)  # on a busy machine, its end takes as long as its start
 
 
 @contextmanager

@@ -6,45 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from app.studio import EXAMPLES, example
-from tests.app.browser import OPTIONS, chromium, serving
+from tests.app.browser import WAIT
 from tokenization.midi import read_midi
-
-WAIT = 30_000  # milliseconds, on a busy machine
-
-
-@pytest.fixture(scope="module")
-def address():
-    with serving("--model", "untrained:tiny:groove") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = chromium()
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=OPTIONS)
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def page(browser: Browser, address: str):
-    """A page at its start; at its end, it has asked nobody but our server, and no script has failed."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    context.set_default_timeout(WAIT)
-    page = context.new_page()
-    asked, failures = [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: failures.append(str(error)))
-    page.goto(address)
-    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
-    yield page
-    context.close()
-    assert not failures
-    assert not [url for url in asked if not url.startswith((address, "data:", "blob:"))]
 
 
 def go_on(page: Page, *, bars: int = 2, variations: int = 1) -> None:
@@ -225,11 +191,8 @@ def test_a_request_that_is_not_taken_is_told(page: Page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_fits_its_screen(browser: Browser, address: str, width: int, scheme: str):
-    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
-    page = context.new_page()
-    page.goto(address)
-    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
+def test_the_page_fits_its_screen(visit, width: int, scheme: str):
+    page = visit(width, scheme)
     wide = page.evaluate("document.documentElement.scrollWidth")
     ground = page.evaluate("getComputedStyle(document.querySelector('.mg-stage')).backgroundColor")
     inked = page.evaluate(
@@ -237,7 +200,6 @@ def test_the_page_fits_its_screen(browser: Browser, address: str, width: int, sc
         "document.querySelector('.mg-stage canvas'); done(c.getContext('2d').getImageData(0, 0, c.width, c.height)"
         ".data.filter((v, i) => i % 4 === 3 && v > 0).length / (c.width * c.height)) })))"
     )
-    context.close()
     assert wide <= width
     assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
     assert inked > 0.02  # notes and lines are drawn
