@@ -65,6 +65,7 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ),
         ("encoding", f"{model.position_name}" + (f" ({position})" if position else "")),
         ("feature map", f"{model.features_name}, {model.shape().features} features"),
+        ("heads remember", _memory(model.horizons)),
         ("trained length", f"{card.trained_length} tokens"),
         (
             "training",
@@ -74,6 +75,13 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ("time", f"{training['seconds'] / 3600:.1f} h on {training['machine']}"),
         ("weights", f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…"),
     ]
+
+
+def _memory(horizons: tuple[float, ...] | None) -> str:
+    """Say what is asked of the heads; an encoding may have a decay of its own beside."""
+    if horizons is None:
+        return "everything, or what the encoding lets them"
+    return f"{horizons[0]:g} to {horizons[1]:g} tokens"
 
 
 def _costs(losses: Losses) -> list[tuple[str, ...]]:
