@@ -56,9 +56,8 @@ class FreeGrooveGrammar(GrooveGrammar):
         self._next_due = np.array([FAR_TICKS])
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the tokens; of a shift past the end that some note must have, the part up to there."""
+        """Return tokens behind the prompt; of a shift past the end that a note must have, the part up to there."""
         rows = np.flatnonzero(TIME_SHIFT.holds(tokens) & (self._next_due > self._time))
-        rows = rows[self._prompt[rows] == 0]
         past = self._reached(rows)[np.arange(len(rows)), tokens[rows] - TIME_SHIFT.start]
         rows = rows[past > self._next_due[rows]]
         if not len(rows):

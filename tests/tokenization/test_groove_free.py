@@ -126,6 +126,26 @@ def test_no_note_begins_before_the_bar_behind_a_prompt(seed: int):
     assert (ticks <= np.maximum(own, line - onset))[old].all()
 
 
+def test_notes_of_a_prompt_may_sound_to_its_end():
+    prompt = ["begin", "note_on_0_40", "time_shift_2_0", "note_on_1_36"]
+
+    def behind(bars: int) -> FreeGrooveGrammar:
+        grammar = GROOVE.free_grammar(prompt_tokens=4, prompt_bars=bars, longest_ticks=(5, 1, 70))
+        for name in prompt:
+            assert grammar.allowed()[0, ID(name)]  # longer than notes of the bass may be
+            grammar.advance(np.array([ID(name)]))
+        return grammar
+
+    assert np.flatnonzero(behind(0).allowed()[0]).tolist() == [ID("note_off_0_40")]
+    to_the_line = behind(1)
+    assert to_the_line.allowed()[0, ID("time_shift_2_0")]
+    assert to_the_line.instead(np.array([ID("time_shift_2_0")])) == ID("time_shift_2_0")
+    assert not to_the_line.allowed()[0, NOTE_ON.start : NOTE_ON.stop].any()
+    to_the_line.advance(np.array([ID("time_shift_2_0")]))
+    ends = [ID("note_off_0_40"), ID("note_off_1_36")]
+    assert np.flatnonzero(to_the_line.allowed()[0]).tolist() == ends
+
+
 def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
     grammar = GROOVE.free_grammar(longest_ticks=(40, 4, 26))
     told = ["note_on_0_40", "note_on_1_36", "time_shift_0_2", "note_on_1_38", "note_on_2_60"]
