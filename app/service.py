@@ -165,7 +165,7 @@ class Continuation:
             prompt_bars=self.prompt.bars,
             bars=wish.bars if wish.tokens is None else None,
             may_end=wish.may_end,
-            longest_ticks=self.model.longest_ticks,
+            longest_ticks=self._longest_ticks(),
         )
         request = Request(
             variations=wish.variations,
@@ -181,6 +181,19 @@ class Continuation:
         for tokens in stream:
             self._steps.append(tokens)
             yield len(self._steps)
+
+    def _longest_ticks(self) -> list[int] | None:
+        """Return how long notes of each track may last: as in the training data, and behind a prompt as in that.
+
+        Behind staccato a model that forgets one note-off would hold the note for bars. A beat is always free.
+        """
+        known, prompt = self.model.longest_ticks, self.prompt
+        if known is None or not len(prompt.score.notes):
+            return known
+        heard = self.model.language.longest([prompt.ids])
+        assert heard is not None, "a language that bounds notes measures them"
+        beat = prompt.score.ticks_per_beat
+        return [min(most, max(here, beat)) for most, here in zip(known, heard, strict=True)]
 
     def takes(self) -> list[Take]:
         """Return the variations as far as they have come."""

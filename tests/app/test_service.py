@@ -32,12 +32,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows(model, seed: int):
     prompt = read_prompt(model, GROOVE_FILE, name="groove.mid", bars=PROMPT_BARS)
-    work = Continuation(model, prompt, Wish(bars=2, variations=2, seed=seed))
+    heard = np.maximum(model.language.longest([prompt.ids]), prompt.score.ticks_per_beat)
+    assert (heard < LONGEST).any()
+    work = Continuation(model, prompt, Wish(bars=6, variations=2, seed=seed))
     assert list(work)
     for take in work.takes():
         notes = take.continuation.notes
         assert len(notes) > 9
-        assert (notes.duration_ticks <= np.array(LONGEST)[notes.track]).all()
+        assert (notes.duration_ticks <= np.minimum(LONGEST, heard)[notes.track]).all()
         before = take.whole.notes[take.whole.notes.onset_ticks < prompt.ticks]
         for name in ("onset_ticks", "pitch", "track"):
             found, written = (getattr(x.sorted(), name) for x in (before, prompt.score.notes))
