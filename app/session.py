@@ -19,7 +19,7 @@ from tokenization.score import Score
 
 MOST_SESSIONS = 200
 IDLE_SECONDS = 3600
-MOST_TUNES = 40  # kept of one session: the older ones can no longer be heard
+MOST_TUNES = 20  # kept of one session: what the page shows, and about as many from before
 MOST_UNDO = 20
 SOUND_BYTES = 1 << 30  # of rendered sound, of all sessions
 
