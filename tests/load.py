@@ -1,7 +1,8 @@
 """Many visitors at once, on this machine alone: python -m tests.load --users 20 --seconds 300.
 
 Each opens the page's session as a browser does, opens an example, continues it, waits for the end, fetches the
-MIDI file, and begins again. Printed are the times they waited and the server's memory as it went.
+MIDI file and the sound, and begins again. Printed are the times they waited, what went wrong, and the server's memory
+every ten seconds with the line through it, without the first third, in which models are loaded and visitors arrive.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import numpy as np
 from app.studio import EXAMPLES
 from tests.app.browser import serving
 
+MEMORY_SECONDS = 10  # between two readings
 FIRST, WHOLE, OPENED, FETCHED, SOUND = (
     "click to first note",
     "click to end",
@@ -81,14 +83,14 @@ class Visitor:
         async for stage, *_ in self.call("mg-stage", "example", {}, {"name": name}):
             assert stage["length"] == 16, stage
         await self.timed(OPENED, begun)
-        begun, first, said = time.monotonic(), None, 0
+        begun, said = time.monotonic(), 0
         async for values in self.call(
             "mg-go", "click", {self.parts["mg-bars"]: self.bars, self.parts["mg-prompt-bars"]: 4}
         ):
             said += 1
-            # The third answer has notes: those before are the prompt alone, and the first of the music.
-            if first is None and said >= 2:
-                first = time.monotonic()
+            if (
+                said == 2
+            ):  # the first answer is the prompt alone, the second comes with the first note
                 await self.timed(FIRST, begun)
             last = values
         await self.timed(WHOLE, begun)
@@ -128,7 +130,8 @@ async def visit(address: str, users: int, seconds: float, bars: int) -> None:
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=600, limits=limits) as client:
         config = (await client.get("/config")).json()
-        late = time.monotonic() + seconds
+        begun = time.monotonic()
+        late = begun + seconds
 
         async def stay() -> None:
             visitor = Visitor(client, config, times, bars)
@@ -142,14 +145,15 @@ async def visit(address: str, users: int, seconds: float, bars: int) -> None:
 
         async def watch() -> None:
             while time.monotonic() < late:
-                memory.append(server_memory_bytes(os.getpid()))
-                await asyncio.sleep(min(5, seconds / 10))
+                memory.append((time.monotonic() - begun, server_memory_bytes(os.getpid()) / 2**20))
+                await asyncio.sleep(min(MEMORY_SECONDS, seconds / 10))
 
         await asyncio.gather(watch(), *(stay() for _ in range(users)))
-    report(times, errors, memory, users, seconds)
+    report(times, errors, users, seconds)
+    report_memory(np.array(memory))
 
 
-def report(times: dict, errors: list, memory: list, users: int, seconds: float) -> None:
+def report(times: dict, errors: list, users: int, seconds: float) -> None:
     """Print the table."""
     print(
         f"{users} users for {seconds:.0f} s: {len(times[WHOLE])} continuations, {len(errors)} errors"
@@ -159,10 +163,17 @@ def report(times: dict, errors: list, memory: list, users: int, seconds: float) 
         if values := times[what]:
             cells = "".join(f"{np.quantile(values, q):9.2f}" for q in (0.5, 0.95, 1))
             print(f"{what:<20}{len(values):>6}{cells}")
-    quarters = [np.median(part) / 2**20 for part in np.array_split(memory, 4)]
-    print("memory, MB, by quarter: " + " ".join(f"{quarter:.0f}" for quarter in quarters))
     for error in dict.fromkeys(errors):
-        print(error)
+        print(f"{errors.count(error)} × {error}")
+
+
+def report_memory(memory: np.ndarray) -> None:
+    """Print the readings, and how the memory grows once all are there."""
+    print(f"memory, MB, every {np.diff(memory[:, 0]).mean():.0f} s: "
+          + " ".join(f"{reading:.0f}" for reading in memory[:, 1]))  # fmt: skip
+    seconds, readings = memory[len(memory) // 3 :].T
+    slope = np.polyfit(seconds, readings, 1)[0]
+    print(f"slope of the last two thirds: {60 * slope:+.1f} MB a minute")
 
 
 def main() -> None:
