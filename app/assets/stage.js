@@ -27,8 +27,8 @@
     const say = (text) => ((alarm.textContent = text), (alarm.hidden = !text));
     // However long the name of a file is, which variation this is can be read.
     const name = (text) => {
-      const [, song, variation] = text.match(/^(.*?)((?:, variation [\d.]+)?)$/s);
-      title.replaceChildren(make("span", "mg-song", song), make("span", "mg-variation", variation));
+      const [, song, comma = "", variation = ""] = text.match(/^(.*?)(?:(, )(variation [\d.]+))?$/s);
+      title.replaceChildren(make("span", "mg-song", song), make("span", "mg-comma", comma), make("span", "", variation));
       title.title = text;
     };
 

@@ -136,7 +136,7 @@
       asked = true;
       say("In line…", 0);
       // On a small screen what comes would be out of sight; Stop stays in it.
-      if (grid.getBoundingClientRect().top < window.innerHeight - 120) return;
+      if (grid.getBoundingClientRect().top < window.innerHeight - 280) return;
       const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
       document.querySelector("#mg-go, #mg-halt")?.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
     };
