@@ -25,6 +25,7 @@ from musicgen.causal_sums import (
     blockwise_sums,
     exact_sums,
     parallel_sums,
+    step,
     step_sums,
 )
 from musicgen.precision import without_autocast
@@ -115,6 +116,29 @@ def recurrent(
     the time of a step: `clone` it first to step from it twice.
     """
     return _normalised(step_sums, fq, fk, v, decay, normaliser, state)
+
+
+def attend_once(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    one: Tensor,
+    decay: Tensor | None,
+    normaliser: Features | None,
+    state: AttentionState,
+) -> Tensor:
+    """Attend as `recurrent` does for one token, with nothing left to find out; the state is updated in place.
+
+    All are (B, H, 1, ·) here, `one` being (B, H, 1, 1) of ones, and the decay (H, 1, 1), in the state's precision.
+    """
+    width = v.shape[-1]
+    if normaliser is None:
+        y, _ = step(fq, fk, torch.cat([v, one], -1), decay, state.sums)
+        return y.narrow(-1, 0, width) / y.narrow(-1, width, 1).add_(GUARD)
+    assert state.normaliser is not None, "the state is of attention without a normaliser"
+    y, _ = step(fq, fk, v, decay, state.sums)
+    total, _ = step(*normaliser, one, decay, state.normaliser)
+    return y / total.add_(GUARD)
 
 
 def fast_transformers(

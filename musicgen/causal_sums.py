@@ -72,20 +72,19 @@ def step_sums(
     ys = []
     for t in range(q.shape[1]):
         now = slice(t, t + 1)
-        y, state = _step(_heads(q[:, now]), _heads(k[:, now]), _heads(v[:, now]), r, state)
+        y, state = step(_heads(q[:, now]), _heads(k[:, now]), _heads(v[:, now]), r, state)
         ys.append(_heads(y))
     return ys[0] if len(ys) == 1 else torch.cat(ys, dim=1), state
 
 
-def _step(
-    q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """One position, (B, H, 1, ·); generation spends its time here, so few calls and no copy of the state."""
+def step(q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Go on by one position, (B, H, 1, ·) and r (H, 1, 1): for generation, so few calls and no copy of the state."""
     if torch.is_grad_enabled():
         state = torch.addcmul(_times(state, r), k.mT, v)
-    else:
-        state = (state if r is None else state.mul_(r)).addcmul_(k.mT, v)
-    return q @ state, state
+        return q @ state, state
+    sums = (state if r is None else state.mul_(r)).flatten(0, 1)  # (BH, M, D), a view
+    sums.baddbmm_(k.mT.flatten(0, 1), v.flatten(0, 1))
+    return torch.bmm(q.flatten(0, 1), sums).view(v.shape), state
 
 
 def parallel_sums(

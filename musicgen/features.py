@@ -9,6 +9,7 @@ sequence and one step give the same numbers. All are computed in float32 (or flo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +66,9 @@ class FeatureMap(nn.Module):
         """Return the features of keys."""
         raise NotImplementedError
 
-    def both(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the features of queries and of keys."""
-        return self.queries(q), self.keys(k)
+    def for_steps(self) -> Callable[[Tensor], Tensor]:
+        """Return the features of one position as a function: queries over keys, (2N, W) → (2N, M)."""
+        return lambda x: torch.cat([self.queries(x[: len(x) // 2]), self.keys(x[len(x) // 2 :])])
 
     def _projected(self, x: Tensor) -> Tensor:
         """(B, T, H, W) → (B, T, H, columns), in float32 at least."""
@@ -101,6 +102,8 @@ class Favor(FeatureMap):
     backward pass, so that the gradient can still shorten a vector that lies outside.
     """
 
+    signs: Tensor
+
     LARGEST_NORM = 8.0
     LARGEST_PROJECTION = 24.0
 
@@ -109,32 +112,43 @@ class Favor(FeatureMap):
         self.config = config
         self.temperature = width**-0.25
         self.log_scale = math.log(config.features) / 2  # 1/√M as part of the exponent
+        self.register_buffer("signs", torch.tensor([[1.0], [-1.0]]), persistent=False)
 
     def queries(self, x: Tensor) -> Tensor:
         """Return φ(q) over its largest entry: |q|² cancels, and exponents are zero or less."""
         with without_autocast(x.device):
             u = self._projected(x)
             _, largest, pull = self._extent(x, u)
-            return self._exponentials(u * pull, largest * pull)
+            return _exponentials(
+                u, pull.unsqueeze(-1) * self.signs, -(largest * pull) - self.log_scale
+            )
 
     def keys(self, x: Tensor) -> Tensor:
         """Return φ(k)."""
         with without_autocast(x.device):
             u = self._projected(x)
             norm, _, pull = self._extent(x, u)
-            return self._exponentials(u * pull, (norm * pull).square() / 2)
+            offset = (norm * pull).square() / -2 - self.log_scale
+            return _exponentials(u, pull.unsqueeze(-1) * self.signs, offset)
 
-    def both(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Return φ(q) and φ(k); those of one position together, since there the calls cost more than the numbers."""
-        if q.shape[1] > 1:
-            return self.queries(q), self.keys(k)
-        with without_autocast(q.device):
-            x = torch.stack([q, k])  # (2, B, 1, H, W)
-            u = self._projected(x)
-            norm, largest, pull = self._extent(x, u)
-            shift = torch.stack([(largest * pull)[0], (norm * pull)[1].square() / 2])
-            fq, fk = self._exponentials(u * pull, shift).unbind()
-            return fq, fk
+    def for_steps(self) -> Callable[[Tensor], Tensor]:
+        """Return φ, of queries and keys by the same calls; no exponent is taken from queries: 24 leaves room."""
+        assert self.omega is not None
+        omega = self.omega.to(torch.promote_types(self.omega.dtype, torch.float32))
+        log_scale = omega.new_tensor(-self.log_scale)
+        signs = self.signs * self.LARGEST_PROJECTION
+        halves = omega.new_tensor([[[0]], [[-(self.LARGEST_PROJECTION**2) / 2]]])
+
+        def features(x: Tensor) -> Tensor:
+            x = x.to(omega.dtype)
+            u = torch.mm(x, omega)
+            norm = torch.linalg.vector_norm(x, 2, -1, True)
+            limit = self._limit(norm, torch.linalg.vector_norm(u, math.inf, -1, True))
+            norm = norm.div_(limit).view(2, -1, 1)
+            offset = torch.addcmul(log_scale, norm * halves, norm)
+            return _exponentials(u, signs / limit.unsqueeze(-1), offset.view(-1, 1))
+
+        return features
 
     def _extent(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return |x|, max |ωx| and the factor on both, temperature included: (B, T, H, 1) each.
@@ -143,12 +157,18 @@ class Favor(FeatureMap):
         """
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=u.dtype)
         largest = u.detach().abs().amax(-1, keepdim=True)
-        limits = torch.minimum(self.LARGEST_NORM / norm.detach(), self.LARGEST_PROJECTION / largest)
-        return norm, largest, limits.clamp(max=self.temperature)
+        return norm, largest, self.LARGEST_PROJECTION / self._limit(norm.detach(), largest)
 
-    def _exponentials(self, u: Tensor, shift: Tensor) -> Tensor:
-        """(B, T, H, M/2), (B, T, H, 1) → (B, T, H, M)."""
-        return (torch.cat([u, -u], -1) - (shift + self.log_scale)).exp()
+    def _limit(self, norm: Tensor, largest: Tensor) -> Tensor:
+        """Return what becomes of the largest projection that is allowed: (..., 1) each."""
+        by_norm = norm * (self.LARGEST_PROJECTION / self.LARGEST_NORM)
+        smallest = self.LARGEST_PROJECTION / self.temperature
+        return torch.maximum(by_norm, largest).clamp_(min=smallest)
+
+
+def _exponentials(u: Tensor, factors: Tensor, offset: Tensor) -> Tensor:
+    """exp(u · both factors + offset): (..., M/2), (..., 2, 1), (..., 1) → (..., M)."""
+    return torch.addcmul(offset.unsqueeze(-1), u.unsqueeze(-2), factors).exp_().flatten(-2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,20 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     a kernel that adds up in another order for one row, and where the input is narrow for up to 7.
     So there are more rows than asked for; at these sizes a second one is free.
     """
-    rows, least = x.shape[0] * x.shape[1], 2 if x.shape[2] >= 256 else 8
+    rows, least = x.shape[0] * x.shape[1], least_rows(x.shape[2])
     if rows >= least:
         return F.linear(x, weight, bias)
-    if rows == 1:
-        return F.linear(x.expand(least, 1, -1), weight, bias).narrow(0, 0, 1)
-    flat = F.pad(x.flatten(0, 1), (0, 0, 0, least - rows))
-    return F.linear(flat, weight, bias).narrow(0, 0, rows).unflatten(0, x.shape[:2])
+    few = F.linear(filled(x.flatten(0, 1), least), weight, bias)
+    return few.narrow(0, 0, rows).unflatten(0, x.shape[:2])
+
+
+def least_rows(width: int) -> int:
+    """Return the smallest number of rows of this width that goes through the kernel of the larger ones."""
+    return 2 if width >= 256 else 8
+
+
+def filled(x: Tensor, rows: int) -> Tensor:
+    """Return (B, I) with further rows, of no meaning, where there are fewer than so many."""
+    if len(x) >= rows:
+        return x
+    return x.expand(rows, -1) if len(x) == 1 else F.pad(x, (0, 0, 0, rows - len(x)))

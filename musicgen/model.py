@@ -32,6 +32,7 @@ from musicgen.features import FEATURES, FeatureMap
 from musicgen.linear import Linear, linear
 from musicgen.position import POSITIONS, Position
 from musicgen.softmax import softmax_attend
+from musicgen.stepper import Stepper
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 
@@ -43,6 +44,7 @@ class State:
     layers: tuple[Any, ...]  # the state of each layer's attention; None before the first token
     code: Any  # what the encoding of position drew for this sequence
     position: int  # of the next token
+    stepper: Stepper | None = None  # the model's parts, which the first step gathers
 
     def select(self, rows: Tensor) -> State:
         """Return the state of the given rows of the batch: to drop some, or to vary one."""
@@ -71,7 +73,7 @@ class Attention(nn.Module):
         if self.features is None:
             out, state = softmax_attend(q, k, v, state=state)
             return self.output(out.flatten(2)), state
-        fq, fk = self.features.both(q, k)  # (B, T, H, M) each
+        fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M) each
         placed_fq, placed_fk = position.features(fq, fk, code, start, self.layer)
         out, state = attend(
             placed_fq,
@@ -205,8 +207,17 @@ class Performer(nn.Module):
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb one token a row, (B,) → (B, V); the state handed in may be overwritten by the one returned."""
-        return self.prefill(tokens[:, None], state)
+        """Absorb one token a row, (B,) → (B, V); the state handed in may be overwritten by the one returned.
+
+        The same numbers as `prefill` gives, to rounding, in a fraction of the time (stepper.py).
+        """
+        if self.config.attention == "softmax" or state.layers[0] is None:
+            return self.prefill(tokens[:, None], state)
+        stepper = state.stepper or Stepper(self)
+        logits, code = stepper(tokens, state.layers, state.code, state.position)
+        return logits, State(
+            layers=state.layers, code=code, position=state.position + 1, stepper=stepper
+        )
 
     def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
         """Return this model, sharing its weights, with another number of realisations of its stochastic encoding.

@@ -19,6 +19,7 @@ over time. What is costly and equal in all layers (tables of sines, permuted ind
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,6 +127,18 @@ class Position(nn.Module):
     def qk(self, q: Tensor, k: Tensor, code: Any, start: int, layer: int) -> tuple[Tensor, Tensor]:
         """Position queries and keys before the feature map: (B, T, H, D) → (B, T, H, qk_width)."""
         return q, k
+
+    def for_steps(self, layer: int) -> Callable[[Tensor, Any, int], Tensor]:
+        """Return `qk` of a layer and one token, as a function of queries over keys, the code and the position.
+
+        It is (2H, B, D) → (2H, B, qk_width). An encoding may say how that goes in fewer calls.
+        """
+
+        def placed(qk: Tensor, code: Any, start: int) -> Tensor:
+            q, k = qk.permute(1, 0, 2).unsqueeze(1).chunk(2, 2)  # (B, 1, H, D) each
+            return torch.cat(self.qk(q, k, code, start, layer), 2).squeeze(1).transpose(0, 1)
+
+        return placed
 
     def features(
         self, fq: Tensor, fk: Tensor, code: Any, start: int, layer: int

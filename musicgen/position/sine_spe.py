@@ -1,8 +1,8 @@
 """sineSPE (Liutkus et al., 2021, equations 18–21): templates that are sums of sinusoids.
 
 P_d(m − n) = Σ_k λ_k² cos(2πf_k(m − n) + θ_k) is realised by q̄ = Ω(f, θ) λZ and k̄ = Ω(f, 0) λZ
-with the same Gaussian Z. The offset θ turns cosine into sine, so it may turn Z instead of Ω, and
-queries and keys have their waves in common.
+with the same Gaussian Z. The offset θ turns cosine into sine, so it may turn Z instead of Ω: over a
+whole sequence it does, and queries and keys have their waves in common.
 
 S slots, H heads, D head width, K sines, W = 2K waves, R realisations, T time.
 """
@@ -17,9 +17,11 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from musicgen.position.base import Shape
-from musicgen.position.phase import exact, waves
+from musicgen.position.phase import exact, phases, waves
 from musicgen.position.spe import SpeConfig, StochasticPosition, working_dtype
 from musicgen.position.wave_product import wave_product
+
+AHEAD = 8  # positions made in one go for generation: so few are no hitch among the tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,7 @@ class SineSpe(StochasticPosition):
 
     def __init__(self, config: SineSpeConfig, shape: Shape) -> None:
         super().__init__(config, shape)
+        self.ahead = AHEAD
         size = (self.slots, shape.heads, shape.head_width, config.sines)
         # As the authors: low frequencies at first, for long memory, and gains of similar strength.
         self.raw_frequencies = nn.Parameter(torch.randn(size) - 4)
@@ -74,6 +77,10 @@ class SineSpe(StochasticPosition):
     def gains(self) -> Tensor:
         """λ > 0, (S, H, D, K)."""
         return F.softplus(self.raw_gains)
+
+    @property
+    def _amplitude(self) -> float:
+        return self.scale / math.sqrt(2 * self.config.sines)
 
     def draw(self, generator: Generator) -> Tensor:
         """Draw Z, (H, D, W, R), a cosine's and a sine's row for each k in turn."""
@@ -94,13 +101,12 @@ class SineSpe(StochasticPosition):
 
     def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return q̄ and k̄ of a few positions, (T, H, D, R) each."""
-        dtype = working_dtype(self.raw_gains)
-        frequencies = self.frequencies[slot]
-        both = torch.cat(waves(frequencies, start, stop, self.raw_gains), -1)  # (T, H, D, W)
-        q, k = (
-            torch.einsum("thdw,hdwr->thdr", both, x.to(both.dtype)).to(dtype)
-            for x in self._weights(noise, slot)
-        )
+        angles = phases(self.frequencies[slot], start, stop, self.raw_gains)  # (T, H, D, K)
+        angles = torch.stack([angles + self.offsets[slot], angles], 1)  # (T, 2, H, D, K)
+        gains = self.gains[slot].unsqueeze(-1) * self._amplitude
+        both = (torch.stack([angles.cos(), angles.sin()], -1) * gains).flatten(-2)  # Ω(f, ·) λ
+        code = torch.einsum("tshdw,hdwr->tshdr", both, noise.to(both.dtype))
+        q, k = code.to(working_dtype(self.raw_gains)).unbind(1)
         return q, k
 
     def template(self, lags: Tensor, layer: int = 0) -> Tensor:
@@ -112,9 +118,8 @@ class SineSpe(StochasticPosition):
         return self.gate_template(template / (2 * self.config.sines), layer)
 
     def _weights(self, noise: Tensor, slot: int) -> tuple[Tensor, Tensor]:
-        scale = self.scale / math.sqrt(2 * self.config.sines)
         sides = sine_weights(self.offsets[slot], self.gains[slot], noise)
-        return sides[0] * scale, sides[1] * scale
+        return sides[0] * self._amplitude, sides[1] * self._amplitude
 
 
 def sine_weights(offsets: Tensor, gains: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

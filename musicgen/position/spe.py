@@ -16,6 +16,7 @@ R realisations, S slots: 1, or one a layer where layers do not share.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -60,8 +61,8 @@ class SpeCode:
     mix: tuple[Tensor, ...] = ()  # √(1 − δ) and √δ, (H, 2, D), a layer each
     start: int = 0
     long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
-    ahead: tuple[Window, ...] = ()  # a slot each: q̄ and k̄ with ε, (T, H, 2D, R) each
-    asked: tuple[Window, ...] = ()  # … and of those the rows that `cover` was asked for
+    ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
+    sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 1, 2, D)
 
 
 class StochasticPosition(Position):
@@ -110,7 +111,7 @@ class StochasticPosition(Position):
         """Make the positions ready, in the form that suits their number."""
         if stop - start <= SHORT and not torch.is_grad_enabled():
             return self._cover_ahead(code, start, stop)
-        code = replace(code, mix=self._mix(), start=start, ahead=(), asked=())
+        code = replace(code, mix=self._mix(), start=start, ahead=(), sides_mix=())
         if not self.config.shared:  # so many codes at once would not fit: each layer makes its own
             return replace(code, long=())
         return replace(code, long=(self.long(code.noise[0], 0, start, stop),))
@@ -120,10 +121,13 @@ class StochasticPosition(Position):
     ) -> tuple[Tensor, Tensor]:
         """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
         slot = 0 if self.config.shared else layer
-        if code.asked:
-            sides = zip((q, k), code.asked[slot].at(start, q.shape[1]), strict=True)
-            placed = [_contract_step(self._beside(x, code, layer), rows) for x, rows in sides]
-            return placed[0], placed[1]
+        if code.ahead:
+            (rows,) = code.ahead[slot].at(start, q.shape[1])
+            qk = torch.cat([q, k], 2)  # (B, T, 2H, D)
+            if code.sides_mix:
+                qk = _beside(qk, code.sides_mix[layer].squeeze(1))
+            placed_q, placed_k = _contract_step(qk, rows).chunk(2, 2)
+            return placed_q, placed_k
         if code.long:
             place, first = code.long[slot], start - code.start
         else:
@@ -138,6 +142,22 @@ class StochasticPosition(Position):
         )
         return placed_q + gate_q, placed_k + gate_k
 
+    def for_steps(self, layer: int) -> Callable[[Tensor, SpeCode, int], Tensor]:
+        """Return a contraction of all heads' queries and keys at once: (2H, B, D) → (2H, B, R)."""
+        slot = 0 if self.config.shared else layer
+
+        def placed(qk: Tensor, code: SpeCode, start: int) -> Tensor:
+            window = code.ahead[slot]
+            rows = window.rows[0][start - window.start]  # (2H, 2D, R)
+            if code.sides_mix:
+                qk = _beside(qk, code.sides_mix[layer])  # (2H, B, 2D)
+            if qk.shape[1] == 1:
+                return torch.bmm(qk, rows)
+            # One by one: the kernel for several rows adds up in another order.
+            return torch.cat([torch.bmm(row, rows) for row in qk.split(1, 1)], 1)
+
+        return placed
+
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
         """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
         if not self.config.gated:
@@ -146,21 +166,24 @@ class StochasticPosition(Position):
         return gate + (1 - gate) * template
 
     def _cover_ahead(self, code: SpeCode, start: int, stop: int) -> SpeCode:
-        """Take the asked rows from those made ahead, and make more where they end."""
+        """Make more positions than are asked for, where those made before end."""
         window = code.ahead[0] if code.ahead else None
-        if not window or start < window.start or stop > window.start + len(window.rows[0]):
-            last = max((start // self.ahead + 1) * self.ahead, stop)
-            ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
-            code = replace(code, mix=self._mix(), long=(), ahead=ahead)
-        rows = (window.at(start, stop - start) for window in code.ahead)
-        return replace(code, start=start, asked=tuple(Window(start=start, rows=x) for x in rows))
+        if window and window.start <= start and stop <= window.start + len(window.rows[0]):
+            return code
+        last = max((start // self.ahead + 1) * self.ahead, stop)
+        ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
+        mix = code.sides_mix
+        if self.config.gated and not mix:
+            mix = torch.stack(self._mix()).repeat(1, 2, 1, 1).unsqueeze(2).unbind()
+        return replace(code, long=(), ahead=ahead, sides_mix=mix)
 
     def _ahead(self, code: SpeCode, slot: int, start: int, stop: int) -> Window:
-        sides = self.materialise(code.noise[slot], slot, start, stop)
-        if code.gate_noise is not None:
-            gate = code.gate_noise[slot].to(sides[0].dtype).expand(stop - start, -1, -1, -1)
-            sides = tuple(torch.cat([side, gate], 2) for side in sides)  # (T, H, 2D, R)
-        return Window(start=start, rows=sides)
+        noise, gate = code.noise[slot], code.gate_noise
+        sides = torch.cat(self.materialise(noise, slot, start, stop), 1)  # (T, 2H, D, R)
+        if gate is not None:
+            gate = gate[slot].to(sides.dtype).repeat(2, 1, 1).expand_as(sides)
+            sides = torch.cat([sides, gate], 2)
+        return Window(start=start, rows=(sides,))
 
     def _mix(self) -> tuple[Tensor, ...]:
         """√(1 − δ) and √δ by logarithms, so that a shut gate has a gradient of 0 and not NaN."""
@@ -169,9 +192,10 @@ class StochasticPosition(Position):
         logarithms = torch.stack([F.logsigmoid(-self.gates), F.logsigmoid(self.gates)], 2)
         return torch.exp(logarithms / 2).unbind()
 
-    def _beside(self, x: Tensor, code: SpeCode, layer: int) -> Tensor:
-        """Return √(1 − δ) x and √δ x side by side: (B, T, H, D) → (B, T, H, 2D)."""
-        return (x.unsqueeze(-2) * code.mix[layer]).flatten(-2) if code.mix else x
+
+def _beside(x: Tensor, mix: Tensor) -> Tensor:
+    """Return √(1 − δ) x and √δ x side by side: (..., D) and (..., 2, D) → (..., 2D)."""
+    return (x.unsqueeze(-2) * mix).flatten(-2)
 
 
 def contract(x: Tensor, code: Tensor) -> Tensor:

@@ -208,12 +208,13 @@ def test_wrong_sizes_are_named() -> None:
 
 
 @pytest.mark.parametrize("name", FEATURES)
-@pytest.mark.parametrize("length", [1, 3])
-def test_both_sides_at_once_are_the_two_sides(name: str, length: int) -> None:
+def test_the_features_of_a_step_are_those_of_a_sequence_but_for_a_factor_of_a_query(
+    name: str,
+) -> None:
     config, feature_map = FEATURES[name]
-    features = feature_map(config(), 16)
-    q, k = torch.randn(2, 2, length, 3, 16, generator=torch.Generator().manual_seed(0)) * 20
-    for found, expected in zip(
-        features.both(q, k), (features.queries(q), features.keys(k)), strict=True
-    ):
-        torch.testing.assert_close(found, expected)
+    features = feature_map(config(), 16).double()
+    q, k = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)).double() * 20
+    fq, fk = features.for_steps()(torch.cat([q, k])).chunk(2)
+    expected = features.queries(q.view(1, 1, 6, 16))[0, 0]
+    torch.testing.assert_close(fq / fq.sum(1, True), expected / expected.sum(1, True))
+    torch.testing.assert_close(fk, features.keys(k.view(1, 1, 6, 16))[0, 0])

@@ -137,11 +137,12 @@ def test_steps_draw_ahead_and_forget(name: str) -> None:
     with torch.no_grad():
         code = position.cover(code, 0, 1)
         window = code.ahead[0]
-        assert (window.start, len(window.rows[0])) == (0, AHEAD)
-        assert position.cover(code, AHEAD - 1, AHEAD).ahead is code.ahead
-        code = position.cover(code, AHEAD, AHEAD + 1)
-        assert (code.ahead[0].start, len(code.ahead[0].rows[0])) == (AHEAD, AHEAD)
-        code = position.cover(code, AHEAD + 1, AHEAD + 2 + SHORT)
+        ahead = position.ahead
+        assert (window.start, len(window.rows[0])) == (0, ahead)
+        assert position.cover(code, ahead - 1, ahead).ahead is code.ahead
+        code = position.cover(code, ahead, ahead + 1)
+        assert (code.ahead[0].start, len(code.ahead[0].rows[0])) == (ahead, ahead)
+        code = position.cover(code, ahead + 1, ahead + 2 + SHORT)
         assert code.ahead == ()
 
 
