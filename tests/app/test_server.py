@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -33,7 +34,12 @@ def ask(headers: list, parts: list[bytes]) -> list[dict]:
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Guard(echo)({"type": "http", "headers": headers}, receive, send))
+    with ThreadPoolExecutor(
+        1
+    ) as thread:  # a loop of its own, where a browser of other tests keeps one here
+        thread.submit(
+            asyncio.run, Guard(echo)({"type": "http", "headers": headers}, receive, send)
+        ).result()
     return sent
 
 
