@@ -81,10 +81,9 @@ def step(q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor) -> tu
     """Go on by one position, (B, H, 1, ·) and r (H, 1, 1): for generation, so few calls and no copy of the state."""
     if torch.is_grad_enabled():
         state = torch.addcmul(_times(state, r), k.mT, v)
-        return q @ state, state
-    sums = (state if r is None else state.mul_(r)).flatten(0, 1)  # (BH, M, D), a view
-    sums.baddbmm_(k.mT.flatten(0, 1), v.flatten(0, 1))
-    return torch.bmm(q.flatten(0, 1), sums).view(v.shape), state
+    else:
+        state = (state if r is None else state.mul_(r)).addcmul_(k.mT, v)
+    return q @ state, state
 
 
 def parallel_sums(

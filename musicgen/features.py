@@ -78,6 +78,10 @@ class FeatureMap(nn.Module):
         return x if self.omega is None else x @ self.omega.to(dtype)
 
 
+LARGEST_NORM, LARGEST_PROJECTION = 8.0, 24.0  # of what `Favor` takes exponentials of
+PROJECTION_OVER_NORM = LARGEST_PROJECTION / LARGEST_NORM
+
+
 @dataclass(frozen=True, kw_only=True)
 class FavorConfig:
     """FAVOR+, which estimates the softmax kernel exp(q·k / √W)."""
@@ -103,9 +107,6 @@ class Favor(FeatureMap):
     """
 
     signs: Tensor
-
-    LARGEST_NORM = 8.0
-    LARGEST_PROJECTION = 24.0
 
     def __init__(self, config: FavorConfig, width: int) -> None:
         super().__init__(width, config.features, config.features // 2)
@@ -134,19 +135,20 @@ class Favor(FeatureMap):
     def for_steps(self) -> Callable[[Tensor], Tensor]:
         """Return φ, of queries and keys by the same calls; no exponent is taken from queries: 24 leaves room."""
         assert self.omega is not None
-        omega = self.omega.to(torch.promote_types(self.omega.dtype, torch.float32))
-        log_scale = omega.new_tensor(-self.log_scale)
-        signs = self.signs * self.LARGEST_PROJECTION
-        halves = omega.new_tensor([[[0]], [[-(self.LARGEST_PROJECTION**2) / 2]]])
+        dtype = torch.promote_types(self.omega.dtype, torch.float32)
+        omega, vector_norm, infinity = self.omega.to(dtype), torch.linalg.vector_norm, math.inf
+        smallest = LARGEST_PROJECTION / self.temperature
+        signs, log_scale = LARGEST_PROJECTION * self.signs, omega.new_tensor(-self.log_scale)
+        halves = omega.new_tensor([0, -(LARGEST_PROJECTION**2) / 2]).view(2, 1, 1)
 
         def features(x: Tensor) -> Tensor:
-            x = x.to(omega.dtype)
+            x = x.to(dtype)
             u = torch.mm(x, omega)
-            norm = torch.linalg.vector_norm(x, 2, -1, True)
-            limit = self._limit(norm, torch.linalg.vector_norm(u, math.inf, -1, True))
+            norm, largest = vector_norm(x, 2, -1, True), vector_norm(u, infinity, -1, True)
+            limit = _limit(norm, largest, smallest)
             norm = norm.div_(limit).view(2, -1, 1)
-            offset = torch.addcmul(log_scale, norm * halves, norm)
-            return _exponentials(u, signs / limit.unsqueeze(-1), offset.view(-1, 1))
+            offset = torch.addcmul(log_scale, norm * halves, norm).view(-1, 1)
+            return _exponentials(u, signs / limit.unsqueeze(-1), offset)
 
         return features
 
@@ -157,13 +159,13 @@ class Favor(FeatureMap):
         """
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=u.dtype)
         largest = u.detach().abs().amax(-1, keepdim=True)
-        return norm, largest, self.LARGEST_PROJECTION / self._limit(norm.detach(), largest)
+        limit = _limit(norm.detach(), largest, LARGEST_PROJECTION / self.temperature)
+        return norm, largest, LARGEST_PROJECTION / limit
 
-    def _limit(self, norm: Tensor, largest: Tensor) -> Tensor:
-        """Return what becomes of the largest projection that is allowed: (..., 1) each."""
-        by_norm = norm * (self.LARGEST_PROJECTION / self.LARGEST_NORM)
-        smallest = self.LARGEST_PROJECTION / self.temperature
-        return torch.maximum(by_norm, largest).clamp_(min=smallest)
+
+def _limit(norm: Tensor, largest: Tensor, smallest: float) -> Tensor:
+    """Return the projection to be scaled to the largest allowed; norms stay within theirs so, too: (..., 1) each."""
+    return torch.maximum(norm * PROJECTION_OVER_NORM, largest).clamp_(min=smallest)
 
 
 def _exponentials(u: Tensor, factors: Tensor, offset: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ class ConvSpe(StochasticPosition):
     ) -> tuple[Tensor, Tensor]:
         """Return q̄ and k̄ of a few positions, (T, H, D, R) each."""
         filters = self.filters[slot] * self.scale
-        q, k = filtered(filters, noise, start, stop, working_dtype(self.filters)).unbind()
+        q, k = filtered(filters, noise, start, stop, self.filters.dtype).unbind()
         return q, k
 
     def template(self, lags: Tensor, layer: int = 0) -> Tensor:

@@ -106,7 +106,7 @@ class SineSpe(StochasticPosition):
         gains = self.gains[slot].unsqueeze(-1) * self._amplitude
         both = (torch.stack([angles.cos(), angles.sin()], -1) * gains).flatten(-2)  # Ω(f, ·) λ
         code = torch.einsum("tshdw,hdwr->tshdr", both, noise.to(both.dtype))
-        q, k = code.to(working_dtype(self.raw_gains)).unbind(1)
+        q, k = code.to(self.raw_gains.dtype).unbind(1)
         return q, k
 
     def template(self, lags: Tensor, layer: int = 0) -> Tensor:

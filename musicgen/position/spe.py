@@ -86,7 +86,7 @@ class StochasticPosition(Position):
 
     @abstractmethod
     def materialise(self, noise: Any, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Return q̄ and k̄ of a few positions, scaled, (T, H, D, R) each."""
+        """Return q̄ and k̄ of a few positions, scaled, in the parameters' type: (T, H, D, R) each."""
 
     @property
     def qk_width(self) -> int:

@@ -3,7 +3,10 @@
 import pytest
 
 from evaluation.speed import bench, gpu_facts, names
+from evaluation.step_profile import step_profile
 from evaluation.works import WORKS
+from musicgen.config import ModelConfig
+from musicgen.model import Performer
 
 
 def test_every_comparison_is_with_a_work_of_the_bench():
@@ -41,3 +44,13 @@ def test_the_share_of_a_gpu_is_what_it_computes_over_what_it_can():
     assert facts["tokens_per_second"] == pytest.approx(8 * 2048 / 0.1)
     assert facts["share_of_peak"] == pytest.approx(6 * 76e6 * 163840 / 1e15)
     assert gpu_facts([]) == {}
+
+
+def test_the_profile_of_a_token_accounts_for_all_of_its_time():
+    model = Performer(ModelConfig.preset("tiny", vocabulary_size=20, position="sine_spe"))
+    rows = {row["part"]: row for row in step_profile(model, tokens=4)}
+    whole = rows.pop("whole")
+    assert whole["share"] == 1
+    assert sum(row["seconds"] for row in rows.values()) == pytest.approx(whole["seconds"])
+    assert all(row["seconds"] > 0 and row["n"] == 4 for row in rows.values())
+    assert "cover" not in vars(model.position), "the model is left as it was"

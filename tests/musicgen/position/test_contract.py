@@ -76,6 +76,20 @@ def test_steps_equal_whole(position: Position, sizes: list[int]) -> None:
     assert start == LENGTH
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_step_places_queries_and_keys_as_a_sequence_does(position: Position, rows: int) -> None:
+    given = inputs(10, batch=rows)
+    with torch.no_grad():
+        code = position.begin(generator())
+        for at in range(10):  # past what is made ahead
+            code = position.cover(code, at, at + 1)
+            q, k = (given[side][:, at : at + 1] for side in "qk")
+            wanted = torch.cat(position.qk(q, k, code, at, 1), 2)[:, 0].transpose(0, 1)
+            over = torch.cat([q, k], 2)[:, 0].transpose(0, 1)  # (2H, B, D)
+            found = position.for_steps(1)(over, code, at)
+            torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
 def test_cover_leaves_the_code_it_was_given(position: Position) -> None:
     given, begun = inputs(LENGTH), position.begin(generator())
     with torch.no_grad():

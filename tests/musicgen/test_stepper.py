@@ -1,0 +1,38 @@
+"""Tokens by gathered parts are those of the whole model in the precision that users run."""
+
+import pytest
+import torch
+
+from musicgen.position import POSITIONS
+from tests.musicgen.toys import generator, toy_model, toy_tokens, unlimited
+
+LENGTH = 40
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_single_precision_steps_choose_the_tokens_of_the_whole(position: str) -> None:
+    model = toy_model(layers=3, position=unlimited(position))
+    tokens = toy_tokens(2, LENGTH)
+    with torch.inference_mode():
+        whole = model(tokens, model.begin(generator()))
+        state, rows = model.start(generator()), []
+        for at in range(LENGTH):
+            logits, state = model.step(tokens[:, at], state)
+            rows.append(logits)
+    found = torch.stack(rows, 1)
+    torch.testing.assert_close(found, whole, rtol=0, atol=1e-5 * whole.abs().max().item())
+    assert (found.argmax(-1) == whole.argmax(-1)).all()
+
+
+@pytest.mark.parametrize("position", ["sine_spe", "conv_spe"])
+def test_autocast_leaves_a_step_in_full_precision(position: str) -> None:
+    model = toy_model(layers=3, position=position)
+    tokens = toy_tokens(1, 20)
+    logits = []
+    for enabled in (False, True):
+        state = model.prefill(tokens[:, :4], model.start(generator()))[1]
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            for at in range(4, 20):  # past the positions that a prompt's code covers
+                row, state = model.step(tokens[:, at], state)
+        logits.append(row)
+    torch.testing.assert_close(logits[1], logits[0], rtol=0, atol=0)
