@@ -272,5 +272,5 @@ def _optimiser(config: RunConfig, model: Performer, fabric: Fabric) -> torch.opt
         ],
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
-        fused=fabric.device.type == "cuda",
+        fused=True,  # in a third of the time
     )
