@@ -36,11 +36,12 @@ bench: $(INSTALLED) ## speed and memory of this machine
 models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the raw data, folders or archives)
 	@test -n "$(POP909)" -a -n "$(GROOVE)" || { echo "make models POP909=pop909.tar.xz GROOVE=groove.tar.xz: where is the raw data?" >&2; exit 2; }
 	$(MAKE) model NAME=pop-piano SOURCE=pop909 FROM="$(POP909)"
-	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)"
+	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
+	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 
 # Interrupted, it goes on where it was.
 model: $(INSTALLED)
-	test -f $(WORK)/data/$(NAME)/meta.json || $(BIN)/musicgen data $(SOURCE) "$(FROM)" $(WORK)/data/$(NAME)
+	test -f $(WORK)/data/$(NAME)/meta.json || $(BIN)/musicgen data $(SOURCE) "$(FROM)" $(WORK)/data/$(NAME) --title "$(TITLE)" --licence "$(LICENCE)"
 	$(BIN)/musicgen train models/$(NAME) --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$(NAME)
 	$(BIN)/python -m training.publish $(WORK)/$(NAME) musicgen/pretrained/$(NAME)
 

@@ -40,6 +40,8 @@ class PrepareOptions:
     validation: float = 0.05  # share held out where the source has no split of its own
     workers: int | None = None  # by default one a processor; 0 works in this process
     replace: bool = False  # a prepared set that stands in the destination
+    title: str | None = None  # by default the source's
+    licence: str | None = None  # … and what is known of the licence of such sources
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation <= 0.45:
@@ -178,9 +180,9 @@ def _meta(
         "tool": f"musicgen {_version()}",
         "source": {
             "name": kind.name,
-            "title": kind.title,
+            "title": options.title or kind.title,
             "folder": folder.resolve().name,
-            "licence": kind.licence,
+            "licence": options.licence or kind.licence,
         },
         "language": spoken.spec(),
         "vocabulary": spoken.vocabulary.to_json(),

@@ -19,7 +19,7 @@ SHOWN = 10  # remarks and skipped files in a text; the JSON has all
 EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
-  musicgen data midi ~/Music data/mine --language groove
+  musicgen data midi ~/Music data/mine --language groove --licence "my own work"
   musicgen data inspect data/pop909
 """
 
@@ -54,6 +54,12 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         help="share held out, by a hash of the names, where the source has no split (default: 0.05)",
     )  # fmt: skip
     parser.add_argument(
+        "--title", metavar="TEXT", help="what these pieces are, for the model's README"
+    )
+    parser.add_argument(
+        "--licence", metavar="TEXT", help="their licence: it stays with the models made of them"
+    )
+    parser.add_argument(
         "--workers", type=int, metavar="N", help="processes (default: one a processor)"
     )
     parser.add_argument(
@@ -78,6 +84,8 @@ def _prepare(arguments: argparse.Namespace) -> None:
         validation=arguments.validation,
         workers=arguments.workers,
         replace=arguments.force,
+        title=arguments.title,
+        licence=arguments.licence,
     )
     with progress_bar(f"Preparing {arguments.kind}") as progress:
         meta = prepare(arguments.kind, arguments.source, arguments.destination, options, progress)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,15 @@ def test_the_licence_goes_with_the_data_also_out_of_an_archive(tmp_path: Path):
         assert (tmp_path / f"set{number}" / "LICENSE").read_text() == "MIT License"
     assert contents(tmp_path / "set0")["tokens.bin"] == contents(tmp_path / "set1")["tokens.bin"]
     assert Prepared.open(tmp_path / "set1").meta["source"]["folder"] == "pop909.tar.xz"
+
+
+def test_what_the_pieces_are_and_their_licence_can_be_told(tmp_path: Path):
+    source = disk.midi_folder(tmp_path / "source")
+    told = replace(HERE, title="Songs of mine", licence="CC BY 4.0")
+    given = prepare("midi", source, tmp_path / "told", told)["source"]
+    assert (given["title"], given["licence"]) == ("Songs of mine", "CC BY 4.0")
+    silent = prepare("midi", source, tmp_path / "silent", replace(HERE, licence=""))["source"]
+    assert silent["licence"] == "not stated: that of the files"
 
 
 def test_a_folder_may_be_spoken_as_groove(tmp_path: Path):
