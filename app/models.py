@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from musicgen.library import folder_of, shipped
 from tokenization.language import Language, language, language_from_spec
 
 if TYPE_CHECKING:
@@ -28,29 +28,6 @@ class Model:
     trained_length: int
     sha256: str  # of its weights; empty for an untrained one
     longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
-
-
-def shipped() -> dict[str, Path]:
-    """Return the models inside the package, name → folder."""
-    root = Path(str(files("musicgen") / "pretrained"))
-    found = sorted(p for p in root.glob("*") if (p / "config.json").is_file())
-    return {path.name: path for path in found}
-
-
-def folder_of(name: str) -> Path:
-    """Return the folder of a model given by name or path."""
-    by_name = shipped()
-    if name in by_name:
-        return by_name[name]
-    path = Path(name)
-    if (path / "config.json").is_file():
-        return path
-    if (path / "model" / "config.json").is_file():  # the folder of a training run
-        return path / "model"
-    raise FileNotFoundError(
-        f"there is no model {name!r}: it is neither one of the package's "
-        f"({', '.join(by_name) or 'it has none'}) nor a folder with a config.json; {UNTRAINED}:tiny would also work"
-    )
 
 
 def load(name: str, device: str = "auto") -> Model:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 
 from app import models
 from app.models import Model
+from musicgen.library import shipped
 from tokenization.language import Language
 
 KEPT = 3  # models in memory
@@ -18,9 +19,9 @@ class Shelf:
     """Models by name; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
-        shipped = sorted(models.shipped(), key=lambda name: (name != models.DEFAULT, name))
-        self.trained = bool(shipped) or not (first or models.UNTRAINED).startswith(models.UNTRAINED)
-        names = ([first] if first else []) + (shipped or list(UNTRAINED))
+        found = sorted(shipped(), key=lambda name: (name != models.DEFAULT, name))
+        self.trained = bool(found) or not (first or models.UNTRAINED).startswith(models.UNTRAINED)
+        names = ([first] if first else []) + (found or list(UNTRAINED))
         self.languages: dict[str, Language] = {name: models.language_of(name) for name in names}
         self._loaded: OrderedDict[str, Model] = OrderedDict()
         self._lock = threading.Lock()

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from app.models import UNTRAINED, folder_of, language_of
+from app.models import UNTRAINED, language_of
+from musicgen.library import folder_of
 
 if TYPE_CHECKING:
     from musicgen.config import ModelConfig

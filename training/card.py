@@ -8,6 +8,7 @@ from musicgen.checkpoint import Card
 from training.config import RunConfig
 from training.data import Batches
 from training.saving import RunState
+from training.start import origin
 
 
 def card_of(config: RunConfig, batches: Batches, state: RunState) -> Card:
@@ -30,5 +31,6 @@ def card_of(config: RunConfig, batches: Batches, state: RunState) -> Card:
             "precision": config.device.precision,
             "validation_loss": state.validation_loss,
             "validation_loss_beyond": state.validation_beyond,
+            **origin(config),
         },
     )

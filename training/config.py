@@ -133,7 +133,8 @@ class RunConfig:
     run: str  # the folder of the run
     data: DataConfig
     optimiser: OptimiserConfig
-    model: Any
+    model: Any = None
+    start: str | None = None  # a trained model, by name or folder, that learns on (start.py)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     seed: int = 1
@@ -148,7 +149,7 @@ class RunConfig:
         """Return the model's configuration for a vocabulary."""
         if not isinstance(self.model, Mapping):
             raise ValueError(
-                f"model is {self.model!r}, where a mapping (preset: small, …) is wanted"
+                f"model is {self.model!r}, where a mapping (preset: small, …) or a trained model to start with is wanted"
             )
         values = {**self.model, "vocabulary_size": vocabulary_size}
         preset = values.pop("preset", None)

@@ -30,6 +30,7 @@ from training.logs import Log
 from training.loss import IGNORED, next_token_loss
 from training.schedule import learning_rate
 from training.sharding import whole, whole_model
+from training.start import first_model
 from training.validation import Validation
 from training.window import Window
 
@@ -57,7 +58,7 @@ class Run:
         self.folder = Path(config.run)
         self.steps = batches.steps(config.optimiser.steps, config.optimiser.epochs)
         self.state = saving.RunState(data=batches.checksum)
-        self.model = Performer(config.model_config(batches.vocabulary_size), seed=config.seed)
+        self.model = first_model(config, batches.language)
         module: Any = CodedModel(self.model)
         module = torch.compile(module) if config.device.compile else module
         self.module = fabric.setup_module(module)

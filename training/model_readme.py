@@ -58,6 +58,7 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ("data", f"{training['data']}: {train['files']} pieces, {train['tokens']:,} tokens"),
         ("held out", f"{held_out['files']} pieces, {held_out['tokens']:,} tokens"),
         ("licence of the data", f"{training['licence']}"),
+        *_origin(training.get("start")),
         (
             "size",
             f"{model.layers} layers, width {model.width}, {model.heads} heads, "
@@ -75,6 +76,14 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ("time", f"{training['seconds'] / 3600:.1f} h on {training['machine']}"),
         ("weights", f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…"),
     ]
+
+
+def _origin(start: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Say of each model that this one began as what it had learned from."""
+    if start is None:
+        return []
+    learned = f"{start['name']} ({start['sha256'][:16]}…): {start['data']}, {start['licence']}"
+    return [("began as", learned), *_origin(start["start"])]
 
 
 def _memory(horizons: tuple[float, ...] | None) -> str:

@@ -21,6 +21,7 @@ EXAMPLES = """\
 examples:
   musicgen train groove-sine-spe
   musicgen train mine.yaml --set data.folder=data/mine --set model.preset=tiny
+  musicgen train finetune --start pop-piano --set data.folder=data/mine
   musicgen train runs/groove-sine-spe --resume
 """
 
@@ -35,6 +36,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
         help="change a value of the configuration, as in data.batch=8; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--start",
+        metavar="MODEL",
+        help="a trained model that learns on: of `musicgen models`, or a folder",
+    )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--devices", type=int, metavar="N", help="GPUs, or processes on a CPU")
     parser.add_argument("--strategy", help="ddp: every device has the model; fsdp: a part of it")
@@ -62,6 +68,7 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
     from training.config import find, read
 
     options = {
+        "start": arguments.start,
         "device.devices": arguments.devices,
         "device.strategy": arguments.strategy,
         "device.precision": arguments.precision,
@@ -93,11 +100,12 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
     from training.devices import check_device, is_first_process, start_fabric
     from training.loop import Run
     from training.run_folder import run_folder
+    from training.start import model_config
 
     # All that may be wrong is looked at before anything is written, or other processes are started.
     check_device(config.device)
     count = config.device.devices * config.device.nodes
-    config.model_config(Batches(config.data, config.seed, processes=count).vocabulary_size)
+    model_config(config, Batches(config.data, config.seed, processes=count).language)
     folder = run_folder(config, resume=resume) if is_first_process() else nullcontext([])
     with folder as remarks:
         output.remark(remarks)

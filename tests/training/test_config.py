@@ -7,7 +7,12 @@ import yaml
 from musicgen.model import Performer
 from training.config import CONFIGS, find, merged, read
 
-SHIPPED = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name != "base")
+SHIPPED = sorted(
+    path
+    for path in CONFIGS.rglob("*.yaml")
+    if path.parent.name != "base"
+    and path.stem != "finetune"  # which takes a trained model as it is
+)
 SMALL = ("layers", "width", "heads", "feedforward")
 
 

@@ -1,0 +1,87 @@
+"""A run may begin with a trained model, which learns on from other pieces."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from musicgen.checkpoint import load, read_card
+from musicgen.library import shipped
+from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from training.config import RunConfig, find, read
+from training.model_readme import _origin
+from training.start import first_model, model_config
+
+
+@pytest.fixture
+def trained(pianos: Path, tmp_path: Path) -> Path:
+    """Return the run of a toy that has learned."""
+    run = toy_run(toy_config(tmp_path / "trained", pianos))
+    run.fit(Heard())
+    return run.folder
+
+
+def on_from(trained: Path, data: Path, folder: Path, **changes: object) -> RunConfig:
+    config = toy_config(folder, data, start=str(trained), **changes)
+    return replace(config, model=changes.get("model"))
+
+
+def test_it_begins_with_the_weights_and_learns_on(trained: Path, tmp_path: Path):
+    data = prepared_set(tmp_path / "other", "remi", train=3)
+    config = on_from(trained, data, tmp_path, model={"dropout": 0.25}, optimiser={"steps": 10})
+    run = toy_run(config)
+    learned, card = load(trained / "model")
+    assert run.model.config == replace(learned.config, dropout=0.25)
+    for name, tensor in learned.state_dict().items():
+        assert torch.equal(run.model.state_dict()[name], tensor), name
+    heard = Heard()
+    run.fit(heard)
+    fresh = toy_run(toy_config(tmp_path / "fresh", data, optimiser={"steps": 10}))
+    fresh.fit(Heard())
+    assert run.state.best_loss is not None
+    assert fresh.state.best_loss is not None
+    assert run.state.best_loss < fresh.state.best_loss - 0.1
+    told = load(run.folder / "model")[1].training["start"]
+    assert (told["sha256"], told["licence"], told["start"]) == (card.sha256, "MIT", None)
+    again = toy_run(replace(config, start=str(run.folder), run=str(tmp_path / "again")))
+    again.fit(Heard())
+    chain = load(again.folder / "model")[1].training["start"]
+    assert [name for name, _ in _origin(chain)] == ["began as", "began as"]
+
+
+def test_it_goes_on_from_its_own_checkpoint(trained: Path, pianos: Path, tmp_path: Path):
+    config = on_from(trained, pianos, tmp_path, optimiser={"steps": 5})
+    run = toy_run(config)
+    run.fit(Heard())
+    later = toy_run(config)
+    assert later.resume()
+    for name, tensor in run.model.state_dict().items():
+        assert torch.equal(later.model.state_dict()[name], tensor), name
+
+
+def test_what_cannot_be_begun_with_is_a_sentence(
+    trained: Path, pianos: Path, grooves: Path, tmp_path: Path
+):
+    remi, groove = ({"language": name, "tokens": 9} for name in ("remi", "groove"))
+    config = on_from(trained, grooves, tmp_path)
+    with pytest.raises(ValueError, match=r"speaks remi \(\d+ tokens\), but the data are in groove"):
+        first_model(config, groove)
+    with pytest.raises(
+        ValueError, match=r"speaks remi \(\d+ tokens\), but the data are in remi \(9"
+    ):
+        first_model(config, remi)
+    language = load(trained / "model")[1].language
+    wider = replace(config, model={"width": 32})
+    with pytest.raises(ValueError, match=r"model\.width is that of .*only dropout, "):
+        model_config(wider, language)
+    with pytest.raises(FileNotFoundError, match=r"there is no model 'pop-pino'.*'pop-piano'"):
+        first_model(replace(config, start="pop-pino"), language)
+
+
+def test_the_shipped_configuration_takes_either_shipped_model():
+    for name, folder in shipped().items():
+        config = replace(read(find("finetune")), start=name)
+        trained, card = read_card(folder)
+        assert model_config(config, card.language) == trained
+        assert config.data.length == card.trained_length
