@@ -149,7 +149,7 @@ class RunConfig:
         """Return the model's configuration for a vocabulary."""
         if not isinstance(self.model, Mapping):
             raise ValueError(
-                f"model is {self.model!r}, where a mapping (preset: small, …) or a trained model to start with is wanted"
+                f"model is {self.model!r}, where a mapping (preset: small, …) or a trained start is wanted"
             )
         values = {**self.model, "vocabulary_size": vocabulary_size}
         preset = values.pop("preset", None)
