@@ -8,28 +8,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, TypeVar
 
+from musicgen.processes import CONTEXT, interrupts_held, processors
+
 Task = TypeVar("Task")
 Work = Callable[[Sequence[Task], Callable[[], None]], None]
 
 THREADS = "OMP_NUM_THREADS"  # torch reads it when it is imported
-# A new interpreter a process: one that is forked from threads, as torch starts them, may hang.
-_CONTEXT = multiprocessing.get_context("spawn")
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def share_out(
@@ -49,10 +40,10 @@ def share_out(
 def _apart(work: Work[Task], shares: Sequence[Sequence[Task]], tell: Callable[[], None]) -> None:
     crew: dict[Any, BaseProcess] = {}  # by connection, whose type depends on the system
     try:
-        with _interrupts_held(), _threads(max(1, processors() // len(shares))):
+        with interrupts_held(), _threads(max(1, processors() // len(shares))):
             for share in shares:
-                ours, theirs = _CONTEXT.Pipe(duplex=False)
-                crew[ours] = _CONTEXT.Process(target=_work, args=(work, share, theirs), daemon=True)
+                ours, theirs = CONTEXT.Pipe(duplex=False)
+                crew[ours] = CONTEXT.Process(target=_work, args=(work, share, theirs), daemon=True)
                 crew[ours].start()
                 theirs.close()
         while crew:
@@ -96,20 +87,6 @@ def _end_with_parent() -> None:
     assert parent is not None, "only a started process calls this"
     parent.join()
     os._exit(1)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Keep Ctrl-C from the processes started within: this one ends them."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # or the first start would run it, and unblock what it blocks
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -1,11 +1,17 @@
-"""A full disk, said in a sentence."""
+"""Folders that are written to: a full disk, said in a sentence, and one writer at a time."""
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there
+    fcntl = None
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -19,3 +25,21 @@ def full_disk_named(folder: Path, advice: str) -> Iterator[None]:
         if error.errno not in _FULL:
             raise
         raise OSError(f"the disk of {folder} is full; free some space, or {advice}") from None
+
+
+def held(folder: Path, taken: str) -> int | None:
+    """Hold a folder until the returned descriptor is closed, or this process ends however it may.
+
+    Where another one holds it, ValueError says that it is `taken`.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise ValueError(taken) from None
+        return None  # a file system without locks
+    return descriptor

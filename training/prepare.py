@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from musicgen.processes import processors
 from tokenization.language import Language, language
 from training.archive import unpacked
 from training.prepare_report import PrepareReport
@@ -21,7 +22,7 @@ from training.prepared_writer import PreparedWriter, Row, check_destination
 from training.sources import SOURCES, recognise
 from training.sources.listing import Listing, Skipped, list_files
 from training.sources.source import Found, Piece, Source
-from training.workers import Failed, in_order, processors
+from training.workers import Failed, in_order
 
 # What stands in the source's top folder under these names goes beside the prepared set.
 _NOTICES = {

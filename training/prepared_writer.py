@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from training.disk import full_disk_named
+from training.disk import full_disk_named, held
 from training.prepared import (
     FORMAT,
     META_FILE,
@@ -28,11 +28,6 @@ from training.prepared import (
     Pieces,
     read_meta,
 )
-
-try:
-    import fcntl
-except ImportError:  # not a Unix: two runs into one folder at once are then not noticed
-    fcntl = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,7 +69,9 @@ class PreparedWriter:
                 self._old.rename(self.destination)
             check_destination(self.destination, replace=self._replace)
             self._part.mkdir(exist_ok=True)
-            self._lock = _lock(self._part, self.destination)
+            self._lock = held(
+                self._part, f"another run is writing {self.destination} at this moment"
+            )
             for left in self._part.iterdir():  # of a run that was killed
                 left.unlink()
             self._file = (self._part / TOKENS_FILE).open("wb")
@@ -209,19 +206,6 @@ def check_destination(destination: Path, *, replace: bool) -> None:
             f"{destination} already holds a prepared data set of {meta['tokens']} tokens; "
             "choose another folder, or replace it with --force"
         )
-
-
-def _lock(folder: Path, destination: Path) -> int | None:
-    """Hold a folder for this process, until the returned descriptor is closed."""
-    if fcntl is None:
-        return None
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise ValueError(f"another run is writing {destination} at this moment") from None
-    return descriptor
 
 
 def _sync(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,7 @@ import yaml
 
 from training import saving
 from training.config import RunConfig
-from training.disk import full_disk_named
-
-try:
-    import fcntl
-except ImportError:  # not a Unix: two programs in one folder at once are then not noticed
-    fcntl = None
+from training.disk import full_disk_named, held
 
 CONFIG = "config.yaml"
 # What may differ when a run goes on, and it stays the same run.
@@ -39,7 +34,7 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
     remarks = _check(folder, config, resume=resume)
     with full_disk_named(folder, "choose another folder with --set run=…"):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = _lock(folder)
+        lock = held(folder, f"another program is training in {folder} at this moment")
         try:
             _write(folder / CONFIG, yaml.safe_dump(_plain(config), sort_keys=False))
             yield remarks
@@ -101,23 +96,6 @@ def _plain(config: RunConfig) -> dict[str, Any]:
     folders = [str(Path(folder).resolve()) for folder in config.data.folders]
     plain["data"]["folder"] = folders[0] if isinstance(config.data.folder, str) else folders
     return plain
-
-
-def _lock(folder: Path) -> int | None:
-    """Hold a folder until the returned descriptor is closed, or this process ends however it may."""
-    if fcntl is None:
-        return None
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise ValueError(f"another program is training in {folder} at this moment") from None
-    except OSError:  # a file system without locks
-        with suppress(OSError):
-            os.close(descriptor)
-        return None
-    return descriptor
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,25 +6,21 @@ way and does not say which one killed the process. Here every process holds one 
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from musicgen.processes import CONTEXT, interrupts_held
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 AHEAD = 32  # tasks a process may be ahead of the slowest: it bounds the answers that wait
 MEMORY_BYTES = 2 << 30  # more than this beyond what its program takes, no task needs
-# A new interpreter a process: one that is forked from threads, as C++ libraries start them, may hang.
-_CONTEXT = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
@@ -32,13 +28,6 @@ class Failed:
     """What stands for the answer to a task that ended its process or took too long."""
 
     reason: str
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def in_order(
@@ -103,9 +92,9 @@ class _Worker(Generic[Task, Answer]):
         self._start()
 
     def _start(self) -> None:
-        self.connection, theirs = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(target=_work, args=(self._function, theirs), daemon=True)
-        with _interrupts_held():
+        self.connection, theirs = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(target=_work, args=(self._function, theirs), daemon=True)
+        with interrupts_held():
             self._process.start()
         theirs.close()
 
@@ -166,17 +155,3 @@ def _bound_memory() -> None:
         used + MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(hard, used + MEMORY_BYTES)
     )
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Keep Ctrl-C from the processes started within: this one ends them."""
-    resource_tracker.ensure_running()  # its own start would let interrupts through again
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

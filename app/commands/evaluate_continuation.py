@@ -140,7 +140,7 @@ def _performer(name: str, device: str) -> Performer:
 def _checked(arguments: argparse.Namespace) -> tuple[int | None, int]:
     """Return the number of prompts and of processes; a GPU is fed by one."""
     from app.models import device_of
-    from evaluation.crew import processors
+    from musicgen.processes import processors
 
     for option in ("limit", "workers"):
         value = getattr(arguments, option)

@@ -159,7 +159,7 @@ def _alone(kind: str, models: list[str], options: list[str], arguments: argparse
 def _machine() -> dict[str, str]:
     import torch
 
-    from evaluation.crew import processors
+    from musicgen.processes import processors
 
     return {
         "processors": str(processors()),

@@ -45,7 +45,7 @@ def conducted(
 
 def workers_of(arguments: argparse.Namespace) -> int:
     """Return the number of processes; a GPU is fed by one."""
-    from evaluation.crew import processors
+    from musicgen.processes import processors
 
     if arguments.workers is not None and arguments.workers < 1:
         raise ValueError(f"--workers is {arguments.workers}; it is 1 or more")

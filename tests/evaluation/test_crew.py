@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.crew import processors, share_out
+from evaluation.crew import share_out
+from musicgen.processes import processors
 
 
 def work(folder: Path, tasks: Sequence[int], tell: Callable[[], None]) -> None:

@@ -7,7 +7,8 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from training.workers import Failed, in_order, processors
+from musicgen.processes import processors
+from training.workers import Failed, in_order
 
 
 def square(number: int) -> int:
