@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from app.models import Model
-from musicgen.sampling import Sampling
+from musicgen.sampling import MUSICAL, Sampling
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
 from tokenization.language import Encoded, Language
@@ -86,7 +86,7 @@ class Wish:
     tokens: int | None = None
     variations: int = 1
     seed: int = 0
-    sampling: Sampling = field(default_factory=lambda: Sampling(temperature=0.95, top_p=0.95))
+    sampling: Sampling = MUSICAL
     may_end: bool = False  # let the music end by itself before that length
 
 

@@ -24,6 +24,7 @@ from app.shelf import Shelf
 from app.studio import EXAMPLES, MOST_BARS, MOST_VARIATIONS, NOTHING, TOGETHER, Studio
 from app.web_api import Api, add_api
 from app.wishes import sentence, wished
+from musicgen.sampling import MUSICAL
 
 ASSETS = Path(__file__).parent / "assets"
 NAMES = ("paint", "roll", "player", "parts", "stage", "takes", "page")  # in the order of use
@@ -96,14 +97,14 @@ class Page:
             self.temperature = gr.Slider(
                 0,
                 2,
-                0.95,
+                MUSICAL.temperature,
                 step=0.05,
                 label="Temperature",
                 info="0: always the likeliest note",
                 buttons=[],
             )
             self.top_p = gr.Slider(
-                0.05, 1, 0.95, step=0.01, label="Top-p", info="1: no limit", buttons=[]
+                0.05, 1, MUSICAL.top_p, step=0.01, label="Top-p", info="1: no limit", buttons=[]
             )
             self.top_k = gr.Slider(0, 200, 0, step=1, label="Top-k", info="0: no limit", buttons=[])
             self.min_p = gr.Slider(

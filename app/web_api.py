@@ -25,6 +25,7 @@ from app.studio import (
     title_of,
 )
 from app.wishes import sentence, wished
+from musicgen.sampling import MUSICAL
 from tokenization.midi import read_midi
 from tokenization.midi_limits import UPLOAD
 
@@ -152,8 +153,8 @@ def add_api(api: Api) -> None:
         numbers = [
             gr.Number(16, label="bars", precision=0, minimum=1, maximum=MOST_BARS),
             gr.Number(1, label="variations", precision=0, minimum=1, maximum=MOST_VARIATIONS),
-            gr.Number(0.95, label="temperature", minimum=0),
-            gr.Number(0.95, label="top_p"),
+            gr.Number(MUSICAL.temperature, label="temperature", minimum=0),
+            gr.Number(MUSICAL.top_p, label="top_p"),
             gr.Number(0, label="top_k", info="0: no limit", precision=0, minimum=0),
             gr.Number(0, label="min_p"),
             gr.Number(0, label="seed", precision=0, minimum=0),

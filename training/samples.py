@@ -10,11 +10,9 @@ import numpy as np
 
 from musicgen.generate import Request, Stop, generate
 from musicgen.model import Performer
-from musicgen.sampling import Sampling
+from musicgen.sampling import MUSICAL
 from tokenization.continuing import continuing
 from tokenization.language import language_from_spec
-
-SAMPLING = Sampling(temperature=0.95, top_p=0.95)
 
 
 def write_samples(
@@ -35,7 +33,7 @@ def write_samples(
 
     language = language_from_spec(spec)
     request = Request(
-        variations=count, sampling=SAMPLING, stop=Stop(tokens=tokens, end=language.end)
+        variations=count, sampling=MUSICAL, stop=Stop(tokens=tokens, end=language.end)
     )
     prompt = np.array([language.begin])
     grammar = continuing(language, prompt, may_end=True, longest_ticks=longest_ticks)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare what both commands take."""
+    from musicgen.sampling import MUSICAL
+
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, default=Path("."),
         help="folder to write to (default: the current one); files there are never overwritten",
@@ -39,16 +41,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--temperature",
         type=float,
-        default=0.95,
+        default=MUSICAL.temperature,
         metavar="T",
-        help="how daring: 0 always takes the likeliest token, 1 is the model itself (default: 0.95)",
+        help="how daring: 0 always takes the likeliest token, 1 is the model itself (default: %(default)s)",
     )
     parser.add_argument(
         "--top-p",
         type=float,
-        default=0.95,
+        default=MUSICAL.top_p,
         metavar="P",
-        help="only the likeliest tokens that make up P of all together (default: 0.95)",
+        help="only the likeliest tokens that make up P of all together (default: %(default)s)",
     )
     parser.add_argument(
         "--top-k", type=int, metavar="K", help="only the K likeliest tokens (default: any)"
