@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.service import Wish
 from musicgen.sampling import Sampling
+from tokenization import wording
 
 
 def wished(
@@ -32,5 +33,4 @@ def wished(
 
 def sentence(error: Exception) -> str:
     """Return an error as a sentence."""
-    text = " ".join(str(error).split())
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    return wording.sentence(str(error))

@@ -21,6 +21,7 @@ from evaluation.report_tables import (
     realisations_table,
 )
 from evaluation.report_texts import CAPTIONS, HOW, LEADS, filled
+from tokenization.wording import sentence
 
 Result = Mapping[str, Any]
 Section = tuple[str, str, str]  # its anchor, its title, its content
@@ -43,7 +44,7 @@ def page(results: Result, progress: Callable[[int, int], None] = lambda done, to
 
 
 def _models(results: Result) -> Iterator[Section]:
-    left_out = [sentence[0].upper() + sentence[1:] for sentence in results["left_out"]]
+    left_out = [sentence(text) for text in results["left_out"]]
     yield "models", "The models", models_table(results["models"]) + says(left_out)
 
 

@@ -1,10 +1,19 @@
-"""Numbers and names as parts of a sentence."""
+"""Sentences, and numbers and names as parts of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 LISTED = 8  # names in a sentence
+
+
+def sentence(text: str) -> str:
+    """Return words as a sentence; a name that begins it, as of a file, keeps its small letter."""
+    words = text.split()
+    if words and words[0].isalpha():
+        words[0] = words[0][0].upper() + words[0][1:]
+    joined = " ".join(words)
+    return joined if joined.endswith((".", "!", "?")) else f"{joined}."
 
 
 def counted(number: int, noun: str) -> str:

@@ -97,3 +97,4 @@ def test_plain_numbers_become_a_wish():
 def test_an_error_becomes_a_sentence():
     assert sentence(ValueError("there is\n no file")) == "There is no file."
     assert sentence(ValueError("What?")) == "What?"
+    assert sentence(ValueError("song.mid is empty")) == "song.mid is empty."
