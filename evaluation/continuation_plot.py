@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ Row = Mapping[str, Any]
 AGAINST = {"prompt": "similarity to the prompt", "piece": "similarity to the whole piece"}
 TOGETHER = ("pitched", "drums")
 YARDSTICK_DASHES = (":", "-", "--")
+LETTERS_AN_INCH = 16  # of small print
 BOXES_WIDTH, WIDEST_BOX = 0.8, 0.35  # of a quarter: for the boxes of all models, and for one
 
 
@@ -94,12 +96,12 @@ def _explain(drawn: Figure, results: Results) -> None:
         handles.append(line)
     drawn.legend(handles=handles, loc="outside lower center", ncols=4)
     samples, styles = results["settings"]["samples"], results["styles"]
-    drawn.suptitle(
+    text = (
         f"Boxes: quartiles of {styles} styles, mean of {samples} samples a prompt; bar: median; "
-        "mark: mean; whiskers: within 1.5 box lengths. Lines: means of passages that no model wrote.",
-        fontsize=8,
-        color=FAINT,
+        "mark: mean; whiskers: within 1.5 box lengths. Lines: means of passages that no model wrote."
     )
+    letters = int(LETTERS_AN_INCH * drawn.get_figwidth())
+    drawn.suptitle(textwrap.fill(text, letters), fontsize=8, color=FAINT)
 
 
 def _numbered(results: Results) -> dict[str, int]:

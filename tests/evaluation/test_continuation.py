@@ -182,3 +182,15 @@ def test_the_figure_is_drawn(experiment):
         "first", "second", *YARDSTICKS.values(),
     ]  # fmt: skip
     assert png(drawn).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("metrics", [{"onset_drum"}, {"onset_duration", "time_pitch"}])
+def test_the_explanation_of_a_narrow_figure_stays_inside(experiment, metrics: set):
+    _, _, results, _ = experiment
+    similarity = [row for row in results["similarity"] if row["metric"] in metrics]
+    drawn = continuation({**results, "similarity": similarity})
+    drawn.draw_without_rendering()
+    [title] = drawn.texts
+    extent = title.get_window_extent()
+    assert extent.x0 >= 0
+    assert extent.x1 <= drawn.bbox.width
