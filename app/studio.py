@@ -37,6 +37,7 @@ EXAMPLES = {
     "trio-jazz": "Jazz trio",
     "trio-trance": "Trance trio",
 }
+EXAMPLE_LANGUAGES = {"piano": "remi", "trio": "groove"}  # by the first part of its name
 NOTHING = "nothing"  # the example that is no piece
 PROMPT_BARS = {"remi": 8, "groove": 4}  # to begin with
 MOST_BARS = 128
@@ -55,6 +56,13 @@ class Studio:
     def __init__(self, shelf: Shelf, sessions: Sessions) -> None:
         self.shelf, self.sessions = shelf, sessions
         self.turns = Turns(PLACES)
+
+    def model_for(self, name: str, model: str) -> str:
+        """Return the model to hear an example by: the chosen one if the example is of its kind, else one that is."""
+        spoken = EXAMPLE_LANGUAGES.get(name.partition("-")[0], "")
+        known = {each: language.name for each, language in self.shelf.languages.items()}
+        fitting = [each for each, language in known.items() if language == spoken]
+        return model if model in fitting or not fitting else fitting[0]
 
     def open_example(self, visitor: str, name: str, model: str) -> dict[str, Any]:
         """Take one of the examples, or nothing at all, as the piece to continue."""

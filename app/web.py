@@ -121,7 +121,7 @@ class Page:
         self.blocks.load(self._arrive, [self.model], shown, **AT_ONCE)
         self.blocks.unload(self._leave)
         self.stage.file(self._open_file, [self.model], shown, **AT_ONCE)
-        self.stage.example(self._open_example, [self.model], shown, **AT_ONCE)
+        self.stage.example(self._open_example, [self.model], [*shown, self.model], **AT_ONCE)
         self.stage.undo(self._undo, [self.model], shown, **AT_ONCE)
         self.stage.choose(None, None, self.prompt_bars, js="() => musicgen.chosen", **PRIVATE)
         # Of changes that come while one is answered, the last counts.
@@ -169,9 +169,11 @@ class Page:
     def _open_example(
         self, model: str, event: gr.EventData, request: gr.Request
     ) -> tuple[Any, ...]:
-        return self._staged(
+        model = self.studio.model_for(str(event.name), model)
+        staged = self._staged(
             lambda visitor: self.studio.open_example(visitor, str(event.name), model), request
         )
+        return *staged, model
 
     def _undo(self, model: str, request: gr.Request) -> tuple[Any, ...]:
         return self._staged(lambda visitor: self.studio.undo(visitor, model), request)

@@ -165,6 +165,14 @@ def test_a_title_is_a_name_without_folders(studio: Studio):
     assert len(title_of("x" * 500)) == 60
 
 
+def test_an_example_is_heard_by_a_model_of_its_kind(studio: Studio):
+    assert studio.model_for("trio-jazz", MODEL) == MODEL
+    assert studio.model_for("piano-g-minor", MODEL) == PIANO
+    assert studio.model_for("trio-jazz", PIANO) == MODEL
+    for other in (NOTHING, "../etc", ""):
+        assert studio.model_for(other, PIANO) == PIANO
+
+
 def test_every_example_opens_in_every_language(studio: Studio):
     for name in EXAMPLES:
         for model in (MODEL, PIANO):

@@ -152,9 +152,11 @@ def test_the_prompt_is_chosen_by_typing_dragging_and_keys(page: Page):
 
 
 def test_examples_and_models_can_be_changed(page: Page):
+    model = page.get_by_label("Model")
     for name, title in EXAMPLES.items():
         page.locator(f"[data-example={name}]").click()
         expect(page.locator(".mg-stage h2")).to_have_text(title)
+        expect(model).to_have_value(re.compile("piano" if name.startswith("piano") else "trio"))
     page.locator("[data-example=nothing]").click()
     go_on(page, bars=2)
     await_end(page)
