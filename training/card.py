@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from musicgen.checkpoint import Card
 from training.config import RunConfig
 from training.data import Batches
 from training.saving import RunState
-from training.start import origin
 
 
-def card_of(config: RunConfig, batches: Batches, state: RunState) -> Card:
-    """Return the card of the model as it stands; nothing in it depends on the machine's speed."""
+def card_of(
+    config: RunConfig, batches: Batches, state: RunState, start: dict[str, Any] | None = None
+) -> Card:
+    """Return the card of the model as it stands, which began as `start`; nothing depends on the machine's speed."""
     return Card(
         name=Path(config.run).name,
         language=batches.language,
@@ -31,6 +33,6 @@ def card_of(config: RunConfig, batches: Batches, state: RunState) -> Card:
             "precision": config.device.precision,
             "validation_loss": state.validation_loss,
             "validation_loss_beyond": state.validation_beyond,
-            **origin(config),
+            **({} if start is None else {"start": start}),
         },
     )

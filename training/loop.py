@@ -30,7 +30,7 @@ from training.logs import Log
 from training.loss import IGNORED, next_token_loss
 from training.schedule import learning_rate
 from training.sharding import whole, whole_model
-from training.start import first_model
+from training.start import first_model, origin
 from training.validation import Validation
 from training.window import Window
 
@@ -59,6 +59,7 @@ class Run:
         self.steps = batches.steps(config.optimiser.steps, config.optimiser.epochs)
         self.state = saving.RunState(data=batches.checksum)
         self.model = first_model(config, batches.language)
+        self.origin = origin(config)  # read once: what a run began as may be gone before it ends
         module: Any = CodedModel(self.model)
         module = torch.compile(module) if config.device.compile else module
         self.module = fabric.setup_module(module)
@@ -208,7 +209,7 @@ class Run:
         if state.best_loss is None or result.inside < state.best_loss:
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
             if self.fabric.is_global_zero:
-                card = card_of(self.config, self.batches, state)
+                card = card_of(self.config, self.batches, state, self.origin)
                 checkpoint.save(self.folder / MODEL, model, card)
         else:
             state.stale += 1
@@ -223,7 +224,7 @@ class Run:
         model = whole_model(self.model)
         averages = saving.averages_of(self.model, self.raw_optimiser)
         if self.fabric.is_global_zero and self.state.step:
-            card = card_of(self.config, self.batches, self.state)
+            card = card_of(self.config, self.batches, self.state, self.origin)
             saving.save(self.folder, model, card, averages, self.state)
             saving.prune(self.folder, self.config.keep)
         self.fabric.barrier()

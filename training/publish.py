@@ -49,8 +49,9 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     if found is None:
         raise ValueError(f"{run} holds no checkpoint; train it first")
     state = saving.read_state(found)
-    model, _ = checkpoint.load(run / MODEL)
-    card = card_of(config, batches, replace(state, step=state.best_step))
+    model, saved = checkpoint.load(run / MODEL)
+    best = replace(state, step=state.best_step)
+    card = card_of(config, batches, best, saved.training.get("start"))
     seed = seed_of(config.seed, VALIDATE)
     with tempfile.TemporaryDirectory() as folder:
         ways = [_store(model, card, dtype, Path(folder), validation, seed) for dtype in _DTYPES]

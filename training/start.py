@@ -41,13 +41,13 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
     return model
 
 
-def origin(config: RunConfig) -> dict[str, Any]:
+def origin(config: RunConfig) -> dict[str, Any] | None:
     """Return what a model's card says of the model that it began as: whose licence holds for it, too."""
     if config.start is None:
-        return {}
+        return None
     card = read_card(folder_of(config.start))[1]
     known = {key: card.training.get(key) for key in ("data", "licence", "start")}
-    return {"start": {"name": card.name, "sha256": card.sha256, **known}}
+    return {"name": card.name, "sha256": card.sha256, **known}
 
 
 def _spoken(language: dict[str, Any]) -> str:

@@ -50,6 +50,14 @@ def test_it_begins_with_the_weights_and_learns_on(trained: Path, tmp_path: Path)
     assert [name for name, _ in _origin(chain)] == ["began as", "began as"]
 
 
+def test_what_it_began_as_may_be_gone_before_it_ends(trained: Path, pianos: Path, tmp_path: Path):
+    run = toy_run(on_from(trained, pianos, tmp_path, optimiser={"steps": 5}))
+    began = load(trained / "model")[1].sha256
+    trained.rename(tmp_path / "elsewhere")
+    run.fit(Heard())
+    assert load(run.folder / "model")[1].training["start"]["sha256"] == began
+
+
 def test_it_goes_on_from_its_own_checkpoint(trained: Path, pianos: Path, tmp_path: Path):
     config = on_from(trained, pianos, tmp_path, optimiser={"steps": 5})
     run = toy_run(config)
