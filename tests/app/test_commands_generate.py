@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from musicgen.sampling import MUSICAL
 from tokenization.midi import read_midi
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
@@ -38,7 +37,7 @@ def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, 
         assert facts["seed"] == 5
         assert facts["variation"] == number
         assert facts["prompt_bars"] == [1, 2]
-        assert facts["sampling"]["top_p"] == MUSICAL.top_p
+        assert (facts["sampling"]["temperature"], facts["sampling"]["top_p"]) == (1.0, 0.9)
         assert b"musicgen {" in Path(result["midi"]).read_bytes()
 
 
