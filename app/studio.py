@@ -37,7 +37,7 @@ EXAMPLES = {
     "trio-jazz": "Jazz trio",
     "trio-trance": "Trance trio",
 }
-EXAMPLE_LANGUAGES = {"piano": "remi", "trio": "groove"}  # by the first part of its name
+EXAMPLE_LANGUAGES = {"piano": "remi", "trio": "groove"}  # by the first part of an example's name
 NOTHING = "nothing"  # the example that is no piece
 PROMPT_BARS = {"remi": 8, "groove": 4}  # to begin with
 MOST_BARS = 128
@@ -59,10 +59,15 @@ class Studio:
 
     def model_for(self, name: str, model: str) -> str:
         """Return the model to hear an example by: the chosen one if the example is of its kind, else one that is."""
-        spoken = EXAMPLE_LANGUAGES.get(name.partition("-")[0], "")
+        spoken = language_of_example(name)
         known = {each: language.name for each, language in self.shelf.languages.items()}
         fitting = [each for each, language in known.items() if language == spoken]
         return model if model in fitting or not fitting else fitting[0]
+
+    def first_example(self, model: str) -> str:
+        """Return the example to begin with: one of the model's kind."""
+        spoken = self.shelf.language(model).name
+        return next(name for name in EXAMPLES if language_of_example(name) == spoken)
 
     def open_example(self, visitor: str, name: str, model: str) -> dict[str, Any]:
         """Take one of the examples, or nothing at all, as the piece to continue."""
@@ -199,6 +204,11 @@ def hear(source: Source, shelf: Shelf, model: str) -> Piece:
     """Read a piece as a model hears it, within the limits for files of strangers."""
     assert source.midi is not None, "only a piece can be heard"
     return read_piece(shelf.language(model), source.midi, name=source.title, limits=UPLOAD)
+
+
+def language_of_example(name: str) -> str:
+    """Return the language that an example is of; nothing, of what is no piece."""
+    return EXAMPLE_LANGUAGES.get(name.partition("-")[0], "")
 
 
 def example(name: str) -> bytes:

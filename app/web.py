@@ -149,9 +149,7 @@ class Page:
     # What the parts call: each answers with what the stage, the prompt's length and the takes show.
 
     def _arrive(self, model: str, request: gr.Request) -> tuple[Any, ...]:
-        first = (
-            "trio-disco" if self.studio.shelf.language(model).name == "groove" else "piano-c-major"
-        )
+        first = self.studio.first_example(model)
         return self._staged(
             lambda visitor: self.studio.open_example(visitor, first, model), request
         )

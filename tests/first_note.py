@@ -14,7 +14,7 @@ import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from app.shelf import Shelf
-from app.studio import EXAMPLES
+from app.studio import EXAMPLES, language_of_example
 from tests.app.browser import OPTIONS, chromium, serving
 from tokenization.beats import tempo_map
 from tokenization.midi import read_midi
@@ -91,7 +91,7 @@ def opened(browser: Browser, address: str) -> Page:
 def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Click, list[Click]]:
     """Return what the first click on a new server brought, and those after it, the first of them whole."""
     language = Shelf(model).language(model).name
-    names = [name for name in EXAMPLES if name.startswith("trio") == (language == "groove")]
+    names = [name for name in EXAMPLES if language_of_example(name) == language]
     with serving("--model", model) as address:
         page = opened(browser, address)
         cold, warm = click(page, whole=False), []
