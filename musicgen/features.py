@@ -9,6 +9,7 @@ sequence and one step give the same numbers. All are computed in float32 (or flo
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,7 @@ def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tenso
     return directions.transpose(0, 1).flatten(1)[:, :columns] * norms
 
 
-class FeatureMap(nn.Module):
+class FeatureMap(nn.Module, ABC):
     """The contract: features of queries and of keys, (B, T, H, W) → (B, T, H, M).
 
     A map that projects at random holds the projection as the buffer `omega`, (W, columns), which is saved with the
@@ -58,13 +59,13 @@ class FeatureMap(nn.Module):
         if self.omega is not None:
             self.omega.copy_(orthogonal_gaussian(self.width, self.omega.shape[1], generator))
 
+    @abstractmethod
     def queries(self, x: Tensor) -> Tensor:
         """Return the features of queries; a factor of a position's own cancels in attention and is free."""
-        raise NotImplementedError
 
+    @abstractmethod
     def keys(self, x: Tensor) -> Tensor:
         """Return the features of keys."""
-        raise NotImplementedError
 
     def for_steps(self) -> Callable[[Tensor], Tensor]:
         """Return the features of one position as a function: queries over keys, (2N, W) → (2N, M)."""
