@@ -88,9 +88,7 @@ class Visitor:
             "mg-go", "click", {self.parts["mg-bars"]: self.bars, self.parts["mg-prompt-bars"]: 4}
         ):
             said += 1
-            if (
-                said == 2
-            ):  # the first answer is the prompt alone, the second comes with the first note
+            if said == 2:  # the first answer is the prompt alone, this one has the first note
                 await self.timed(FIRST, begun)
             last = values
         await self.timed(WHOLE, begun)

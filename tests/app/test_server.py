@@ -34,12 +34,10 @@ def ask(headers: list, parts: list[bytes]) -> list[dict]:
     async def send(message):
         sent.append(message)
 
-    with ThreadPoolExecutor(
-        1
-    ) as thread:  # a loop of its own, where a browser of other tests keeps one here
-        thread.submit(
-            asyncio.run, Guard(echo)({"type": "http", "headers": headers}, receive, send)
-        ).result()
+    guarded = Guard(echo)({"type": "http", "headers": headers}, receive, send)
+    # In a thread that has no loop yet: a browser of other tests keeps one here.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, guarded).result()
     return sent
 
 
