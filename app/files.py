@@ -44,16 +44,15 @@ class Music:
         if tune is None:
             return _gone()
         if kind == "mid":
-            return _midi(await anyio.to_thread.run_sync(lambda: tune.midi), tune.title)
+            return _midi(tune.midi, tune.title)
         return await self._sound(tune) if kind == "wav" else _gone()
 
     async def part(self, request: Request) -> Response:
         """Give what is new of a continuation as MIDI."""
         tune = self._sessions.tune(request.path_params["key"])
-        if tune is None or request.path_params["kind"] != "mid":
+        if tune is None or tune.part is None or request.path_params["kind"] != "mid":
             return _gone()
-        part = await anyio.to_thread.run_sync(lambda: tune.part)
-        return _gone() if part is None else _midi(part, f"{tune.title}, continuation")
+        return _midi(tune.part, f"{tune.title}, continuation")
 
     async def _sound(self, tune: Tune) -> Response:
         lock = self._rendering.setdefault(tune, asyncio.Lock())

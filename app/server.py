@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import socket
 import sys
 import threading
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -73,20 +75,26 @@ def be_quiet_outside(folder: Path, host: str = "127.0.0.1") -> None:
 
 
 def keep_memory_flat() -> None:
-    """Let threads share two heaps, and now and then give the system back what lies free in them (glibc).
+    """Let threads share two heaps, and now and then give back what nobody holds any more.
 
     Each with its own heap, freed memory would stay with threads that are gone. Music that comes and
-    goes leaves holes that are too small for the next: the heaps grew by a megabyte a request.
+    goes leaves holes that are too small for the next: the heaps grew by a megabyte a request. And a
+    request that is over lies in rings of objects, which Python by itself looks for only once they are
+    a quarter of all that it holds: beside the libraries and models here, that is after thousands.
     """
     glibc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if glibc is None or not hasattr(glibc, "mallopt") or not hasattr(glibc, "malloc_trim"):
-        return
-    glibc.mallopt(M_ARENA_MAX, 2)
+    tune, trim = getattr(glibc, "mallopt", None), getattr(glibc, "malloc_trim", None)
+    if tune is not None:
+        tune(M_ARENA_MAX, 2)
 
     def give_back() -> None:
-        while True:
+        for time_around in count():
             time.sleep(GIVE_BACK_SECONDS)
-            glibc.malloc_trim(0)
+            gc.collect()
+            if time_around == 0:
+                gc.freeze()  # what is there to stay is not looked through again: 0.1 s each time
+            if trim is not None:
+                trim(0)
 
     threading.Thread(target=give_back, daemon=True).start()
 

@@ -20,6 +20,7 @@ from app.service import (
     Piece,
     Take,
     Wish,
+    midi_of,
     no_prompt,
     read_piece,
 )
@@ -27,6 +28,7 @@ from app.session import Session, Sessions, Source, Tune
 from app.shelf import Shelf
 from app.turns import Turns
 from app.views import addresses, finished, growing
+from tokenization.midi import write_midi
 from tokenization.midi_limits import UPLOAD
 
 EXAMPLES = {
@@ -45,7 +47,6 @@ MOST_VARIATIONS = 8
 LONGEST_SECONDS = 600  # of work on one request
 PAUSE_SECONDS = 0.2  # between two views of the music as it grows
 TOGETHER = 32  # requests at work, in turns; the others wait
-PLACES = 1  # that generate at one moment; a second one would mostly wait for the interpreter
 LONGEST_TITLE = 60
 VARIATION = re.compile(r"[vV]ariation [\d.]+$")
 
@@ -55,7 +56,7 @@ class Studio:
 
     def __init__(self, shelf: Shelf, sessions: Sessions) -> None:
         self.shelf, self.sessions = shelf, sessions
-        self.turns = Turns(PLACES)
+        self.turns = Turns()
 
     def model_for(self, name: str, model: str) -> str:
         """Return the model to hear an example by: the chosen one if the example is of its kind, else one that is."""
@@ -168,7 +169,7 @@ class Studio:
         return self._stage(session, model)
 
     def _keep_heard(self, session: Session, source: Source, piece: Piece) -> None:
-        tune = session.keep(source.title, piece.score)
+        tune = session.keep(source.title, write_midi(piece.score))
         session.heard = (source, piece.language.name, piece, tune)
 
     def _heard(self, session: Session, model: str) -> tuple[Source, str, Piece, Tune]:
@@ -255,5 +256,5 @@ def _kept(session: Session, source: Source, take: Take) -> Tune:
         title = f"{source.title}.{number}"
     else:
         title = f"{source.title}, variation {number}"
-    new = take.continuation if len(take.continuation.notes) else None
-    return session.keep(title, take.whole, new, take.provenance)
+    midi, new = midi_of(take.whole, take.provenance), take.continuation
+    return session.keep(title, midi, midi_of(new, take.provenance) if len(new.notes) else None)

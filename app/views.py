@@ -65,6 +65,6 @@ def addresses(tune: Tune) -> dict[str, Any]:
     """Return where a piece can be had."""
     return {
         "midi": f"music/{tune.key}.mid",
-        "part": f"music/{tune.key}.part.mid" if tune.new else None,
+        "part": f"music/{tune.key}.part.mid" if tune.part else None,
         "wav": f"music/{tune.key}.wav",
     }

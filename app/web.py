@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.files import Music
 from app.server import IN_LINE, UPLOAD_BYTES, Guard
-from app.session import Sessions
+from app.session import MOST_SESSIONS, Sessions
 from app.shelf import Shelf
 from app.studio import EXAMPLES, MOST_BARS, MOST_VARIATIONS, NOTHING, TOGETHER, Studio
 from app.web_api import Api, add_api
@@ -243,6 +243,7 @@ def open_page(
         inbrowser=browser,
         prevent_thread_lock=True,
         max_threads=THREADS,
+        state_session_capacity=MOST_SESSIONS,  # gradio's own record of each visitor, 0.1 MB
         quiet=True,
         show_error=False,
         ssr_mode=False,

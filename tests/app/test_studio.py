@@ -152,7 +152,7 @@ def test_old_tunes_go_and_their_sound_with_them(studio: Studio):
     first = next(iter(session.tunes.values()))
     first.wav.write_bytes(b"RIFF")
     for _ in range(MOST_TUNES):
-        session.keep("more", first.score)
+        session.keep("more", first.midi)
     assert studio.sessions.tune(first.key) is None
     assert not first.wav.exists()
     assert len(session.tunes) == MOST_TUNES

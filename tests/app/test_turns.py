@@ -1,7 +1,8 @@
-"""Everybody gets a turn, in the order of coming, and nobody keeps a place by failing."""
+"""Everybody gets a turn at the one thread, in the order of coming, and nobody stops it by failing."""
 
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -11,7 +12,7 @@ from app.turns import Turns
 
 def test_work_is_done_in_turns_and_in_order(monkeypatch):
     monkeypatch.setattr(app.turns, "TURN_SECONDS", 0.005)
-    turns, order = Turns(1), []
+    turns, order = Turns(), []
 
     def steps(name: str):
         for _ in range(30):
@@ -36,8 +37,8 @@ def test_work_is_done_in_turns_and_in_order(monkeypatch):
     assert turns.waiting == 0
 
 
-def test_a_failure_gives_the_place_back():
-    turns = Turns(1)
+def test_after_a_failure_the_next_is_served():
+    turns = Turns()
 
     def fails():
         yield
@@ -45,16 +46,46 @@ def test_a_failure_gives_the_place_back():
 
     with pytest.raises(ValueError, match="wrong"):
         list(turns.taken(fails()))
-    with turns.turn():
-        assert turns.waiting == 0
+    assert len(list(turns.taken(iter(range(3))))) == 0  # less than a turn: the next one is served
 
 
-def test_places_are_as_many_as_there_are():
-    turns = Turns(2)
-    with turns.turn(), turns.turn():
-        third = threading.Thread(target=lambda: turns.turn().__enter__())
-        third.start()
-        while not turns.waiting:
-            time.sleep(0.001)
-    third.join(10)
-    assert not third.is_alive()
+def test_one_thread_works_for_all():
+    turns, workers = Turns(), set()
+
+    def steps():
+        workers.add(threading.get_ident())
+        yield
+
+    def ask() -> None:
+        for _ in turns.taken(steps()):
+            pass
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(workers) == 1
+    assert threading.get_ident() not in workers
+
+
+def test_what_is_done_is_let_go():
+    """The thread that waits for the next work holds nothing of the last."""
+    turns = Turns()
+
+    class Music:
+        pass
+
+    music = Music()
+    gone = weakref.ref(music)
+
+    def steps(held: object):
+        yield held
+
+    for _ in turns.taken(steps(music)):
+        pass
+    del music
+    late = time.monotonic() + 10
+    while gone() is not None and time.monotonic() < late:
+        time.sleep(0.001)
+    assert gone() is None
