@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from musicgen import kernels
@@ -28,7 +29,7 @@ from musicgen.causal_sums import (
     step,
     step_sums,
 )
-from musicgen.precision import without_autocast
+from musicgen.precision import eager_on_cpu, without_autocast
 
 CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
 
@@ -96,7 +97,7 @@ def chunked(
     Arguments as in `exact`; T need not be a multiple of the chunk.
     """
     learned_decay = decay is not None and decay.requires_grad
-    by_turns = v.is_cpu and not learned_decay and not torch.compiler.is_compiling()
+    by_turns = eager_on_cpu(v) and not learned_decay
     sums = partial(blockwise_sums if by_turns else parallel_sums, chunk=chunk)
     return _normalised(sums, fq, fk, v, decay, normaliser, state)
 
@@ -201,12 +202,32 @@ def _normalised(
             # A column of ones behind the values: the denominator comes with the numerator.
             v_and_one = functional.pad(v, (0, 1), value=1.0)
             y, after = _sums_from(sums, fq, fk, v_and_one, decay, before[0], dtype)
-            out = y[..., :width] / (y[..., width:] + GUARD)
+            out = _quotient(y[..., :width], y[..., width:] + GUARD)
             return out.to(v.dtype), AttentionState(after)
         y, after = _sums_from(sums, fq, fk, v, decay, before[0], dtype)
         one = v.new_ones(*v.shape[:-1], 1)
         total, total_after = _sums_from(sums, *normaliser, one, decay, before[1], dtype)
-        return (y / (total + GUARD)).to(v.dtype), AttentionState(after, total_after)
+        return _quotient(y, total + GUARD).to(v.dtype), AttentionState(after, total_after)
+
+
+def _quotient(y: Tensor, total: Tensor) -> Tensor:
+    """Return y / total, (B, T, H, D) and (B, T, H, 1), without keeping y for the backward pass."""
+    return _Quotient.apply(y, total) if eager_on_cpu(y) else y / total  # pyright: ignore[reportReturnType]
+
+
+class _Quotient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, total: Tensor) -> Tensor:
+        out = y / total
+        ctx.save_for_backward(out, total)  # `out` is kept in any case: the layer behind needs it
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        out, total = ctx.saved_tensors
+        dy = gradient / total
+        return dy, -(dy * out).sum(-1, keepdim=True)
 
 
 def _sums_from(

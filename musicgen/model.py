@@ -28,7 +28,9 @@ from torch.utils.checkpoint import checkpoint
 
 from musicgen.attention import attend
 from musicgen.config import ModelConfig
+from musicgen.dropout import Dropout
 from musicgen.features import FEATURES, FeatureMap
+from musicgen.gelu_linear import gelu_linear
 from musicgen.linear import Linear, linear
 from musicgen.position import POSITIONS, Position
 from musicgen.softmax import softmax_attend
@@ -99,7 +101,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (B, T, C) → (B, T, C)."""
-        return self.output(self.activation(self.inner(x)))
+        inner = self.inner(x)
+        if self.training and self.activation is F.gelu:
+            return gelu_linear(inner, self.output.weight, self.output.bias)
+        return self.output(self.activation(inner))
 
 
 class Block(nn.Module):
@@ -111,7 +116,7 @@ class Block(nn.Module):
         self.attention, self.feedforward = attention, feedforward
         self.attention_norm = nn.LayerNorm(config.width)
         self.feedforward_norm = nn.LayerNorm(config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, x: Tensor, position: Position, code: Any, start: int, state: Any
@@ -119,14 +124,11 @@ class Block(nn.Module):
         """Return (B, T, C) → (B, T, C), and the attention's state."""
         if self.pre:
             y, state = self.attention(self.attention_norm(x), position, code, start, state)
-            x = x + self._dropped(y)
-            return x + self._dropped(self.feedforward(self.feedforward_norm(x))), state
+            x = x + self.dropout(y)
+            return x + self.dropout(self.feedforward(self.feedforward_norm(x))), state
         y, state = self.attention(x, position, code, start, state)
-        x = self.attention_norm(x + self._dropped(y))
-        return self.feedforward_norm(x + self._dropped(self.feedforward(x))), state
-
-    def _dropped(self, x: Tensor) -> Tensor:
-        return self.dropout(x) if self.training else x  # a call less in each generated token
+        x = self.attention_norm(x + self.dropout(y))
+        return self.feedforward_norm(x + self.dropout(self.feedforward(x))), state
 
 
 class Performer(nn.Module):
@@ -139,7 +141,7 @@ class Performer(nn.Module):
             torch.manual_seed(0 if seed is None else seed)
             self.position = POSITIONS[config.position_name][1](config.position, config.shape())
             self.embedding = nn.Embedding(config.vocabulary_size, config.width)
-            self.dropout = nn.Dropout(config.dropout)
+            self.dropout = Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
             self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
             self.head = (

@@ -1,4 +1,4 @@
-"""Where autocast must not reach: exponentials and long sums keep float32."""
+"""Where autocast must not reach, since exponentials and long sums keep float32; and where functions of our own pay."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+from torch import Tensor
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
@@ -16,3 +17,8 @@ def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     if torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()
+
+
+def eager_on_cpu(x: Tensor) -> bool:
+    """Say whether a function written for a CPU's caches and memory is better than torch's own, which compilers know."""
+    return x.is_cpu and not torch.compiler.is_compiling()

@@ -158,8 +158,12 @@ class FilteredPlacement:
     def __init__(self, code: Tensor, anchor: Tensor, gradient: _Gradient) -> None:
         self.code, self.anchor, self.gradient = code, anchor, gradient
 
-    def __call__(self, q: Tensor, k: Tensor, first: int) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Contract with the code: (B, T, H, D) each → (B, T, H, R) each."""
+        if gains is not None:
+            q, k = q * gains, k * gains
         return self._side(0, q, first), self._side(1, k, first)
 
     def _side(self, side: int, x: Tensor, first: int) -> Tensor:

@@ -43,13 +43,17 @@ class SinePlacement:
     frequencies: Tensor  # (H, K, D)
     waves: Tensor  # (H, T, W, D)
     weights: tuple[Tensor, Tensor]  # queries' and keys', (H, W, D, R) each
+    ones: Tensor  # (H, D), the gains where none are given
     start: int
 
-    def __call__(self, q: Tensor, k: Tensor, first: int) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Contract with the code: (B, T, H, D) each → (B, T, H, R) each."""
         rows = self.waves[:, first : first + q.shape[1]]
+        gains = self.ones if gains is None else gains.to(rows.dtype)
         placed = [
-            wave_product(x, self.frequencies, weights, rows, self.start + first)
+            wave_product(x, gains, self.frequencies, weights, rows, self.start + first)
             for x, weights in zip((q, k), self.weights, strict=True)
         ]
         return placed[0], placed[1]
@@ -97,7 +101,10 @@ class SineSpe(StochasticPosition):
             both = torch.cat(waves(frequencies, start, stop, self.raw_gains), 2)  # (T, H, W, D)
             both = both.transpose(0, 1).to(dtype).contiguous()
         q, k = (x.transpose(1, 2).to(dtype).contiguous() for x in self._weights(noise, slot))
-        return SinePlacement(frequencies=frequencies, waves=both, weights=(q, k), start=start)
+        ones = both.new_ones(both.shape[0], both.shape[-1])
+        return SinePlacement(
+            frequencies=frequencies, waves=both, weights=(q, k), ones=ones, start=start
+        )
 
     def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return q̄ and k̄ of a few positions, (T, H, D, R) each."""

@@ -47,8 +47,10 @@ class SpeConfig:
 class Placement(Protocol):
     """The code of a whole sequence, in whatever form is cheapest to contract."""
 
-    def __call__(self, q: Tensor, k: Tensor, first: int) -> tuple[Tensor, Tensor]:
-        """Contract (B, T, H, D) each with the code's rows from `first` to (B, T, H, R) each."""
+    def __call__(
+        self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Contract (B, T, H, D) each, times (H, D), with the code's rows from `first` to (B, T, H, R) each."""
         ...
 
 
@@ -135,7 +137,7 @@ class StochasticPosition(Position):
         if code.gate_noise is None:
             return place(q, k, first)
         keep, let = code.mix[layer].unbind(1)  # (H, D) each
-        placed_q, placed_k = place(q * keep, k * keep, first)
+        placed_q, placed_k = place(q, k, first, keep)
         noise = code.gate_noise[slot].to(placed_q.dtype)
         gate_q, gate_k = (
             torch.einsum("bthd,hdr->bthr", (x * let).to(noise.dtype), noise) for x in (q, k)

@@ -1,9 +1,10 @@
 """The product at the heart of sineSPE: queries times waves times weights, summed, with gradients.
 
-y_{t,r} = Σ_{w,d} x_{t,d} Ω_{t,w,d} Z_{w,d,r}, for each head: (T × 2KD)·(2KD × R), in blocks of
-positions that fit the cache. Neither direction keeps x·Ω: the backward pass forms it again and
+y_{t,r} = Σ_{w,d} x_{t,d} g_d Ω_{t,w,d} Z_{w,d,r}, for each head: (T × 2KD)·(2KD × R), in blocks of
+positions that fit the cache. Neither direction keeps x·g·Ω: the backward pass forms it again and
 folds the gradient of the waves Ω into that of their K·D frequencies at once. Plain autograd would
-keep 2K times the size of x for each side and layer, and write as much for Ω's gradient.
+keep 2K times the size of x for each side and layer, and write as much for Ω's gradient. The gains g
+are in it for the same reason: x·g would be kept as well.
 
 B batch, T time, H heads, D head width, K sines, W = 2K waves (K cosines, K sines), R realisations.
 """
@@ -26,53 +27,61 @@ _BLOCK_ELSEWHERE = 1 << 28
 class _WaveProduct(Function):
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, start: int
-    ) -> Tensor:
-        ctx.save_for_backward(x, frequencies, weights, waves)
+        ctx: Any, x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, start: int,
+    ) -> Tensor:  # fmt: skip
+        ctx.save_for_backward(x, gains, frequencies, weights, waves)
         ctx.start = start
         flat = weights.flatten(1, 2)  # (H, WD, R)
         y = waves.new_empty(*x.shape[:3], flat.shape[2])
         for block in _blocks(x, waves):
-            carried = _by_head(x[:, block], waves).unsqueeze(3) * waves[:, None, block]
+            by_head = _by_head(x[:, block], waves) * _beside(gains)
+            carried = by_head.unsqueeze(3) * waves[:, None, block]
             product = torch.bmm(carried.flatten(3).flatten(1, 2), flat)  # (H, BT, R)
             y[:, block] = product.unflatten(1, (len(x), -1)).permute(1, 2, 0, 3)
         return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, frequencies, weights, waves = ctx.saved_tensors
+        x, gains, frequencies, weights, waves = ctx.saved_tensors
         flat = weights.flatten(1, 2)
         dx = torch.empty_like(x)
         sums = torch.promote_types(waves.dtype, torch.float32)
         d_weights = torch.zeros_like(flat, dtype=sums)
+        d_gains = torch.zeros_like(gains, dtype=sums)
         d_frequencies = torch.zeros_like(frequencies, device=waves.device, dtype=sums)
         for block in _blocks(x, waves):
             rows = waves[:, None, block]  # (H, 1, T, W, D)
-            by_head = _by_head(x[:, block], waves)  # (H, B, T, D)
+            plain = _by_head(x[:, block], waves)  # (H, B, T, D)
+            by_head = plain * _beside(gains)
             dy = _by_head(gradients[0][:, block], waves).flatten(1, 2)  # (H, BT, R)
             carried = (by_head.unsqueeze(3) * rows).flatten(3).flatten(1, 2)  # (H, BT, WD)
             d_weights += torch.bmm(carried.transpose(1, 2), dy)
             d_carried = torch.bmm(dy, flat.transpose(1, 2)).view(
                 *by_head.shape[:3], *rows.shape[3:]
             )
-            dx[:, block] = (d_carried * rows).sum(3).permute(1, 2, 0, 3)
-            if ctx.needs_input_grad[1]:
+            d_by_head = (d_carried * rows).sum(3)  # (H, B, T, D)
+            d_gains += (d_by_head * plain).sum((1, 2), dtype=sums)
+            dx[:, block] = (d_by_head * _beside(gains)).permute(1, 2, 0, 3)
+            if ctx.needs_input_grad[2]:
                 d_frequencies += _through_phase(d_carried, rows, by_head, ctx.start + block.start)
         d_frequencies = (2 * math.pi * d_frequencies).to(frequencies)
-        return dx, d_frequencies, d_weights.view_as(weights).to(weights.dtype), None, None
+        d_weights = d_weights.view_as(weights).to(weights.dtype)
+        return dx, d_gains.to(gains.dtype), d_frequencies, d_weights, None, None
 
 
 def wave_product(
-    x: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, start: int
+    x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, start: int
 ) -> Tensor:
-    """Return (B, T, H, R) from x (B, T, H, D), weights Z (H, W, D, R) and waves Ω (H, T, W, D).
+    """Return (B, T, H, R) from x (B, T, H, D), gains g (H, D), weights Z (H, W, D, R) and waves Ω (H, T, W, D).
 
     Weights and waves are of one type, which is that of the products, and contiguous.
     `waves` are cosines and sines of 2π · frequencies (H, K, D) · position from `start`; gradients
     reach the frequencies, not the waves.
     """
     with torch.autocast(x.device.type, enabled=False):
-        return _WaveProduct.apply(x, frequencies, weights, waves, start)  # pyright: ignore[reportReturnType]
+        return _WaveProduct.apply(  # pyright: ignore[reportReturnType]
+            x, gains, frequencies, weights, waves, start
+        )
 
 
 def _blocks(x: Tensor, waves: Tensor) -> Iterator[slice]:
@@ -86,6 +95,11 @@ def _blocks(x: Tensor, waves: Tensor) -> Iterator[slice]:
 def _by_head(x: Tensor, like: Tensor) -> Tensor:
     """(B, T, H, ·) → (H, B, T, ·), in the type of products."""
     return x.to(like.dtype).permute(2, 0, 1, 3).contiguous()
+
+
+def _beside(gains: Tensor) -> Tensor:
+    """(H, D) → (H, 1, 1, D), to be multiplied with (H, B, T, D)."""
+    return gains[:, None, None]
 
 
 def _through_phase(d_carried: Tensor, waves: Tensor, x: Tensor, start: int) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,6 +105,14 @@ def test_values_states_and_gradients_are_equal(
         for found, expected in zip(results[1], results[0], strict=True):
             scale = expected.detach().abs().max()
             assert (found - expected).abs().max() <= tolerance * scale, (sums, length)
+
+
+@pytest.mark.parametrize("form", [exact, chunked, recurrent])
+def test_gradients_are_those_of_finite_differences(form: Callable[..., Any]) -> None:
+    torch.manual_seed(0)
+    sizes = (1, 6, 2, 3), (1, 6, 2, 3), (1, 6, 2, 2)
+    fq, fk, v = (torch.rand(size, dtype=torch.float64, requires_grad=True) for size in sizes)
+    assert torch.autograd.gradcheck(lambda *given: form(*given)[0], (fq, fk, v))
 
 
 def test_a_learned_decay_gets_the_gradient_of_the_definition() -> None:

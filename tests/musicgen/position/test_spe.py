@@ -33,7 +33,10 @@ class GivenCode(StochasticPosition):
 
     def long(self, noise: None, slot: int, start: int, stop: int) -> Any:
         q_code, k_code = self.materialise(noise, slot, start, stop)
-        return lambda q, k, first: (contract(q, q_code), contract(k, k_code))
+        return lambda q, k, first, gains=1.0: (
+            contract(q * gains, q_code),
+            contract(k * gains, k_code),
+        )
 
     def materialise(self, noise: None, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
         return self.sides[0][start:stop], self.sides[1][start:stop]

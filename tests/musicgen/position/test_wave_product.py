@@ -15,25 +15,26 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return request.param
 
 
-def given() -> tuple[Tensor, Tensor, Tensor]:
+def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     torch.manual_seed(0)
     x = torch.randn(BATCH, LENGTH, HEADS, WIDTH, dtype=torch.float64)
+    gains = torch.randn(HEADS, WIDTH, dtype=torch.float64)
     frequencies = torch.rand(HEADS, SINES, WIDTH, dtype=torch.float64) / 2
     weights = torch.randn(HEADS, 2 * SINES, WIDTH, REALISATIONS, dtype=torch.float64)
-    return x.requires_grad_(), frequencies.requires_grad_(), weights.requires_grad_()
+    return tuple(each.requires_grad_() for each in (x, gains, frequencies, weights))  # pyright: ignore[reportReturnType]
 
 
-def product(x: Tensor, frequencies: Tensor, weights: Tensor) -> Tensor:
+def product(x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor) -> Tensor:
     table = torch.cat(waves(frequencies.detach(), 7, 7 + LENGTH, like=x), 2).transpose(0, 1)
-    return wave_product(x, frequencies, weights, table, 7)
+    return wave_product(x, gains, frequencies, weights, table, 7)
 
 
 @pytest.mark.usefixtures("block")
 def test_equals_the_sum_it_stands_for() -> None:
-    x, frequencies, weights = given()
+    x, gains, frequencies, weights = given()
     table = torch.cat(waves(frequencies, 7, 7 + LENGTH, like=x), 2).transpose(0, 1)
-    wanted = torch.einsum("bthd,htwd,hwdr->bthr", x, table, weights)
-    torch.testing.assert_close(product(x, frequencies, weights), wanted)
+    wanted = torch.einsum("bthd,hd,htwd,hwdr->bthr", x, gains, table, weights)
+    torch.testing.assert_close(product(x, gains, frequencies, weights), wanted)
 
 
 @pytest.mark.usefixtures("block")
@@ -42,7 +43,7 @@ def test_gradients_are_those_of_the_sum() -> None:
 
 
 def test_frozen_frequencies_get_no_gradient() -> None:
-    x, frequencies, weights = given()
-    product(x, frequencies.detach(), weights).sum().backward()
+    x, gains, frequencies, weights = given()
+    product(x, gains, frequencies.detach(), weights).sum().backward()
     assert frequencies.grad is None
     assert x.grad is not None
