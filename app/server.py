@@ -16,7 +16,8 @@ from typing import Any
 MOST_BODY_BYTES = 4 << 20  # a file of 1 MB travels as 1.4 MB of text
 IN_LINE = 64  # requests that wait; more are told to come later
 UPLOAD_BYTES = 1 << 20
-M_ARENA_MAX = -8  # of mallopt
+M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
+LARGE_BYTES = 1 << 17  # given back the moment it is free; glibc raises this bound unless it is set
 GIVE_BACK_SECONDS = 30
 # The browser fetches nothing that this server does not have, whatever a part of the page asks for.
 POLICY = (
@@ -86,6 +87,7 @@ def keep_memory_flat() -> None:
     tune, trim = getattr(glibc, "mallopt", None), getattr(glibc, "malloc_trim", None)
     if tune is not None:
         tune(M_ARENA_MAX, 2)
+        tune(M_MMAP_THRESHOLD, LARGE_BYTES)
 
     def give_back() -> None:
         for time_around in count():
