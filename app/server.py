@@ -134,7 +134,7 @@ def serve(
         raise ValueError(f"port {port} of {host} cannot be had; choose another with --port")
     keep_memory_flat()
     delete_left_behind()
-    sessions = Sessions()
+    sessions, studio = Sessions(), None
     try:
         be_quiet_outside(sessions.folder, host)
         with without_stubs():
@@ -156,6 +156,8 @@ def serve(
                 say(sentence(error))
         threading.Event().wait()
     finally:
+        if studio is not None:
+            studio.turns.close()
         sessions.close()
 
 

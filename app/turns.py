@@ -13,14 +13,17 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 
 TURN_SECONDS = 0.1
+LAST_TURN_SECONDS = 5  # a long prompt takes longer than a turn
 
 
 class Turns:
     """A line in front of the thread that works; first come, first served, and back to its end after a turn."""
 
     def __init__(self) -> None:
-        self._line: SimpleQueue[tuple[Iterator[object], Future[bool]]] = SimpleQueue()
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._line: SimpleQueue[tuple[Iterator[object], Future[bool]] | None] = SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     @property
     def waiting(self) -> int:
@@ -36,14 +39,20 @@ class Turns:
                 return
             yield
 
+    def close(self) -> None:
+        """End after the turn under way: a program that ends while a thread multiplies is aborted."""
+        self._closed = True
+        self._line.put(None)
+        self._thread.join(LAST_TURN_SECONDS)
+
     def _serve(self) -> None:
-        while True:
-            work, turn = self._line.get()
+        while (asked := self._line.get()) is not None and not self._closed:
+            work, turn = asked
             try:
                 turn.set_result(_done_for_now(work))
             except BaseException as error:  # it belongs to whose work it is
                 turn.set_exception(error)
-            del work, turn  # waiting for the next, nothing of this one is held
+            del asked, work, turn  # waiting for the next, nothing of this one is held
 
 
 def _done_for_now(work: Iterator[object]) -> bool:

@@ -89,3 +89,22 @@ def test_what_is_done_is_let_go():
     while gone() is not None and time.monotonic() < late:
         time.sleep(0.001)
     assert gone() is None
+
+
+def test_after_the_end_nobody_works():
+    turns, begun = Turns(), threading.Event()
+
+    def endless():
+        while True:
+            begun.set()
+            yield
+
+    def ask() -> None:
+        for _ in turns.taken(endless()):
+            pass
+
+    threading.Thread(target=ask, daemon=True).start()
+    assert begun.wait(10)
+    turns.close()
+    begun.clear()
+    assert not begun.wait(0.3)
