@@ -4,11 +4,13 @@ The one valid order of events at one time is strict: behind a note-on nothing at
 must be higher. A model that is not sure of it would be pushed, by a mask of that order, into notes that nobody wants.
 So the order is left to `Groove.close`, which spells the same music anew.
 
-Two things are not free behind a prompt. No note begins in its last bar, which stays as it was written; and a note ends
-when it has sounded as long as notes of its track do in the data that the model learned from. A model that forgets a
-note-off would otherwise leave the note hanging, and every later one of its key too, since the first note-off ends the
-oldest note. A shift past such an end is cut short there (`instead`) and the note-off is all that may follow. A mask
-that forbids the shift would push: measured with the first groove model it made a third more notes.
+Three things are not free behind a prompt. No note begins in its last bar, which stays as it was written. No two notes
+of one key begin together: in the groove data one in a hundred does, and a model that had begun to repeat a note so went
+on to eight. And a note ends when it has sounded as long as notes of its track do in the data that the model learned
+from. A model that forgets a note-off would otherwise leave the note hanging, and every later one of its key too, since
+the first note-off ends the oldest note. A shift past such an end is cut short there (`instead`) and the note-off is all
+that may follow. A mask that forbids the shift would push: measured with the first groove model it made a third more
+notes.
 """
 
 from __future__ import annotations
@@ -74,9 +76,11 @@ class FreeGrooveGrammar(GrooveGrammar):
         self._prompt = np.maximum(self._prompt - 1, 0)
 
     def _may_begin(self) -> np.ndarray:
-        """Say which keys may begin a note: those that sound fewer times than is possible."""
-        late_enough = (self._prompt > 0) | (self._time >= self._start)
-        return (self._ages[:, -1] < 0) & (late_enough & ~self._must_end())[:, None]
+        """Say which keys may begin a note: those that sound fewer times than is possible, and do not begin now."""
+        prompt = self._prompt > 0
+        late_enough = prompt | (self._time >= self._start)
+        once = prompt[:, None] | (self._ages.max(axis=1) < self._before[:, None])
+        return (self._ages[:, -1] < 0) & once & (late_enough & ~self._must_end())[:, None]
 
     def _may_end(self) -> np.ndarray:
         """Say which keys may end a note: those whose oldest began before this time, or those that must."""

@@ -185,6 +185,31 @@ def test_notes_that_must_end_off_the_beat_together_take_a_shift_each():
     assert np.flatnonzero(grammar.allowed()[0]).tolist() == [ID("note_off_0_40")]
 
 
+def test_behind_a_prompt_a_key_begins_once_at_a_time():
+    twice = [BEGIN, ID("note_on_2_60"), ID("note_on_2_60")]
+    grammar = GROOVE.free_grammar(prompt_tokens=len(twice))
+    for token in twice:  # a prompt may hold two
+        assert grammar.allowed()[0, token]
+        grammar.advance(np.array([token]))
+    for _ in range(2):
+        assert not grammar.allowed()[0, twice[1]]
+        grammar.advance(np.array([ID("time_shift_1_0")]))
+        assert grammar.allowed()[0, twice[1]]  # over what still sounds
+        grammar.advance(np.array([ID("note_on_2_61")]))
+        assert grammar.allowed()[0, twice[1]]
+        assert not grammar.allowed()[0, ID("note_on_2_61")]
+        grammar.advance(np.array(twice[1:2]))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_two_of_what_is_generated_are_one_note(seed: int):
+    ids = drawn(seed, 600)
+    reading = Reading(ids)
+    on = reading.is_on
+    begun = np.stack([reading.time_ticks[reading.said][on], reading.key[on]], 1)
+    assert len(np.unique(begun, axis=0)) == len(begun) > 50
+
+
 def test_rows_do_not_touch_each_other():
     def begun() -> FreeGrooveGrammar:
         return GROOVE.free_grammar(longest_ticks=LONGEST)
