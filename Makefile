@@ -36,14 +36,18 @@ bench: $(INSTALLED) ## speed and memory of this machine
 models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the raw data, folders or archives)
 	@test -n "$(POP909)" -a -n "$(GROOVE)" || { echo "make models POP909=pop909.tar.xz GROOVE=groove.tar.xz: where is the raw data?" >&2; exit 2; }
 	$(MAKE) model NAME=pop-piano SOURCE=pop909 FROM="$(POP909)"
-	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
-	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
+	$(MAKE) model NAME=groove-first DATA=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
+	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)" TO=$(WORK)/groove-first-model
+	$(MAKE) model NAME=groove START=$(WORK)/groove-first-model
+
+DATA = $(NAME)
+TO = musicgen/pretrained/$(NAME)
 
 # Interrupted, it goes on where it was.
 model: $(INSTALLED)
-	test -f $(WORK)/data/$(NAME)/meta.json || $(BIN)/musicgen data $(SOURCE) "$(FROM)" $(WORK)/data/$(NAME) --title "$(TITLE)" --licence "$(LICENCE)"
-	$(BIN)/musicgen train models/$(NAME) --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$(NAME)
-	$(BIN)/python -m training.publish $(WORK)/$(NAME) musicgen/pretrained/$(NAME)
+	test -f $(WORK)/data/$(DATA)/meta.json || $(BIN)/musicgen data $(SOURCE) "$(FROM)" $(WORK)/data/$(DATA) --title "$(TITLE)" --licence "$(LICENCE)"
+	$(BIN)/musicgen train models/$(NAME) --resume $(if $(START),--start $(START)) --set data.folder=$(WORK)/data/$(DATA) --set run=$(WORK)/$(NAME)
+	$(BIN)/python -m training.publish $(WORK)/$(NAME) $(TO)
 
 install: $(INSTALLED) ## the set-up alone
 
