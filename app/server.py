@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 import time
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +89,10 @@ def keep_memory_flat() -> None:
         tune(M_MMAP_THRESHOLD, LARGE_BYTES)
 
     def give_back() -> None:
-        for time_around in count():
+        while True:
             time.sleep(GIVE_BACK_SECONDS)
             gc.collect()
-            if time_around == 0:
+            if gc.get_freeze_count() == 0:
                 gc.freeze()  # what is there to stay is not looked through again: 0.1 s each time
             if trim is not None:
                 trim(0)
