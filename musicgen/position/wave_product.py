@@ -29,12 +29,13 @@ class _WaveProduct(Function):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, start: int,
     ) -> Tensor:  # fmt: skip
+        """The gains are (H, 1, 1, D) here."""
         ctx.save_for_backward(x, gains, frequencies, weights, waves)
         ctx.start = start
         flat = weights.flatten(1, 2)  # (H, WD, R)
         y = waves.new_empty(*x.shape[:3], flat.shape[2])
         for block in _blocks(x, waves):
-            by_head = _by_head(x[:, block], waves) * _beside(gains)
+            by_head = _by_head(x[:, block], waves) * gains
             carried = by_head.unsqueeze(3) * waves[:, None, block]
             product = torch.bmm(carried.flatten(3).flatten(1, 2), flat)  # (H, BT, R)
             y[:, block] = product.unflatten(1, (len(x), -1)).permute(1, 2, 0, 3)
@@ -52,7 +53,7 @@ class _WaveProduct(Function):
         for block in _blocks(x, waves):
             rows = waves[:, None, block]  # (H, 1, T, W, D)
             plain = _by_head(x[:, block], waves)  # (H, B, T, D)
-            by_head = plain * _beside(gains)
+            by_head = plain * gains
             dy = _by_head(gradients[0][:, block], waves).flatten(1, 2)  # (H, BT, R)
             carried = (by_head.unsqueeze(3) * rows).flatten(3).flatten(1, 2)  # (H, BT, WD)
             d_weights += torch.bmm(carried.transpose(1, 2), dy)
@@ -60,8 +61,8 @@ class _WaveProduct(Function):
                 *by_head.shape[:3], *rows.shape[3:]
             )
             d_by_head = (d_carried * rows).sum(3)  # (H, B, T, D)
-            d_gains += (d_by_head * plain).sum((1, 2), dtype=sums)
-            dx[:, block] = (d_by_head * _beside(gains)).permute(1, 2, 0, 3)
+            d_gains += (d_by_head * plain).sum((1, 2), keepdim=True, dtype=sums)
+            dx[:, block] = (d_by_head * gains).permute(1, 2, 0, 3)
             if ctx.needs_input_grad[2]:
                 d_frequencies += _through_phase(d_carried, rows, by_head, ctx.start + block.start)
         d_frequencies = (2 * math.pi * d_frequencies).to(frequencies)
@@ -80,7 +81,7 @@ def wave_product(
     """
     with torch.autocast(x.device.type, enabled=False):
         return _WaveProduct.apply(  # pyright: ignore[reportReturnType]
-            x, gains, frequencies, weights, waves, start
+            x, gains[:, None, None], frequencies, weights, waves, start
         )
 
 
@@ -95,11 +96,6 @@ def _blocks(x: Tensor, waves: Tensor) -> Iterator[slice]:
 def _by_head(x: Tensor, like: Tensor) -> Tensor:
     """(B, T, H, ·) → (H, B, T, ·), in the type of products."""
     return x.to(like.dtype).permute(2, 0, 1, 3).contiguous()
-
-
-def _beside(gains: Tensor) -> Tensor:
-    """(H, D) → (H, 1, 1, D), to be multiplied with (H, B, T, D)."""
-    return gains[:, None, None]
 
 
 def _through_phase(d_carried: Tensor, waves: Tensor, x: Tensor, start: int) -> Tensor:
