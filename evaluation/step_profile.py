@@ -5,25 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
 from typing import Any
 
 import torch
 
 from musicgen.model import Performer
-from musicgen.stepper import Parts, Stepper
+from musicgen.stepper import Stepper
 
-KINDS = {
-    "matrices": ("qkv", "output", "inner", "outer"),
-    "positions": ("place",),
-    "features": ("features",),
-    "attention state": ("attend",),
-    "norms": ("attention_norm", "feedforward_norm"),
-    "activation": ("activation",),
-}
+KINDS = ("matrices", "positions", "features", "attention state", "norms", "activation")
 AHEAD = "positions, made ahead"
-REST = "rest: views, sums, the interpreter"
-KIND_OF = {part: kind for kind, parts in KINDS.items() for part in parts}
+REST = "rest: sums, the interpreter"
 
 
 class Stopwatch:
@@ -33,7 +24,9 @@ class Stopwatch:
         self.seconds = dict.fromkeys([*KINDS, AHEAD], 0.0)
 
     def over(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, its time added to a kind's."""
+        """Return the function, its time added to a kind's; what is of no kind is left alone."""
+        if kind not in self.seconds:
+            return function
 
         def timed(*arguments: Any) -> Any:
             began = time.perf_counter()
@@ -52,15 +45,11 @@ class Stopwatch:
 
 def step_profile(model: Performer, tokens: int = 40, position: int = 256) -> list[dict[str, Any]]:
     """Generate so many tokens at batch 1 and return a row a kind: its seconds a token, their spread, its share."""
-    watch, stepper = Stopwatch(), Stepper(model.eval())
-    stepper.parts = [_watched(parts, watch) for parts in stepper.parts]
-    stepper.blocks = stepper.bound()
-    stepper.head = watch.over("matrices", stepper.head)
-    stepper.norm = watch.over("norms", stepper.norm)
-    encoding = vars(model.position)
+    model.eval()
+    watch, encoding = Stopwatch(), vars(model.position)
     encoding["cover"] = watch.over(AHEAD, model.position.cover)
     try:
-        runs = _runs(model, stepper, watch, tokens, position)
+        runs = _runs(model, watch, tokens, position)
     finally:
         del encoding["cover"]
     whole = statistics.fmean(run["whole"] for run in runs)
@@ -75,25 +64,16 @@ def step_profile(model: Performer, tokens: int = 40, position: int = 256) -> lis
     return rows
 
 
-def _watched(parts: Parts, watch: Stopwatch) -> Parts:
-    over = {
-        field.name: watch.over(KIND_OF[field.name], getattr(parts, field.name))
-        for field in fields(parts)
-    }
-    return replace(parts, **over)
-
-
-def _runs(
-    model: Performer, stepper: Stepper, watch: Stopwatch, tokens: int, position: int
-) -> list[dict[str, float]]:
+def _runs(model: Performer, watch: Stopwatch, tokens: int, position: int) -> list[dict[str, float]]:
     with torch.inference_mode():
         prompt = torch.zeros(1, 8, dtype=torch.long)
         _, state = model.prefill(prompt, model.start(torch.Generator().manual_seed(0)))
+        stepper = Stepper(model, state.layers, watch.over)
         code, runs, token = state.code, [], prompt[:, 0]
         for number in range(tokens + 8):  # the first 8 warm up
             watch.read_and_reset()
             began = time.perf_counter()
-            _, code = stepper(token, state.layers, code, position + number)
+            _, code = stepper(token, code, position + number)
             whole = time.perf_counter() - began
             parts = watch.read_and_reset()
             runs.append({**parts, REST: whole - sum(parts.values()), "whole": whole})

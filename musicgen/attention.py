@@ -26,9 +26,10 @@ from musicgen.causal_sums import (
     blockwise_sums,
     exact_sums,
     parallel_sums,
-    step,
+    step_calls,
     step_sums,
 )
+from musicgen.moment import Call
 from musicgen.precision import eager_on_cpu, without_autocast
 
 CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
@@ -119,27 +120,38 @@ def recurrent(
     return _normalised(step_sums, fq, fk, v, decay, normaliser, state)
 
 
-def attend_once(
+def calls_of_one(
     fq: Tensor,
     fk: Tensor,
     v: Tensor,
-    one: Tensor,
     decay: Tensor | None,
     normaliser: Features | None,
     state: AttentionState,
-) -> Tensor:
-    """Attend as `recurrent` does for one token, with nothing left to find out; the state is updated in place.
+    out: Tensor,
+) -> list[Call]:
+    """Return what `recurrent` does for one token as calls: they read (B, H, 1, ·) and write `out`, (B, H, 1, D).
 
-    All are (B, H, 1, ·) here, `one` being (B, H, 1, 1) of ones, and the decay (H, 1, 1), in the state's precision.
+    The state is updated in place; the decay is (H,).
     """
-    width = v.shape[-1]
+    sums, width = state.sums, v.shape[-1]
+    r = None if decay is None else decay.to(sums.dtype).view(-1, 1, 1)
     if normaliser is None:
-        y, _ = step(fq, fk, torch.cat([v, one], -1), decay, state.sums)
-        return y.narrow(-1, 0, width) / y.narrow(-1, width, 1).add_(GUARD)
-    assert state.normaliser is not None, "the state is of attention without a normaliser"
-    y, _ = step(fq, fk, v, decay, state.sums)
-    total, _ = step(*normaliser, one, decay, state.normaliser)
-    return y / total.add_(GUARD)
+        v_and_one = sums.new_ones(*v.shape[:-1], width + 1)
+        y = torch.empty_like(v_and_one)
+        total = y[..., width:]
+        summed = step_calls(fq, fk, v_and_one, r, sums, y)
+    else:
+        assert state.normaliser is not None, "the state is of attention without a normaliser"
+        v_and_one, one = sums.new_empty(v.shape), sums.new_ones(*v.shape[:-1], 1)
+        y, total = torch.empty_like(v_and_one), torch.empty_like(one)
+        summed = step_calls(fq, fk, v_and_one, r, sums, y)
+        summed += step_calls(*normaliser, one, r, state.normaliser, total)
+    return [
+        partial(v_and_one[..., :width].copy_, v),
+        *summed,
+        partial(total.add_, GUARD),
+        partial(torch.div, y[..., :width], total, out=out),
+    ]
 
 
 def fast_transformers(

@@ -9,12 +9,15 @@ position 700).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+
+from musicgen.moment import Call
 
 Sums = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
 """(q, k, v, decay (H,) or None, state before the first position) → (y, state behind the last)."""
@@ -84,6 +87,14 @@ def step(q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor) -> tu
     else:
         state = (state if r is None else state.mul_(r)).addcmul_(k.mT, v)
     return q @ state, state
+
+
+def step_calls(
+    q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor, y: Tensor
+) -> list[Call]:
+    """Return `step` as calls that read these tensors, update the state in place and write y, (B, H, 1, D)."""
+    forget = [] if r is None else [partial(state.mul_, r)]
+    return [*forget, partial(state.addcmul_, k.mT, v), partial(torch.matmul, q, state, out=y)]
 
 
 def parallel_sums(

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from musicgen.moment import Call
 from musicgen.precision import without_autocast
 
 
@@ -67,9 +68,10 @@ class FeatureMap(nn.Module, ABC):
     def keys(self, x: Tensor) -> Tensor:
         """Return the features of keys."""
 
-    def for_steps(self) -> Callable[[Tensor], Tensor]:
-        """Return the features of one position as a function: queries over keys, (2N, W) → (2N, M)."""
-        return lambda x: torch.cat([self.queries(x[: len(x) // 2]), self.keys(x[len(x) // 2 :])])
+    def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
+        """Return the features of one position as calls: from queries beside keys, (B, 2H, W), to (B, 2H, M)."""
+        (q, k), (fq, fk) = qk.chunk(2, 1), out.chunk(2, 1)
+        return [lambda: fq.copy_(self.queries(q)), lambda: fk.copy_(self.keys(k))]
 
     def _projected(self, x: Tensor) -> Tensor:
         """(B, T, H, W) → (B, T, H, columns), in float32 at least."""
@@ -81,6 +83,7 @@ class FeatureMap(nn.Module, ABC):
 
 LARGEST_NORM, LARGEST_PROJECTION = 8.0, 24.0  # of what `Favor` takes exponentials of
 PROJECTION_OVER_NORM = LARGEST_PROJECTION / LARGEST_NORM
+_NORM = torch.linalg.vector_norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,25 +136,36 @@ class Favor(FeatureMap):
             offset = (norm * pull).square() / -2 - self.log_scale
             return _exponentials(u, pull.unsqueeze(-1) * self.signs, offset)
 
-    def for_steps(self) -> Callable[[Tensor], Tensor]:
+    def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
         """Return φ, of queries and keys by the same calls; no exponent is taken from queries: 24 leaves room."""
         assert self.omega is not None
-        dtype = torch.promote_types(self.omega.dtype, torch.float32)
-        omega, vector_norm, infinity = self.omega.to(dtype), torch.linalg.vector_norm, math.inf
-        smallest = LARGEST_PROJECTION / self.temperature
-        signs, log_scale = LARGEST_PROJECTION * self.signs, omega.new_tensor(-self.log_scale)
-        halves = omega.new_tensor([0, -(LARGEST_PROJECTION**2) / 2]).view(2, 1, 1)
-
-        def features(x: Tensor) -> Tensor:
-            x = x.to(dtype)
-            u = torch.mm(x, omega)
-            norm, largest = vector_norm(x, 2, -1, True), vector_norm(u, infinity, -1, True)
-            limit = _limit(norm, largest, smallest)
-            norm = norm.div_(limit).view(2, -1, 1)
-            offset = torch.addcmul(log_scale, norm * halves, norm).view(-1, 1)
-            return _exponentials(u, signs / limit.unsqueeze(-1), offset)
-
-        return features
+        omega, (batch, heads, width) = self.omega.to(out.dtype), qk.shape
+        x = qk.view(-1, width)
+        u = omega.new_empty(len(x), omega.shape[1])
+        norm, largest, limit, offset = (u.new_empty(len(x), 1) for _ in range(4))
+        by_side = (batch, 2, heads // 2, 1)
+        halves = u.new_tensor([0, -(LARGEST_PROJECTION**2) / 2]).view(2, 1, 1)
+        signs, log_scale = LARGEST_PROJECTION * self.signs.to(u), u.new_tensor(-self.log_scale)
+        half = u.new_empty(by_side)
+        factors, exponents = u.new_empty(len(x), 2, 1), out.view(len(x), 2, -1)
+        wide = x if x.dtype is u.dtype else torch.empty_like(x, dtype=u.dtype)
+        return [
+            *([] if wide is x else [partial(wide.copy_, x)]),
+            partial(torch.mm, wide, omega, out=u),
+            partial(_NORM, wide, 2, -1, True, out=norm),
+            partial(_NORM, u, math.inf, -1, True, out=largest),
+            # The limit as in `_limit`, and norms over it.
+            partial(torch.mul, norm, PROJECTION_OVER_NORM, out=limit),
+            partial(torch.maximum, limit, largest, out=limit),
+            partial(limit.clamp_, min=LARGEST_PROJECTION / self.temperature),
+            partial(norm.div_, limit),
+            # Exponents: of keys −(24 |x| / limit)²/2 − log √M and both signs of 24 u / limit.
+            partial(torch.mul, norm.view(by_side), halves, out=half),
+            partial(torch.addcmul, log_scale, half, norm.view(by_side), out=offset.view(by_side)),
+            partial(torch.div, signs, limit.unsqueeze(-1), out=factors),
+            partial(torch.addcmul, offset.unsqueeze(-1), u.unsqueeze(-2), factors, out=exponents),
+            exponents.exp_,
+        ]
 
     def _extent(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return |x|, max |ωx| and the factor on both, temperature included: (B, T, H, 1) each.
@@ -211,6 +225,16 @@ class Relu(FeatureMap):
     def keys(self, x: Tensor) -> Tensor:
         """Return φ(k)."""
         return self.queries(x)
+
+    def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
+        """Return φ, of queries and keys by the same calls."""
+        if self.omega is None or qk.dtype is not out.dtype:
+            return [lambda: out.copy_(self.queries(qk))]
+        u, omega, floor = out.view(-1, out.shape[-1]), self.omega.to(out.dtype), self.config.floor
+        return [
+            partial(torch.mm, qk.view(-1, qk.shape[-1]), omega, out=u),
+            lambda: torch.add(self._activation(u), floor, out=u),
+        ]
 
     def _activation(self, x: Tensor) -> Tensor:
         return x.relu()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -38,3 +42,13 @@ def filled(x: Tensor, rows: int) -> Tensor:
     if len(x) >= rows:
         return x
     return x.expand(rows, -1) if len(x) == 1 else F.pad(x, (0, 0, 0, rows - len(x)))
+
+
+def into(layer: Any, out: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a linear layer as a function of (rows, I), rows enough, that writes to `out`, (rows, O)."""
+    if not isinstance(layer, nn.Linear):
+        return layer.into(out)
+    weight, bias = layer.weight.t(), layer.bias
+    if bias is None:
+        return lambda x: torch.mm(x, weight, out=out)
+    return lambda x: torch.addmm(bias, x, weight, out=out)

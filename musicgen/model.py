@@ -46,12 +46,12 @@ class State:
     layers: tuple[Any, ...]  # the state of each layer's attention; None before the first token
     code: Any  # what the encoding of position drew for this sequence
     position: int  # of the next token
-    stepper: Stepper | None = None  # the model's parts, which the first step gathers
+    stepper: Stepper | None = None  # what the first step lays out for those after it
 
     def select(self, rows: Tensor) -> State:
         """Return the state of the given rows of the batch: to drop some, or to vary one."""
         layers = tuple(layer.map(lambda x: x.index_select(0, rows)) for layer in self.layers)
-        return replace(self, layers=layers)
+        return replace(self, layers=layers, stepper=None)
 
 
 class Attention(nn.Module):
@@ -215,8 +215,10 @@ class Performer(nn.Module):
         """
         if self.config.attention == "softmax" or state.layers[0] is None:
             return self.prefill(tokens[:, None], state)
-        stepper = state.stepper or Stepper(self)
-        logits, code = stepper(tokens, state.layers, state.code, state.position)
+        stepper = state.stepper
+        if stepper is None or stepper.states is not state.layers:
+            stepper = Stepper(self, state.layers)
+        logits, code = stepper(tokens, state.code, state.position)
         return logits, State(
             layers=state.layers, code=code, position=state.position + 1, stepper=stepper
         )

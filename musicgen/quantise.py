@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
@@ -51,8 +52,17 @@ class Int8Linear(nn.Module):
         rows = x.flatten(0, -2)
         if len(rows) > _FEW or x.shape[-1] % _MULTIPLE:
             return F.linear(x, restore(self.weight, self.scale), self.bias)
-        y = torch.ops.aten._weight_int8pack_mm(rows.bfloat16(), self.weight, self.ones).float()
-        return torch.addcmul(self.bias, y, self.scale).unflatten(0, x.shape[:-1])
+        return torch.addcmul(self.bias, self._product(rows), self.scale).unflatten(0, x.shape[:-1])
+
+    def into(self, out: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return a function of (rows, I) that writes to `out`, (rows, O)."""
+        if len(out) > _FEW or self.weight.shape[1] % _MULTIPLE:
+            return lambda x: out.copy_(self(x))
+        return lambda x: torch.addcmul(self.bias, self._product(x), self.scale, out=out)
+
+    def _product(self, rows: Tensor) -> Tensor:
+        """Multiply few rows by the integers."""
+        return torch.ops.aten._weight_int8pack_mm(rows.bfloat16(), self.weight, self.ones).float()
 
 
 Model = TypeVar("Model", bound=nn.Module)

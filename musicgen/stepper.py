@@ -1,169 +1,177 @@
-"""One generated token: what `Performer` computes, with as little as possible around the matrices.
+"""One generated token: what `Performer` computes, as a list of calls made ready.
 
 A token of the paper's model reads 300 MB of weights. They sweep the processor's caches, so that each call of torch
-between two matrices starts cold and takes some 10 µs however few its numbers, and looking parts up on modules takes as
-long. So the parts are gathered once, as bare functions, and queries and keys of all heads go through each call
-together. The formulas stay with their owners: attention.py, features.py and the encodings say how they go in steps.
+between two matrices starts cold and takes some 10 µs however few its numbers; a view or a new tensor costs a tenth to a
+half of that, and looking parts up on modules as much again. So all is laid out once for a sequence: tensors that each
+call writes into, the views of them that the next one reads, and queries beside keys so that both go through the same
+calls. Then a token is `for call in calls: call()`. The formulas stay with their owners: attention.py, features.py and
+the encodings say how they go in steps.
 
-B rows, H heads, D head width, W width of positioned queries, M features, C model width; "queries over keys" is a
-tensor of 2H heads, the queries' first.
+B rows, H heads, D head width, W width of positioned queries, M features, C model width; "queries beside keys" is a
+tensor of 2H heads, the queries' first. Matrices are multiplied by more rows than B where linear.py asks for it: those
+mean nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from musicgen.attention import AttentionState, attend_once
-from musicgen.linear import filled, least_rows
+from musicgen.attention import AttentionState, calls_of_one
+from musicgen.linear import into, least_rows
+from musicgen.moment import Call, Moment
 from musicgen.position import Position
 from musicgen.precision import without_autocast
 
 if TYPE_CHECKING:
     from musicgen.model import Performer
 
-Function = Callable[[Tensor], Tensor]
+Calls = Iterator[tuple[str, Call]]
+"""Calls in their order, each with the kind of work it is."""
 
 
-class Moment(NamedTuple):
-    """What the layers have in common at one token."""
+@dataclass
+class _Flow:
+    """What goes from call to call; the calls know it and not the stepper, so that nothing lives in a ring."""
 
-    code: Any
-    position: int
-    decay: Tensor | None  # (H, 1, 1)
-    one: Tensor  # (B, H, 1, 1)
-    rows: int  # that are computed
-    batch: int  # … and those that are asked for
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """The parts of a block as functions, of rows (B, ·) where nothing else is said."""
-
-    attention_norm: Function
-    qkv: Function
-    place: Callable[[Tensor, Any, int], Tensor]  # queries over keys: (2H, B, D) → (2H, B, W)
-    features: Function  # … (2HB, W) → (2HB, M)
-    attend: Callable[[Tensor, Tensor, Tensor, AttentionState, Moment], Tensor]  # (B, H, 1, ·)
-    output: Function
-    feedforward_norm: Function
-    inner: Function
-    activation: Function
-    outer: Function
-
-    @classmethod
-    def of(cls, block: Any, position: Position) -> Parts:
-        """Gather those of a `Block`."""
-        attention, feedforward = block.attention, block.feedforward
-        assert attention.features is not None, "softmax attention does not go in these steps"
-        return cls(
-            attention_norm=bare(block.attention_norm),
-            qkv=bare(attention.qkv),
-            place=position.for_steps(attention.layer),
-            features=attention.features.for_steps(),
-            attend=_attend(position, attention.layer),
-            output=bare(attention.output),
-            feedforward_norm=bare(block.feedforward_norm),
-            inner=bare(feedforward.inner),
-            activation=_of_few(feedforward.activation),
-            outer=bare(feedforward.output),
-        )
+    x: Tensor  # (rows, C), what the layers add to
+    normed: Tensor  # (rows, C)
+    logits: Tensor | None = None  # (rows, V), new ones for each token: who asked keeps them
 
 
 class Stepper:
-    """The parts of a model with linear attention; of a sequence it remembers nothing."""
+    """A model's calls for the sequences of one batch, bound to the states, which they update in place."""
 
-    def __init__(self, model: Performer) -> None:
+    def __init__(
+        self,
+        model: Performer,
+        states: tuple[AttentionState, ...],
+        watch: Callable[[str, Call], Call] = lambda kind, call: call,
+    ) -> None:
         config = model.config
+        self.states = states
         self.position = model.position
+        self.moment = Moment(code=None, position=0)
         self.embedding = model.embedding.weight
         self.scale = math.sqrt(config.width)
-        self.least = least_rows(min(config.width, config.feedforward))
         self.heads, self.pre = config.heads, config.norm == "pre"
-        self.parts = [Parts.of(block, model.position) for block in model.blocks]
-        self.norm = bare(model.norm)
-        tied = partial(F.linear, weight=self.embedding)
-        self.head = tied if model.head is None else bare(model.head)
-        self.blocks = self.bound()
+        self.batch = len(states[0].sums)
+        self.rows = max(self.batch, least_rows(min(config.width, config.feedforward)))
+        x = self.embedding.new_zeros(self.rows, config.width)
+        self.flow = _Flow(x, x)
+        blocks = map(self._block, model.blocks, states)
+        calls = chain(chain.from_iterable(blocks), self._output(model))
+        self.calls = [watch(kind, call) for kind, call in calls]
 
-    def bound(self) -> list[Callable[[Tensor, AttentionState, Moment], Tensor]]:
-        """Return a function for each block's parts, as they are now."""
-        return [_block(parts, self.heads, self.pre) for parts in self.parts]
-
-    def __call__(
-        self, tokens: Tensor, states: tuple[AttentionState, ...], code: Any, position: int
-    ) -> tuple[Tensor, Any]:
-        """Absorb a token a row, (B,) → (B, V), and return the code behind it; the states are updated in place."""
+    def __call__(self, tokens: Tensor, code: Any, position: int) -> tuple[Tensor, Any]:
+        """Absorb a token a row, (B,) → (B, V), and return the code behind it."""
         with without_autocast(tokens.device):
-            code = self.position.cover(code, position, position + 1)
+            moment = self.moment
+            moment.code = self.position.cover(code, position, position + 1)
+            moment.position = position
             x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
-            x = filled(self.position.embed(x, position).squeeze(1), self.least)  # (rows, C)
-            sums, decay = states[0].sums, self.position.decay
-            decay = None if decay is None else decay.to(sums.dtype).view(-1, 1, 1)
-            one = sums.new_ones(*sums.shape[:2], 1, 1)
-            moment = Moment(code, position, decay, one, len(x), len(tokens))
-            for block, state in zip(self.blocks, states, strict=True):
-                x = block(x, state, moment)
-            return self.head(self.norm(x))[: len(tokens)], code
+            self.flow.x[: self.batch] = self.position.embed(x, position).squeeze(1)
+            for call in self.calls:
+                call()
+            assert self.flow.logits is not None
+            return self.flow.logits[: self.batch], moment.code
 
+    def _block(self, block: Any, state: AttentionState) -> Calls:
+        """Yield the calls of a `Block`."""
+        attention, feedforward, x = block.attention, block.feedforward, self.flow.x
+        branch = torch.empty_like(x)
+        inner = x.new_empty(self.rows, feedforward.inner.bias.numel())
+        attention_norm, feedforward_norm = bare(block.attention_norm), bare(block.feedforward_norm)
+        if self.pre:
+            yield from self._normalised(attention_norm)
+        yield from self._attention(attention, state, branch)
+        yield "rest", partial(x.add_, branch)
+        if not self.pre:
+            yield "norms", lambda: x.copy_(attention_norm(x))
+        else:
+            yield from self._normalised(feedforward_norm)
+        yield "matrices", self._of_normed(feedforward.inner, inner)
+        yield "activation", _in_place(feedforward.activation, inner)
+        yield "matrices", partial(into(feedforward.output, branch), inner)
+        yield "rest", partial(x.add_, branch)
+        if not self.pre:
+            yield "norms", lambda: x.copy_(feedforward_norm(x))
 
-def _block(
-    parts: Parts, heads: int, pre: bool
-) -> Callable[[Tensor, AttentionState, Moment], Tensor]:
-    """Return a block of the model as a function of rows (rows, C), its state and the moment."""
-    attention_norm, qkv, place, features = (
-        parts.attention_norm, parts.qkv, parts.place, parts.features,
-    )  # fmt: skip
-    attend, output, feedforward_norm = parts.attend, parts.output, parts.feedforward_norm
-    inner, activation, outer = parts.inner, parts.activation, parts.outer
-
-    def attention(x: Tensor, state: AttentionState, moment: Moment) -> Tensor:
-        code, position, _, _, rows, batch = moment
-        all_heads = qkv(x).narrow(0, 0, batch).view(batch, 3 * heads, -1)  # (B, 3H, D)
-        qk = place(all_heads.narrow(1, 0, 2 * heads).transpose(0, 1), code, position)
-        f = features(qk.reshape(2 * heads * batch, -1)).view(2, heads, batch, 1, -1)
-        fq, fk = f.transpose(1, 2).unbind()  # (B, H, 1, M) each
-        v = all_heads.narrow(1, 2 * heads, heads).unsqueeze(2)
-        y = attend(fq, fk, v, state, moment)  # (B, H, 1, D)
-        return output(filled(y.to(v.dtype).view(batch, -1), rows))
-
-    def before(x: Tensor, state: AttentionState, moment: Moment) -> Tensor:
-        x = x + attention(attention_norm(x), state, moment)
-        return x + outer(activation(inner(feedforward_norm(x))))
-
-    def after(x: Tensor, state: AttentionState, moment: Moment) -> Tensor:
-        x = attention_norm(x + attention(x, state, moment))
-        return feedforward_norm(x + outer(activation(inner(x))))
-
-    return before if pre else after
-
-
-def _attend(position: Position, layer: int) -> Callable[..., Tensor]:
-    """Return the attention of one token to all before it, of features (B, H, 1, M) and values (B, H, 1, D)."""
-
-    def attend(fq: Tensor, fk: Tensor, v: Tensor, state: AttentionState, moment: Moment) -> Tensor:
-        return attend_once(fq, fk, v, moment.one, moment.decay, None, state)
-
-    def attend_placed(
-        fq: Tensor, fk: Tensor, v: Tensor, state: AttentionState, moment: Moment
-    ) -> Tensor:
+    def _attention(self, attention: Any, state: AttentionState, out: Tensor) -> Calls:
+        """Yield the calls of an `Attention`, whose result goes to `out`, (rows, C)."""
+        batch, heads, layer, position = self.batch, self.heads, attention.layer, self.position
+        x = self.flow.x
+        assert attention.features is not None, "softmax attention does not go in these steps"
+        qkv = x.new_empty(self.rows, 3 * x.shape[1])
+        all_heads = qkv[:batch].view(batch, 3 * heads, -1)  # (B, 3H, D)
+        qk, v = all_heads[:, : 2 * heads], all_heads[:, 2 * heads :].unsqueeze(2)
+        placed = x.new_empty(batch, 2 * heads, position.qk_width)
+        features = state.sums.new_empty(batch, 2 * heads, attention.features.features)
+        fq, fk = features.unsqueeze(2).chunk(2, 1)  # (B, H, 1, M) each
+        y = x.new_zeros(self.rows, x.shape[1])
+        by_head = y[:batch].view(v.shape)
+        yield "matrices", self._of_normed(attention.qkv, qkv)
+        for call in position.for_steps(layer, qk, placed, self.moment):
+            yield "positions", call
+        for call in attention.features.for_steps(placed, features):
+            yield "features", call
         normaliser = None if position.normaliser_is_positioned else (fq, fk)
-        fq, fk = (x.transpose(1, 2) for x in (fq, fk))  # (B, 1, H, M)
-        fq, fk = position.features(fq, fk, moment.code, moment.position, layer)
-        fq, fk = (x.transpose(1, 2) for x in (fq, fk))
-        return attend_once(fq, fk, v, moment.one, moment.decay, normaliser, state)
+        if type(position).features is not Position.features:
+            place, fq, fk = self._placed(fq, fk, layer, state)
+            yield "positions", place
+        for call in calls_of_one(fq, fk, v, position.decay, normaliser, state, by_head):
+            yield "attention state", call
+        yield "matrices", partial(into(attention.output, out), y)
 
-    return attend if type(position).features is Position.features else attend_placed
+    def _placed(
+        self, fq: Tensor, fk: Tensor, layer: int, state: AttentionState
+    ) -> tuple[Call, Tensor, Tensor]:
+        """Return the encoding's hook behind the feature map as a call, and the tensors that it writes."""
+        shape = *fq.shape[:-1], state.sums.shape[-2]
+        placed_q, placed_k = fq.new_empty(shape), fk.new_empty(shape)
+        by_time = fq.transpose(1, 2), fk.transpose(1, 2)  # (B, 1, H, M)
+        hook, moment = self.position.features, self.moment
+
+        def place() -> None:
+            q, k = hook(*by_time, moment.code, moment.position, layer)
+            placed_q.copy_(q.transpose(1, 2))
+            placed_k.copy_(k.transpose(1, 2))
+
+        return place, placed_q, placed_k
+
+    def _output(self, model: Performer) -> Calls:
+        yield from self._normalised(bare(model.norm))
+        head = partial(F.linear, weight=self.embedding) if model.head is None else bare(model.head)
+        flow = self.flow
+
+        def output() -> None:
+            flow.logits = head(flow.normed)
+
+        yield "matrices", output
+
+    def _normalised(self, norm: Callable[[Tensor], Tensor]) -> Calls:
+        flow = self.flow
+
+        def normalise() -> None:
+            flow.normed = norm(flow.x)
+
+        yield "norms", normalise
+
+    def _of_normed(self, layer: nn.Module, out: Tensor) -> Call:
+        """Return the product with what was normalised before the branch, or with x where that comes behind it."""
+        multiply, flow = into(layer, out), self.flow
+        return (lambda: multiply(flow.normed)) if self.pre else partial(multiply, flow.x)
 
 
-def bare(module: nn.Module) -> Function:
+def bare(module: nn.Module) -> Callable[[Tensor], Tensor]:
     """Return what a module computes as a function that looks nothing up."""
     if isinstance(module, nn.Linear):
         return partial(F.linear, weight=module.weight, bias=module.bias)
@@ -175,6 +183,9 @@ def bare(module: nn.Module) -> Function:
     return module.forward
 
 
-def _of_few(activation: Function) -> Function:
-    """Return an activation by torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start."""
-    return lambda x: activation(x.t()).t()
+def _in_place(activation: Callable[..., Tensor], x: Tensor) -> Call:
+    """Return an activation of x as a call."""
+    if activation is F.gelu:
+        # By torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start.
+        return partial(torch.ops.aten.gelu_.default, x.t())
+    return lambda: x.copy_(activation(x))

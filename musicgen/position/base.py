@@ -19,12 +19,14 @@ over time. What is costly and equal in all layers (tables of sines, permuted ind
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+
+from musicgen.moment import Call, Moment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,17 +130,23 @@ class Position(nn.Module):
         """Position queries and keys before the feature map: (B, T, H, D) → (B, T, H, qk_width)."""
         return q, k
 
-    def for_steps(self, layer: int) -> Callable[[Tensor, Any, int], Tensor]:
-        """Return `qk` of a layer and one token, as a function of queries over keys, the code and the position.
+    def for_steps(self, layer: int, qk: Tensor, out: Tensor, moment: Moment) -> list[Call]:
+        """Return `qk` of a layer as calls for one token after the other, each at what `moment` says.
 
-        It is (2H, B, D) → (2H, B, qk_width). An encoding may say how that goes in fewer calls.
+        They read queries beside keys, (B, 2H, D), and write (B, 2H, qk_width). An encoding may say how that goes in
+        fewer calls.
         """
+        if type(self).qk is Position.qk:
+            return [partial(out.copy_, qk)]
+        q, k = qk.unsqueeze(1).chunk(2, 2)  # (B, 1, H, D) each
+        placed_q, placed_k = out.unsqueeze(1).chunk(2, 2)
 
-        def placed(qk: Tensor, code: Any, start: int) -> Tensor:
-            q, k = qk.permute(1, 0, 2).unsqueeze(1).chunk(2, 2)  # (B, 1, H, D) each
-            return torch.cat(self.qk(q, k, code, start, layer), 2).squeeze(1).transpose(0, 1)
+        def place() -> None:
+            new_q, new_k = self.qk(q, k, moment.code, moment.position, layer)
+            placed_q.copy_(new_q)
+            placed_k.copy_(new_k)
 
-        return placed
+        return [place]
 
     def features(
         self, fq: Tensor, fk: Tensor, code: Any, start: int, layer: int

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from musicgen.moment import Call, Moment
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.phase import geometric, waves
 
@@ -58,3 +59,17 @@ class Rope(Position):
         """Rotate: (B, T, H, D) → (B, T, H, D)."""
         rotated = rotate(torch.stack([q, k]), *code.at(start, q.shape[1])).to(q.dtype)
         return rotated[0], rotated[1]
+
+    def for_steps(self, layer: int, qk: Tensor, out: Tensor, moment: Moment) -> list[Call]:
+        """Rotate all heads' queries and keys at once: (B, 2H, D) → (B, 2H, D)."""
+        even, odd = qk[..., 0::2], qk[..., 1::2]
+        pairs, turned = (x.unflatten(-1, (-1, 2)) for x in (qk, out))
+        turned_even, turned_odd = turned.unbind(-1)
+
+        def place() -> None:
+            cosine, sine = moment.code.at(moment.position, 1)  # (1, 1, D/2)
+            torch.mul(pairs, cosine.unsqueeze(-1), out=turned)
+            turned_even.addcmul_(odd, sine, value=-1)
+            turned_odd.addcmul_(even, sine)
+
+        return [place]

@@ -16,14 +16,15 @@ R realisations, S slots: 1, or one a layer where layers do not share.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from musicgen.moment import Call, Moment
 from musicgen.position.base import Position, Shape, Window
 
 SHORT = 16  # a window of no more positions, without gradients, is a step of generation
@@ -64,7 +65,7 @@ class SpeCode:
     start: int = 0
     long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
     ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
-    sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 1, 2, D)
+    sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 2, D)
 
 
 class StochasticPosition(Position):
@@ -127,7 +128,7 @@ class StochasticPosition(Position):
             (rows,) = code.ahead[slot].at(start, q.shape[1])
             qk = torch.cat([q, k], 2)  # (B, T, 2H, D)
             if code.sides_mix:
-                qk = _beside(qk, code.sides_mix[layer].squeeze(1))
+                qk = _beside(qk, code.sides_mix[layer])
             placed_q, placed_k = _contract_step(qk, rows).chunk(2, 2)
             return placed_q, placed_k
         if code.long:
@@ -144,21 +145,27 @@ class StochasticPosition(Position):
         )
         return placed_q + gate_q, placed_k + gate_k
 
-    def for_steps(self, layer: int) -> Callable[[Tensor, SpeCode, int], Tensor]:
-        """Return a contraction of all heads' queries and keys at once: (2H, B, D) → (2H, B, R)."""
+    def for_steps(self, layer: int, qk: Tensor, out: Tensor, moment: Moment) -> list[Call]:
+        """Return the contraction of all heads' queries and keys at once, row by row of the batch.
+
+        Together, the rows would go through a kernel that adds up in another order.
+        """
         slot = 0 if self.config.shared else layer
+        mixed = qk.unsqueeze(2).repeat(1, 1, 2 if self.config.gated else 1, 1)  # (B, 2H, 2 or 1, D)
+        rows = mixed.flatten(2).unsqueeze(2).unbind()  # (2H, 1, 2D or D) each
+        placed = out.unsqueeze(2).unbind()  # (2H, 1, R) each
 
-        def placed(qk: Tensor, code: SpeCode, start: int) -> Tensor:
-            window = code.ahead[slot]
-            rows = window.rows[0][start - window.start]  # (2H, 2D, R)
-            if code.sides_mix:
-                qk = _beside(qk, code.sides_mix[layer])  # (2H, B, 2D)
-            if qk.shape[1] == 1:
-                return torch.bmm(qk, rows)
-            # One by one: the kernel for several rows adds up in another order.
-            return torch.cat([torch.bmm(row, rows) for row in qk.split(1, 1)], 1)
+        def mix() -> None:
+            torch.mul(qk.unsqueeze(2), moment.code.sides_mix[layer], out=mixed)
 
-        return placed
+        def contract() -> None:
+            window = moment.code.ahead[slot]
+            code = window.rows[0][moment.position - window.start]  # (2H, 2D or D, R)
+            for row, y in zip(rows, placed, strict=True):
+                torch.bmm(row, code, out=y)
+
+        first = mix if self.config.gated else partial(mixed.copy_, qk.unsqueeze(2))
+        return [first, contract]
 
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
         """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
@@ -176,7 +183,7 @@ class StochasticPosition(Position):
         ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
         mix = code.sides_mix
         if self.config.gated and not mix:
-            mix = torch.stack(self._mix()).repeat(1, 2, 1, 1).unsqueeze(2).unbind()
+            mix = torch.stack(self._mix()).repeat(1, 2, 1, 1).unbind()
         return replace(code, long=(), ahead=ahead, sides_mix=mix)
 
     def _ahead(self, code: SpeCode, slot: int, start: int, stop: int) -> Window:

@@ -214,7 +214,10 @@ def test_the_features_of_a_step_are_those_of_a_sequence_but_for_a_factor_of_a_qu
     config, feature_map = FEATURES[name]
     features = feature_map(config(), 16).double()
     q, k = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)).double() * 20
-    fq, fk = features.for_steps()(torch.cat([q, k])).chunk(2)
+    qk, both = torch.cat([q, k])[None], torch.empty(1, 12, features.features).double()
+    for call in features.for_steps(qk, both):
+        call()
+    fq, fk = both[0].chunk(2)
     expected = features.queries(q.view(1, 1, 6, 16))[0, 0]
     torch.testing.assert_close(fq / fq.sum(1, True), expected / expected.sum(1, True))
     torch.testing.assert_close(fk, features.keys(k.view(1, 1, 6, 16))[0, 0])

@@ -1,5 +1,8 @@
 """Tokens by gathered parts are those of the whole model in the precision that users run."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -22,6 +25,39 @@ def test_single_precision_steps_choose_the_tokens_of_the_whole(position: str) ->
     found = torch.stack(rows, 1)
     torch.testing.assert_close(found, whole, rtol=0, atol=1e-5 * whole.abs().max().item())
     assert (found.argmax(-1) == whole.argmax(-1)).all()
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_state_that_was_copied_goes_on_for_itself(position: str) -> None:
+    model = toy_model(layers=2, position=position)
+    tokens = toy_tokens(3, 12)
+    state = model.prefill(tokens[:1, :6], model.start(generator()))[1]
+    _, state = model.step(tokens[:1, 6], state)
+    copied = state.select(torch.zeros(3, dtype=torch.long))
+    for at in range(7, 12):
+        alone, state = model.step(tokens[:1, at], state)
+        among, copied = model.step(tokens[:, at], copied)
+    again = model.prefill(tokens[:1, :6], model.start(generator()))[1]
+    again = again.select(torch.zeros(3, dtype=torch.long))
+    _, again = model.step(tokens[:1, 6].expand(3), again)
+    for at in range(7, 12):
+        row, again = model.step(tokens[:, at], again)
+    torch.testing.assert_close(among[:1], alone, rtol=0, atol=0)
+    torch.testing.assert_close(among, row, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_nothing_of_a_sequence_outlives_it(position: str) -> None:
+    model = toy_model(layers=2, position=position)
+    state = model.prefill(toy_tokens(1, 6), model.start(generator()))[1]
+    state = model.step(torch.zeros(1, dtype=torch.long), state)[1]
+    kept = weakref.ref(state.stepper)
+    gc.disable()
+    try:
+        del state
+        assert kept() is None, "its calls hold it in a ring, which Python looks for once in a while"
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("position", ["sine_spe", "conv_spe"])

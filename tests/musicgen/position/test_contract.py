@@ -8,6 +8,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 import torch
 
+from musicgen.moment import Moment
 from musicgen.position import POSITIONS, Position
 from tests.musicgen.position.makers import (
     CASES,
@@ -80,13 +81,18 @@ def test_steps_equal_whole(position: Position, sizes: list[int]) -> None:
 def test_a_step_places_queries_and_keys_as_a_sequence_does(position: Position, rows: int) -> None:
     given = inputs(10, batch=rows)
     with torch.no_grad():
-        code = position.begin(generator())
+        moment = Moment(position.begin(generator()), 0)
+        beside = torch.cat([given[side] for side in "qk"], 2)  # (B, T, 2H, D)
+        qk = torch.empty_like(beside[:, 0])
+        found = qk.new_empty(*qk.shape[:2], position.qk_width)
+        calls = position.for_steps(1, qk, found, moment)
         for at in range(10):  # past what is made ahead
-            code = position.cover(code, at, at + 1)
+            moment.code, moment.position = position.cover(moment.code, at, at + 1), at
             q, k = (given[side][:, at : at + 1] for side in "qk")
-            wanted = torch.cat(position.qk(q, k, code, at, 1), 2)[:, 0].transpose(0, 1)
-            over = torch.cat([q, k], 2)[:, 0].transpose(0, 1)  # (2H, B, D)
-            found = position.for_steps(1)(over, code, at)
+            wanted = torch.cat(position.qk(q, k, moment.code, at, 1), 2)[:, 0]
+            qk.copy_(beside[:, at])
+            for call in calls:
+                call()
             torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
