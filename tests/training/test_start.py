@@ -1,5 +1,6 @@
 """A run may begin with a trained model, which learns on from other pieces."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,25 @@ def test_it_goes_on_from_its_own_checkpoint(trained: Path, pianos: Path, tmp_pat
     assert later.resume()
     for name, tensor in run.model.state_dict().items():
         assert torch.equal(later.model.state_dict()[name], tensor), name
+
+
+def test_a_run_that_goes_on_tells_what_it_began_as_and_not_what_has_that_name_now(
+    trained: Path, pianos: Path, tmp_path: Path
+):
+    config = on_from(trained, pianos, tmp_path, optimiser={"steps": 5})
+    run = toy_run(config)
+    run.fit(Heard())
+    began = load(trained / "model")[1].sha256
+    other = toy_run(toy_config(tmp_path / "other", pianos, seed=2))
+    other.fit(Heard())
+    shutil.rmtree(trained)
+    shutil.copytree(other.folder, trained)
+    later = toy_run(config)
+    assert later.origin is not None
+    assert later.origin["sha256"] != began
+    assert later.resume()
+    assert later.origin is not None
+    assert later.origin["sha256"] == began
 
 
 def test_what_cannot_be_begun_with_is_a_sentence(
