@@ -151,7 +151,8 @@ class StochasticPosition(Position):
         Together, the rows would go through a kernel that adds up in another order.
         """
         slot = 0 if self.config.shared else layer
-        mixed = qk.unsqueeze(2).repeat(1, 1, 2 if self.config.gated else 1, 1)  # (B, 2H, 2 or 1, D)
+        batch, heads, width = qk.shape
+        mixed = qk.new_empty(batch, heads, 2 if self.config.gated else 1, width)
         rows = mixed.flatten(2).unsqueeze(2).unbind()  # (2H, 1, 2D or D) each
         placed = out.unsqueeze(2).unbind()  # (2H, 1, R) each
 
