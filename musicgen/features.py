@@ -68,10 +68,12 @@ class FeatureMap(nn.Module, ABC):
     def keys(self, x: Tensor) -> Tensor:
         """Return the features of keys."""
 
+    @abstractmethod
     def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
-        """Return the features of one position as calls: from queries beside keys, (B, 2H, W), to (B, 2H, M)."""
-        (q, k), (fq, fk) = qk.chunk(2, 1), out.chunk(2, 1)
-        return [lambda: fq.copy_(self.queries(q)), lambda: fk.copy_(self.keys(k))]
+        """Return the features of one position as calls: from queries beside keys, (B, 2H, W), to (B, 2H, M).
+
+        They may hold the projection as it is now: behind a `redraw` they are made anew.
+        """
 
     def _projected(self, x: Tensor) -> Tensor:
         """(B, T, H, W) → (B, T, H, columns), in float32 at least."""

@@ -216,7 +216,7 @@ class Performer(nn.Module):
         if self.config.attention == "softmax" or state.layers[0] is None:
             return self.prefill(tokens[:, None], state)
         stepper = state.stepper
-        if stepper is None or stepper.states is not state.layers:
+        if stepper is None or not stepper.serves(self, state.layers):
             stepper = Stepper(self, state.layers)
         logits, code = stepper(tokens, state.code, state.position)
         return logits, State(

@@ -73,16 +73,27 @@ class Stepper:
 
     def __call__(self, tokens: Tensor, code: Any, position: int) -> tuple[Tensor, Any]:
         """Absorb a token a row, (B,) → (B, V), and return the code behind it."""
+        if len(tokens) != self.batch:
+            raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
         with without_autocast(tokens.device):
             moment = self.moment
             moment.code = self.position.cover(code, position, position + 1)
             moment.position = position
             x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
+            if self.rows > self.batch:
+                self.flow.x.zero_()  # else the rows of no meaning add up from token to token
             self.flow.x[: self.batch] = self.position.embed(x, position).squeeze(1)
             for call in self.calls:
                 call()
             assert self.flow.logits is not None
             return self.flow.logits[: self.batch], moment.code
+
+    def serves(self, model: Performer, states: tuple[AttentionState, ...]) -> bool:
+        """Say whether the calls are of this model and update these states, not copies of them."""
+        return self.states is states and self.position is model.position
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """Leave a copied state without a stepper: a copy's calls would write into the tensors of the first."""
 
     def _block(self, block: Any, state: AttentionState) -> Calls:
         """Yield the calls of a `Block`."""

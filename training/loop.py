@@ -79,8 +79,8 @@ class Run:
                 "prepare the same data again, or begin a new run"
             )
         self.state = saving.restore(found, self.model, self.raw_optimiser)
-        if (self.folder / MODEL).is_dir():  # another model may have that name by now
-            self.origin = checkpoint.read_card(self.folder / MODEL)[1].training.get("start")
+        # As it was said then: another model may have that name by now.
+        self.origin = checkpoint.read_card(found)[1].training.get("start")
         return True
 
     def stop(self) -> None:

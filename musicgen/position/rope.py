@@ -62,6 +62,8 @@ class Rope(Position):
 
     def for_steps(self, layer: int, qk: Tensor, out: Tensor, moment: Moment) -> list[Call]:
         """Rotate all heads' queries and keys at once: (B, 2H, D) → (B, 2H, D)."""
+        if torch.promote_types(qk.dtype, torch.float32) is not qk.dtype:
+            return super().for_steps(layer, qk, out, moment)  # which rounds once, at the end
         even, odd = qk[..., 0::2], qk[..., 1::2]
         pairs, turned = (x.unflatten(-1, (-1, 2)) for x in (qk, out))
         turned_even, turned_odd = turned.unbind(-1)

@@ -163,7 +163,10 @@ class StochasticPosition(Position):
             window = moment.code.ahead[slot]
             code = window.rows[0][moment.position - window.start]  # (2H, 2D or D, R)
             for row, y in zip(rows, placed, strict=True):
-                torch.bmm(row, code, out=y)
+                if y.is_mps:  # there a product may never reach an `out` that begins inside a tensor
+                    y.copy_(torch.bmm(row, code))
+                else:
+                    torch.bmm(row, code, out=y)
 
         first = mix if self.config.gated else partial(mixed.copy_, qk.unsqueeze(2))
         return [first, contract]

@@ -207,12 +207,14 @@ def test_wrong_sizes_are_named() -> None:
         EluConfig(floor=0.0)
 
 
-@pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize(
+    ("name", "number"), [("favor", 128), ("relu", None), ("relu", 12), ("elu", None), ("elu", 12)]
+)
 def test_the_features_of_a_step_are_those_of_a_sequence_but_for_a_factor_of_a_query(
-    name: str,
+    name: str, number: int | None
 ) -> None:
     config, feature_map = FEATURES[name]
-    features = feature_map(config(), 16).double()
+    features = feature_map(config(features=number), 16).double()
     q, k = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)).double() * 20
     qk, both = torch.cat([q, k])[None], torch.empty(1, 12, features.features).double()
     for call in features.for_steps(qk, both):

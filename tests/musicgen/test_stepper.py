@@ -1,15 +1,24 @@
 """Tokens by gathered parts are those of the whole model in the precision that users run."""
 
+import copy
 import gc
 import weakref
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 
+from musicgen.model import State
 from musicgen.position import POSITIONS
 from tests.musicgen.toys import generator, toy_model, toy_tokens, unlimited
 
 LENGTH = 40
+
+
+def by_hand(state: State) -> State:
+    """Return a state of cloned tensors, which keeps the stepper of the first."""
+    return replace(state, layers=tuple(layer.clone() for layer in state.layers))
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -46,16 +55,43 @@ def test_a_state_that_was_copied_goes_on_for_itself(position: str) -> None:
     torch.testing.assert_close(among, row, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, by_hand])
+def test_a_copy_and_the_first_do_not_meet(copied: Callable[[State], State]) -> None:
+    model, tokens = toy_model(layers=2, position="sine_spe"), toy_tokens(1, 12)
+    state = model.prefill(tokens[:, :6], model.start(generator()))[1]
+    _, state = model.step(tokens[:, 6], state)
+    other = copied(state)
+    for at in range(7, 12):
+        first, state = model.step(tokens[:, at], state)
+        second, other = model.step(tokens[:, at], other)
+        torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+def test_a_state_goes_on_with_the_model_that_is_asked() -> None:
+    a, b = (toy_model(layers=2, position="rope", seed=seed) for seed in (1, 2))
+    state = a.prefill(toy_tokens(1, 6), a.start(generator()))[1]
+    _, state = a.step(torch.tensor([1]), state)
+    found, _ = b.step(torch.tensor([2]), copy.deepcopy(state))
+    wanted, _ = b.step(torch.tensor([2]), state.select(torch.tensor([0])))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    with pytest.raises(ValueError, match="there are 2 tokens for a state of 1 rows"):
+        a.step(torch.tensor([1, 2]), state)
+
+
 @pytest.mark.parametrize("position", POSITIONS)
 def test_nothing_of_a_sequence_outlives_it(position: str) -> None:
     model = toy_model(layers=2, position=position)
     state = model.prefill(toy_tokens(1, 6), model.start(generator()))[1]
     state = model.step(torch.zeros(1, dtype=torch.long), state)[1]
-    kept = weakref.ref(state.stepper)
+    stepper = state.stepper
+    assert stepper is not None
+    kept = [weakref.ref(x) for x in (stepper, stepper.flow, stepper.moment, state.layers[0].sums)]
     gc.disable()
     try:
-        del state
-        assert kept() is None, "its calls hold it in a ring, which Python looks for once in a while"
+        del state, stepper
+        assert [x() for x in kept] == [None] * len(kept), (
+            "its calls hold it in a ring, which Python looks for once in a while"
+        )
     finally:
         gc.enable()
 

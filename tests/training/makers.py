@@ -99,6 +99,19 @@ class Heard:
         self.validations.append(step)
 
 
+class Stopper(Heard):
+    """Asks a run to stop at a step."""
+
+    def __init__(self, run: Run, at: int | None) -> None:
+        super().__init__()
+        self.run, self.at = run, at
+
+    def stepped(self, step: int, steps: int) -> None:
+        super().stepped(step, steps)
+        if step == self.at:
+            self.run.stop()
+
+
 def toy_run(config: RunConfig) -> Run:
     """Return a run in this process."""
     return Run(config, start_fabric(config.device), Batches(config.data, config.seed))

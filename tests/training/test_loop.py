@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from musicgen import checkpoint
-from tests.training.makers import Heard, outcome, toy_config, toy_run
+from tests.training.makers import Heard, Stopper, outcome, toy_config, toy_run
 from training import saving
 from training.curves import read_table
 from training.logs import TRAIN
@@ -57,19 +57,6 @@ def outcome_without_stops(folder: Path) -> dict:
     newest = saving.newest(folder)
     files = outcome(folder)
     return {k: v for k, v in files.items() if "checkpoints" not in k or str(newest.name) in k}
-
-
-class Stopper(Heard):
-    """Asks a run to stop at a step."""
-
-    def __init__(self, run, at: int | None) -> None:
-        super().__init__()
-        self.run, self.at = run, at
-
-    def stepped(self, step: int, steps: int) -> None:
-        super().stepped(step, steps)
-        if step == self.at:
-            self.run.stop()
 
 
 def test_another_seed_is_another_run(pianos: Path, tmp_path: Path):

@@ -9,7 +9,7 @@ import torch
 
 from musicgen.checkpoint import load, read_card
 from musicgen.library import shipped
-from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from tests.training.makers import Heard, Stopper, prepared_set, toy_config, toy_run
 from training.config import RunConfig, find, read
 from training.model_readme import _origin
 from training.start import first_model, model_config
@@ -69,12 +69,15 @@ def test_it_goes_on_from_its_own_checkpoint(trained: Path, pianos: Path, tmp_pat
         assert torch.equal(later.model.state_dict()[name], tensor), name
 
 
+@pytest.mark.parametrize("stopped_at", [3, 5])  # before and behind the first validation
 def test_a_run_that_goes_on_tells_what_it_began_as_and_not_what_has_that_name_now(
-    trained: Path, pianos: Path, tmp_path: Path
+    stopped_at: int, trained: Path, pianos: Path, tmp_path: Path
 ):
-    config = on_from(trained, pianos, tmp_path, optimiser={"steps": 5})
+    settings = {"optimiser": {"steps": 10}, "validation": {"every": 5}}
+    config = on_from(trained, pianos, tmp_path, **settings)
     run = toy_run(config)
-    run.fit(Heard())
+    run.fit(Stopper(run, stopped_at))
+    assert run.state.step == stopped_at
     began = load(trained / "model")[1].sha256
     other = toy_run(toy_config(tmp_path / "other", pianos, seed=2))
     other.fit(Heard())
