@@ -33,21 +33,29 @@ fuzz: $(INSTALLED) ## mutate MIDI files through the reader and both tokenizers (
 bench: $(INSTALLED) ## speed and memory of this machine
 	$(BIN)/musicgen bench
 
-models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the raw data, folders or archives)
+models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the raw data, folders or archives; SIZE=small on a GPU)
 	@test -n "$(POP909)" -a -n "$(GROOVE)" || { echo "make models POP909=pop909.tar.xz GROOVE=groove.tar.xz: where is the raw data?" >&2; exit 2; }
 	$(MAKE) model NAME=pop-piano SOURCE=pop909 FROM="$(POP909)"
-	$(MAKE) model NAME=groove-first DATA=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
-	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)" TO=$(WORK)/groove-first-model
-	$(MAKE) model NAME=groove START=$(WORK)/groove-first-model
+	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
+	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 
-DATA = $(NAME)
-TO = musicgen/pretrained/$(NAME)
+TRAIN = $(BIN)/musicgen train models/$(1) --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$(1)
+PUBLISH = $(BIN)/python -m training.publish
+
+$(WORK)/data/%/meta.json: | $(INSTALLED)
+	$(BIN)/musicgen data $(SOURCE) "$(FROM)" $(@D) --title "$(TITLE)" --licence "$(LICENCE)"
 
 # Interrupted, it goes on where it was.
-model: $(INSTALLED)
-	test -f $(WORK)/data/$(DATA)/meta.json || $(BIN)/musicgen data $(SOURCE) "$(FROM)" $(WORK)/data/$(DATA) --title "$(TITLE)" --licence "$(LICENCE)"
-	$(BIN)/musicgen train models/$(NAME) --resume $(if $(START),--start $(START)) --set data.folder=$(WORK)/data/$(DATA) --set run=$(WORK)/$(NAME)
-	$(BIN)/python -m training.publish $(WORK)/$(NAME) $(TO)
+model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json
+ifdef SIZE
+	$(call TRAIN,$(NAME)-$(SIZE))
+	$(PUBLISH) $(WORK)/$(NAME)-$(SIZE) musicgen/pretrained/$(NAME)
+else # in two halves: the second learns on from the first
+	$(call TRAIN,$(NAME)-first)
+	test -f $(WORK)/$(NAME)-first-model/README.md || $(PUBLISH) $(WORK)/$(NAME)-first $(WORK)/$(NAME)-first-model
+	$(call TRAIN,$(NAME)) --start $(WORK)/$(NAME)-first-model
+	$(PUBLISH) $(WORK)/$(NAME) musicgen/pretrained/$(NAME)
+endif
 
 install: $(INSTALLED) ## the set-up alone
 
