@@ -108,7 +108,7 @@ class Page:
             )
             self.top_k = gr.Slider(0, 200, 0, step=1, label="Top-k", info="0: no limit", buttons=[])
             self.min_p = gr.Slider(
-                0, 0.5, 0, step=0.01, label="Min-p", info="0: no limit", buttons=[]
+                0, 0.5, MUSICAL.min_p, step=0.01, label="Min-p", info="0: no limit", buttons=[]
             )
             self.seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="mg-seed")
             self.new_seed = gr.Checkbox(True, label="Another seed each time", elem_id="mg-new-seed")

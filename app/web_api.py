@@ -156,7 +156,7 @@ def add_api(api: Api) -> None:
             gr.Number(MUSICAL.temperature, label="temperature", minimum=0),
             gr.Number(MUSICAL.top_p, label="top_p"),
             gr.Number(0, label="top_k", info="0: no limit", precision=0, minimum=0),
-            gr.Number(0, label="min_p"),
+            gr.Number(MUSICAL.min_p, label="min_p"),
             gr.Number(0, label="seed", precision=0, minimum=0),
         ]
         files = gr.File(label="files", file_count="multiple")

@@ -1,8 +1,8 @@
 """Measure how freely a model is best sampled: python -m tests.measure_sampling MODEL DATA.
 
-Held-out pieces of a prepared set are continued at each temperature and top-p, and statistics of the music are laid
-beside those of what really follows there. The distance is Wasserstein's, in standard deviations of the real pieces,
-as the mean over the statistics: by it alone no music is good, but a setting far from all others is bad.
+Held-out pieces of a prepared set are continued at each temperature, top-p and min-p, and statistics of the music are
+laid beside those of what really follows there. The distance is Wasserstein's, in standard deviations of the real
+pieces, as the mean over the statistics: by it alone no music is good, but a setting far from all others is bad.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def line(title: str, found: Sequence[Described], real: Sequence[Described]) -> l
 def say(title: str, *cells: str) -> None:
     """Print a line as soon as it is known: it may take a minute."""
     columns = zip(cells, (*TITLES, "distance"), strict=True)
-    print(f"{title:28}", *(cell.rjust(len(name)) for cell, name in columns), sep="  ", flush=True)
+    print(f"{title:37}", *(cell.rjust(len(name)) for cell, name in columns), sep="  ", flush=True)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -92,7 +92,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--prompt-bars", type=int, default=4)
     parser.add_argument("--bars", type=int, default=8, help="to write")
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.8, 0.9, 1.0])
-    parser.add_argument("--top-p", type=float, nargs="+", default=[0.9, 0.95, 1.0])
+    parser.add_argument("--top-p", type=float, nargs="+", default=[0.9, 1.0])
+    parser.add_argument("--min-p", type=float, nargs="+", default=[0.0, 0.1])
     given = parser.parse_args(words)
     model, data = load(given.model, "cpu"), Prepared.open(given.data)
     speaks = language_from_spec(data.meta["language"])
@@ -103,13 +104,14 @@ def main(words: Sequence[str] | None = None) -> None:
     print(f"{model.name}: {given.bars} bars behind each of {len(found[: given.prompts])} prompts")
     say("", *TITLES, "distance")
     say(*line(f"real pieces (n = {len(real)})", real, real))
-    for temperature, top_p in product(given.temperatures, given.top_p):
-        how = Sampling(temperature=temperature, top_p=top_p)
+    for temperature, top_p, min_p in product(given.temperatures, given.top_p, given.min_p):
+        how = Sampling(temperature=temperature, top_p=top_p, min_p=min_p)
         outputs = [
             continued(model, piece, given.prompt_bars, given.bars, how)
             for piece in found[: given.prompts]
         ]
-        say(*line(f"temperature {temperature:g}, top-p {top_p:g}", outputs, real))
+        title = f"temperature {temperature:g}, top-p {top_p:g}, min-p {min_p:g}"
+        say(*line(title, outputs, real))
 
 
 if __name__ == "__main__":

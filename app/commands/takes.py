@@ -58,9 +58,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-p",
         type=float,
-        default=0.0,
+        default=MUSICAL.min_p,
         metavar="P",
-        help="only tokens at least P times as likely as the likeliest (default: 0)",
+        help="only tokens at least P times as likely as the likeliest, 0 for all (default: %(default)s)",
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="the same seed, the same music (default: 0)"
