@@ -156,10 +156,7 @@ class Favor(FeatureMap):
             partial(torch.mm, wide, omega, out=u),
             partial(_NORM, wide, 2, -1, True, out=norm),
             partial(_NORM, u, math.inf, -1, True, out=largest),
-            # The limit as in `_limit`, and norms over it.
-            partial(torch.mul, norm, PROJECTION_OVER_NORM, out=limit),
-            partial(torch.maximum, limit, largest, out=limit),
-            partial(limit.clamp_, min=LARGEST_PROJECTION / self.temperature),
+            partial(_limit, norm, largest, LARGEST_PROJECTION / self.temperature, out=limit),
             partial(norm.div_, limit),
             # Exponents: of keys −(24 |x| / limit)²/2 − log √M and both signs of 24 u / limit.
             partial(torch.mul, norm.view(by_side), halves, out=half),
@@ -180,9 +177,10 @@ class Favor(FeatureMap):
         return norm, largest, LARGEST_PROJECTION / limit
 
 
-def _limit(norm: Tensor, largest: Tensor, smallest: float) -> Tensor:
+def _limit(norm: Tensor, largest: Tensor, smallest: float, out: Tensor | None = None) -> Tensor:
     """Return the projection to be scaled to the largest allowed; norms stay within theirs so, too: (..., 1) each."""
-    return torch.maximum(norm * PROJECTION_OVER_NORM, largest).clamp_(min=smallest)
+    scaled = torch.mul(norm, PROJECTION_OVER_NORM, out=out)
+    return torch.maximum(scaled, largest, out=out).clamp_(min=smallest)
 
 
 def _exponentials(u: Tensor, factors: Tensor, offset: Tensor) -> Tensor:
