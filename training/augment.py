@@ -12,13 +12,21 @@ import numpy as np
 from tokenization.groove import Groove
 from tokenization.groove_tokens import BAR_TICKS, BASS, DRUMS, OTHER
 from tokenization.remi import Remi
+from tokenization.score import Notes
 from training.config import DataConfig
 
-Cut = Callable[[np.ndarray, np.ndarray, DataConfig, np.random.Generator], np.ndarray]
+Another = Callable[[np.random.Generator], np.ndarray]
+"""Draws another piece to train on: its ids."""
+
+Cut = Callable[[np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another], np.ndarray]
 
 
 def cut_remi(
-    ids: np.ndarray, bars: np.ndarray, config: DataConfig, random: np.random.Generator
+    ids: np.ndarray,
+    bars: np.ndarray,
+    config: DataConfig,
+    random: np.random.Generator,
+    another: Another,
 ) -> np.ndarray:
     """Return up to length + 1 tokens from a bar on, transposed, chords too."""
     start = _start(bars, len(ids), config, random)
@@ -27,11 +35,22 @@ def cut_remi(
 
 
 def cut_groove(
-    ids: np.ndarray, bars: np.ndarray, config: DataConfig, random: np.random.Generator
+    ids: np.ndarray,
+    bars: np.ndarray,
+    config: DataConfig,
+    random: np.random.Generator,
+    another: Another,
 ) -> np.ndarray:
-    """Return up to length + 1 tokens of a trio spelled anew from a bar on, with some tracks silent."""
+    """Return up to length + 1 tokens of a trio spelled anew from a bar on, with some tracks silent.
+
+    Its drums may be another piece's, of the same bars: a style that nobody has heard, to be learned from its beginning.
+    """
     groove = Groove()
     notes = groove.notes(ids)
+    if config.mix_drums and random.random() < config.mix_drums:
+        others = groove.notes(another(random))
+        parts = [notes[notes.track != DRUMS], others[others.track == DRUMS]]
+        notes = Notes.concatenate(parts)
     line = _start(bars, len(ids), config, random) * BAR_TICKS
     heard = (notes.onset_ticks >= line) & np.isin(notes.track, _kept(config.drop_track, random))
     if not heard.any():  # the tracks left are silent: drop none

@@ -32,6 +32,7 @@ class DataConfig:
     batch: int = 4  # sequences a step, over all devices together
     transpose: int = 6  # up to so many semitones up or down
     drop_track: float = 0.0  # groove: with this probability each track is silent (never all)
+    mix_drums: float = 0.0  # groove: with this probability the drums are another piece's
     skip_bars: bool = True  # start at a random bar; else at the beginning
     prefetch: int = 4  # batches prepared ahead
 
@@ -41,6 +42,8 @@ class DataConfig:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
             )
+        if not 0 <= self.mix_drums <= 1:
+            raise ValueError(f"mix_drums is {self.mix_drums}; it is a probability, 0 to 1")
 
     @property
     def folders(self) -> tuple[str, ...]:

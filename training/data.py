@@ -104,7 +104,14 @@ class Batches:
             self._order = (epoch, random.permutation(len(self._files)))
         random = np.random.default_rng([self.seed, CROP, number])
         row = self._files.draw(int(self._order[1][place]), random)
-        return self._cut(self.shards.ids(row), self.shards.bars(row), self.config, random)
+        return self._cut(
+            self.shards.ids(row), self.shards.bars(row), self.config, random, self._another
+        )
+
+    def _another(self, random: np.random.Generator) -> np.ndarray:
+        """Return the ids of any piece to train on."""
+        file = int(random.integers(len(self._files)))
+        return self.shards.ids(self._files.draw(file, random))
 
 
 class Loader:

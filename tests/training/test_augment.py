@@ -19,14 +19,20 @@ def config(**changes) -> DataConfig:
     return DataConfig(**{"folder": "", "length": 40, "transpose": 0, **changes})
 
 
+def nothing(random: np.random.Generator) -> np.ndarray:
+    raise AssertionError("another piece was asked for")
+
+
 def piece(folder: Path, row: int = 0) -> tuple[np.ndarray, np.ndarray]:
     prepared = Prepared.open(folder)
     return np.asarray(prepared.ids(row)), prepared.bars(row)
 
 
-def draws(cut, folder: Path, **changes) -> list[np.ndarray]:
+def draws(cut, folder: Path, another=nothing, **changes) -> list[np.ndarray]:
     ids, bars = piece(folder)
-    return [cut(ids, bars, config(**changes), np.random.default_rng(seed)) for seed in MANY]
+    return [
+        cut(ids, bars, config(**changes), np.random.default_rng(seed), another) for seed in MANY
+    ]
 
 
 def test_a_crop_starts_at_a_bar_and_is_whole(pianos: Path):
@@ -72,9 +78,8 @@ def test_a_move_out_of_the_range_is_drawn_again(pianos: Path):
     highest = ids.copy()
     highest[PITCH.holds(highest)] = PITCH.stop - 1
     for seed in MANY:
-        crop = cut_remi(
-            highest, bars, config(transpose=6, length=5000), np.random.default_rng(seed)
-        )
+        random = np.random.default_rng(seed)
+        crop = cut_remi(highest, bars, config(transpose=6, length=5000), random, nothing)
         assert set(crop[PITCH.holds(crop)] - PITCH.start) <= set(range(81, 88))
 
 
@@ -130,3 +135,50 @@ def test_the_same_draw_gives_the_same_crop(cut, pianos: Path, grooves: Path):
     again = draws(cut, folder, transpose=5, drop_track=0.2)
     for one, other in zip(draws(cut, folder, transpose=5, drop_track=0.2), again, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_drums_are_those_of_another_piece_and_the_rest_stays(grooves: Path):
+    groove, (ids, _) = Groove(), piece(grooves)
+    own = groove.notes(ids)
+    other = piece(grooves, 4)[0]
+    their_drums = sounds(drums_of(groove, other))
+    assert their_drums != sounds(drums_of(groove, ids))
+    mixed = 0
+    for crop in draws(
+        cut_groove, grooves, lambda random: other, length=5000, mix_drums=0.5, skip_bars=False
+    ):
+        assert groove.validate(crop) is None
+        notes = groove.notes(crop)
+        assert sounds(notes[notes.track != DRUMS]) == sounds(own[own.track != DRUMS])
+        mixed += sounds(notes[notes.track == DRUMS]) == their_drums
+    assert 0.25 < mixed / len(MANY) < 0.75
+
+
+def test_drums_of_another_piece_begin_at_the_same_bar(grooves: Path):
+    groove, other = Groove(), piece(grooves, 4)[0]
+    theirs, whole = drums_of(groove, other), sounds(groove.notes(piece(grooves)[0]))
+    starts = set()
+    for crop in draws(cut_groove, grooves, lambda random: other, length=20, mix_drums=1.0):
+        notes = groove.notes(crop)
+        found = sounds(notes[notes.track != DRUMS])
+        bars = [
+            bar for bar in range(4) if {(t + bar * BAR_TICKS, *rest) for t, *rest in found} <= whole
+        ]
+        last = notes.onset_ticks.max()
+        heard = {t for t, *_ in sounds(notes[notes.track == DRUMS]) if t < last}
+        from_bar = [
+            {
+                int(t) - bar * BAR_TICKS
+                for t in theirs.onset_ticks
+                if 0 <= t - bar * BAR_TICKS < last
+            }
+            for bar in bars
+        ]
+        assert heard in from_bar
+        starts.update(bars)
+    assert len(starts) > 1
+
+
+def drums_of(groove: Groove, ids: np.ndarray) -> Notes:
+    notes = groove.notes(ids)
+    return notes[notes.track == DRUMS]

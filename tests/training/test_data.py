@@ -30,6 +30,16 @@ def test_a_batch_is_a_function_of_seed_and_step(pianos: Path):
     assert forward[0].dtype == np.int64
 
 
+def test_drums_of_other_pieces_come_alike_in_every_order(grooves: Path):
+    changes = {"mix_drums": 0.5, "length": 200}
+    forward = [batches(grooves, **changes).batch(step) for step in range(6)]
+    one = batches(grooves, **changes)
+    backward = [one.batch(step) for step in reversed(range(6))][::-1]
+    np.testing.assert_array_equal(forward, backward)
+    plain = [batches(grooves, length=200).batch(step) for step in range(6)]
+    assert not np.array_equal(forward, plain)
+
+
 def test_the_longest_notes_are_those_to_train_on(pianos: Path, grooves: Path):
     assert batches(pianos).longest_ticks is None
     prepared = Prepared.open(grooves)
