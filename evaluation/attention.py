@@ -19,8 +19,7 @@ from torch import Tensor
 
 from musicgen.config import needs_linear_attention
 from musicgen.features import Favor
-from musicgen.model import Attention, Performer
-from musicgen.position import Position
+from musicgen.model import Attention, Passage, Performer
 
 WINDOW = 1024  # tokens that pass the layers at once
 
@@ -73,22 +72,20 @@ def sides_of(
     model: Performer, tokens: Tensor, layers: Sequence[int], seed: int = 0
 ) -> dict[int, Sides]:
     """Return queries and keys of the given layers, counted from 0, for one sequence: tokens (T,)."""
-    position = model.position
-    code = model.begin(torch.Generator().manual_seed(seed))
+    at = model.start(torch.Generator().manual_seed(seed))
     states: list[Any] = [None] * (max(layers) + 1)
     parts: dict[int, list[tuple[Tensor, ...]]] = {layer: [] for layer in layers}
     for start in range(0, len(tokens), WINDOW):
         window = tokens[None, start : start + WINDOW]
-        code = position.cover(code, start, start + window.shape[1])
-        x = model.embedding(window) * math.sqrt(model.config.width)
-        x = position.embed(x, start)
+        passage, at = model.passage(window, at)
+        x = model.embed(window, start)
         for layer in range(len(states)):
             block: Any = model.blocks[layer]
             if layer in parts:
                 inputs = block.attention_norm(x) if block.pre else x
-                parts[layer].append(_sides(block.attention, inputs, position, code, start))
+                parts[layer].append(_sides(block.attention, inputs, passage))
             if layer + 1 < len(states):
-                x, states[layer] = block(x, position, code, start, states[layer])
+                x, states[layer] = block(x, passage, states[layer])
     return {layer: _joined(found, model, layer) for layer, found in parts.items()}
 
 
@@ -100,10 +97,9 @@ def estimates_softmax(model: Performer) -> bool:
     return model.config.features_name == "favor" and not behind
 
 
-def _sides(
-    attention: Attention, x: Tensor, position: Position, code: Any, start: int
-) -> tuple[Tensor, ...]:
+def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, ...]:
     """Return queries and keys of a window, and those of the normaliser where it has its own: (T, H, ·) each."""
+    position, code, start = passage.position, passage.code, passage.start
     q, k, _ = attention.qkv(x).unflatten(-1, (3, attention.heads, -1)).unbind(2)
     q, k = position.qk(q, k, code, start, attention.layer)
     features = attention.features

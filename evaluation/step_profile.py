@@ -73,7 +73,7 @@ def _runs(model: Performer, watch: Stopwatch, tokens: int, position: int) -> lis
         for number in range(tokens + 8):  # the first 8 warm up
             watch.read_and_reset()
             began = time.perf_counter()
-            _, code = stepper(token, code, position + number)
+            _, code, _ = stepper(token, code, position + number)
             whole = time.perf_counter() - began
             parts = watch.read_and_reset()
             runs.append({**parts, REST: whole - sum(parts.values()), "whole": whole})

@@ -46,11 +46,14 @@ class AttentionState(NamedTuple):
 
     sums: Tensor  # Σ r^(i−j) fk_j [v_j, 1]ᵀ: (B, H, M, D + 1); without the 1, (B, H, M, D), beside a normaliser
     normaliser: Tensor | None = None  # Σ r^(i−j) gk_j of a normaliser (gq, gk): (B, H, Mn, 1)
+    metre: Tensor | None = (
+        None  # what the layer's metric heads remember (metre.py): (B, R, M, D + 1)
+    )
 
     def map(self, function: Callable[[Tensor], Tensor]) -> AttentionState:
         """Apply a function to each tensor."""
-        normaliser = None if self.normaliser is None else function(self.normaliser)
-        return AttentionState(function(self.sums), normaliser)
+        rest = (None if x is None else function(x) for x in self[1:])
+        return AttentionState(function(self.sums), *rest)
 
     def expand(self, copies: int) -> AttentionState:
         """Return a state of its own for each of so many variations: batch 1 → batch `copies`."""
@@ -208,7 +211,7 @@ def _normalised(
     """Divide the weighted sums of the values by the sums of the weights."""
     dtype = _product_dtype(sums, fq, fk, v)
     width = v.shape[-1]
-    before = (None, None) if state is None else state
+    before = (None, None) if state is None else (state.sums, state.normaliser)
     with without_autocast(v.device):
         if normaliser is None:
             # A column of ones behind the values: the denominator comes with the numerator.

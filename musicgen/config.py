@@ -15,7 +15,9 @@ from typing import Any
 import yaml
 
 from musicgen.attention import BACKENDS
+from musicgen.clock import Clock
 from musicgen.features import FEATURES
+from musicgen.metre import MetreConfig
 from musicgen.plain import from_plain, suggestion
 from musicgen.position import POSITIONS, Position, Shape
 
@@ -47,6 +49,8 @@ class ModelConfig:
     horizons: tuple[float, ...] | None = (
         None  # tokens heads remember: shortest, longest; null: all, or the encoding's
     )
+    metre: MetreConfig | None = None  # further heads, which remember by the place in the bar
+    clock: Clock | None = None  # how the language's tokens move time: what the metre needs to know
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
     checkpoint_activations: bool = False  # recompute each block in the backward pass: less memory
     initial_deviation: float = 0.02  # of the weights of linear layers
@@ -76,6 +80,23 @@ class ModelConfig:
             )
 
         self._check_horizons()
+        self._check_metre()
+
+    def _check_metre(self) -> None:
+        if self.metre is None:
+            return
+        if self.attention == "softmax":
+            raise ValueError(
+                "softmax attention remembers everything; a metre goes with attention: linear"
+            )
+        if self.clock is None:
+            raise ValueError("a metre needs the clock of the language whose tokens are learned")
+        self.metre.periods(self.clock)
+        last = max((token for token, *_ in self.clock.moves), default=0)
+        if last >= self.vocabulary_size:
+            raise ValueError(
+                f"the clock moves by token {last}, but there are {self.vocabulary_size} tokens, from 0"
+            )
 
     def _check_horizons(self) -> None:
         if self.horizons is None:

@@ -32,6 +32,8 @@ from musicgen.dropout import Dropout
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.gelu_linear import gelu_linear
 from musicgen.linear import Linear, linear
+from musicgen.metre import Block as MetreBlock
+from musicgen.metre import Metre, MetricHeads, Times
 from musicgen.position import POSITIONS, Position
 from musicgen.softmax import softmax_attend
 from musicgen.stepper import Stepper
@@ -46,12 +48,24 @@ class State:
     layers: tuple[Any, ...]  # the state of each layer's attention; None before the first token
     code: Any  # what the encoding of position drew for this sequence
     position: int  # of the next token
+    times: Times | None = None  # in musical time, where the model has metric heads
     stepper: Stepper | None = None  # what the first step lays out for those after it
 
     def select(self, rows: Tensor) -> State:
         """Return the state of the given rows of the batch: to drop some, or to vary one."""
         layers = tuple(layer.map(lambda x: x.index_select(0, rows)) for layer in self.layers)
-        return replace(self, layers=layers, stepper=None)
+        times = None if self.times is None else self.times.select(rows)
+        return replace(self, layers=layers, times=times, stepper=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """Where the tokens of one pass stand: the same for all layers."""
+
+    position: Position
+    code: Any  # of the encoding, made ready for these positions
+    start: int  # position of the first token
+    metre: list[MetreBlock] | None  # their places in the metre, where the model has metric heads
 
 
 class Attention(nn.Module):
@@ -64,17 +78,30 @@ class Attention(nn.Module):
         self.backend, self.chunk = config.backend, config.chunk
         self.features = features
         self.qkv = Linear(config.width, 3 * config.width)
-        self.output = Linear(config.width, config.width)
+        self.metre = None
+        if config.metre is not None:
+            self.metre = MetricHeads(config.metre, config.width, config.head_width)
+        self.output_width = config.width + (0 if self.metre is None else self.metre.width)
+        self.output = Linear(self.output_width, config.width)
 
-    def forward(
-        self, x: Tensor, position: Position, code: Any, start: int, state: Any
-    ) -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return (B, T, C) → (B, T, C), and the state behind the last token."""
+        out, after = self._by_tokens(x, passage, state)
+        if self.metre is not None:
+            assert passage.metre is not None, "a model with metric heads knows the metre"
+            memory = None if state is None else state.metre
+            by_metre, memory = self.metre(x, passage.metre, memory)
+            out, after = torch.cat([out, by_metre], -1), after._replace(metre=memory)
+        return self.output(out), after
+
+    def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+        """Return what the heads find that count tokens, (B, T, C) → (B, T, C), and the state behind."""
+        position, code, start = passage.position, passage.code, passage.start
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
         q, k = position.qk(q, k, code, start, self.layer)
         if self.features is None:
             out, state = softmax_attend(q, k, v, state=state)
-            return self.output(out.flatten(2)), state
+            return out.flatten(2), state
         fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M) each
         placed_fq, placed_fk = position.features(fq, fk, code, start, self.layer)
         out, state = attend(
@@ -87,7 +114,7 @@ class Attention(nn.Module):
             backend=self.backend,
             chunk=self.chunk,
         )
-        return self.output(out.flatten(2)), state
+        return out.flatten(2), state
 
 
 class FeedForward(nn.Module):
@@ -118,15 +145,13 @@ class Block(nn.Module):
         self.feedforward_norm = nn.LayerNorm(config.width)
         self.dropout = Dropout(config.dropout)
 
-    def forward(
-        self, x: Tensor, position: Position, code: Any, start: int, state: Any
-    ) -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return (B, T, C) → (B, T, C), and the attention's state."""
         if self.pre:
-            y, state = self.attention(self.attention_norm(x), position, code, start, state)
+            y, state = self.attention(self.attention_norm(x), passage, state)
             x = x + self.dropout(y)
             return x + self.dropout(self.feedforward(self.feedforward_norm(x))), state
-        y, state = self.attention(x, position, code, start, state)
+        y, state = self.attention(x, passage, state)
         x = self.attention_norm(x + self.dropout(y))
         return self.feedforward_norm(x + self.dropout(self.feedforward(x))), state
 
@@ -140,6 +165,10 @@ class Performer(nn.Module):
         with torch.random.fork_rng(devices=[]):  # parts that draw without being given a generator
             torch.manual_seed(0 if seed is None else seed)
             self.position = POSITIONS[config.position_name][1](config.position, config.shape())
+            self.metre = None
+            if config.metre is not None:
+                assert config.clock is not None, "ModelConfig sees to it"
+                self.metre = Metre(config.metre, config.clock, config.vocabulary_size)
             self.embedding = nn.Embedding(config.vocabulary_size, config.width)
             self.dropout = Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
@@ -218,9 +247,13 @@ class Performer(nn.Module):
         stepper = state.stepper
         if stepper is None or not stepper.serves(self, state.layers):
             stepper = Stepper(self, state.layers)
-        logits, code = stepper(tokens, state.code, state.position)
+        logits, code, times = stepper(tokens, state.code, state.position, state.times)
         return logits, State(
-            layers=state.layers, code=code, position=state.position + 1, stepper=stepper
+            layers=state.layers,
+            code=code,
+            position=state.position + 1,
+            times=times,
+            stepper=stepper,
         )
 
     def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
@@ -238,22 +271,31 @@ class Performer(nn.Module):
     def _start(self, code: Any) -> State:
         return State(layers=(None,) * self.config.layers, code=code, position=0)
 
-    def _hidden(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        start = state.position
-        stop = start + tokens.shape[1]
-        code = self.position.cover(state.code, start, stop)
+    def passage(self, tokens: Tensor, state: State) -> tuple[Passage, State]:
+        """Say where tokens stand, (B, T), that come behind a state; and the state behind them but for its layers."""
+        start, stop = state.position, state.position + tokens.shape[1]
+        code, metre, times = self.position.cover(state.code, start, stop), None, state.times
+        if self.metre is not None:
+            metre, times = self.metre.blocks(tokens, times or self.metre.start(len(tokens)))
+        passage = Passage(position=self.position, code=code, start=start, metre=metre)
+        return passage, State(layers=state.layers, code=code, position=stop, times=times)
+
+    def embed(self, tokens: Tensor, start: int) -> Tensor:
+        """Return what the first layer is given, (B, T) → (B, T, C)."""
         x = self.embedding(tokens) * math.sqrt(self.config.width)  # unit variance, as position's
-        x = self.dropout(self.position.embed(x, start))
+        return self.dropout(self.position.embed(x, start))
+
+    def _hidden(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        passage, after = self.passage(tokens, state)
+        x = self.embed(tokens, passage.start)
         layers = []
         for block, layer in zip(self.blocks, state.layers, strict=True):
             if self.training and self.config.checkpoint_activations:
-                x, layer = checkpoint(
-                    block, x, self.position, code, start, layer, use_reentrant=False
-                )
+                x, layer = checkpoint(block, x, passage, layer, use_reentrant=False)
             else:
-                x, layer = block(x, self.position, code, start, layer)
+                x, layer = block(x, passage, layer)
             layers.append(layer)
-        return self.norm(x), State(layers=tuple(layers), code=code, position=stop)
+        return self.norm(x), replace(after, layers=tuple(layers))
 
     def _logits(self, x: Tensor) -> Tensor:
         return linear(x, self.embedding.weight) if self.head is None else self.head(x)

@@ -16,3 +16,4 @@ class Moment:
 
     code: Any  # what the encoding made ready
     position: int
+    metre: Any = None  # where it stands in the metre, for metric heads

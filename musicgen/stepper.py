@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from musicgen.attention import AttentionState, calls_of_one
 from musicgen.linear import into, least_rows
+from musicgen.metre import Times
 from musicgen.moment import Call, Moment
 from musicgen.position import Position
 from musicgen.precision import without_autocast
@@ -58,7 +59,7 @@ class Stepper:
     ) -> None:
         config = model.config
         self.states = states
-        self.position = model.position
+        self.position, self.metre = model.position, model.metre
         self.moment = Moment(code=None, position=0)
         self.embedding = model.embedding.weight
         self.scale = math.sqrt(config.width)
@@ -71,14 +72,19 @@ class Stepper:
         calls = chain(chain.from_iterable(blocks), self._output(model))
         self.calls = [watch(kind, call) for kind, call in calls]
 
-    def __call__(self, tokens: Tensor, code: Any, position: int) -> tuple[Tensor, Any]:
-        """Absorb a token a row, (B,) → (B, V), and return the code behind it."""
+    def __call__(
+        self, tokens: Tensor, code: Any, position: int, times: Times | None = None
+    ) -> tuple[Tensor, Any, Times | None]:
+        """Absorb a token a row, (B,) → (B, V), and return the code and the times behind it."""
         if len(tokens) != self.batch:
             raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
         with without_autocast(tokens.device):
             moment = self.moment
             moment.code = self.position.cover(code, position, position + 1)
             moment.position = position
+            if self.metre is not None:
+                assert times is not None, "a state of a model with metric heads has times"
+                moment.metre, times = self.metre.step(tokens, times)
             x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
             if self.rows > self.batch:
                 self.flow.x.zero_()  # else the rows of no meaning add up from token to token
@@ -86,7 +92,7 @@ class Stepper:
             for call in self.calls:
                 call()
             assert self.flow.logits is not None
-            return self.flow.logits[: self.batch], moment.code
+            return self.flow.logits[: self.batch], moment.code, times
 
     def serves(self, model: Performer, states: tuple[AttentionState, ...]) -> bool:
         """Say whether the calls are of this model and update these states, not copies of them."""
@@ -127,8 +133,8 @@ class Stepper:
         placed = x.new_empty(batch, 2 * heads, position.qk_width)
         features = state.sums.new_empty(batch, 2 * heads, attention.features.features)
         fq, fk = features.unsqueeze(2).chunk(2, 1)  # (B, H, 1, M) each
-        y = x.new_zeros(self.rows, x.shape[1])
-        by_head = y[:batch].view(v.shape)
+        y = x.new_zeros(self.rows, attention.output_width)
+        by_head = y[:batch, : x.shape[1]].view(v.shape)
         yield "matrices", self._of_normed(attention.qkv, qkv)
         for call in position.for_steps(layer, qk, placed, self.moment):
             yield "positions", call
@@ -140,7 +146,18 @@ class Stepper:
             yield "positions", place
         for call in calls_of_one(fq, fk, v, position.decay, normaliser, state, by_head):
             yield "attention state", call
+        if attention.metre is not None:
+            yield from self._by_metre(attention.metre, state, y[:batch, x.shape[1] :])
         yield "matrices", partial(into(attention.output, out), y)
+
+    def _by_metre(self, heads: Any, state: AttentionState, out: Tensor) -> Calls:
+        """Yield the calls of `MetricHeads`, whose result goes to `out`, (B, H·D)."""
+        assert state.metre is not None, "a state of a model with metric heads has their memory"
+        qkv = self.flow.x.new_empty(self.rows, heads.qkv.bias.numel())
+        yield "matrices", self._of_normed(heads.qkv, qkv)
+        by_head = out.view(self.batch, heads.heads, -1)
+        for call in heads.for_steps(qkv[: self.batch], state.metre, by_head, self.moment):
+            yield "attention state", call
 
     def _placed(
         self, fq: Tensor, fk: Tensor, layer: int, state: AttentionState

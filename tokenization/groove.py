@@ -27,6 +27,7 @@ from tokenization.groove_tokens import (
     PITCHES,
     SHIFTS,
     TICKS_PER_BEAT,
+    TIME_SHIFT,
     TRACKS,
     VOCABULARY,
 )
@@ -172,6 +173,14 @@ class Groove(Language):
             "bar_ticks": BAR_TICKS,
             "shifts": [list(shift) for shift in SHIFTS],
             "most_unisons": MOST_UNISONS,
+        }
+
+    def clock(self) -> dict[str, Any]:
+        """Return how time shifts move time: by whole beats, then to a tick of that beat."""
+        return {
+            "bar_ticks": BAR_TICKS,
+            "step_ticks": TICKS_PER_BEAT,
+            "moves": [[TIME_SHIFT.start + i, *shift] for i, shift in enumerate(SHIFTS)],
         }
 
     def first_fault(self, ids: np.ndarray) -> int | None:

@@ -147,6 +147,14 @@ class Language(ABC):
         """Return name and full configuration as plain data, to go with data sets and models."""
 
     @abstractmethod
+    def clock(self) -> dict[str, Any]:
+        """Return how tokens move time, as plain data.
+
+        `bar_ticks`; `step_ticks`; and `moves`, (token, steps, tick) of each token that goes on by so many whole steps,
+        then to that tick of the step.
+        """
+
+    @abstractmethod
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there: what `grammar` says, at once."""
 

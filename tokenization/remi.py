@@ -104,6 +104,15 @@ class Remi(Language):
             "chord_qualities": list(QUALITIES),
         }
 
+    def clock(self) -> dict[str, Any]:
+        """Return how bars and sub-beats move time, in sub-beats."""
+        places = [[SUBBEAT.start + place, 0, place] for place in range(BAR_SUBBEATS)]
+        return {
+            "bar_ticks": BAR_SUBBEATS,
+            "step_ticks": BAR_SUBBEATS,
+            "moves": [[BAR, 1, 0], *places],
+        }
+
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""
         return Reading(ids).fault()

@@ -6,7 +6,7 @@ merged last. The model is a preset with overrides, as in musicgen/config.py; its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,13 +148,17 @@ class RunConfig:
     def __post_init__(self) -> None:
         _check_positive(self, "log_every", "save_every", "keep")
 
-    def model_config(self, vocabulary_size: int) -> ModelConfig:
-        """Return the model's configuration for a vocabulary."""
+    def model_config(
+        self, vocabulary_size: int, clock: Callable[[], dict[str, Any]] | None = None
+    ) -> ModelConfig:
+        """Return the model's configuration for a vocabulary; a metre needs the clock of its language beside."""
         if not isinstance(self.model, Mapping):
             raise ValueError(
                 f"model is {self.model!r}, where a mapping (preset: small, …) or a trained start is wanted"
             )
         values = {**self.model, "vocabulary_size": vocabulary_size}
+        if clock is not None and values.get("metre") is not None:
+            values["clock"] = clock()
         preset = values.pop("preset", None)
         return ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
 

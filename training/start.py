@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch.nn.functional as F
+from torch import Tensor
+
 from musicgen.checkpoint import load, read_card
 from musicgen.config import ModelConfig
 from musicgen.library import folder_of
 from musicgen.model import Performer
+from tokenization.language import language as named
 from training.config import RunConfig
 
 FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
+ADDED = "metre"  # what a model may be given that began without: heads that at first say nothing
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     """Return the configuration of a run's model, or say what of it cannot be."""
     if config.start is None:
-        return config.model_config(int(language["tokens"]))
+        spoken = named(language["language"])
+        return config.model_config(int(language["tokens"]), spoken.clock)
     trained, card = read_card(folder_of(config.start))
     if card.language != language:
         raise ValueError(
@@ -24,11 +30,15 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
             "start with a model of the data's language, or prepare the pieces anew"
         )
     changes = config.model or {}
-    if fixed := [key for key in changes if key not in FREE]:
+    free = FREE if trained.metre is not None else (*FREE, ADDED)
+    if fixed := [key for key in changes if key not in free]:
         raise ValueError(
-            f"model.{fixed[0]} is that of {config.start}, which the run starts with; only {', '.join(FREE)} can be set"
+            f"model.{fixed[0]} is that of {config.start}, which the run starts with; only {', '.join(free)} can be set"
         )
-    return ModelConfig.read({**trained.plain(), **changes})
+    values = {**trained.plain(), **changes}
+    if changes.get(ADDED) is not None:
+        values["clock"] = named(language["language"]).clock()
+    return ModelConfig.read(values)
 
 
 def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
@@ -36,9 +46,19 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
     wanted = model_config(config, language)
     if config.start is None:
         return Performer(wanted, seed=config.seed)
-    model = Performer(wanted, seed=None)
-    model.load_state_dict(load(folder_of(config.start))[0].state_dict())
+    model = Performer(wanted, seed=config.seed)
+    model.load_state_dict(_widened(load(folder_of(config.start))[0].state_dict(), model))
     return model
+
+
+def _widened(learned: dict[str, Tensor], model: Performer) -> dict[str, Tensor]:
+    """Return learned weights and those that the model has beside them; what new heads find counts 0 times at first."""
+    state = model.state_dict()
+    for name, weight in learned.items():
+        if more := state[name].shape[-1] - weight.shape[-1]:
+            weight = F.pad(weight, (0, more))
+        state[name] = weight
+    return state
 
 
 def origin(config: RunConfig) -> dict[str, Any] | None:

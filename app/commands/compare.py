@@ -62,6 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def configured(arguments: argparse.Namespace) -> list[RunConfig]:
     """Return all configurations, each with a run in the output folder: a wrong one is known before any trains."""
+    from tokenization.language import language
     from training.config import find, read
 
     changes = [
@@ -69,10 +70,11 @@ def configured(arguments: argparse.Namespace) -> list[RunConfig]:
         f"optimiser.steps={arguments.steps}",
         *arguments.changes,
     ]
+    any_language = language("remi")
     configs = {}
     for path in [find(name) for pattern in arguments.configs for name in _names(pattern)]:
         config = read(path, changes)
-        config.model_config(vocabulary_size=1)
+        config.model_config(len(any_language.vocabulary), any_language.clock)
         configs[path.stem] = replace(config, run=str(arguments.output / path.stem))
     folders = {", ".join(config.data.folders) for config in configs.values()}
     if len(folders) > 1:

@@ -1,7 +1,7 @@
 """A run may begin with a trained model, which learns on from other pieces."""
 
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,10 @@ import torch
 from musicgen.checkpoint import load, read_card
 from musicgen.library import shipped
 from tests.training.makers import Heard, Stopper, prepared_set, toy_config, toy_run
+from tokenization.remi import Remi
 from training.config import RunConfig, find, read
 from training.model_readme import _origin
+from training.prepared import Prepared
 from training.start import first_model, model_config
 
 
@@ -108,6 +110,38 @@ def test_what_cannot_be_begun_with_is_a_sentence(
         model_config(wider, language)
     with pytest.raises(FileNotFoundError, match=r"there is no model 'pop-pino'.*'pop-piano'"):
         first_model(replace(config, start="pop-pino"), language)
+
+
+METRE = {"bars": [1, 2], "remembers": [2, 4], "features": 2}
+
+
+def test_a_model_is_given_metric_heads_that_first_say_nothing_and_then_learn(
+    trained: Path, pianos: Path, tmp_path: Path
+):
+    config = on_from(trained, pianos, tmp_path, model={"metre": METRE}, optimiser={"steps": 5})
+    run = toy_run(config)
+    learned = load(trained / "model")[0]
+    assert run.model.config == replace(
+        learned.config, metre=run.model.config.metre, clock=run.model.config.clock
+    )
+    clock = run.model.config.clock
+    assert clock is not None
+    assert asdict(clock)["moves"] == tuple(map(tuple, Remi().clock()["moves"]))
+    tokens = torch.from_numpy(Prepared.open(pianos).ids(0)[:60].astype("int64"))[None]
+    with torch.no_grad():
+        before, at_first = (
+            m.eval()(tokens, m.begin(torch.Generator().manual_seed(0)))
+            for m in (learned, run.model)
+        )
+    torch.testing.assert_close(at_first, before, rtol=0, atol=1e-5)
+    new = run.model.state_dict()["blocks.0.attention.metre.qkv.weight"].clone()
+    run.fit(Heard())
+    assert not torch.equal(new, run.model.state_dict()["blocks.0.attention.metre.qkv.weight"])
+    later = toy_run(config)
+    assert later.resume()
+    twice = on_from(run.folder, pianos, tmp_path / "twice", model={"metre": METRE})
+    with pytest.raises(ValueError, match=r"model\.metre is that of .*which the run starts with"):
+        first_model(twice, load(run.folder / "model")[1].language)
 
 
 def test_the_shipped_configuration_takes_either_shipped_model():
