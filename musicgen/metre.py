@@ -37,7 +37,7 @@ LEAST = (
     1e-2  # of a feature: every key keeps some weight, and a row that was written to is never empty
 )
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
-CHUNK = {"cpu": 128}  # positions a block: small ones stay in the cache
+CHUNK = {"cpu": 128}  # positions a stretch: small ones stay in the cache
 GPU_CHUNK = 512  # large kernels
 
 
@@ -83,15 +83,15 @@ class Times(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
-    """What all layers need to know of the times in a block of c positions."""
+class Stretch:
+    """What all layers need to know of the times in a stretch of c positions."""
 
     positions: slice
     within: Tensor  # [t ≡ s] r^((t − s) / P) where j ≤ i, else 0: (B, H, c, c)
     query_rows: Tensor  # in a memory of B·R rows: (B·c·H,)
-    query_weights: Tensor  # how a query sees the row as the block before left it: (B, c, H, 1)
+    query_weights: Tensor  # how a query sees the row as the stretch before left it: (B, c, H, 1)
     key_rows: Tensor  # (B·c·H,)
-    key_weights: Tensor  # how the row sees a key behind the block: (B, c, H, 1)
+    key_weights: Tensor  # how the row sees a key behind the stretch: (B, c, H, 1)
     fading: Tensor  # … and its earlier entries: (B·R, 1)
 
 
@@ -120,21 +120,23 @@ class Metre(nn.Module):
         ticks = self.periods.new_zeros(batch)
         return Times(ticks, ticks.new_zeros(batch, self.rows))
 
-    def blocks(self, tokens: Tensor, times: Times) -> tuple[list[Block], Times]:
-        """Say where the tokens stand, (B, T), block by block, and the time behind them."""
+    def stretches(self, tokens: Tensor, times: Times) -> tuple[list[Stretch], Times]:
+        """Say where the tokens stand, (B, T), stretch by stretch, and the time behind them."""
         behind = self.time.behind(tokens, times.ticks)
         before = torch.cat([times.ticks.unsqueeze(1), behind[:, :-1]], 1)
-        blocks, newest = self.between(before, behind, times.newest)
-        return blocks, Times(behind[:, -1], newest)
+        stretches, newest = self.between(before, behind, times.newest)
+        return stretches, Times(behind[:, -1], newest)
 
-    def between(self, before: Tensor, behind: Tensor, newest: Tensor) -> tuple[list[Block], Tensor]:
+    def between(
+        self, before: Tensor, behind: Tensor, newest: Tensor
+    ) -> tuple[list[Stretch], Tensor]:
         """Say the same of the times before and behind each token, (B, T) each, and of the rows' newest entries."""
-        size, blocks = CHUNK.get(behind.device.type, GPU_CHUNK), []
+        size, stretches = CHUNK.get(behind.device.type, GPU_CHUNK), []
         for start in range(0, behind.shape[1], size):
             at = slice(start, min(start + size, behind.shape[1]))
-            block, newest = self._block(at, behind[:, at], before[:, at], newest)
-            blocks.append(block)
-        return blocks, newest
+            stretch, newest = self._stretch(at, behind[:, at], before[:, at], newest)
+            stretches.append(stretch)
+        return stretches, newest
 
     def step(self, tokens: Tensor, times: Times) -> tuple[Step, Times]:
         """Say where one more token a row stands, (B,), and the time behind it."""
@@ -145,9 +147,9 @@ class Metre(nn.Module):
         step = Step(self._flat(keys), self._flat(queries), fading.view(-1, 1, 1))
         return step, Times(behind, times.newest.scatter(1, keys, periods))
 
-    def _block(
+    def _stretch(
         self, positions: slice, behind: Tensor, before: Tensor, newest: Tensor
-    ) -> tuple[Block, Tensor]:
+    ) -> tuple[Stretch, Tensor]:
         queries, query_periods = self._rows(behind)  # (B, c, H) each
         keys, key_periods = self._rows(before)
         length = behind.shape[1]
@@ -158,7 +160,7 @@ class Metre(nn.Module):
         ).unsqueeze(-2)
         within = _power(self.ratios.view(-1, 1, 1), passed.clamp(min=0)) * (same & past)
         after = newest.scatter_reduce(1, keys.flatten(1), key_periods.flatten(1), "amax")
-        block = Block(
+        stretch = Stretch(
             positions=positions,
             within=within,
             query_rows=self._flat(queries),
@@ -167,7 +169,7 @@ class Metre(nn.Module):
             key_weights=_power(self.ratios, _at(after, keys) - key_periods).unsqueeze(-1),
             fading=_power(self.row_ratios, after - newest).view(-1, 1),
         )
-        return block, after
+        return stretch, after
 
     def _rows(self, ticks: Tensor) -> tuple[Tensor, Tensor]:
         """Return each head's row at these times, and the number of its period: (…) → (…, H) each."""
@@ -210,19 +212,19 @@ class MetricHeads(nn.Module):
         return self.heads * self.head_width
 
     def forward(
-        self, x: Tensor, blocks: list[Block], memory: Tensor | None
+        self, x: Tensor, stretches: list[Stretch], memory: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return (B, T, C) → (B, T, H·D), and the memory behind it: (B, R, M, D + 1)."""
         qkv = self.qkv(x)
         with without_autocast(x.device):
             q, k, v = self._split(qkv.to(torch.promote_types(qkv.dtype, torch.float32)))
-            batch, rows = len(x), len(blocks[0].fading)
+            batch, rows = len(x), len(stretches[0].fading)
             if memory is None:
                 memory = v.new_zeros(batch, rows // batch, self.features, v.shape[-1])
             table = memory.view(rows, -1)
             ys = []
-            for block in blocks:
-                y, table = self._block(q, k, v, block, table)
+            for stretch in stretches:
+                y, table = self._stretch(q, k, v, stretch, table)
                 ys.append(y)
             y = torch.cat(ys, 1)
             out = y[..., :-1] / (y[..., -1:] + GUARD)
@@ -267,16 +269,16 @@ class MetricHeads(nn.Module):
         q, k, v = qkv.unflatten(-1, (self.heads, -1)).split(sizes, -1)
         return q.clamp(min=LEAST), k.clamp(min=LEAST), F.pad(v, (0, 1), value=1.0)
 
-    def _block(
-        self, q: Tensor, k: Tensor, v: Tensor, block: Block, table: Tensor
+    def _stretch(
+        self, q: Tensor, k: Tensor, v: Tensor, stretch: Stretch, table: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the sums of one block, (B, c, H, D + 1), and the memory behind it, (B·R, M·(D + 1))."""
-        q, k, v = (x[:, block.positions] for x in (q, k, v))
-        weights = torch.einsum("bihm,bjhm->bhij", q, k) * block.within
-        read = table.index_select(0, block.query_rows).view(*q.shape, -1)  # (B, c, H, M, D + 1)
-        past = ((q * block.query_weights).unsqueeze(-1) * read).sum(
+        """Return the sums of one stretch, (B, c, H, D + 1), and the memory behind it, (B·R, M·(D + 1))."""
+        q, k, v = (x[:, stretch.positions] for x in (q, k, v))
+        weights = torch.einsum("bihm,bjhm->bhij", q, k) * stretch.within
+        read = table.index_select(0, stretch.query_rows).view(*q.shape, -1)  # (B, c, H, M, D + 1)
+        past = ((q * stretch.query_weights).unsqueeze(-1) * read).sum(
             -2
         )  # products this thin are slower
         y = torch.einsum("bhij,bjhd->bihd", weights, v) + past
-        filed = ((k * block.key_weights).unsqueeze(-1) * v.unsqueeze(-2)).flatten(3).flatten(0, 2)
-        return y, (table * block.fading).index_add(0, block.key_rows, filed)
+        filed = ((k * stretch.key_weights).unsqueeze(-1) * v.unsqueeze(-2)).flatten(3).flatten(0, 2)
+        return y, (table * stretch.fading).index_add(0, stretch.key_rows, filed)

@@ -8,6 +8,7 @@ from typing import Any
 
 from musicgen.checkpoint import Card
 from musicgen.config import ModelConfig
+from musicgen.metre import MetreConfig
 from training.config import RunConfig
 from training.validation import Measured
 
@@ -24,10 +25,11 @@ def model_readme(
 ) -> str:
     """Return the text; `encodings` is a comparison in Markdown, or empty."""
     spoken = str(card.language["language"])
+    by_metre = "" if model.metre is None else " and through heads that look back by musical time"
     parts = [
         f"# {card.name}",
         f"This model {_TITLES.get(spoken, 'continues music')}. It is a causal Transformer with linear attention; "
-        f"order enters through `{model.position_name}`. All numbers are printed by `make models`.",
+        f"order enters through `{model.position_name}`{by_metre}. All numbers are printed by `make models`.",
         _table([("", ""), *_facts(model, card, run)], numbers=False),
         "## Quality",
         "Loss in nats a token on held-out pieces that were not transposed, from their beginnings "
@@ -67,6 +69,7 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ("encoding", f"{model.position_name}" + (f" ({position})" if position else "")),
         ("feature map", f"{model.features_name}, {model.shape().features} features"),
         ("heads remember", _memory(model.horizons)),
+        *_metric_heads(model.metre),
         ("trained length", f"{card.trained_length} tokens"),
         (
             "training",
@@ -91,6 +94,17 @@ def _memory(horizons: tuple[float, ...] | None) -> str:
     if horizons is None:
         return "everything, or what the encoding lets them"
     return f"{horizons[0]:g} to {horizons[1]:g} tokens"
+
+
+def _metric_heads(metre: MetreConfig | None) -> list[tuple[str, str]]:
+    """Say what heads look back by musical time."""
+    if metre is None:
+        return []
+    pairs = zip(metre.bars, metre.remembers, strict=True)
+    periods = ", ".join(f"{bars:g} ({remembers:g})" for bars, remembers in pairs)
+    return [
+        ("metric heads", f"at the same place of every so many bars (and how many times): {periods}")
+    ]
 
 
 def _costs(losses: Losses) -> list[tuple[str, ...]]:

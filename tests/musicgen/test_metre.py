@@ -24,7 +24,7 @@ from tests.musicgen.toys import VOCABULARY, generator, toy_config, toy_tokens
 # Tokens 0 … 3 move time: a bar on, or to a tick of this bar of 6; where that is an earlier one, time stands still.
 CLOCK = Clock(bar_ticks=6, step_ticks=6, moves=((0, 1, 0), (1, 0, 2), (2, 1, 3), (3, 0, 5)))
 METRE = MetreConfig(bars=(1, 0.5, 2), remembers=(2, 8, 3), features=3)
-LENGTH = 300  # three blocks
+LENGTH = 300  # three stretches
 
 
 def config(**changes: Any) -> ModelConfig:
@@ -78,8 +78,8 @@ def test_the_whole_is_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(metre.CHUNK, "cpu", 16)
     shared, made, tokens = Metre(METRE, CLOCK, VOCABULARY), heads(), music(70)
     x = torch.randn(1, 70, 16, dtype=torch.float64, generator=generator())
-    blocks, times = shared.blocks(tokens, shared.start(1))
-    found, _ = made(x, blocks, None)
+    stretches, times = shared.stretches(tokens, shared.start(1))
+    found, _ = made(x, stretches, None)
     behind = shared.time.behind(tokens, torch.zeros(1, dtype=torch.long))[0].tolist()
     assert times.ticks.tolist() == behind[-1:]
     wanted = by_definition(made, x[0], behind, [0, *behind[:-1]])
@@ -97,8 +97,8 @@ def test_only_differences_of_time_matter(later: int) -> None:
     )
     outputs = []
     for moved in (times, times + later):
-        blocks, _ = shared.between(moved[:, :-1], moved[:, 1:], shared.start(1).newest)
-        outputs.append(made(x, blocks, None)[0])
+        stretches, _ = shared.between(moved[:, :-1], moved[:, 1:], shared.start(1).newest)
+        outputs.append(made(x, stretches, None)[0])
     torch.testing.assert_close(*outputs, rtol=1e-9, atol=1e-9)
 
 
@@ -159,13 +159,13 @@ def test_what_stood_at_the_same_place_of_an_earlier_bar_is_heard_and_no_other() 
     made, shared = heads(), Metre(METRE, CLOCK, VOCABULARY)
     tokens = torch.tensor([[5, 1, 6, 3, 7, 0, 8, 1, 9]])  # ticks 0 0 2 2 5 5→6 6 6→8 8
     x = torch.randn(1, 9, 16, dtype=torch.float64, generator=generator())
-    blocks, _ = shared.blocks(tokens, shared.start(1))
-    out = made(x, blocks, None)[0].unflatten(-1, (3, 5))[0, -1]  # at tick 8
+    stretches, _ = shared.stretches(tokens, shared.start(1))
+    out = made(x, stretches, None)[0].unflatten(-1, (3, 5))[0, -1]  # at tick 8
     heard = []
     for place in range(9):
         other = x.clone()
         other[0, place] += 1
-        changed = made(other, blocks, None)[0].unflatten(-1, (3, 5))[0, -1]
+        changed = made(other, stretches, None)[0].unflatten(-1, (3, 5))[0, -1]
         heard.append((changed != out).any(-1).tolist())
     one_bar, half_a_bar, two_bars = zip(*heard, strict=True)
     assert [p for p in range(8) if one_bar[p]] == [2, 3]  # which began at tick 2
