@@ -33,9 +33,7 @@ from musicgen.linear import Linear
 from musicgen.moment import Call, Moment
 from musicgen.precision import without_autocast
 
-LEAST = (
-    1e-2  # of a feature: every key keeps some weight, and a row that was written to is never empty
-)
+LEAST = 1e-2  # of a feature: a row that was written to is never empty
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 CHUNK = {"cpu": 128}  # positions a stretch: small ones stay in the cache
 GPU_CHUNK = 512  # large kernels
@@ -155,9 +153,8 @@ class Metre(nn.Module):
         length = behind.shape[1]
         same = queries.transpose(1, 2).unsqueeze(-1) == keys.transpose(1, 2).unsqueeze(-2)
         past = torch.ones(length, length, dtype=torch.bool, device=behind.device).tril()
-        passed = query_periods.transpose(1, 2).unsqueeze(-1) - key_periods.transpose(
-            1, 2
-        ).unsqueeze(-2)
+        now, then = query_periods.transpose(1, 2), key_periods.transpose(1, 2)
+        passed = now.unsqueeze(-1) - then.unsqueeze(-2)
         within = _power(self.ratios.view(-1, 1, 1), passed.clamp(min=0)) * (same & past)
         after = newest.scatter_reduce(1, keys.flatten(1), key_periods.flatten(1), "amax")
         stretch = Stretch(
@@ -276,9 +273,8 @@ class MetricHeads(nn.Module):
         q, k, v = (x[:, stretch.positions] for x in (q, k, v))
         weights = torch.einsum("bihm,bjhm->bhij", q, k) * stretch.within
         read = table.index_select(0, stretch.query_rows).view(*q.shape, -1)  # (B, c, H, M, D + 1)
-        past = ((q * stretch.query_weights).unsqueeze(-1) * read).sum(
-            -2
-        )  # products this thin are slower
+        # Matrix products this thin are slower than this sum.
+        past = ((q * stretch.query_weights).unsqueeze(-1) * read).sum(-2)
         y = torch.einsum("bhij,bjhd->bihd", weights, v) + past
         filed = ((k * stretch.key_weights).unsqueeze(-1) * v.unsqueeze(-2)).flatten(3).flatten(0, 2)
         return y, (table * stretch.fading).index_add(0, stretch.key_rows, filed)
