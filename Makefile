@@ -39,23 +39,23 @@ models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the r
 	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
 	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 
-TRAIN = $(BIN)/musicgen train models/$(1) --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$(1)
 PUBLISH = $(BIN)/python -m training.publish
+
+# A model's parts, each of which learns on from the one before; on a GPU there is one.
+PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \
+  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml .yaml))))
 
 $(WORK)/data/%/meta.json: | $(INSTALLED)
 	$(BIN)/musicgen data $(SOURCE) "$(FROM)" $(@D) --title "$(TITLE)" --licence "$(LICENCE)"
 
 # Interrupted, it goes on where it was.
 model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json
-ifdef SIZE
-	$(call TRAIN,$(NAME)-$(SIZE))
-	$(PUBLISH) $(WORK)/$(NAME)-$(SIZE) musicgen/pretrained/$(NAME)
-else # in two halves: the second learns on from the first
-	$(call TRAIN,$(NAME)-first)
-	test -f $(WORK)/$(NAME)-first-model/README.md || $(PUBLISH) $(WORK)/$(NAME)-first $(WORK)/$(NAME)-first-model
-	$(call TRAIN,$(NAME)) --start $(WORK)/$(NAME)-first-model
-	$(PUBLISH) $(WORK)/$(NAME) musicgen/pretrained/$(NAME)
-endif
+	set -e; start=; for part in $(PARTS); do \
+	  $(BIN)/musicgen train models/$$part --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$$part $$start; \
+	  model=$(WORK)/$$part-model; start="--start $$model"; \
+	  if [ $$part = $(lastword $(PARTS)) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME); \
+	  elif [ ! -f $$model/README.md ]; then $(PUBLISH) $(WORK)/$$part $$model; fi; \
+	done
 
 install: $(INSTALLED) ## the set-up alone
 

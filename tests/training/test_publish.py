@@ -23,7 +23,8 @@ def test_the_smallest_weights_that_cost_next_to_nothing_are_taken():
 
 
 def test_a_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Path):
-    config = toy_config(tmp_path, pianos)
+    metre = {"bars": [1, 2], "remembers": [2, 4], "features": 2}
+    config = toy_config(tmp_path, pianos, model={"metre": metre})
     run = toy_run(config)
     run.fit(Heard())
     (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
@@ -43,6 +44,7 @@ def test_a_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Pa
         f"{card.parameters:,} parameters",
         "| licence of the data | MIT |",
         "test pieces: 8 pieces",
+        "| metric heads | at the same place of every so many bars (and how many times): 1 (2), 2 (4) |",
         f"SHA-256 {card.sha256[:16]}",
         f"{whole.measured.inside:.4f}",
         "| run | loss |",
