@@ -50,6 +50,7 @@ $(WORK)/data/%/meta.json: | $(INSTALLED)
 
 # Interrupted, it goes on where it was.
 model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json
+	@test -n "$(PARTS)" || { echo "make model NAME=groove: there is no model '$(NAME)'" >&2; exit 2; }
 	set -e; start=; for part in $(PARTS); do \
 	  $(BIN)/musicgen train models/$$part --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$$part $$start; \
 	  model=$(WORK)/$$part-model; start="--start $$model"; \

@@ -19,7 +19,8 @@ from musicgen.dropout import Dropout
 from musicgen.features import FeatureMap
 from musicgen.gelu_linear import gelu_linear
 from musicgen.linear import Linear
-from musicgen.metre import MetricHeads, Stretch
+from musicgen.metre import Stretch
+from musicgen.metric_heads import MetricHeads
 from musicgen.position import Position
 from musicgen.softmax import softmax_attend
 

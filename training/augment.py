@@ -46,12 +46,13 @@ def cut_groove(
     Its drums may be another piece's, of the same bars: a style that nobody has heard, to be learned from its beginning.
     """
     groove = Groove()
-    notes = groove.notes(ids)
+    notes, drums = groove.notes(ids), None
     if config.mix_drums and random.random() < config.mix_drums:
-        others = groove.notes(another(random))
-        parts = [notes[notes.track != DRUMS], others[others.track == DRUMS]]
-        notes = Notes.concatenate(parts)
+        drums = groove.notes(another(random))
+        drums = drums[drums.track == DRUMS]
     line = _start(bars, len(ids), config, random) * BAR_TICKS
+    if drums is not None and (drums.onset_ticks >= line).any():
+        notes = Notes.concatenate([notes[notes.track != DRUMS], drums])
     heard = (notes.onset_ticks >= line) & np.isin(notes.track, _kept(config.drop_track, random))
     if not heard.any():  # the tracks left are silent: drop none
         heard = notes.onset_ticks >= line

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from musicgen.plain import from_plain
 from training import saving
 from training.config import RunConfig
 from training.disk import full_disk_named, held
@@ -67,7 +68,7 @@ def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
 
 def _differences(old: Any, new: dict[str, Any], folder: Path) -> list[str]:
     """Return remarks on changes that make it another run from here on."""
-    before = _flat(old) if isinstance(old, Mapping) else {}
+    before = _flat(_completed(old)) if isinstance(old, Mapping) else {}
     after = _flat(new)
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     changes = [
@@ -77,6 +78,14 @@ def _differences(old: Any, new: dict[str, Any], folder: Path) -> list[str]:
         return []
     said = "; ".join(changes)
     return [f"From here on {folder} is trained otherwise than it was begun: {said}."]
+
+
+def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an older configuration with the defaults of settings that have come since."""
+    try:
+        return from_plain(RunConfig, old, "the run").plain()
+    except ValueError:  # of a setting that is no more
+        return old
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch.nn.functional as F
@@ -10,7 +11,9 @@ from torch import Tensor
 from musicgen.checkpoint import load, read_card
 from musicgen.config import ModelConfig
 from musicgen.library import folder_of
+from musicgen.metre import MetreConfig
 from musicgen.model import Performer
+from musicgen.plain import from_plain
 from tokenization.language import language as named
 from training.config import RunConfig
 
@@ -30,15 +33,20 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
             "start with a model of the data's language, or prepare the pieces anew"
         )
     changes = config.model or {}
-    free = FREE if trained.metre is not None else (*FREE, ADDED)
+    free = (*FREE, ADDED) if trained.metre in (None, _metre(changes)) else FREE
     if fixed := [key for key in changes if key not in free]:
         raise ValueError(
             f"model.{fixed[0]} is that of {config.start}, which the run starts with; only {', '.join(free)} can be set"
         )
     values = {**trained.plain(), **changes}
-    if changes.get(ADDED) is not None:
+    if _metre(changes) is not None:
         values["clock"] = named(language["language"]).clock()
     return ModelConfig.read(values)
+
+
+def _metre(changes: Mapping[str, Any]) -> MetreConfig | None:
+    asked = changes.get(ADDED)
+    return None if asked is None else from_plain(MetreConfig, asked, f"model.{ADDED}")
 
 
 def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
@@ -55,8 +63,8 @@ def _widened(learned: dict[str, Tensor], model: Performer) -> dict[str, Tensor]:
     """Return learned weights and those that the model has beside them; what new heads find counts 0 times at first."""
     state = model.state_dict()
     for name, weight in learned.items():
-        if more := state[name].shape[-1] - weight.shape[-1]:
-            weight = F.pad(weight, (0, more))
+        if name.endswith("attention.output.weight"):
+            weight = F.pad(weight, (0, state[name].shape[-1] - weight.shape[-1]))
         state[name] = weight
     return state
 

@@ -62,19 +62,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 def configured(arguments: argparse.Namespace) -> list[RunConfig]:
     """Return all configurations, each with a run in the output folder: a wrong one is known before any trains."""
-    from tokenization.language import language
     from training.config import find, read
+    from training.shards import Shards
+    from training.start import model_config
 
     changes = [
         f"model.preset={arguments.preset}",
         f"optimiser.steps={arguments.steps}",
         *arguments.changes,
     ]
-    any_language = language("remi")
     configs = {}
     for path in [find(name) for pattern in arguments.configs for name in _names(pattern)]:
         config = read(path, changes)
-        config.model_config(len(any_language.vocabulary), any_language.clock)
         configs[path.stem] = replace(config, run=str(arguments.output / path.stem))
     folders = {", ".join(config.data.folders) for config in configs.values()}
     if len(folders) > 1:
@@ -82,6 +81,8 @@ def configured(arguments: argparse.Namespace) -> list[RunConfig]:
             f"runs on several data sets ({'; '.join(sorted(folders))}) do not compare; "
             "name configurations of one, or --set data.folder=…"
         )
+    for config in configs.values():
+        model_config(config, Shards(config.data.folders).language)
     return list(configs.values())
 
 

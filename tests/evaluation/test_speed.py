@@ -1,5 +1,7 @@
 """The bench names its works, times them in a child, and compares within one run."""
 
+from dataclasses import replace
+
 import pytest
 
 from evaluation.speed import bench, gpu_facts, names
@@ -7,6 +9,7 @@ from evaluation.step_profile import step_profile
 from evaluation.works import WORKS
 from musicgen.config import ModelConfig
 from musicgen.model import Performer
+from tests.musicgen.metre_toys import CLOCK, METRE
 
 
 def test_every_comparison_is_with_a_work_of_the_bench():
@@ -46,8 +49,12 @@ def test_the_share_of_a_gpu_is_what_it_computes_over_what_it_can():
     assert gpu_facts([]) == {}
 
 
-def test_the_profile_of_a_token_accounts_for_all_of_its_time():
-    model = Performer(ModelConfig.preset("tiny", vocabulary_size=20, position="sine_spe"))
+TINY = ModelConfig.preset("tiny", vocabulary_size=20, position="sine_spe")
+
+
+@pytest.mark.parametrize("config", [TINY, replace(TINY, metre=METRE, clock=CLOCK)])
+def test_the_profile_of_a_token_accounts_for_all_of_its_time(config: ModelConfig):
+    model = Performer(config)
     rows = {row["part"]: row for row in step_profile(model, tokens=4)}
     whole = rows.pop("whole")
     assert whole["share"] == 1

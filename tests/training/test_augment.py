@@ -182,3 +182,15 @@ def test_drums_of_another_piece_begin_at_the_same_bar(grooves: Path):
 def drums_of(groove: Groove, ids: np.ndarray) -> Notes:
     notes = groove.notes(ids)
     return notes[notes.track == DRUMS]
+
+
+def test_where_the_other_drums_have_ended_the_own_ones_stay(grooves: Path):
+    groove, (ids, bars) = Groove(), piece(grooves)
+    whole = groove.notes(ids)
+    drums_late = whole[(whole.track == DRUMS) | (whole.onset_ticks < BAR_TICKS)]
+    early = groove.spell(whole[whole.onset_ticks < BAR_TICKS])
+    for seed in MANY:
+        random, settings = np.random.default_rng(seed), config(length=10, mix_drums=1.0)
+        crop = cut_groove(groove.spell(drums_late), bars, settings, random, lambda random: early)
+        assert groove.validate(crop) is None
+        assert len(crop) > 2

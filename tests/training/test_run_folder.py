@@ -75,6 +75,16 @@ def test_a_change_that_matters_is_said_on_resuming(config: RunConfig):
     assert begin(changed, resume=True) == []  # it is the run's configuration now
 
 
+def test_a_setting_that_is_younger_than_the_run_is_no_change(config: RunConfig):
+    begin(config)
+    saved(config, 30)
+    written = Path(config.run) / "config.yaml"
+    values = yaml.safe_load(written.read_text())
+    del values["data"]["mix_drums"]
+    written.write_text(yaml.safe_dump(values))
+    assert begin(config, resume=True) == []
+
+
 def test_two_programs_do_not_train_in_one_folder(config: RunConfig):
     with run_folder(config, resume=False), pytest.raises(ValueError, match="another program is"):
         begin(config, resume=True)

@@ -139,7 +139,10 @@ def test_a_model_is_given_metric_heads_that_first_say_nothing_and_then_learn(
     assert not torch.equal(new, run.model.state_dict()["blocks.0.attention.metre.qkv.weight"])
     later = toy_run(config)
     assert later.resume()
-    twice = on_from(run.folder, pianos, tmp_path / "twice", model={"metre": METRE})
+    again = on_from(run.folder, pianos, tmp_path / "again", model={"metre": METRE})
+    assert first_model(again, load(run.folder / "model")[1].language).config == run.model.config
+    other = {**METRE, "bars": [1, 4]}
+    twice = on_from(run.folder, pianos, tmp_path / "twice", model={"metre": other})
     with pytest.raises(ValueError, match=r"model\.metre is that of .*which the run starts with"):
         first_model(twice, load(run.folder / "model")[1].language)
 
