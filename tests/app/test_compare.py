@@ -61,6 +61,9 @@ def test_what_does_not_compare_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert "runs on several data sets (data/groove; data/pop-piano)" in capsys.readouterr().err
     assert main(["compare", "grove-*", *out]) == 2
     assert "no shipped configuration has a name like grove-*" in capsys.readouterr().err
-    assert main(["compare", "groove-*", *out, "--preset", "huge"]) == 2
+    assert main(["compare", "groove-*", *out]) == 2
+    assert "there is no prepared data set data/groove" in capsys.readouterr().err
+    data = f"data.folder={prepared_set(tmp_path / 'set', 'groove')}"
+    assert main(["compare", "groove-*", *out, "--set", data, "--preset", "huge"]) == 2
     assert "there is no preset 'huge'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
