@@ -50,8 +50,8 @@ class Attention(nn.Module):
         self.metre = None
         if config.metre is not None:
             self.metre = MetricHeads(config.metre, config.width, config.head_width)
-        self.output_width = config.width + (0 if self.metre is None else self.metre.width)
-        self.output = Linear(self.output_width, config.width)
+        beside = 0 if self.metre is None else self.metre.width
+        self.output = Linear(config.width + beside, config.width)
 
     def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return (B, T, C) → (B, T, C), and the state behind the last token."""

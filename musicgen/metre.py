@@ -143,7 +143,7 @@ class Metre(nn.Module):
         behind = self.time.behind_one(tokens, times.ticks)
         keys, periods = self._rows(times.ticks)
         queries, _ = self._rows(behind)
-        fading = _power(self.ratios, periods - times.newest.gather(1, keys))
+        fading = _power(self.ratios, periods - _at(times.newest, keys))
         step = Step(self._flat(keys), self._flat(queries), fading.view(-1, 1, 1))
         return step, Times(behind, times.newest.scatter(1, keys, periods))
 
@@ -202,4 +202,5 @@ def _each_with_each(
 
 
 def _at(newest: Tensor, rows: Tensor) -> Tensor:
+    """Look up each row's newest entry: (B, …) → (B, …)."""
     return newest.gather(1, rows.flatten(1)).view(rows.shape)

@@ -133,7 +133,7 @@ class Stepper:
         placed = x.new_empty(batch, 2 * heads, position.qk_width)
         features = state.sums.new_empty(batch, 2 * heads, attention.features.features)
         fq, fk = features.unsqueeze(2).chunk(2, 1)  # (B, H, 1, M) each
-        y = x.new_zeros(self.rows, attention.output_width)
+        y = x.new_zeros(self.rows, attention.output.weight.shape[1])
         by_head = y[:batch, : x.shape[1]].view(v.shape)
         yield "matrices", self._of_normed(attention.qkv, qkv)
         for call in position.for_steps(layer, qk, placed, self.moment):

@@ -83,7 +83,7 @@ def _differences(old: Any, new: dict[str, Any], folder: Path) -> list[str]:
 def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an older configuration with the defaults of settings that have come since."""
     try:
-        return from_plain(RunConfig, old, "the run").plain()
+        return _plain(from_plain(RunConfig, old, "the run"))
     except ValueError:  # of a setting that is no more
         return old
 

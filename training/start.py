@@ -33,13 +33,14 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
             "start with a model of the data's language, or prepare the pieces anew"
         )
     changes = config.model or {}
-    free = (*FREE, ADDED) if trained.metre in (None, _metre(changes)) else FREE
+    metre = _metre(changes)
+    free = (*FREE, ADDED) if trained.metre in (None, metre) else FREE
     if fixed := [key for key in changes if key not in free]:
         raise ValueError(
             f"model.{fixed[0]} is that of {config.start}, which the run starts with; only {', '.join(free)} can be set"
         )
     values = {**trained.plain(), **changes}
-    if _metre(changes) is not None:
+    if metre is not None:
         values["clock"] = named(language["language"]).clock()
     return ModelConfig.read(values)
 

@@ -81,9 +81,11 @@ def configured(arguments: argparse.Namespace) -> list[RunConfig]:
             f"runs on several data sets ({'; '.join(sorted(folders))}) do not compare; "
             "name configurations of one, or --set data.folder=…"
         )
-    for config in configs.values():
-        model_config(config, Shards(config.data.folders).language)
-    return list(configs.values())
+    found = list(configs.values())
+    language = Shards(found[0].data.folders).language
+    for config in found:
+        model_config(config, language)
+    return found
 
 
 def _names(pattern: str) -> list[str]:
