@@ -26,6 +26,7 @@ from musicgen.causal_sums import (
     blockwise_sums,
     exact_sums,
     parallel_sums,
+    rows_apart,
     step_calls,
     step_sums,
 )
@@ -135,16 +136,17 @@ def calls_of_one(
     The state is updated in place; the decay is (H,).
     """
     sums, width = state.sums, v.shape[-1]
+    ys = partial(rows_apart, sums, *v.shape[:-1])
     r = None if decay is None else decay.to(sums.dtype).view(-1, 1, 1)
     if normaliser is None:
         v_and_one = sums.new_ones(*v.shape[:-1], width + 1)
-        y = torch.empty_like(v_and_one)
+        y = ys(width + 1)
         total = y[..., width:]
         summed = step_calls(fq, fk, v_and_one, r, sums, y)
     else:
         assert state.normaliser is not None, "the state is of attention without a normaliser"
         v_and_one, one = sums.new_empty(v.shape), sums.new_ones(*v.shape[:-1], 1)
-        y, total = torch.empty_like(v_and_one), torch.empty_like(one)
+        y, total = ys(width), ys(1)
         summed = step_calls(fq, fk, v_and_one, r, sums, y)
         summed += step_calls(*normaliser, one, r, state.normaliser, total)
     return [

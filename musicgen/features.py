@@ -153,7 +153,7 @@ class Favor(FeatureMap):
         wide = x if x.dtype is u.dtype else torch.empty_like(x, dtype=u.dtype)
         return [
             *([] if wide is x else [partial(wide.copy_, x)]),
-            partial(torch.mm, wide, omega, out=u),
+            *products_a_row(wide, omega, u, batch),
             partial(_NORM, wide, 2, -1, True, out=norm),
             partial(_NORM, u, math.inf, -1, True, out=largest),
             partial(_limit, norm, largest, LARGEST_PROJECTION / self.temperature, out=limit),
@@ -232,7 +232,7 @@ class Relu(FeatureMap):
             return [lambda: out.copy_(self.queries(qk))]
         u, omega, floor = out.view(-1, out.shape[-1]), self.omega.to(out.dtype), self.config.floor
         return [
-            partial(torch.mm, qk.view(-1, qk.shape[-1]), omega, out=u),
+            *products_a_row(qk.view(-1, qk.shape[-1]), omega, u, len(qk)),
             lambda: torch.add(self._activation(u), floor, out=u),
         ]
 
@@ -245,6 +245,12 @@ class Elu(Relu):
 
     def _activation(self, x: Tensor) -> Tensor:
         return functional.elu(x) + 1
+
+
+def products_a_row(x: Tensor, omega: Tensor, out: Tensor, batch: int) -> list[Call]:
+    """Return x ω as a product for each row of the batch, whose result so does not depend on the others: (B·2H, ·)."""
+    rows = zip(x.chunk(batch), out.chunk(batch), strict=True)
+    return [partial(torch.mm, row, omega, out=y) for row, y in rows]
 
 
 FEATURES: dict[str, tuple[type[Any], Any]] = {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from musicgen.few_rows import MOST, least_multiple
 
 _FEW = 16  # rows of input up to which the integer kernel is the faster one
 _MULTIPLE = 64  # of which that kernel takes the width of the input: it reads whole vectors, past the end if need be
@@ -60,9 +63,23 @@ class Int8Linear(nn.Module):
             return lambda x: out.copy_(self(x))
         return lambda x: torch.addcmul(self.bias, self._product(x), self.scale, out=out)
 
+    def multiple(self) -> int:
+        """Return of what the number of rows has to be a multiple for each to be computed as if it were alone."""
+        out_width, width = self.weight.shape
+        if width % _MULTIPLE:
+            return MOST
+        return _multiple_of_kernel(out_width, width)
+
     def _product(self, rows: Tensor) -> Tensor:
         """Multiply few rows by the integers."""
         return torch.ops.aten._weight_int8pack_mm(rows.bfloat16(), self.weight, self.ones).float()
+
+
+@cache
+def _multiple_of_kernel(out_width: int, width: int) -> int:
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        layer = Int8Linear(nn.Linear(width, out_width))
+        return least_multiple(layer.into, width, out_width)
 
 
 Model = TypeVar("Model", bound=nn.Module)

@@ -8,7 +8,7 @@ calls. Then a token is `for call in calls: call()`. The formulas stay with their
 metre.py and the encodings say how they go in steps.
 
 B rows, H heads, D head width, W width of positioned queries, M features, C model width; "queries beside keys" is a
-tensor of 2H heads, the queries' first. Matrices are multiplied by more rows than B where linear.py asks for it: those
+tensor of 2H heads, the queries' first. Matrices are multiplied by more rows than B where few_rows.py asks for it: those
 mean nothing.
 """
 
@@ -26,11 +26,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention import AttentionState, calls_of_one
-from musicgen.linear import into, least_rows
+from musicgen.few_rows import into, multiple_of, product, rows_for, way_for
 from musicgen.metre import Times
 from musicgen.moment import Call, Moment
 from musicgen.position import Position
 from musicgen.precision import without_autocast
+from musicgen.quantise import Int8Linear
 
 if TYPE_CHECKING:
     from musicgen.model import Performer
@@ -45,7 +46,6 @@ class _Flow:
 
     x: Tensor  # (rows, C), what the layers add to
     normed: Tensor  # (rows, C)
-    logits: Tensor | None = None  # (rows, V), new ones for each token: who asked keeps them
 
 
 class Stepper:
@@ -65,9 +65,10 @@ class Stepper:
         self.scale = math.sqrt(config.width)
         self.heads, self.pre = config.heads, config.norm == "pre"
         self.batch = len(states[0].sums)
-        self.rows = max(self.batch, least_rows(min(config.width, config.feedforward)))
+        self.rows = rows_for(self.batch, _multiples(model))
         x = self.embedding.new_zeros(self.rows, config.width)
         self.flow = _Flow(x, x)
+        self.logits = x.new_empty(self.rows, config.vocabulary_size)
         blocks = map(self._block, model.blocks, states)
         calls = chain(chain.from_iterable(blocks), self._output(model))
         self.calls = [watch(kind, call) for kind, call in calls]
@@ -91,8 +92,7 @@ class Stepper:
             self.flow.x[: self.batch] = self.position.embed(x, position).squeeze(1)
             for call in self.calls:
                 call()
-            assert self.flow.logits is not None
-            return self.flow.logits[: self.batch], moment.code, times
+            return self.logits[: self.batch].clone(), moment.code, times
 
     def serves(self, model: Performer, states: tuple[AttentionState, ...]) -> bool:
         """Say whether the calls are of this model and update these states, not copies of them."""
@@ -177,13 +177,12 @@ class Stepper:
 
     def _output(self, model: Performer) -> Calls:
         yield from self._normalised(bare(model.norm))
-        head = partial(F.linear, weight=self.embedding) if model.head is None else bare(model.head)
+        if model.head is None:
+            head = product(self.embedding, None, self.logits)
+        else:
+            head = into(model.head, self.logits)
         flow = self.flow
-
-        def output() -> None:
-            flow.logits = head(flow.normed)
-
-        yield "matrices", output
+        yield "matrices", lambda: head(flow.normed)
 
     def _normalised(self, norm: Callable[[Tensor], Tensor]) -> Calls:
         flow = self.flow
@@ -199,6 +198,17 @@ class Stepper:
         return (lambda: multiply(flow.normed)) if self.pre else partial(multiply, flow.x)
 
 
+def _multiples(model: Performer) -> Iterator[int]:
+    """Yield of what the number of rows has to be a multiple, for each matrix of a model."""
+    for block in model.blocks:
+        for layer in block.modules():
+            if isinstance(layer, nn.Linear | Int8Linear):
+                yield multiple_of(layer)
+    yield (
+        way_for(model.embedding.weight).multiple if model.head is None else multiple_of(model.head)
+    )
+
+
 def bare(module: nn.Module) -> Callable[[Tensor], Tensor]:
     """Return what a module computes as a function that looks nothing up."""
     if isinstance(module, nn.Linear):
@@ -211,9 +221,13 @@ def bare(module: nn.Module) -> Callable[[Tensor], Tensor]:
     return module.forward
 
 
+_TWO_VECTORS = 32  # numbers of float32, of the widest there are
+
+
 def _in_place(activation: Callable[..., Tensor], x: Tensor) -> Call:
     """Return an activation of x as a call."""
-    if activation is F.gelu:
-        # By torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start.
+    if activation is F.gelu and len(x) > 1 and x.shape[1] % _TWO_VECTORS == 0:
+        # By torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start. Torch's computes what
+        # is left after the last two whole vectors by other means, so that rows would not be alike.
         return partial(torch.ops.aten.gelu_.default, x.t())
     return lambda: x.copy_(activation(x))

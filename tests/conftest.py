@@ -2,10 +2,16 @@
 
 import os
 import signal
+import tempfile
 
 # One thread each: tests run side by side, and threads that wait for each other cost more than they bring.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+# What is measured once a machine and stored is neither read from nor left in the home of who runs the tests.
+if "XDG_CACHE_HOME" not in os.environ:
+    _cache = tempfile.TemporaryDirectory(prefix="musicgen-tests-")
+    os.environ["XDG_CACHE_HOME"] = _cache.name  # the processes that run the tests inherit it
 
 # A shell's background job ignores Ctrl-C, and so would every program that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from musicgen.moment import Moment
 from musicgen.position import Shape
 from musicgen.position.spe import AHEAD, SHORT, SpeCode, SpeConfig, StochasticPosition, contract
 from tests.musicgen.position.makers import SHAPE, build, generator, inputs, run, run_hooks
@@ -173,12 +174,19 @@ def test_activation_checkpointing_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_variation_is_the_same_among_others(name: str) -> None:
     position = spe(name, Shape(layers=1, heads=8, head_width=64, width=1, features=1))
-    q = torch.randn(8, 1, 8, 64, generator=generator())
+    qk = torch.randn(8, 16, 64, generator=generator())
     with torch.no_grad():
-        code = position.cover(position.begin(generator()), 5, 6)
-        wanted = position.qk(q, q, code, 5, 0)[0]
+        moment = Moment(code=position.cover(position.begin(generator()), 5, 6), position=5)
+
+        def placed(rows: int) -> Tensor:
+            out = qk.new_empty(rows, 16, position.qk_width)
+            for call in position.for_steps(0, qk[:rows], out, moment):
+                call()
+            return out
+
+        wanted = placed(8)
         for rows in range(1, 8):
-            assert torch.equal(position.qk(q[:rows], q[:rows], code, 5, 0)[0], wanted[:rows])
+            assert torch.equal(placed(rows), wanted[:rows])
 
 
 def test_realisations_are_at_least_one() -> None:
