@@ -149,7 +149,7 @@ def _fastest(
     for name in possible():
         way = partial(_WAYS[name], weight, bias)
         right.append((name, least_multiple(way, width, out_width)))
-    trials = [_Trial(*choice, weight, bias) for choice in right]
+    trials = [_Trial(name, multiple, weight, bias) for name, multiple in right]
     for _ in range(_TURNS):
         for trial in trials:
             trial.turn()

@@ -16,7 +16,12 @@ import yaml
 from musicgen.config import ModelConfig
 from musicgen.plain import from_plain, suggestion
 
-PRECISIONS = ("32-true", "bf16-mixed", "64-true")
+PRECISIONS = (
+    "32-true",
+    "bf16-mixed",
+    "64-true",
+    "auto",
+)  # auto: what is fastest here (precision.py)
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 STRATEGIES = ("auto", "ddp", "fsdp")
 CONFIGS = Path(__file__).parent / "configs"

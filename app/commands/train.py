@@ -44,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--devices", type=int, metavar="N", help="GPUs, or processes on a CPU")
     parser.add_argument("--strategy", help="ddp: every device has the model; fsdp: a part of it")
-    parser.add_argument("--precision", help="32-true, or bf16-mixed for GPUs")
+    parser.add_argument("--precision", help="32-true, bf16-mixed, or auto: the faster here")
     parser.add_argument("--seed", type=int, help="of everything random (default: 1)")
     output.add_json(parser)
 
@@ -99,6 +99,7 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
     from training.data import Batches
     from training.devices import check_device, is_first_process, start_fabric
     from training.loop import Run
+    from training.precision import with_precision
     from training.run_folder import run_folder
     from training.start import model_config
 
@@ -106,9 +107,10 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
     check_device(config.device)
     count = config.device.devices * config.device.nodes
     model_config(config, Batches(config.data, config.seed, processes=count).language)
+    config, choice = with_precision(config, resume=resume)
     folder = run_folder(config, resume=resume) if is_first_process() else nullcontext([])
     with folder as remarks:
-        output.remark(remarks)
+        output.remark([*remarks, *choice] if is_first_process() else [])
         fabric = start_fabric(config.device)
         rank, world = fabric.global_rank, fabric.world_size
         batches = Batches(config.data, config.seed, process=rank, processes=world)
