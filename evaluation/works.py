@@ -33,7 +33,9 @@ class Work:
     per: int = 1  # the timed function does so many of them
 
 
-def training_step(model: Performer, length: int, *, device: str = "cpu", batch: int = 1) -> Timed:
+def training_step(
+    model: Performer, length: int, *, device: str = "cpu", batch: int = 1, bfloat16: bool = False
+) -> Timed:
     """Return one step of training: forward, backward, Adam."""
     model.train().to(device)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -41,7 +43,7 @@ def training_step(model: Performer, length: int, *, device: str = "cpu", batch: 
     tokens = torch.randint(model.config.vocabulary_size, (batch, length + 1), device=device)
 
     def step() -> None:
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
             logits = model(tokens[:, :-1], model.begin(generator))
         F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten()).backward()
         optimiser.step()
@@ -56,12 +58,12 @@ def paper(**changes: Any) -> Performer:
     return Performer(ModelConfig.preset("paper", **values))
 
 
-def six_layers(encoding: str, *, authors: bool) -> Timed:
+def six_layers(encoding: str, *, authors: bool = False, bfloat16: bool = False) -> Timed:
     """Return a training step of six layers of the paper's size at N = 1024, B = 1."""
     model = paper(layers=6, position=encoding)
     if authors:
         model.position = AuthorsWay(model.position)  # type: ignore[arg-type]
-    return training_step(model, 1024)
+    return training_step(model, 1024, bfloat16=bfloat16)
 
 
 def generation_step(position: int, rows: int = 1, *, int8: bool = False, count: int = 8) -> Timed:
@@ -82,6 +84,19 @@ def generation_step(position: int, rows: int = 1, *, int8: bool = False, count: 
             _, box[0] = model.step(tokens, box[0])
 
     return steps
+
+
+def weight_reading(count: int = 8) -> Timed:
+    """Return adding up all numbers of the paper model's matrices: what memory gives at its best."""
+    weights = [m.weight for m in paper().modules() if isinstance(m, nn.Linear)]
+
+    def read() -> None:
+        with torch.inference_mode():
+            for _ in range(count):
+                for weight in weights:
+                    weight.sum()
+
+    return read
 
 
 def weight_streaming(count: int = 8) -> Timed:
@@ -125,17 +140,20 @@ SIX = "6 layers of paper size, N 1024, B 1"
 PAPER = "24 layers, 76 M parameters"
 WORKS: dict[str, Work] = {
     "train-sine": Work(title="training step, sineSPE", size=SIX, against="train-sine-authors",
-                       set_up=lambda: six_layers("sine_spe", authors=False)),
+                       set_up=lambda: six_layers("sine_spe")),
     "train-sine-authors": Work(title="  … the authors' way", size=SIX, repeats=2,
                                set_up=lambda: six_layers("sine_spe", authors=True)),
     "train-conv": Work(title="training step, convSPE", size=SIX, against="train-conv-authors",
-                       set_up=lambda: six_layers("conv_spe", authors=False)),
+                       set_up=lambda: six_layers("conv_spe")),
     "train-conv-authors": Work(title="  … the authors' way", size=SIX, repeats=1,
                                set_up=lambda: six_layers("conv_spe", authors=True)),
+    "train-sine-bf16": Work(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
+                            set_up=lambda: six_layers("sine_spe", bfloat16=True)),
     "train-paper": Work(title="training step, activations recomputed", size=f"{PAPER}, N 2048, B 1", repeats=2,
                         set_up=lambda: training_step(paper(checkpoint_activations=True), 2048)),
+    "read": Work(title="all weights added up", size=PAPER, set_up=weight_reading, per=8, repeats=5),
     "stream": Work(title="all weights through F.linear", size=PAPER, set_up=weight_streaming, per=8, repeats=5),
-    "token": Work(title="one token at position 256", size=PAPER, against="stream", per=8, repeats=5,
+    "token": Work(title="one token at position 256", size=PAPER, against="read", per=8, repeats=5,
                   set_up=lambda: generation_step(256)),
     "token-far": Work(title="one token at position 8192", size=PAPER, against="token", per=8, repeats=5,
                       set_up=lambda: generation_step(8192)),
@@ -149,7 +167,7 @@ GPU_WORKS: dict[str, Work] = {
     "gpu-product": Work(title="matrix product, bfloat16", size=f"{GPU_SIDE} cubed", repeats=10,
                         set_up=lambda: large_product(GPU_SIDE)),
     "gpu-train": Work(title="training step, bfloat16", size=f"{PAPER}, N {GPU_LENGTH}, B {GPU_BATCH}", repeats=5,
-                      set_up=lambda: training_step(paper(), GPU_LENGTH, device="cuda", batch=GPU_BATCH)),
+                      set_up=lambda: training_step(paper(), GPU_LENGTH, device="cuda", batch=GPU_BATCH, bfloat16=True)),
 }  # fmt: skip
 for _length in LENGTHS:
     _size = f"N {_length}, B 1, H 8, M 128, D 64"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,6 +19,8 @@ from functools import cache
 from pathlib import Path
 
 import torch
+
+from musicgen.machine import abilities
 
 Choice = tuple[str, int]  # a way and its multiple of rows
 Trial = Callable[[], tuple[list[Choice], Choice]]
@@ -80,17 +81,6 @@ def _machine(threads: int) -> str:
     """Return a name for all that decides how products are computed."""
     settings = sorted(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
     facts = [
-        processor(), torch.__version__, torch.backends.cpu.get_cpu_capability(), sys.platform, threads, settings,
+        abilities(), torch.__version__, torch.backends.cpu.get_cpu_capability(), sys.platform, threads, settings,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-
-
-@cache
-def processor() -> str:
-    """Return the processor's name, and on Linux all that it says about itself but its speed."""
-    try:
-        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
-    except OSError:
-        return platform.processor()
-    wanted = ("vendor_id", "cpu family", "model", "stepping", "flags", "features", "cpu ")
-    return "\n".join(line for line in first.lower().splitlines() if line.startswith(wanted))

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from musicgen import checkpoint
+from musicgen.machine import machine
 from musicgen.model import Performer
 from training import saving
 from training.card import card_of
@@ -24,7 +25,6 @@ from training.config import DeviceConfig, read
 from training.data import Batches
 from training.devices import start_fabric
 from training.loop import MODEL, VALIDATE, seed_of
-from training.machine import machine
 from training.model_readme import model_readme
 from training.validation import Measured, Validation
 

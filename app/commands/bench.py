@@ -37,12 +37,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print a row a work."""
     from evaluation.speed import bench, gpu_facts
+    from musicgen.machine import machine
 
     if arguments.rounds < 1:
         raise ValueError(f"--rounds is {arguments.rounds}; it is 1 or more")
     if arguments.profile:
         _profile(as_json=arguments.json)
         return
+    output.remark([f"On {machine()}."])
     with progress_bar("works") as show:
         rows = bench(arguments.only, arguments.rounds, show)
     if arguments.json:

@@ -1,4 +1,4 @@
-"""What a training ran on, in words."""
+"""The machine that something ran on: in words for people, and in full for what depends on every detail of it."""
 
 from __future__ import annotations
 
@@ -27,3 +27,17 @@ def _processor() -> str:
             if key.strip() == "model name":
                 return value.strip()
     return platform.processor() or platform.machine()
+
+
+def abilities() -> str:
+    """Return all that decides what a processor computes how: on Linux its kind, model and instructions."""
+    try:
+        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
+    except OSError:
+        return platform.processor()
+    telling = ("vendor_id", "cpu family", "model", "stepping", "flags", "features", "cpu ")
+    return "\n".join(
+        line
+        for line in first.lower().splitlines()
+        if line.startswith(telling) and "mhz" not in line
+    )
