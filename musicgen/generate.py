@@ -1,9 +1,12 @@
 """Continue a sequence of tokens: the prompt in one pass, then token by token from a state that does not grow.
 
 Variations of one prompt are rows of one batch. Each draws from its own stream of randomness, seeded by the request's
-seed and the variation's number, and all share the encoding's code, drawn from the seed. So variation i is the same
-music however many are asked for, on one machine and device: to rounding, and on a CPU as a rule to the last bit,
-because there `linear` treats 1 … 8 rows alike and more variations are computed in groups of 8.
+seed and the variation's number, and all share the encoding's code, drawn from the seed.
+
+The promise: on one machine and device the same request gives the same music, and variation i is the same however many
+are asked for. On a CPU it holds to the last bit: matrices are multiplied in ways that treat 1 to 8 rows alike
+(few_rows.py), all else is computed row by row or number by number, and more variations go in groups of 8. On a GPU, and
+between machines, it holds to rounding: sooner or later another token is drawn.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musicgen.few_rows import MOST
 from musicgen.model import Performer, State
 from musicgen.sampling import Sampling, draw, probabilities
 
 ENDED = -1  # stands in the stream for a variation that has ended
 WINDOW = 1024  # tokens of the prompt absorbed at once: bounds the memory of any prompt
-_GROUP = 8  # rows computed together on a CPU
 
 
 class Grammar(Protocol):
@@ -128,7 +131,7 @@ def _stream(
     if absorbed is None:
         return
     everyone = np.arange(request.variations)
-    size = _GROUP if absorbed[0].device.type == "cpu" else request.variations
+    size = MOST if absorbed[0].device.type == "cpu" else request.variations
     groups = [everyone[i : i + size] for i in range(0, request.variations, size)]
     streams = [_vary(model, absorbed, request, g, grammar, cancelled) for g in groups]
     ended = np.full(size, ENDED)
