@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,24 +12,12 @@ import pytest
 
 from app.cli import main
 from app.subjects import subjects_of
-from musicgen.checkpoint import Card, save
-from musicgen.model import Performer
+from tests.app.toy_models import write_model
 from tests.evaluation.contenders import write_pieces
-from tests.musicgen.toys import toy_config
 from tests.training.makers import prepared_set
-from tokenization.language import language
 from training.prepared import Prepared
 
 QUICK = ("--device", "cpu", "--workers", "1")
-
-
-def write_model(folder: Path, spoken: str, position: str, **training: object) -> str:
-    """Save an untrained toy as if it had been trained to 16 tokens."""
-    speaker = language(spoken)
-    config = replace(toy_config(position=position), vocabulary_size=len(speaker.vocabulary))
-    card = Card(name=folder.name, language=speaker.spec(), trained_length=16, training=training)
-    save(folder, Performer(config).eval(), card)
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
