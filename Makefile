@@ -7,7 +7,7 @@ SECONDS ?= 600
 
 WORK ?= build/models
 
-.PHONY: help app test smoke lint format fuzz bench models model install fast-transformers clean
+.PHONY: help app test test-matrix smoke lint format fuzz bench models model install fast-transformers clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -17,6 +17,9 @@ app: $(INSTALLED) ## open the web app
 
 test: $(INSTALLED) ## run the tests
 	$(BIN)/python -m pytest
+
+test-matrix: $(INSTALLED) ## run the tests as on other machines, a line each (ROWS="threads-2 lang-c", or all)
+	$(BIN)/python -m tests.matrix $(ROWS)
 
 smoke: ## build the wheel, install it into a fresh environment, use it from there (PYTHON=python3.13)
 	$(PYTHON) -m tests.smoke
