@@ -55,7 +55,7 @@ $(WORK)/data/%/meta.json: | $(INSTALLED)
 	$(BIN)/musicgen data $(SOURCE) "$(FROM)" $(@D) --title "$(TITLE)" --licence "$(LICENCE)"
 
 # Interrupted, it goes on where it was.
-model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json
+model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json ## train one of them (NAME=groove SOURCE=groove FROM=groove.tar.xz)
 	@test -n "$(PARTS)" || { echo "make model NAME=groove: there is no model '$(NAME)'" >&2; exit 2; }
 	set -e; start=; for part in $(PARTS); do \
 	  $(BIN)/musicgen train models/$$part --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$$part $$start; \

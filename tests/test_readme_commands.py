@@ -151,7 +151,7 @@ def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, capsys):
         musicgen(line)
     assert (place / "runs" / "pop-piano-sine-spe" / "model" / "model.safetensors").exists()
     assert (place / "runs" / "finetune" / "model" / "model.safetensors").exists()
-    losses = (place / "report" / "extrapolation.csv").read_text().splitlines()
+    losses = (place / "report" / "extrapolation.csv").read_text(encoding="utf-8").splitlines()
     assert len(losses) > 1
     assert "pop-piano-sine-spe" in losses[1]
 
@@ -176,14 +176,14 @@ def test_the_report_of_the_readme_can_be_had_again(
     assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
     musicgen(line)
     for table in ("extrapolation", "continuation_similarity"):
-        assert f"{name}," in (place / "report" / f"{table}.csv").read_text()
+        assert f"{name}," in (place / "report" / f"{table}.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("line", [line for line in MEASURED if " compare " in line])
 def test_the_comparison_of_the_readme_can_be_had_again(line: str, place: Path):
     assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
     musicgen(line)
-    rows = (place / "compare" / "comparison.md").read_text().splitlines()[2:]
+    rows = (place / "compare" / "comparison.md").read_text(encoding="utf-8").splitlines()[2:]
     assert len(rows) == len(list(CONFIGS.glob("groove-*.yaml")))
     assert not [row for row in rows if "failed" in row]
 
@@ -220,7 +220,7 @@ def test_what_needs_a_browser_knows_its_words(line: str):
 def test_what_the_text_names_is_there():
     named = [words.split() for words in quoted(README) if words.startswith(("musicgen ", "make "))]
     assert named
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     for program, word, *more in named:
         if program == "make":
             assert word in targets

@@ -92,7 +92,7 @@ def test_numbers_of_any_file_that_is_there_are_taken(tmp_path, capsys):
     (tmp_path / "pop909_001.prompt_cont_4.mid").write_text("mine")
     (tmp_path / "pop909_001.cont_6.wav").write_text("mine")
     (tmp_path / "pop909_0010.cont_9.mid").write_text("another's")
-    (tmp_path / "pop909_001.cont_²").write_text("no number")
+    (tmp_path / os.fsdecode("pop909_001.cont_²".encode())).write_text("no number")
     assert run(*command) == 0
     assert Path(capsys.readouterr().out.strip()).name == "pop909_001.cont_7.mid"
     assert (tmp_path / "pop909_001.prompt_cont_4.mid").read_text() == "mine"

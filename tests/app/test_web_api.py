@@ -174,7 +174,7 @@ def test_who_leaves_takes_their_files_along(address: str, files: Path, tmp_path:
 
 
 def test_every_example_is_bundled_with_its_licence():
-    readme = (FILES / "README.md").read_text()
+    readme = (FILES / "README.md").read_text(encoding="utf-8")
     for name in EXAMPLES:
         assert read_midi(FILES / f"{name}.mid").end_ticks >= 8
         assert f"`{name}.mid`" in readme
