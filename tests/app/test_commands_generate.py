@@ -44,7 +44,7 @@ def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, 
 def test_the_same_seed_gives_the_same_bytes_and_nothing_is_overwritten(tmp_path, capsys):
     command = ("generate", *UNTRAINED, "--tokens", 60, "-o", tmp_path)
     assert run(*command) == run(*command) == 0
-    first, second = capsys.readouterr().out.split()
+    first, second = capsys.readouterr().out.splitlines()
     assert Path(first).name == "untrained-tiny.cont_0.mid"
     assert Path(second).name == "untrained-tiny.cont_1.mid"
     assert Path(first).read_bytes() == Path(second).read_bytes()
@@ -111,7 +111,7 @@ def test_variations_without_a_note_are_told(tmp_path, capsys):
     command = ("generate", *UNTRAINED, "--tokens", 6, "--variations", 8, "-o", tmp_path)
     assert run(*command) == 0
     out, err = capsys.readouterr()
-    written = len(out.split())
+    written = len(out.splitlines())
     assert 0 < written < 8
     assert f"{8 - written} of 8 variations have no note and are not written." in err
 
