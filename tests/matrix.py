@@ -125,7 +125,9 @@ def run(name: str, tests: tuple[str, ...], seed: int, folder: Path) -> dict[str,
     text = log.read_text(errors="replace")
     counts = {
         word: int(n)
-        for n, word in re.findall(r"(\d+) (passed|failed|errors?|skipped)\b", text.splitlines()[-1])
+        for n, word in re.findall(
+            r"(\d+) (passed|failed|errors?|skipped)\b", (text.splitlines() or [""])[-1]
+        )
     }
     return {
         "passed": counts.get("passed", 0),
