@@ -7,7 +7,7 @@ SECONDS ?= 600
 
 WORK ?= build/models
 
-.PHONY: help app test lint format fuzz bench models model install fast-transformers clean
+.PHONY: help app test test-matrix smoke lint format fuzz bench models model install fast-transformers clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -17,6 +17,12 @@ app: $(INSTALLED) ## open the web app
 
 test: $(INSTALLED) ## run the tests
 	$(BIN)/python -m pytest
+
+test-matrix: $(INSTALLED) ## run the tests as on other machines, a line each (ROWS="threads-2 lang-c", or all)
+	$(BIN)/python -m tests.matrix $(ROWS)
+
+smoke: ## build the wheel, install it into a fresh environment, use it from there (PYTHON=python3.13)
+	$(PYTHON) -m tests.smoke
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check .
@@ -49,7 +55,7 @@ $(WORK)/data/%/meta.json: | $(INSTALLED)
 	$(BIN)/musicgen data $(SOURCE) "$(FROM)" $(@D) --title "$(TITLE)" --licence "$(LICENCE)"
 
 # Interrupted, it goes on where it was.
-model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json
+model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json ## train one of them (NAME=groove SOURCE=groove FROM=groove.tar.xz)
 	@test -n "$(PARTS)" || { echo "make model NAME=groove: there is no model '$(NAME)'" >&2; exit 2; }
 	set -e; start=; for part in $(PARTS); do \
 	  $(BIN)/musicgen train models/$$part --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$$part $$start; \

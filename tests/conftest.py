@@ -1,8 +1,12 @@
 """What all tests need of the process they run in."""
 
 import os
+import random
 import signal
 import tempfile
+from itertools import groupby
+
+import pytest
 
 # One thread each: tests run side by side, and threads that wait for each other cost more than they bring.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -16,3 +20,16 @@ if "XDG_CACHE_HOME" not in os.environ:
 # A shell's background job ignores Ctrl-C, and so would every program that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Take the files, and the tests of each, in another order, if one is asked for: `make test-matrix` does."""
+    seed = os.environ.get("TESTS_SHUFFLED")
+    if seed is None:
+        return
+    files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+    order = random.Random(seed)
+    order.shuffle(files)
+    for tests in files:
+        order.shuffle(tests)
+    items[:] = [test for tests in files for test in tests]

@@ -1,6 +1,6 @@
 """Mutated MIDI files through the reader and both languages, in processes that may die.
 
-    python -m tests.fuzz --seconds 600 [--mutants N] [--seed S] [--processes P] [--keep FOLDER]
+    python -m tests.fuzz --seconds 600 [--mutants N] [--limit S] [--seed S] [--processes P] [--keep FOLDER]
 
 A mutant is read, or refused in a sentence. Any other error, a crash, 2 s of processor time or
 a gigabyte of memory is a failure: the mutant is kept in a file, and the exit code is 1.
@@ -126,7 +126,9 @@ def _resident_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def work(pipe: Connection, examiner: Examiner, seed: int, numbers: range, deadline: float) -> None:
+def work(
+    pipe: Connection, examiner: Examiner, seed: int, numbers: range, deadline: float, limit: float
+) -> None:
     """Examine mutants one by one, announcing each; report after some, and after each failure."""
     files = seed_files()
     languages = [language(name) for name in LANGUAGES]
@@ -142,7 +144,7 @@ def work(pipe: Connection, examiner: Examiner, seed: int, numbers: range, deadli
         data = mutant(files, seed, number)
         started = time.process_time()
         try:
-            with _time_limit(HANG_SECONDS):
+            with _time_limit(limit):
                 outcome = examiner(data, languages)
         except (Exception, Hang) as error:
             outcome = FAILED
@@ -162,13 +164,15 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {error}"
 
 
-def watch(examiner: Examiner, seed: int, numbers: range, deadline: float) -> Tally:
+def watch(examiner: Examiner, seed: int, numbers: range, deadline: float, limit: float) -> Tally:
     """Let a process work through the numbers; where it dies or is stuck, go on behind that one."""
     tally = Tally()
     context = multiprocessing.get_context("spawn")
     while numbers and len(tally.failures) < MOST_FAILURES:
         pipe, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(theirs, examiner, seed, numbers, deadline))
+        process = context.Process(
+            target=work, args=(theirs, examiner, seed, numbers, deadline, limit)
+        )
         process.start()
         theirs.close()
         number, is_stuck = _listen(pipe, tally)
@@ -207,6 +211,7 @@ def fuzz(
     seed: int,
     processes: int,
     keep: Path,
+    limit: float = HANG_SECONDS,
     examiner: Examiner = examine,
 ) -> Tally:
     """Examine mutants till one of the limits; those that fail are kept in a folder."""
@@ -214,7 +219,9 @@ def fuzz(
     tally = Tally()
     with ThreadPoolExecutor(processes) as pool:
         lanes = [range(first, mutants, processes) for first in range(processes)]
-        for part in pool.map(lambda numbers: watch(examiner, seed, numbers, deadline), lanes):
+        for part in pool.map(
+            lambda numbers: watch(examiner, seed, numbers, deadline, limit), lanes
+        ):
             tally.add(part)
     files = seed_files()
     for number, _ in tally.failures:
@@ -244,6 +251,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--mutants", type=int, default=10**9, help="stop after so many")
+    parser.add_argument(
+        "--limit", type=float, default=HANG_SECONDS, help="seconds of processor time a mutant"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "musicgen-fuzz")

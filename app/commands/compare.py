@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
-  musicgen compare 'pop-piano-*' --preset tiny --set data.length=512 -o runs/pop-piano
+  musicgen compare 'pop-piano-*' --preset tiny --set data.length=512
 
 Run again, it goes on where it was interrupted; runs that are finished are not repeated.
 """
@@ -30,7 +30,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "configs", metavar="CONFIG", nargs="+",
         help="YAML files, or names of shipped ones, also with *",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="for all")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR",
+        help="folder for all (default: compare, or compare-2, … if that is another comparison's)",
+    )  # fmt: skip
     parser.add_argument("--preset", default="tiny", help="size of the models (default: tiny)")
     parser.add_argument(
         "--steps", type=int, default=2000, metavar="N", help="of each (default: 2000)"
@@ -44,10 +47,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
+    from app.own_folder import claim, own_folder
     from training.comparison import ranked, write_comparison
 
+    named = arguments.output is not None
+    arguments.output = arguments.output or own_folder("compare", arguments)
     configs = configured(arguments)
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    if named:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+    else:
+        claim(arguments.output, arguments)
     rows: list[Compared] = []
     for number, config in enumerate(configs, 1):
         output.remark([f"{number} of {len(configs)}: {Path(config.run).name}"])

@@ -20,7 +20,7 @@ A model reads held-out pieces and foretells each next token; given is the loss i
 much more a loss grows past the trained length than that of the models on average ± standard error.
 
 examples:
-  musicgen evaluate extrapolation pop-piano --data data/pop909
+  musicgen evaluate extrapolation pop-piano
   musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
 """
 NONE = "–"
@@ -29,8 +29,9 @@ NONE = "–"
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "--data", type=Path, required=True, metavar="DEST", help="a prepared data set"
-    )
+        "--data", type=Path, metavar="DEST",
+        help="a prepared data set (default: the one in ./data that the first model learned from)",
+    )  # fmt: skip
     add_pieces(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
@@ -58,10 +59,13 @@ def add_pieces(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
+    from app.own_data import data_of
     from app.study import extrapolation
     from app.subjects import subjects_of
 
-    subjects, pieces, left_out = tried(subjects_of(arguments.models), arguments.data, arguments)
+    named = subjects_of(arguments.models)
+    folder = arguments.data or data_of(named)
+    subjects, pieces, left_out = tried(named, folder, arguments)
     output.remark(left_out)
     experiment = extrapolation(
         subjects, pieces, seed=arguments.seed, device=devised(arguments.device)
@@ -80,7 +84,9 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         output.write(_table(result))
         data = result["data"]
-        output.remark([f"{data['pieces']} pieces, {data['whole']} of them of the whole length."])
+        output.remark(
+            [f"{data['pieces']} pieces of {folder}, {data['whole']} of them of the whole length."]
+        )
 
 
 def tried(

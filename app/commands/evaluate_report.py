@@ -25,7 +25,7 @@ results.json. What was measured is kept: an interrupted command goes on, and one
 only what is new.
 
 examples:
-  musicgen evaluate report pop-piano -o report --data data/pop909
+  musicgen evaluate report pop-piano
   musicgen evaluate report pop-piano groove -o report --data data/pop909 data/groove --prompts midi/test
 """
 MISSING = {
@@ -37,11 +37,13 @@ MISSING = {
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to"
-    )
+        "-o", "--output", type=Path, metavar="DIR",
+        help="folder to write to (default: report, or report-2, … if that is another's)",
+    )  # fmt: skip
     parser.add_argument(
         "--data", type=Path, nargs="+", default=[], metavar="DEST",
-        help="prepared data sets, one a language, for the loss by position",
+        help="prepared data sets, one a language, for the loss by position (default: those in ./data "
+        "that the models learned from)",
     )  # fmt: skip
     parser.add_argument(
         "--prompts", type=Path, metavar="DIR", help="MIDI files to continue, for the style"
@@ -54,10 +56,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
+    from app.own_data import data_by_language
+    from app.own_folder import claim, own_folder
     from app.subjects import subjects_of
 
     subjects = subjects_of(arguments.models)
+    arguments.data = arguments.data or data_by_language(subjects)
     experiments, commands, left_out = _experiments(subjects, arguments)
+    if arguments.output is None:
+        arguments.output = own_folder("report", arguments)
+        claim(arguments.output, arguments)
     with progress_bar("Measuring") as progress:
         found, failures = conducted(experiments, arguments, progress)
     for name, result in found.items():

@@ -38,19 +38,21 @@ def command(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_help_lists_all_commands_and_imports_none():
+    """What is imported takes the time: the program's own table, and modules that come with Python."""
     code = (
-        "import sys, app.cli\n"
+        "import sys\n"
+        "before = {*sys.modules}\n"
+        "import app.cli\n"
         "app.cli.main(['--help'])\n"
-        "heavy = {'numpy', 'torch', 'rich', 'symusic', 'tokenization', 'app.commands'} & {*sys.modules}\n"
-        "sys.exit(str(heavy) if heavy else 0)"
+        "own = {name for name in {*sys.modules} - before if name.split('.')[0] not in sys.stdlib_module_names}\n"
+        "slow = {'asyncio', 'email', 'http', 'multiprocessing', 'unittest', 'urllib'} & {*sys.modules} - before\n"
+        "sys.exit(' '.join(sorted(own - {'app', 'app.cli'} | slow)) or 0)"
     )
-    start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert time.perf_counter() - start < 2  # 0.1 s on a quiet machine
     assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())  # on a narrow terminal, lines are broken
     for name, (_, does) in COMMANDS.items():
-        assert f"{name} " in done.stdout
-        assert does in done.stdout
+        assert f" {name} {does}" in shown
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -66,7 +68,7 @@ def test_a_command_is_a_module_with_add_and_run_that_imports_little(module: str)
     imported = import_module(module)
     assert callable(imported.add)
     assert callable(imported.run)
-    tree = ast.parse(Path(str(imported.__file__)).read_text())
+    tree = ast.parse(Path(str(imported.__file__)).read_text(encoding="utf-8"))
     tops = {
         (node.module or "").split(".")[0] for node in tree.body if isinstance(node, ast.ImportFrom)
     }

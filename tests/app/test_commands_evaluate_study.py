@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,23 +12,12 @@ import pytest
 
 from app.cli import main
 from app.subjects import subjects_of
-from musicgen.checkpoint import Card, save
-from musicgen.model import Performer
+from tests.app.toy_models import write_model
 from tests.evaluation.contenders import write_pieces
-from tests.musicgen.toys import toy_config
 from tests.training.makers import prepared_set
-from tokenization.language import language
+from training.prepared import Prepared
 
 QUICK = ("--device", "cpu", "--workers", "1")
-
-
-def write_model(folder: Path, spoken: str, position: str) -> str:
-    """Save an untrained toy as if it had been trained to 16 tokens."""
-    speaker = language(spoken)
-    config = replace(toy_config(position=position), vocabulary_size=len(speaker.vocabulary))
-    card = Card(name=folder.name, language=speaker.spec(), trained_length=16)
-    save(folder, Performer(config).eval(), card)
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +120,60 @@ def test_positions_are_probed_and_drawn(place: Path, tmp_path: Path, capsys):
         "probes.png", "attention-ape.png", "attention-sine.png", "look_back-ape.png",
         "look_back-sine.png", "templates-sine.png", "all_templates-sine.png",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("knows", "name", "takes"),
+    [
+        ({"data": "test pieces", "checksum": "of b"}, "one", "b"),
+        ({"data": "test pieces", "checksum": "of none"}, "one", "a"),
+        ({"data": "other pieces"}, "b", "b"),
+    ],
+)
+def test_a_model_is_tried_on_what_it_learned_from(
+    knows, name: str, takes: str, tmp_path: Path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    prepared_set(tmp_path / "data" / "a", "remi")
+    prepared_set(tmp_path / "data" / "b", "remi", train=9)
+    prepared_set(tmp_path / "data" / "0", "groove")
+    (tmp_path / "data" / "1").mkdir()
+    (tmp_path / "data" / "1" / "meta.json").write_text("{}")
+    if knows.get("checksum") == "of b":
+        knows = {**knows, "checksum": Prepared.open("data/b").meta["checksum"]}
+    model = write_model(tmp_path / name, "remi", "absolute", **knows)
+    evaluate("extrapolation", model)
+    assert f"2 pieces of data/{takes}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("title", "says"),
+    [
+        ("POP909", "`musicgen data pop909 SOURCE data/pop909` prepares it"),
+        ("songs of mine", "`musicgen data midi SOURCE data/midi` prepares it"),
+        (None, "has learned from no data; name a prepared data set with --data"),
+    ],
+)
+def test_data_that_is_not_here_is_asked_for(title, says: str, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    knows = {} if title is None else {"data": title}
+    evaluate("extrapolation", write_model(Path("one"), "remi", "absolute", **knows), code=2)
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert says in err
+
+
+def test_a_report_takes_what_is_here_and_overwrites_none(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    prepared_set(tmp_path / "data" / "mine", "remi")
+    known = write_model(Path("known"), "remi", "absolute", data="test pieces")
+    new = write_model(Path("new"), "groove", "absolute")
+    said = []
+    for asked in ([known, new], [known], [known, new]):
+        evaluate("report", *asked)
+        said.append(capsys.readouterr().out.strip())
+    assert said == ["report/index.html", "report-2/index.html", "report/index.html"]
+    assert {row["model"] for row in read_csv(Path("report/extrapolation.csv"))} == {"known"}
 
 
 class Page(HTMLParser):

@@ -44,7 +44,7 @@ def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, 
 def test_the_same_seed_gives_the_same_bytes_and_nothing_is_overwritten(tmp_path, capsys):
     command = ("generate", *UNTRAINED, "--tokens", 60, "-o", tmp_path)
     assert run(*command) == run(*command) == 0
-    first, second = capsys.readouterr().out.split()
+    first, second = capsys.readouterr().out.splitlines()
     assert Path(first).name == "untrained-tiny.cont_0.mid"
     assert Path(second).name == "untrained-tiny.cont_1.mid"
     assert Path(first).read_bytes() == Path(second).read_bytes()
@@ -92,7 +92,7 @@ def test_numbers_of_any_file_that_is_there_are_taken(tmp_path, capsys):
     (tmp_path / "pop909_001.prompt_cont_4.mid").write_text("mine")
     (tmp_path / "pop909_001.cont_6.wav").write_text("mine")
     (tmp_path / "pop909_0010.cont_9.mid").write_text("another's")
-    (tmp_path / "pop909_001.cont_²").write_text("no number")
+    (tmp_path / os.fsdecode("pop909_001.cont_²".encode())).write_text("no number")
     assert run(*command) == 0
     assert Path(capsys.readouterr().out.strip()).name == "pop909_001.cont_7.mid"
     assert (tmp_path / "pop909_001.prompt_cont_4.mid").read_text() == "mine"
@@ -111,7 +111,7 @@ def test_variations_without_a_note_are_told(tmp_path, capsys):
     command = ("generate", *UNTRAINED, "--tokens", 6, "--variations", 8, "-o", tmp_path)
     assert run(*command) == 0
     out, err = capsys.readouterr()
-    written = len(out.split())
+    written = len(out.splitlines())
     assert 0 < written < 8
     assert f"{8 - written} of 8 variations have no note and are not written." in err
 

@@ -67,3 +67,18 @@ def test_what_does_not_compare_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert main(["compare", "groove-*", *out, "--set", data, "--preset", "huge"]) == 2
     assert "there is no preset 'huge'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_comparison_without_a_folder_comes_back_to_its_own(
+    two: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    asked = [word for word in two if word not in ("-o", str(tmp_path / "out"))]
+    assert main(["compare", *asked]) == 0
+    table = (tmp_path / "compare" / "comparison.md").read_text()
+    assert main(["compare", *asked, "--json"]) == 0
+    assert capsys.readouterr().err.count("Going on from step 4 of 4.") == 2
+    assert main(["compare", *asked[:1], *asked[2:]]) == 0  # another request
+    assert (tmp_path / "compare" / "comparison.md").read_text() == table
+    assert (tmp_path / "compare-2" / "comparison.md").exists()
+    assert not (tmp_path / "compare-3").exists()

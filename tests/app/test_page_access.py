@@ -50,7 +50,7 @@ FOCUS = """() => {
       (style) => style.outlineStyle !== "none" || style.boxShadow !== "none");
   return [one.closest("[id^=mg-]:not(.mg-file)")?.id ?? "", one.ariaLabel || shown.textContent.trim(), ringed];
 }"""
-# A roll of 5,000 notes, all in sight: the least time of twenty paintings, in milliseconds.
+# A roll of 5,000 notes: what a painting asks of the canvas and of styles, with all in sight and with a few bars.
 PAINTING = """() => {
   const box = document.createElement("div");
   document.querySelector(".mg-stage").append(box);
@@ -60,18 +60,29 @@ PAINTING = """() => {
   const tracks = ["Bass", "Drums", "Other"].map((name) => ({ name, drum: name === "Drums" }));
   roll.show({ notes: notes.join(""), count: 5000, tracks, tempos: [], chords: [], ticksPerBeat: 12, barTicks: 48,
     endTicks: 30000, bars: 625, promptBars: 300, trainedBars: 400 });
-  roll.scale(0.01);
-  roll.zoom = box.clientWidth / 625;
-  roll.layout();
-  const times = Array.from({ length: 20 }, () => {
-    const begun = performance.now();
-    musicgen.paint(roll);
-    return performance.now() - begun;
+  const { canvas } = roll, pen = canvas.getContext("2d"), look = window.getComputedStyle;
+  const counted = { drawn: 0, looked: 0 };
+  canvas.getContext = () => new Proxy(pen, {
+    get: (_, name) => typeof pen[name] !== "function" ? pen[name] : (...given) => {
+      counted.drawn += 1;
+      return pen[name](...given);
+    },
+    set: (_, name, value) => { pen[name] = value; return true; },
   });
-  const { canvas } = roll;
-  const inked = canvas.getContext("2d").getImageData(canvas.width - 40, 0, 40, canvas.height).data;
+  window.getComputedStyle = (...given) => { counted.looked += 1; return look(...given); };
+  const painted = (zoom) => {
+    roll.scale(0.01);
+    roll.zoom = zoom;
+    roll.layout();
+    Object.assign(counted, { drawn: 0, looked: 0 });
+    musicgen.paint(roll);
+    return { ...counted };
+  };
+  const near = painted(40), whole = painted(box.clientWidth / 625);
+  const inked = pen.getImageData(canvas.width - 40, 0, 40, canvas.height).data;
+  window.getComputedStyle = look;
   box.remove();
-  return [Math.min(...times), inked.filter((value, i) => i % 4 === 3 && value).length];
+  return { whole, near, inked: inked.filter((value, i) => i % 4 === 3 && value).length };
 }"""
 
 
@@ -185,7 +196,10 @@ def test_nothing_given_nothing_to_choose(page: Page):
     expect(page.locator("#mg-prompt-bars input[type=number]")).to_have_value("4")
 
 
-def test_five_thousand_notes_are_painted_within_a_frame(page: Page):
-    milliseconds, inked = page.evaluate(PAINTING)
-    assert milliseconds < 16  # the least of twenty: another program may have had the processor
-    assert inked > 100  # up to the last bars
+def test_five_thousand_notes_are_painted_with_little_work(page: Page):
+    """A stroke a note and some a bar, styles looked up once: a frame's time is enough on any machine."""
+    found = page.evaluate(PAINTING)
+    assert 5000 < found["whole"]["drawn"] < 5000 + 625 * 2
+    assert found["near"]["drawn"] < found["whole"]["drawn"] / 10  # only what is in sight
+    assert found["whole"]["looked"] == found["near"]["looked"] == 1
+    assert found["inked"] > 100  # up to the last bars

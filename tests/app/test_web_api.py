@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from gradio_client import Client, handle_file
@@ -126,7 +127,7 @@ def test_no_path_of_a_request_reaches_the_disk(address: str, path: str):
 
 
 def test_files_outside_the_servers_folder_are_refused(address: str):
-    assert status(f"{address}/gradio_api/file={Path(__file__).resolve()}") == 403
+    assert status(f"{address}/gradio_api/file={quote(str(Path(__file__).resolve()))}") == 403
     call = {
         "data": [
             {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}},
@@ -174,7 +175,7 @@ def test_who_leaves_takes_their_files_along(address: str, files: Path, tmp_path:
 
 
 def test_every_example_is_bundled_with_its_licence():
-    readme = (FILES / "README.md").read_text()
+    readme = (FILES / "README.md").read_text(encoding="utf-8")
     for name in EXAMPLES:
         assert read_midi(FILES / f"{name}.mid").end_ticks >= 8
         assert f"`{name}.mid`" in readme

@@ -29,12 +29,12 @@ def test_the_table_is_ranked_and_failures_come_last(tmp_path: Path):
         Compared(name="a", inside=1.0, tokens_per_second=2345.6, parameters=9, steps=10),
     ]
     write_comparison(rows, tmp_path)
-    lines = (tmp_path / "comparison.md").read_text().splitlines()
+    lines = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "| a | 9 | 10 | 1.0000 | – | 2,346 |  |"
     assert lines[3] == "| b | 12,345 | 10 | 2.0000 | 2.5000 | – |  |"
     assert lines[4].endswith("| the loss was not finite |")
-    table = (tmp_path / "comparison.csv").read_text().splitlines()
+    table = (tmp_path / "comparison.csv").read_text(encoding="utf-8").splitlines()
     assert table[0] == "name,parameters,steps,inside,beyond,tokens_per_second,failed"
     assert table[1] == "a,9,10,1.0,,2345.6,"
     write_comparison(rows[1:], tmp_path)
-    assert "failed" not in (tmp_path / "comparison.md").read_text()
+    assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")

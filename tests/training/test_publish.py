@@ -38,7 +38,7 @@ def test_a_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Pa
     assert whole.measured.inside == pytest.approx(run.state.best_loss, abs=1e-6)
     assert (card.name, card.dtype) == ("toy-model", ways[0].dtype)
     assert card.training["validation_loss"] == ways[0].measured.inside
-    text = (target / "README.md").read_text()
+    text = (target / "README.md").read_text(encoding="utf-8")
     for fact in (
         "# toy-model",
         f"{card.parameters:,} parameters",

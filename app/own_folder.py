@@ -1,0 +1,42 @@
+"""The folder of results where none is named: the same request comes back to its own, another gets a new one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import count
+from pathlib import Path
+
+ASKED = ".asked.json"
+# What has no say in the results: a request that was interrupted goes on with other values of these.
+WITHOUT_EFFECT = ("output", "json", "workers", "device")
+
+
+def own_folder(name: str, arguments: argparse.Namespace) -> Path:
+    """Return NAME, else NAME-2, … : the first that is not there, or is that of the same request."""
+    for number in count(1):
+        folder = Path(name if number == 1 else f"{name}-{number}")
+        if not folder.exists() or _asked_before(folder) == _asked(arguments):
+            return folder
+    raise AssertionError("there is always another number")
+
+
+def claim(folder: Path, arguments: argparse.Namespace) -> None:
+    """Write into a folder what it is for, so that the same request finds it again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ASKED).write_text(json.dumps(_asked(arguments), indent=2), encoding="utf-8")
+
+
+def _asked(arguments: argparse.Namespace) -> dict[str, str]:
+    return {
+        name: str(value)
+        for name, value in sorted(vars(arguments).items())
+        if name not in WITHOUT_EFFECT and not callable(value)
+    }
+
+
+def _asked_before(folder: Path) -> dict[str, str] | None:
+    try:
+        return json.loads((folder / ASKED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

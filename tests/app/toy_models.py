@@ -1,0 +1,20 @@
+"""Untrained toys in the shape of trained models, for the tests of commands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from musicgen.checkpoint import Card, save
+from musicgen.model import Performer
+from tests.musicgen.toys import toy_config
+from tokenization.language import language
+
+
+def write_model(folder: Path, spoken: str, position: str, **training: object) -> str:
+    """Save an untrained toy as if it had been trained to 16 tokens."""
+    speaker = language(spoken)
+    config = replace(toy_config(position=position), vocabulary_size=len(speaker.vocabulary))
+    card = Card(name=folder.name, language=speaker.spec(), trained_length=16, training=training)
+    save(folder, Performer(config).eval(), card)
+    return str(folder)

@@ -1,0 +1,267 @@
+"""The README's commands and calls do what it says, word by word: what is run here is read out of it.
+
+Data and training are small; a command's words stay as they are. Where the README names a run of the paper's model, its
+own configuration is read and then made small; where it names the bench, one of the works that it asks for is measured.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import app.commands.train
+import evaluation.speed
+from app.cli import COMMANDS, main
+from app.commands.data import SOURCES
+from app.commands.evaluate import EVALUATIONS
+from evaluation.works import WORKS, Work
+from tests.app.browser import serving
+from tests.app.toy_models import write_model
+from tests.training import sources_on_disk as disk
+from training.config import CONFIGS, RunConfig
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+HELD_OUT_SONG = 57  # whose name falls among those for validation
+
+
+def section(title: str) -> str:
+    """Return what stands under a heading."""
+    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def block_lines(text: str) -> list[str]:
+    """Return the lines of the indented blocks, without remarks."""
+    lines = re.findall(r"^    (\S.*)$", re.sub(r"```.*?```", "", text, flags=re.S), re.M)
+    return [line.partition(" #")[0].strip() for line in lines]
+
+
+def quoted(text: str) -> list[str]:
+    """Return what stands between backquotes, on one line or two, outside of fenced blocks."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.S)
+    return [" ".join(words.split()) for words in re.findall(r"`([^`]+)`", prose)]
+
+
+def fenced(language: str) -> str:
+    """Return the one code block of a language."""
+    (block,) = re.findall(rf"```{language}\n(.*?)```", README, re.S)
+    return block
+
+
+TABLE = [cell for line in section("Measured").splitlines() if line[:1] == "|" for cell in quoted(line)]  # fmt: skip
+RUN = [*block_lines(README), *TABLE]
+
+
+def expanded(line: str) -> list[str]:
+    """Return the words of a command as a shell gives them to it."""
+    words = []
+    for word in shlex.split(line):
+        is_pattern = "*" in word and f"'{word}'" not in line
+        words += sorted(glob.glob(word)) if is_pattern else [word]
+    return words
+
+
+def musicgen(line: str) -> None:
+    """Run a line of the README in this process."""
+    program, *words = expanded(line)
+    assert program == "musicgen"
+    assert main(words) == 0, line
+
+
+def small(config: RunConfig) -> RunConfig:
+    """Return a configuration that trains two steps; the model's encoding stays as it was, its size does not."""
+    size = {"layers": 1, "width": 32, "heads": 4, "feedforward": 24, "chunk": 8}
+    return replace(
+        config,
+        model=None if config.model is None else {**config.model, **size, "preset": "tiny"},
+        data=replace(config.data, length=32, batch=2),
+        optimiser=replace(config.optimiser, steps=2, epochs=None, warmup=1),
+        validation=replace(
+            config.validation, every=2, length=48, sequences=2, batch=2, samples=1, sample_tokens=24
+        ),
+        device=replace(config.device, accelerator="cpu"),
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a folder with what the README takes for given: a song, raw data, and what earlier commands left."""
+    monkeypatch.chdir(tmp_path)
+    train = app.commands.train.train
+    monkeypatch.setattr(
+        app.commands.train, "train", lambda c, resume: train(small(c), resume=resume)
+    )
+    monkeypatch.setattr(
+        "app.commands.compare.train", lambda c, resume: train(small(c), resume=resume)
+    )
+    shutil.copy(ROOT / "app" / "examples" / "piano-g-minor.mid", "song.mid")
+    disk.pop909_song(disk.pop909(Path("POP909")), HELD_OUT_SONG)
+    disk.groove(Path("GROOVE"))
+    return tmp_path
+
+
+def test_all_that_the_readme_runs_is_run_here():
+    assert len(RUN) == len(set(RUN)) >= 18
+    known = (*MAKE, *PIECE, *RESEARCH, *MEASURED, *BENCH, *BROWSER)
+    assert sorted(RUN) == sorted(known)
+
+
+MAKE = [line for line in RUN if line.startswith("make ")]
+BENCH = [line for line in RUN if line.startswith("musicgen bench")]
+BROWSER = [line for line in RUN if line.startswith("python -m ")]
+PIECE = block_lines(section("Make a piece"))
+RESEARCH = [line for line in block_lines(section("Use it as a researcher")) if line not in BENCH]
+MEASURED = [line for line in TABLE if line.startswith("musicgen ") and line not in BENCH]
+
+
+@pytest.mark.parametrize("line", MAKE)
+def test_make_knows_what_to_do(line: str):
+    done = subprocess.run(
+        [*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"app": "musicgen app", "test": "-m pytest"}[line.split()[1]] in done.stdout
+
+
+def test_a_piece_is_made(place: Path, capsys: pytest.CaptureFixture[str]):
+    for line in PIECE:
+        musicgen(line)
+    assert "pop-piano" in capsys.readouterr().out.splitlines()[-1]
+    for take in range(3):
+        names = (f"song.cont_{take}", f"song.prompt_cont_{take}")
+        assert all((place / "output" / f"{n}{e}").exists() for n in names for e in (".mid", ".wav"))
+
+
+def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, capsys):
+    (place / "output").mkdir()
+    shutil.copy("song.mid", "output/another.mid")
+    disk.midi_folder(Path("mine"), 12)
+    assert main(["data", "midi", "mine", "data/mine", "--validation", "0.4"]) == 0
+    for line in RESEARCH:
+        musicgen(line)
+    assert (place / "runs" / "pop-piano-sine-spe" / "model" / "model.safetensors").exists()
+    assert (place / "runs" / "finetune" / "model" / "model.safetensors").exists()
+    losses = (place / "report" / "extrapolation.csv").read_text(encoding="utf-8").splitlines()
+    assert len(losses) > 1
+    assert "pop-piano-sine-spe" in losses[1]
+
+
+@pytest.mark.parametrize("line", [line for line in MEASURED if " extrapolation " in line])
+def test_the_losses_of_the_readme_can_be_had_again(line: str, place: Path, capsys):
+    assert main(["data", "pop909", "POP909", "data/pop909"]) == 0
+    assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
+    musicgen(line)
+    assert capsys.readouterr().out.splitlines()[-1].startswith(line.split()[-1])
+
+
+@pytest.mark.parametrize("line", [line for line in MEASURED if " report " in line])
+def test_the_report_of_the_readme_can_be_had_again(
+    line: str, place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Of a toy in the place of the model that ships, whose every place would be probed for minutes."""
+    name = line.split()[3]
+    toy = Path(write_model(place / name, name, "sine_spe", data="a groove set"))
+    monkeypatch.setattr("musicgen.library.shipped", lambda: {name: toy})
+    monkeypatch.setattr("musicgen.processes.processors", lambda: 1)  # others would not know the toy
+    assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
+    musicgen(line)
+    for table in ("extrapolation", "continuation_similarity"):
+        assert f"{name}," in (place / "report" / f"{table}.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("line", [line for line in MEASURED if " compare " in line])
+def test_the_comparison_of_the_readme_can_be_had_again(line: str, place: Path):
+    assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
+    musicgen(line)
+    rows = (place / "compare" / "comparison.md").read_text(encoding="utf-8").splitlines()[2:]
+    assert len(rows) == len(list(CONFIGS.glob("groove-*.yaml")))
+    assert not [row for row in rows if "failed" in row]
+
+
+@pytest.mark.parametrize("line", BENCH)
+def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, capsys):
+    """Each work is asked for; what a process of its own would find is said here."""
+    asked = []
+
+    def found(name: str) -> dict[str, object]:
+        asked.append(name)
+        return {"seconds": [1.0], "peak_bytes": 1}
+
+    monkeypatch.setattr(evaluation.speed, "_in_child", found)
+    musicgen(line)
+    begin = tuple(shlex.split(line)[3:])
+    works = [name for name in WORKS if name.startswith(begin or "") and not name.endswith("-ft")]
+    assert {*works} <= {*asked}
+    assert len(capsys.readouterr().out.splitlines()) > len(works)
+    assert all(isinstance(WORKS[name], Work) for name in asked)
+
+
+@pytest.mark.parametrize("line", BROWSER)
+def test_what_needs_a_browser_knows_its_words(line: str):
+    python, *words = shlex.split(line)
+    assert python == "python"
+    done = subprocess.run(
+        [sys.executable, *words, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout
+
+
+def test_what_the_text_names_is_there():
+    named = [words.split() for words in quoted(README) if words.startswith(("musicgen ", "make "))]
+    assert named
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    for program, word, *more in named:
+        if program == "make":
+            assert word in targets
+        elif word == "evaluate":
+            assert more[0] in EVALUATIONS
+        elif word == "data":
+            assert more[0] in {*SOURCES, "inspect"}
+        else:
+            assert word in {*COMMANDS, "COMMAND"}
+
+
+@pytest.fixture(scope="module")
+def page():
+    with serving() as address:
+        yield address
+
+
+def elsewhere(text: str, address: str) -> str:
+    """Return the README's words with the address of a page of our own."""
+    assert text.count("http://127.0.0.1:7860") == 1
+    return text.replace("http://127.0.0.1:7860", address)
+
+
+def test_the_page_is_called_in_python(page: str, place: Path):
+    code = elsewhere(fenced("python"), page) + "\nimport json\nprint(json.dumps([files, facts]))\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    files, facts = json.loads(done.stdout.splitlines()[-1])
+    assert [Path(file).name for file in files] == ["song.cont_0.mid", "song.cont_1.mid"]
+    assert all(Path(file).read_bytes()[:4] == b"MThd" for file in files)
+    assert [(fact["seed"], fact["prompt_bars"]) for fact in facts] == [(7, [1, 4])] * 2
+
+
+def test_the_page_is_called_by_curl(page: str, place: Path):
+    if shutil.which("curl") is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no curl to call with")
+    done = subprocess.run(
+        ["bash", "-c", elsewhere(fenced("bash"), page)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "event: complete" in done.stdout
+    files, facts = json.loads(done.stdout.split("data: ")[-1])
+    assert [file["orig_name"] for file in files] == ["song.cont_0.mid", "song.cont_1.mid"]
+    assert [(fact["seed"], fact["prompt_bars"]) for fact in facts] == [(7, [1, 4])] * 2
