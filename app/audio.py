@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
+
+from musicgen.processes import module_command
 
 SECONDS = 60  # of wall clock, for one piece
 MEMORY_BYTES = 3 << 30  # of address space: 20 minutes of sound are 230 MB, held some times over
@@ -59,7 +60,7 @@ def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -
     path = soundfont or default_soundfont()
     if not path.is_file():
         raise AudioError(f"there is no soundfont {path}; name an .sf2 file")
-    command = [sys.executable, "-m", "app.render", str(path.resolve()), str(MEMORY_BYTES)]
+    command = module_command("app.render", str(path.resolve()), str(MEMORY_BYTES))
     try:
         child = subprocess.run(
             command,
@@ -68,7 +69,7 @@ def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -
             stderr=subprocess.PIPE,
             timeout=seconds,
             check=False,
-            env=_environment(),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
     except subprocess.TimeoutExpired:
         raise AudioError(
@@ -80,10 +81,3 @@ def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -
         raise AudioError(
             f"the renderer could not play this piece with {path.name} ({reason[0][:200]})"
         )
-
-
-def _environment() -> dict[str, str]:
-    """Return an environment in which the child finds this package from any folder."""
-    root = str(Path(__file__).parent.parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
