@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from app import output
+
 # Name → module and what it does, in the order of use. A module is imported when its command is
 # called; it has `add(parser)`, which declares arguments, and `run(arguments)`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -70,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, MemoryError) as error:
         if sys.flags.dev_mode and not isinstance(error, UsageError):
             raise
-        print(f"musicgen: {sentence(error)}", file=sys.stderr)
+        output.remark([f"musicgen: {sentence(error)}"])
         return WRONG_INPUT
     return 0
 

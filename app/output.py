@@ -8,6 +8,8 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tokenization.wording import visible
+
 
 def add_json(parser: ArgumentParser) -> None:
     """Let a command give its result to a program."""
@@ -16,24 +18,28 @@ def add_json(parser: ArgumentParser) -> None:
 
 def write(text: str) -> None:
     """Print a result."""
-    print(text)
+    print(visible(text, lines=True))
 
 
 def write_json(value: Any) -> None:
     """Print a result for a program."""
-    json.dump(value, sys.stdout, ensure_ascii=False)
-    print()
+    print(
+        visible(json.dumps(value, ensure_ascii=False))
+    )  # within texts alone, where escapes are read
 
 
 def remark(sentences: Iterable[str]) -> None:
     """Say beside the result what is good to know about it."""
     for sentence in sentences:
-        print(sentence, file=sys.stderr)
+        print(visible(sentence), file=sys.stderr)
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
     """Return rows in columns: the first to the left, numbers with separators to the right."""
-    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    cells = [
+        [f"{cell:,}" if isinstance(cell, int) else visible(str(cell)) for cell in row]
+        for row in rows
+    ]
     widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
     lines = (
         [row[0].ljust(widths[0])]

@@ -28,6 +28,7 @@ from musicgen.quantise import quantise, restore, with_int8_weights
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 DTYPES = ("float32", "bfloat16", "int8")
+LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
 _SCALE = ".scale"  # of an int8 matrix, behind its name
 
 
@@ -124,7 +125,14 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
             f"{path} has format {content['format']!r}, but this version reads {FORMAT}"
         )
     config = ModelConfig.read(content["model"], f"{path}: model")
-    return config, from_plain(Card, content["card"], f"{path}: card")
+    card = from_plain(Card, content["card"], f"{path}: card")
+    return config, replace(card, name=_plain_name(card.name))
+
+
+def _plain_name(name: str) -> str:
+    """Return the name that a model gives itself, fit to be a file's: no other folder, no command to a terminal."""
+    fit = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name)
+    return fit.encode()[:LONGEST_NAME_BYTES].decode(errors="ignore")
 
 
 def _stored(model: Performer, dtype: str) -> dict[str, Tensor]:

@@ -19,14 +19,16 @@ _ENTER = (
     "sys.path[:0] = [p for p in sys.argv.pop(1).split(os.pathsep) if p not in sys.path]; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
+_flags: Callable[[], list[str]] = util._args_from_interpreter_flags  # type: ignore[attr-defined]
 
 
-def _isolated(flags: Callable[[], list[str]] = util._args_from_interpreter_flags) -> list[str]:
+def _isolated() -> list[str]:
     """Return how an interpreter is started by multiprocessing: it begins with `-c`, which looks in the folder first."""
-    return [ISOLATED, *(flag for flag in flags() if flag != ISOLATED)]
+    return [ISOLATED, *(flag for flag in _flags() if flag != ISOLATED)]
 
 
-util._args_from_interpreter_flags = _isolated  # from here, spawn and the resource tracker take it
+# From here spawn and the resource tracker take it.
+util._args_from_interpreter_flags = _isolated  # type: ignore[attr-defined]
 
 # A new interpreter a process: one that is forked from threads, as torch and C++ libraries start them, may hang.
 CONTEXT = multiprocessing.get_context("spawn")

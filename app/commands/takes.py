@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from app.progress import progress_bar
 if TYPE_CHECKING:
     from app.models import Model
     from app.service import Prompt, Take, Wish
+
+# Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
+UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +111,7 @@ def make(
     """Generate, write the files, and say what was written."""
     from app.service import Continuation
 
-    folder = _writable(arguments.output)
+    folder, name = _writable(arguments.output), UNFIT.sub("_", name)
     began = time.perf_counter()
     work = Continuation(model, prompt, wish)
     with progress_bar(f"{model.name}: tokens") as show:
