@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tokenization.wording import visible
+from app.output import visible
 
 
 @contextmanager

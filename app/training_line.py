@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tokenization.wording import visible
+from app.output import visible
 from training.listener import Progress
 
 if TYPE_CHECKING:

@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 LISTED = 8  # names in a sentence
-# What moves a terminal's cursor, begins a command to it, turns the direction of text, or is no character.
-_UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-_IN_TEXT, _IN_LINE = re.compile(f"[{_UNSEEN}]"), re.compile(f"[\t\n{_UNSEEN}]")
-
-
-def visible(text: str, *, lines: bool = False) -> str:
-    """Return a text with escapes for what is no print, so that a stranger's name cannot speak to a terminal.
-
-    Ends of lines are kept where there may be several `lines`.
-    """
-    return (_IN_TEXT if lines else _IN_LINE).sub(lambda found: escape(found[0]), text)
-
-
-def escape(character: str) -> str:
-    """Return a character as JSON and Python both read it."""
-    return f"\\u{ord(character):04x}"
 
 
 def sentence(text: str) -> str:

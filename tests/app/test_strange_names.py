@@ -7,6 +7,7 @@ import pytest
 
 from app.cli import main
 from app.models import load
+from app.output import visible
 from musicgen.checkpoint import Card, save
 from tokenization.midi import read_midi, write_midi
 from tokenization.score import Score
@@ -71,3 +72,12 @@ def test_no_name_speaks_to_the_terminal(words: list[str], tmp_path: Path, capsys
     assert "\nmusicgen: all is well" not in said.out + said.err
     for path in set(tmp_path.iterdir()) - before:
         assert not {*"\x1b\x9b\n"} & {*path.name}
+
+
+def test_what_is_no_print_is_written_as_escapes():
+    assert (
+        visible("a\tb\n\x1b[2J\x9b\r\u202e\udcff é…")
+        == "a\\u0009b\\u000a\\u001b[2J\\u009b\\u000d\\u202e\\udcff é…"
+    )
+    assert visible("a\tb\nc\x1b", lines=True) == "a\tb\nc\\u001b"
+    assert json.loads(visible(json.dumps("\x7f\u2028", ensure_ascii=False))) == "\x7f\u2028"
