@@ -38,7 +38,7 @@ class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().connection_lost(exc)
 
     def _is_at_work(self) -> bool:
-        cycle: Any = self.cycle
+        cycle: Any = getattr(self, "cycle", None)
         return cycle is not None and not cycle.response_complete
 
     def _stop(self) -> None:
@@ -48,8 +48,9 @@ class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def _give_up(self) -> None:
         self._late = None
-        if not self._is_at_work() and not self.transport.is_closing():
-            self.transport.close()
+        transport: Any = getattr(self, "transport", None)
+        if transport is not None and not self._is_at_work():
+            transport.close()
 
 
 def close_slow_connections() -> None:

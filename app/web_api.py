@@ -28,6 +28,7 @@ from app.wishes import sentence, whole, wished
 from musicgen.sampling import MUSICAL
 from tokenization.midi import read_midi
 from tokenization.midi_limits import UPLOAD
+from tokenization.whole_file import write_whole
 
 Answer = TypeVar("Answer")
 ENDINGS = [".mid", ".midi", ".kar"]
@@ -101,7 +102,7 @@ class Api:
         for take in work.takes():
             name = piece.name if piece else playing.name.replace(":", "-")
             path = folder / f"{_file_name(name)}.cont_{take.number}.mid"
-            path.write_bytes(midi_of(take.whole, take.provenance))
+            write_whole(path, midi_of(take.whole, take.provenance))
             paths.append(str(path))
             facts.append(
                 {

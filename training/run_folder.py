@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from musicgen.plain import from_plain
+from tokenization.whole_file import write_whole
 from training import saving
 from training.config import RunConfig
 from training.disk import full_disk_named, held
@@ -37,7 +38,8 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = held(folder, f"another program is training in {folder} at this moment")
         try:
-            _write(folder / CONFIG, yaml.safe_dump(_plain(config), sort_keys=False))
+            text = yaml.safe_dump(_plain(config), sort_keys=False)
+            write_whole(folder / CONFIG, text.encode())
             yield remarks
         finally:
             if lock is not None:
@@ -105,9 +107,3 @@ def _plain(config: RunConfig) -> dict[str, Any]:
     folders = [str(Path(folder).resolve()) for folder in config.data.folders]
     plain["data"]["folder"] = folders[0] if isinstance(config.data.folder, str) else folders
     return plain
-
-
-def _write(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(text, encoding="utf-8")
-    os.replace(fresh, path)

@@ -160,17 +160,18 @@ def _writable(folder: Path) -> Path:
 def _write(folder: Path, take: Take, name: str, number: int, prompt: Prompt) -> list[Path]:
     """Write one take: the continuation, with a prompt also the whole, and what is known of them."""
     from app.service import midi_of
+    from tokenization.whole_file import write_whole
 
     scores = {f"{name}.cont_{number}": take.continuation}
     if prompt.bars:
         scores[f"{name}.prompt_cont_{number}"] = take.whole
     paths = [folder / f"{stem}.mid" for stem in scores]
     for path, score in zip(paths, scores.values(), strict=True):
-        path.write_bytes(midi_of(score, take.provenance))
+        write_whole(path, midi_of(score, take.provenance))
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     # A name that is no text becomes escapes, which JSON reads as the same name.
-    paths[0].with_suffix(".json").write_text(text, encoding="utf-8", errors="backslashreplace")
+    write_whole(paths[0].with_suffix(".json"), text.encode(errors="backslashreplace"))
     return paths
 
 
