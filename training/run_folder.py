@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from musicgen.plain import from_plain
+from musicgen.plain import from_plain, from_yaml
 from tokenization.whole_file import write_whole
 from training import saving
 from training.config import RunConfig
@@ -65,7 +65,11 @@ def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
         )
     if found is None:
         return [f"Nothing is saved in {folder} yet: the run begins anew."]
-    return _differences(yaml.safe_load(known.read_text(encoding="utf-8")), _plain(config), folder)
+    try:
+        before = from_yaml(known.read_text(encoding="utf-8"), str(known))
+    except ValueError as error:
+        raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
+    return _differences(before, _plain(config), folder)
 
 
 def _differences(old: Any, new: dict[str, Any], folder: Path) -> list[str]:
