@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import yaml
 
 Record = TypeVar("Record")
+LONGEST_YAML = 1 << 16  # characters; reading takes longer than they grow
+MOST_BRACKETS = 500
 MOST_ALIASES = 20  # of a YAML file: each may stand for all that was said before
 
 _SPOKEN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -23,11 +25,18 @@ _SPOKEN = {int: "a whole number", float: "a number", bool: "true or false", str:
 
 def from_yaml(text: str, where: str) -> Any:
     """Return what a YAML text says; `where` says in errors what was being read."""
+    if len(text) > LONGEST_YAML or text.count("[") + text.count("{") > MOST_BRACKETS:
+        raise ValueError(
+            f"{where} is no configuration: up to {LONGEST_YAML} characters and {MOST_BRACKETS} brackets are read"
+        )
     try:
         aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
         if aliases <= MOST_ALIASES:
             return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (
+        yaml.YAMLError,
+        ValueError,
+    ) as error:  # the latter of what looks like a date, and is none
         raise ValueError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ValueError(f"{where} is nested more deeply than anything here is") from None

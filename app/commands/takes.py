@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from app.models import Model
     from app.service import Prompt, Take, Wish
 
+MOST_VARIATIONS = 1000  # each keeps its state in memory
 # Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
@@ -93,7 +94,7 @@ def wish_of(arguments: argparse.Namespace) -> Wish:
     return Wish(
         bars=_positive(arguments.bars, "--bars"),
         tokens=None if arguments.tokens is None else _positive(arguments.tokens, "--tokens"),
-        variations=_positive(arguments.variations, "--variations"),
+        variations=_variations(arguments.variations),
         seed=arguments.seed,
         sampling=Sampling(
             temperature=arguments.temperature,
@@ -199,6 +200,12 @@ def _first_free(folder: Path, name: str) -> int:
             if number != path.stem and number.isdecimal():
                 taken.append(int(number))
     return max(taken) + 1
+
+
+def _variations(number: int) -> int:
+    if number > MOST_VARIATIONS:
+        raise ValueError(f"--variations is {number}; up to {MOST_VARIATIONS} are written at a time")
+    return _positive(number, "--variations")
 
 
 def _positive(value: int, option: str) -> int:
