@@ -17,6 +17,7 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
 from musicgen import checkpoint
@@ -155,7 +156,7 @@ def _read_averages(folder: Path, model: Performer, checksum: str | None) -> dict
     path = folder / OPTIMISER
     try:
         data = path.read_bytes()
-        averages = safetensors.torch.load(data)
+        averages = tensors_of(data)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
     if checksum is not None and hashlib.sha256(data).hexdigest() != checksum:
