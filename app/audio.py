@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
+from musicgen.processes import module_command
+from tokenization.whole_file import beside
+
 SECONDS = 60  # of wall clock, for one piece
 MEMORY_BYTES = 3 << 30  # of address space: 20 minutes of sound are 230 MB, held some times over
+NOT_WRITTEN = (
+    3  # how a child ends whose sound the disk did not take; it says the number of the error
+)
 
 
 class AudioError(ValueError):
@@ -45,13 +50,9 @@ def render_to(
     path: Path, midi: bytes, soundfont: Path | None = None, *, seconds: float = SECONDS
 ) -> None:
     """Write the WAV of a MIDI file, whole or not at all; its samples never enter this process."""
-    unfinished = path.with_name(f"{path.name}.part")
-    try:
-        with unfinished.open("w+b") as wave:
-            _play(midi, wave, soundfont, seconds)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with beside(path) as part, part.open("x+b") as wave:
+        _play(midi, wave, soundfont, seconds)
+        os.fsync(wave.fileno())
 
 
 def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -> None:
@@ -59,7 +60,7 @@ def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -
     path = soundfont or default_soundfont()
     if not path.is_file():
         raise AudioError(f"there is no soundfont {path}; name an .sf2 file")
-    command = [sys.executable, "-m", "app.render", str(path.resolve()), str(MEMORY_BYTES)]
+    command = module_command("app.render", str(path.resolve()), str(MEMORY_BYTES))
     try:
         child = subprocess.run(
             command,
@@ -68,22 +69,20 @@ def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -
             stderr=subprocess.PIPE,
             timeout=seconds,
             check=False,
-            env=_environment(),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
     except subprocess.TimeoutExpired:
         raise AudioError(
             f"the sound was not ready after {seconds:.0f} s; the piece is too long or too dense"
         ) from None
+    size = wave.seek(0, os.SEEK_END)
     wave.seek(0)
-    if child.returncode != 0 or wave.read(4) != b"RIFF":
+    head = wave.read(8)
+    if child.returncode == NOT_WRITTEN:
+        number = int(child.stderr or 0)
+        raise OSError(number, os.strerror(number))
+    if child.returncode != 0 or head != b"RIFF" + (size - 8).to_bytes(4, "little"):
         reason = child.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it ended"]
         raise AudioError(
             f"the renderer could not play this piece with {path.name} ({reason[0][:200]})"
         )
-
-
-def _environment() -> dict[str, str]:
-    """Return an environment in which the child finds this package from any folder."""
-    root = str(Path(__file__).parent.parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from app import output
+
 # Name → module and what it does, in the order of use. A module is imported when its command is
 # called; it has `add(parser)`, which declares arguments, and `run(arguments)`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -29,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("app.commands.bench", "measure speed and memory of this machine"),
 }
 
+NO_MEMORY = "there is not enough memory for this; try with less at a time"
+LONGEST_SENTENCE = 1000  # characters: what is quoted may be of any length
 WRONG_INPUT, INTERRUPTED, NO_READER = 2, 130, 141  # the last two as shells report the signals
 
 
@@ -67,10 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Nobody reads on, and the interpreter shall not complain of it when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NO_READER
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and _sentence_of_fault(error) is None:
+            raise
         if sys.flags.dev_mode and not isinstance(error, UsageError):
             raise
-        print(f"musicgen: {sentence(error)}", file=sys.stderr)
+        output.remark([f"musicgen: {sentence(error)}"])
         return WRONG_INPUT
     return 0
 
@@ -88,11 +94,22 @@ def _prepare_streams() -> None:
 def sentence(error: Exception) -> str:
     """Return an error as one line."""
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; try with less at a time"
+        return NO_MEMORY
+    if isinstance(error, RuntimeError) and (said := _sentence_of_fault(error)):
+        return said
     if isinstance(error, OSError) and error.strerror:
         named = f"{os.fspath(error.filename)}: " if error.filename is not None else ""
         return f"{named}{error.strerror}"
-    return " ".join(str(error).split())
+    said = " ".join(str(error).split())
+    return said if len(said) <= LONGEST_SENTENCE else f"{said[:LONGEST_SENTENCE]} …"
+
+
+def _sentence_of_fault(error: RuntimeError) -> str | None:
+    """Return what to say of an error that a library reports as a fault of the program; None of one that is."""
+    if isinstance(error, RecursionError):
+        return "what was given is nested more deeply than anything here is"
+    of_memory = ("not enough memory", "out of memory", "can't allocate memory", "std::bad_alloc")
+    return NO_MEMORY if any(words in str(error).lower() for words in of_memory) else None
 
 
 def build_parser(called: str | None = None) -> Parser:

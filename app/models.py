@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from musicgen.library import folder_of, shipped
+from musicgen.plain import from_json, value_of
 from tokenization.language import Language, language, language_from_spec
 
 if TYPE_CHECKING:
@@ -39,13 +39,20 @@ def load(name: str, device: str = "auto") -> Model:
     folder = folder_of(name)
     performer, card = load_checkpoint(folder, device_of(device))
     _spare_threads(performer)
+    language = language_from_spec(card.language)
+    where, said = f"{folder}: longest_ticks", card.training.get("longest_ticks")
+    longest: tuple[int, ...] | None = value_of(tuple[int, ...] | None, said, where)
+    if (size := performer.config.vocabulary_size) != len(language.vocabulary):
+        raise ValueError(
+            f"{folder} has {size} tokens, but its language has {len(language.vocabulary)}; save the model again"
+        )
     return Model(
         name=card.name,
         performer=performer,
-        language=language_from_spec(card.language),
+        language=language,
         trained_length=card.trained_length,
         sha256=card.sha256,
-        longest_ticks=card.training.get("longest_ticks"),
+        longest_ticks=None if longest is None else [*longest],
     )
 
 
@@ -55,8 +62,9 @@ def language_of(name: str) -> Language:
         return language(name.split(":")[2] if name.count(":") > 1 else "remi")
     path = folder_of(name) / "config.json"
     try:
-        return language_from_spec(json.loads(path.read_bytes())["card"]["language"])
-    except (KeyError, TypeError, json.JSONDecodeError):
+        spec = from_json(path.read_bytes(), str(path))["card"]["language"]
+        return language_from_spec({**spec})
+    except (KeyError, TypeError):
         raise ValueError(
             f"{path} does not describe a model; copy or save the model again"
         ) from None

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+# What moves a terminal's cursor, begins a command to it, turns the direction of text, or is no character.
+_UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_IN_TEXT, _IN_LINE = re.compile(f"[{_UNSEEN}]"), re.compile(f"[\t\n{_UNSEEN}]")
 
 
 def add_json(parser: ArgumentParser) -> None:
@@ -16,24 +21,28 @@ def add_json(parser: ArgumentParser) -> None:
 
 def write(text: str) -> None:
     """Print a result."""
-    print(text)
+    print(visible(text, lines=True))
 
 
 def write_json(value: Any) -> None:
     """Print a result for a program."""
-    json.dump(value, sys.stdout, ensure_ascii=False)
-    print()
+    print(
+        visible(json.dumps(value, ensure_ascii=False))
+    )  # within texts alone, where escapes are read
 
 
 def remark(sentences: Iterable[str]) -> None:
     """Say beside the result what is good to know about it."""
     for sentence in sentences:
-        print(sentence, file=sys.stderr)
+        print(visible(sentence), file=sys.stderr)
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
     """Return rows in columns: the first to the left, numbers with separators to the right."""
-    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    cells = [
+        [f"{cell:,}" if isinstance(cell, int) else visible(str(cell)) for cell in row]
+        for row in rows
+    ]
     widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
     lines = (
         [row[0].ljust(widths[0])]
@@ -41,3 +50,16 @@ def table(rows: Sequence[Sequence[object]]) -> str:
         for row in cells
     )
     return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """Return a text with escapes for what is no print, so that a stranger's name cannot speak to a terminal.
+
+    Ends of lines are kept where there may be several `lines`.
+    """
+    return (_IN_TEXT if lines else _IN_LINE).sub(lambda found: escape(found[0]), text)
+
+
+def escape(character: str) -> str:
+    """Return a character as JSON and Python both read it."""
+    return f"\\u{ord(character):04x}"

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from app.output import visible
+
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
@@ -23,11 +25,11 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # a name may hold brackets
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(visible(title), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -11,6 +11,8 @@ from pathlib import Path
 import midirenderer
 import numpy as np
 
+from app.audio import NOT_WRITTEN
+
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PEAK = 0.89  # of full scale: −1 dB
 LOUDEST_GAIN = (
@@ -32,10 +34,18 @@ def main() -> int:
     if sys.platform != "win32":
         import resource
 
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        memory = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     wave = midirenderer.render_wave_from(soundfont.read_bytes(), sys.stdin.buffer.read())
-    sys.stdout.buffer.write(levelled(wave))
+    try:
+        # Not the standard stream, which may be unbuffered, and then takes what there is room for.
+        with open(sys.stdout.fileno(), "wb", closefd=False) as output:
+            output.write(levelled(wave))
+    except OSError as error:
+        print(error.errno, file=sys.stderr)
+        return NOT_WRITTEN
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The server under the page: limits on requests, headers that keep the browser at home, start and end."""
+"""The server under the page: quiet to the outside, flat in memory; its start and end."""
 
 from __future__ import annotations
 
@@ -9,58 +9,15 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-MOST_BODY_BYTES = 4 << 20  # a file of 1 MB travels as 1.4 MB of text
 IN_LINE = 64  # requests that wait; more are told to come later
-UPLOAD_BYTES = 1 << 20
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
 LARGE_BYTES = 1 << 21  # given back the moment it is free; with 128 KB, a prompt takes 0.1 s longer
 GIVE_BACK_SECONDS = 30
-# The browser fetches nothing that this server does not have, whatever a part of the page asks for.
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; "
-    "connect-src 'self' data: blob:; object-src 'none'; base-uri 'self'; form-action 'self'"
-)
-HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-robots-tag", b"noindex"),
-]
-
-
-class Guard:
-    """Refuses requests with too large a body, and adds headers to every answer (ASGI middleware)."""
-
-    def __init__(self, app: Any) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Handle a request."""
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        length = next(
-            (value for name, value in scope["headers"] if name == b"content-length"), b"0"
-        )
-        if not length.isdigit() or int(length) > MOST_BODY_BYTES:
-            return await _too_large(send)
-        taken = 0
-
-        async def receive_some() -> Any:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            return {"type": "http.disconnect"} if taken > MOST_BODY_BYTES else message
-
-        async def send_with_headers(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", []), *HEADERS]}
-            await send(message)
-
-        return await self.app(scope, receive_some, send_with_headers)
 
 
 def be_quiet_outside(folder: Path, host: str = "127.0.0.1") -> None:
@@ -100,6 +57,16 @@ def keep_memory_flat() -> None:
     threading.Thread(target=give_back, daemon=True).start()
 
 
+def allow_many_connections() -> None:
+    """Let as many files be open as the system lets this process have: each connection is one."""
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # some systems name a limit that they do not grant
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def free(host: str, port: int) -> bool:
     """Say whether a port can be served at."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -121,8 +88,10 @@ def serve(
     soundfont: Path | None,
     browser: bool,
     say: Any,
+    known_as: Sequence[str] = (),
 ) -> None:
     """Serve the page until interrupted; `say` is called with sentences for the terminal."""
+    from app.names import Names
     from app.quick_start import without_stubs
     from app.server_folder import delete_left_behind
     from app.session import Sessions
@@ -132,8 +101,9 @@ def serve(
     if port is not None and not free(host, port):
         raise ValueError(f"port {port} of {host} cannot be had; choose another with --port")
     keep_memory_flat()
+    allow_many_connections()
     delete_left_behind()
-    sessions, studio = Sessions(), None
+    sessions, studio, names = Sessions(), None, Names(host, known_as)
     try:
         be_quiet_outside(sessions.folder, host)
         with without_stubs():
@@ -143,6 +113,7 @@ def serve(
             model=model,
             host=host,
             port=port,
+            names=names,
             soundfont=soundfont,
             browser=browser,
         )
@@ -150,7 +121,9 @@ def serve(
         threading.Thread(target=studio.shelf.warm, daemon=True).start()
         if share:
             try:
-                say(f"For everyone, it is at {public_address(blocks)}.")
+                address = public_address(blocks)
+                names.add(address)
+                say(f"For everyone, it is at {address}.")
             except TunnelError as error:
                 say(sentence(error))
         threading.Event().wait()
@@ -158,10 +131,3 @@ def serve(
         if studio is not None:
             studio.turns.close()
         sessions.close()
-
-
-async def _too_large(send: Any) -> None:
-    await send({"type": "http.response.start", "status": 413, "headers": HEADERS})
-    await send(
-        {"type": "http.response.body", "body": b"The request is larger than this server takes."}
-    )

@@ -15,10 +15,17 @@ from app.server_folder import ServerFolder
 from app.service import Piece
 
 MOST_SESSIONS = 200
+MOST_OF_ONE = 60  # of one client, as of a class behind one address
 IDLE_SECONDS = 3600
+NEW_SECONDS = 30  # a page that has just been opened is nobody idle, though it has not said yet that it is there
+MOST_ANSWERS = 64  # folders of answers to programs, which are copied when they are handed out
 MOST_TUNES = 20  # kept of one session: what the page shows, and about as many from before
 MOST_UNDO = 20
 SOUND_BYTES = 1 << 30  # of rendered sound, of all sessions
+
+
+class Full(ValueError):
+    """There is no room for one more visitor."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,6 +53,8 @@ class Session:
     """One visitor."""
 
     folder: Path
+    client: str = ""  # whose; some may share an address
+    pages: int = 0  # open in browsers
     sources: list[Source] = field(default_factory=list)  # the last is at work, the others undo
     heard: tuple[Source, str, Piece, Tune] | None = None  # the last source, as a language hears it
     takes: list[Tune] = field(default_factory=list)
@@ -75,20 +84,51 @@ class Sessions:
     def __init__(self) -> None:
         self._home = ServerFolder()
         self.folder = self._home.path
+        self._answers = self.folder / "answers"
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, name: str) -> Session:
-        """Return a visitor's session, new or old; those long idle, or too many, are dropped."""
+        """Return a visitor's session, new or old."""
+        return self.admit(name, "")
+
+    def admit(self, name: str, client: str) -> Session:
+        """Return a visitor's session; for a new one, those long idle are dropped, or else there is no room."""
         with self._lock:
             session = self._sessions.get(name)
             if session is None:
-                session = Session(folder=Path(tempfile.mkdtemp(dir=self.folder)))
-                self._sessions[name] = session
+                self._drop_old()
+                self._find_room(client)
+                folder = Path(tempfile.mkdtemp(dir=self.folder))
+                session = self._sessions[name] = Session(folder=folder, client=client)
             session.used_seconds = time.monotonic()
             self._sessions.move_to_end(name)
-            self._drop_old()
         return session
+
+    def came(self, name: str) -> None:
+        """Note that a visitor's page is open."""
+        with self._lock:
+            if name in self._sessions:
+                self._sessions[name].pages += 1
+
+    def went(self, name: str) -> None:
+        """Note that it is not any more."""
+        with self._lock:
+            if name in self._sessions:
+                self._sessions[name].pages -= 1
+
+    def folder_for_answer(self, name: str) -> Path:
+        """Return a new folder for files that a program asked for: among its own, if it stays, or a passing one."""
+        with self._lock:
+            session = self._sessions.get(name)
+            home = self._answers if session is None else session.folder
+            home.mkdir(exist_ok=True)
+            folder = Path(tempfile.mkdtemp(dir=home))
+            if session is None:
+                old = sorted(home.iterdir(), key=lambda path: path.stat().st_mtime)[:-MOST_ANSWERS]
+                for path in old:
+                    shutil.rmtree(path, ignore_errors=True)
+        return folder
 
     def leave(self, name: str) -> None:
         """Forget a visitor, and stop what still runs for them."""
@@ -120,16 +160,36 @@ class Sessions:
                 _empty(self._sessions.popitem()[1])
             self._home.close()
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._sessions
+
     def __len__(self) -> int:
         return len(self._sessions)
 
     def _drop_old(self) -> None:
         oldest = time.monotonic() - IDLE_SECONDS
-        while self._sessions:
-            name, session = next(iter(self._sessions.items()))
-            if len(self._sessions) <= MOST_SESSIONS and session.used_seconds >= oldest:
-                return
+        for name in [name for name, one in self._sessions.items() if _is_idle(one, oldest)]:
             _empty(self._sessions.pop(name))
+
+    def _find_room(self, client: str) -> None:
+        """Drop who is idle where there are too many: of the same client, and of all; or raise Full."""
+        own = [name for name, session in self._sessions.items() if session.client == client]
+        for names, most in (
+            (own if client else [], MOST_OF_ONE),
+            ([*self._sessions], MOST_SESSIONS),
+        ):
+            if len(names) < most:
+                continue
+            new = time.monotonic() - NEW_SECONDS
+            idle = next((name for name in names if _is_idle(self._sessions[name], new)), None)
+            if idle is None:
+                raise Full("as many are here as there is room for; come again in a while")
+            _empty(self._sessions.pop(idle))
+
+
+def _is_idle(session: Session, before: float) -> bool:
+    """Say whether nobody has a page of it open, nor anything at work, nor has used it since."""
+    return not session.pages and not session.busy.locked() and session.used_seconds < before
 
 
 def _empty(session: Session) -> None:

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from app.doorman import Asker
 from app.pianoroll import picture
 from app.service import (
     Continuation,
@@ -46,7 +47,7 @@ MOST_BARS = 128
 MOST_VARIATIONS = 8
 LONGEST_SECONDS = 600  # of work on one request
 PAUSE_SECONDS = 0.2  # between two views of the music as it grows
-TOGETHER = 32  # requests at work, in turns; the others wait
+TOGETHER = 48  # requests at work, in turns; the others wait
 LONGEST_TITLE = 60
 VARIATION = re.compile(r"[vV]ariation [\d.]+$")
 
@@ -114,11 +115,11 @@ class Studio:
         return self._stage(session, model)
 
     def go_on(
-        self, visitor: str, model: str, prompt_bars: int | None, wish: Wish
+        self, asker: Asker, model: str, prompt_bars: int | None, wish: Wish
     ) -> Iterator[dict[str, Any]]:
         """Continue the piece; yields the variations as they grow, and at last with all there is to them."""
         check(wish)
-        session = self.sessions.of(visitor)
+        session = self.sessions.of(asker.name)
         if not session.busy.acquire(blocking=False):
             raise ValueError("your last request is still at work; press Stop, or wait for its end")
         try:
@@ -129,27 +130,33 @@ class Studio:
                 if source.midi is None
                 else self._heard(session, model)[2].prompt(prompt_bars)
             )
-            yield from self._play(
-                session, source, Continuation(self.shelf.load(model), prompt, wish), stop
-            )
+            work = Continuation(self.shelf.load(model), prompt, wish)
+            yield from self._play(session, source, work, stop, asker)
         finally:
             session.busy.release()
 
     def _play(
-        self, session: Session, source: Source, work: Continuation, stop: threading.Event
+        self,
+        session: Session,
+        source: Source,
+        work: Continuation,
+        stop: threading.Event,
+        asker: Asker,
     ) -> Iterator[dict[str, Any]]:
         run, begun = secrets.token_hex(4), time.monotonic()
         yield growing(run, work)
         late = begun + LONGEST_SECONDS
         due = begun
-        playing = work.run(lambda: stop.is_set() or time.monotonic() > late)
-        for _ in self.turns.taken(playing):
+        playing = work.run(lambda: stop.is_set() or time.monotonic() > late or asker.is_gone(begun))
+        for _ in self.turns.taken(playing, asker.client):
             if (now := time.monotonic()) >= due:
                 view = growing(run, work)
                 spent = time.monotonic() - now
                 if due > begun or any(take["new"] for take in view["takes"]):  # the first at once
                     yield view
-                    due = time.monotonic() + max(PAUSE_SECONDS, 4 * spent, 0.1 * self.turns.waiting)
+                    due = time.monotonic() + max(
+                        PAUSE_SECONDS, 4 * spent, 0.1 * self.turns.ahead(asker.client)
+                    )
         seconds = time.monotonic() - begun
         takes = work.takes()
         session.takes = [_kept(session, source, take) for take in takes]

@@ -84,6 +84,7 @@ def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int
     from training.prepared import Prepared
 
     prepared = Prepared.open(folder)
+    prepared.verify()  # results are kept under its checksum
     rows = prepared.rows(split)
     files = prepared.pieces.file[rows]
     random = np.random.default_rng(seed)

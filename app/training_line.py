@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from app.output import visible
 from training.listener import Progress
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def duration(seconds: float) -> str:
 
 
 def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 def _nothing(text: str) -> None:

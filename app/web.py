@@ -12,18 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.themes import Base
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
+from app.doorman import Keeper
 from app.files import Music
-from app.server import IN_LINE, UPLOAD_BYTES, Guard
+from app.front_door import UPLOAD_BYTES, FrontDoor
+from app.names import Names
+from app.server import IN_LINE
 from app.session import MOST_SESSIONS, Sessions
 from app.shelf import Shelf
+from app.slow_heads import close_slow_connections
 from app.studio import EXAMPLES, MOST_BARS, MOST_VARIATIONS, NOTHING, TOGETHER, Studio
+from app.theme import theme
 from app.web_api import Api, add_api
-from app.wishes import sentence, wished
+from app.web_errors import HANDLERS, tell_errors
+from app.wishes import sentence, whole, wished
 from musicgen.sampling import MUSICAL
 
 ASSETS = Path(__file__).parent / "assets"
@@ -49,15 +54,16 @@ NO_MODEL = (
 class Page:
     """The components, and the handlers that connect them with a studio."""
 
-    def __init__(self, studio: Studio, soundfont: Path | None = None) -> None:
-        self.studio = studio
+    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
+        self.studio, self.keeper = studio, keeper
         self._nonce = count()
         with gr.Blocks(
             title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)
         ) as self.blocks:
             self._lay_out(studio.shelf)
             self._connect()
-            add_api(Api(studio, soundfont))
+            add_api(Api(studio, keeper, soundfont))
+        tell_errors(self.blocks, keeper.answered)
 
     def _lay_out(self, shelf: Shelf) -> None:
         gr.HTML(
@@ -213,11 +219,13 @@ class Page:
         self, model: str, prompt_bars: int, bars: int, variations: int, temperature: float, top_p: float,
         top_k: int, min_p: float, seed: int | None, new_seed: bool, request: gr.Request,
     ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-        seed = secrets.randbelow(1_000_000) if new_seed or seed is None else int(seed)
-        started = [gr.Button(visible=False), gr.Button(visible=True), seed]
         try:
+            draws = new_seed or seed is None
+            seed = secrets.randbelow(1_000_000) if draws else whole("seed", seed)
+            started = [gr.Button(visible=False), gr.Button(visible=True), seed]
             wish = wished(bars, variations, temperature, top_p, top_k, min_p, seed)
-            for view in self.studio.go_on(str(request.session_hash), model, int(prompt_bars), wish):
+            asker = self.keeper.asker(request)
+            for view in self.studio.go_on(asker, model, whole("prompt_bars", prompt_bars), wish):
                 yield view, *started
                 started = [gr.skip()] * 3
         except ValueError as error:
@@ -229,13 +237,20 @@ class Page:
 
 
 def open_page(
-    sessions: Sessions, *, model: str | None, host: str, port: int | None, soundfont: Path | None, browser: bool,
+    sessions: Sessions, *, model: str | None, host: str, port: int | None, names: Names, soundfont: Path | None,
+    browser: bool,
 ) -> tuple[gr.Blocks, Studio]:  # fmt: skip
     """Build the page and start to serve it."""
-    studio = Studio(Shelf(model), sessions)
-    blocks = Page(studio, soundfont).blocks
+    studio, keeper, uploads = (
+        Studio(Shelf(model), sessions),
+        Keeper(sessions),
+        sessions.folder / "gradio",
+    )
+    blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks
     assets = StaticFiles(directory=ASSETS)
-    blocks.queue(max_size=IN_LINE, default_concurrency_limit=4)
+    # Whoever asks waits in line: a request past it would be bounded by nothing.
+    blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
+    close_slow_connections()
     blocks.launch(
         server_name=host,
         server_port=port,
@@ -243,7 +258,7 @@ def open_page(
         inbrowser=browser,
         prevent_thread_lock=True,
         max_threads=THREADS,
-        state_session_capacity=MOST_SESSIONS,  # gradio's own record of each visitor, 0.1 MB
+        state_session_capacity=2 * MOST_SESSIONS,  # gradio's own record of each visitor, 0.1 MB
         quiet=True,
         show_error=False,
         ssr_mode=False,
@@ -255,28 +270,12 @@ def open_page(
         head=STYLES,
         app_kwargs={
             "routes": [Mount("/musicgen", assets), *Music(sessions, soundfont).routes()],
-            "middleware": [Middleware(Guard)],
+            "middleware": [Middleware(FrontDoor, names=names, keeper=keeper, uploads=uploads)],
+            "exception_handlers": HANDLERS,
+            "lifespan": keeper.sweeping(uploads),
         },
     )
     return blocks, studio
-
-
-def theme() -> Base:
-    """Return colours and the system's own fonts: none is fetched."""
-    sans = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
-    mono = ["ui-monospace", "Consolas", "DejaVu Sans Mono", "monospace"]
-    base = Base(
-        primary_hue="blue", neutral_hue="slate", radius_size="lg", font=sans, font_mono=mono
-    )
-    # Against white, gradio's own shades are too faint to be read by everybody.
-    return base.set(
-        body_text_color_subdued="#5d6879",
-        block_info_text_color="#5d6879",
-        button_primary_background_fill="#2a66c4",
-        button_primary_background_fill_hover="#22549f",
-        slider_color="#2a66c4",
-        slider_color_dark="#6ea4ff",
-    )
 
 
 def own_part(name: str, script: str, **properties: Any) -> gr.HTML:

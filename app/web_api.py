@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import gradio as gr
 
 from app import models
 from app.audio import render_to
+from app.doorman import Keeper
 from app.service import Continuation, midi_of, no_prompt, read_piece
 from app.similarity import by_quarter
 from app.studio import (
@@ -24,10 +24,11 @@ from app.studio import (
     check,
     title_of,
 )
-from app.wishes import sentence, wished
+from app.wishes import sentence, whole, wished
 from musicgen.sampling import MUSICAL
 from tokenization.midi import read_midi
 from tokenization.midi_limits import UPLOAD
+from tokenization.whole_file import write_whole
 
 Answer = TypeVar("Answer")
 ENDINGS = [".mid", ".midi", ".kar"]
@@ -49,8 +50,8 @@ def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
 class Api:
     """The endpoints over a studio; files lie in the folder of who asked, which is emptied."""
 
-    def __init__(self, studio: Studio, soundfont: Path | None = None) -> None:
-        self.studio, self.soundfont = studio, soundfont
+    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
+        self.studio, self.keeper, self.soundfont = studio, keeper, soundfont
 
     @answering
     def models(self) -> list[dict[str, Any]]:
@@ -81,23 +82,27 @@ class Api:
         top_p: float, top_k: int, min_p: float, seed: int, request: gr.Request,
     ) -> tuple[list[str], list[dict[str, Any]]]:  # fmt: skip
         """Continue a MIDI file, or begin from nothing: a MIDI file a variation, and what is known of each."""
-        wish = wished(bars, variations, temperature, top_p, top_k, min_p, seed)
+        wish, asker = (
+            wished(bars, variations, temperature, top_p, top_k, min_p, seed),
+            self.keeper.asker(request),
+        )
+        first = whole("prompt_bars", prompt_bars)
         check(wish)
         piece = self._piece(file, model) if file else None
         playing = self.studio.shelf.load(model)
         work = Continuation(
-            playing, piece.prompt(int(prompt_bars) or None) if piece else no_prompt(playing), wish
+            playing, piece.prompt(first or None) if piece else no_prompt(playing), wish
         )
         begun = time.monotonic()
-        for _ in self.studio.turns.taken(
-            work.run(lambda: time.monotonic() > begun + LONGEST_SECONDS)
-        ):
+        late = begun + LONGEST_SECONDS
+        running = work.run(lambda: time.monotonic() > late or asker.is_gone(begun))
+        for _ in self.studio.turns.taken(running, asker.client):
             pass
         folder, paths, facts = self._folder(request), [], []
         for take in work.takes():
             name = piece.name if piece else playing.name.replace(":", "-")
             path = folder / f"{_file_name(name)}.cont_{take.number}.mid"
-            path.write_bytes(midi_of(take.whole, take.provenance))
+            write_whole(path, midi_of(take.whole, take.provenance))
             paths.append(str(path))
             facts.append(
                 {
@@ -138,8 +143,7 @@ class Api:
         return read_piece(spoken, Path(file).read_bytes(), name=title_of(file), limits=UPLOAD)
 
     def _folder(self, request: gr.Request) -> Path:
-        folder = self.studio.sessions.of(str(request.session_hash)).folder
-        return Path(tempfile.mkdtemp(dir=folder))
+        return self.studio.sessions.folder_for_answer(str(request.session_hash))
 
 
 def add_api(api: Api) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.crew import share_out
+from tokenization.whole_file import write_whole
 
 REVISION = 1  # another number forgets all results: to be changed with what a measurement means
 
@@ -107,5 +107,4 @@ def _keep(folder: Path, job: Job, done: Done) -> None:
     path = folder / f"{job.key}.json"
     known = {"arguments": dict(job.arguments), "identity": dict(job.identity)}
     content = {**known, "done": vars(done)}
-    path.with_suffix(".new").write_text(json.dumps(content), encoding="utf-8")
-    os.replace(path.with_suffix(".new"), path)
+    write_whole(path, json.dumps(content).encode())

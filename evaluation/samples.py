@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from musicgen.model import Performer
 from musicgen.sampling import Sampling
 from tokenization.continuing import continuing
 from tokenization.midi import write_midi
+from tokenization.whole_file import write_whole
 
 Progress = Callable[[int, int], None]
 
@@ -122,9 +122,7 @@ def _keep(
         name = f"{stem}.prompt_cont_{number}.mid"
         write_midi(score, home / name, texts=(f"musicgen {provenance}",))
     text = json.dumps({**facts, "ids": [ids.tolist() for ids in samples]})
-    new = home / f"{stem}.json.new"
-    new.write_text(text, encoding="utf-8")
-    os.replace(new, home / f"{stem}.json")
+    write_whole(home / f"{stem}.json", text.encode())
 
 
 def _kept(home: Path, contender: Contender, prompt: Prompt, plan: Plan) -> list[list[int]] | None:

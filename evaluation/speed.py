@@ -6,7 +6,6 @@ Works that are compared run by turns, and each row keeps its best time, since an
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from musicgen.processes import module_command
 
 ROUNDS = 2
 
@@ -87,12 +88,8 @@ def gpu_facts(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _in_child(name: str) -> dict[str, Any]:
-    root = str(Path(__file__).parent.parent)
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    child = subprocess.run(
-        [sys.executable, "-m", "evaluation.speed", name],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+    command = module_command("evaluation.speed", name)
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
     if child.returncode:
         reason = (
             child.stderr.strip().splitlines() or ["it was ended, perhaps for want of memory"]

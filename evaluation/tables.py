@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tokenization.whole_file import write_whole
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.new")
-    new.write_bytes(data)
-    os.replace(new, path)
+    write_whole(path, data)
 
 
 def write_json(path: Path, value: Any) -> None:

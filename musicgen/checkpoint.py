@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,12 +23,13 @@ from torch import Tensor, nn
 
 from musicgen.config import ModelConfig
 from musicgen.model import Performer, parameter_count
-from musicgen.plain import from_plain
+from musicgen.plain import from_json, from_plain
 from musicgen.quantise import quantise, restore, with_int8_weights
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 DTYPES = ("float32", "bfloat16", "int8")
+LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
 _SCALE = ".scale"  # of an int8 matrix, behind its name
 
 
@@ -97,6 +99,7 @@ def load(
         raise ValueError(
             f"{path} is no safetensors file ({error}); copy or save the model again"
         ) from None
+    _check_sizes(config, stored, path)
     model = Performer(config, seed=None)
     _fill(model, stored, path)
     if realisations is not None:
@@ -112,9 +115,9 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is no model: it holds no {CONFIG}")
     try:
-        content = json.loads(path.read_bytes())
+        content = from_json(path.read_bytes(), str(path))
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON ({error}); copy or save the model again") from None
+        raise ValueError(f"{error}; copy or save the model again") from None
     if not isinstance(content, dict) or {"format", "model", "card"} - content.keys():
         raise ValueError(
             f"{path} does not describe a model: format, model and card are wanted in it"
@@ -124,7 +127,14 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
             f"{path} has format {content['format']!r}, but this version reads {FORMAT}"
         )
     config = ModelConfig.read(content["model"], f"{path}: model")
-    return config, from_plain(Card, content["card"], f"{path}: card")
+    card = from_plain(Card, content["card"], f"{path}: card")
+    return config, replace(card, name=_plain_name(card.name))
+
+
+def _plain_name(name: str) -> str:
+    """Return the name that a model gives itself, fit to be a file's: no other folder, no command to a terminal."""
+    fit = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name)
+    return fit.encode()[:LONGEST_NAME_BYTES].decode(errors="ignore")
 
 
 def _stored(model: Performer, dtype: str) -> dict[str, Tensor]:
@@ -146,6 +156,33 @@ def _matrices(model: nn.Module) -> set[str]:
     return {f"{name}.weight" for name, m in model.named_modules() if isinstance(m, kinds)}
 
 
+def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
+    """Compare what takes the memory of a model with the weights at hand, before any is taken."""
+    layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
+    wanted = {
+        "embedding.weight": (config.vocabulary_size, config.width),
+        "blocks.0.feedforward.inner.weight": (config.feedforward, config.width),
+    }
+    missing = [name for name in wanted if name not in stored]
+    if config.layers > layers:
+        missing.append(f"blocks.{layers}.attention.qkv.weight")
+    if missing:
+        raise ValueError(_does_not_belong(path, "lacks", missing[0]))
+    for name, shape in wanted.items():
+        _check_shape(path, name, stored[name], shape)
+
+
+def _does_not_belong(path: Path, has: str, name: str) -> str:
+    return f"{path} {has} tensor {name!r}; it does not belong to the {CONFIG} beside it"
+
+
+def _check_shape(path: Path, name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    if tuple(tensor.shape) != shape:
+        raise ValueError(
+            f"{path} has {name!r} in shape {tuple(tensor.shape)}, where {CONFIG} says {shape}"
+        )
+
+
 def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
     """Copy the stored tensors into a model, which must be exactly those that it has."""
     scales = {
@@ -158,14 +195,9 @@ def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
     wanted = model.state_dict()
     for name in sorted(wanted.keys() ^ tensors.keys()):
         has = "lacks" if name in wanted else "has a superfluous"
-        raise ValueError(
-            f"{path} {has} tensor {name!r}; it does not belong to the {CONFIG} beside it"
-        )
+        raise ValueError(_does_not_belong(path, has, name))
     for name, tensor in wanted.items():
-        if tensor.shape != tensors[name].shape:
-            raise ValueError(
-                f"{path} has {name!r} in shape {tuple(tensors[name].shape)}, where {CONFIG} says {tuple(tensor.shape)}"
-            )
+        _check_shape(path, name, tensors[name], tuple(tensor.shape))
     # Copied, not assigned: the file's tensors lie in memory as they come, and on another alignment
     # some kernels add up in another order.
     model.load_state_dict(tensors)

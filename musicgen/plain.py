@@ -5,6 +5,7 @@ The other way is `dataclasses.asdict`, or a config's own `plain` where it nests 
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -12,9 +13,44 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+import yaml
+
 Record = TypeVar("Record")
+LONGEST_YAML = 1 << 16  # characters; reading takes longer than they grow
+MOST_BRACKETS = 500
+MOST_ALIASES = 20  # of a YAML file: each may stand for all that was said before
 
 _SPOKEN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def from_yaml(text: str, where: str) -> Any:
+    """Return what a YAML text says; `where` says in errors what was being read."""
+    if len(text) > LONGEST_YAML or text.count("[") + text.count("{") > MOST_BRACKETS:
+        raise ValueError(
+            f"{where} is no configuration: up to {LONGEST_YAML} characters and {MOST_BRACKETS} brackets are read"
+        )
+    try:
+        aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
+        if aliases <= MOST_ALIASES:
+            return yaml.safe_load(text)
+    except (
+        yaml.YAMLError,
+        ValueError,
+    ) as error:  # the latter of what looks like a date, and is none
+        raise ValueError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ValueError(f"{where} is nested more deeply than anything here is") from None
+    raise ValueError(f"{where} has {aliases} aliases; {MOST_ALIASES} can be followed")
+
+
+def from_json(text: bytes | str, where: str) -> Any:
+    """Return what a JSON text says; `where` says in errors what was being read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError(f"{where} is nested more deeply than anything here is") from None
+    except ValueError as error:
+        raise ValueError(f"{where} is no JSON ({error})") from None
 
 
 def from_plain(cls: type[Record], data: Any, where: str) -> Record:

@@ -1,4 +1,4 @@
-"""Mutated MIDI files through the reader and both languages, in processes that may die.
+"""Mutated MIDI files through the reader, both languages and the writer, in processes that may die.
 
     python -m tests.fuzz --seconds 600 [--mutants N] [--limit S] [--seed S] [--processes P] [--keep FOLDER]
 
@@ -31,6 +31,7 @@ from typing import Any
 from tests.mutants import mutant, seed_files
 from tokenization.language import Language, language
 from tokenization.midi import MidiError, read_midi
+from tokenization.midi_write import write_midi
 
 LANGUAGES = ("remi", "groove")
 HANG_SECONDS = 2.0  # of processor time, so that a busy machine makes no hangs
@@ -83,10 +84,13 @@ def examine(data: bytes, languages: Sequence[Language]) -> str:
                 raise
             refusals.append(f"{spoken.name}: {_kind(error)}")
             continue
-        decoded = spoken.decode(ids).notes
+        music = spoken.decode(ids)
+        decoded = music.notes
         # The velocities of groove stand beside its tokens.
         if decoded.replace(velocity=spelled.velocity) != spelled:
             raise AssertionError(f"{spoken.name} reads back other notes than it has spelled")
+        if len(decoded) and len(read_midi(write_midi(music)).notes) != len(decoded):
+            raise AssertionError(f"{spoken.name} is written with other notes than it has")
     return "; ".join([READ, *refusals])
 
 

@@ -6,11 +6,8 @@ that would end before an earlier one swaps ends with it.
 
 from __future__ import annotations
 
-import os
-import secrets
 import struct
 from collections.abc import Sequence
-from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from tokenization.midi_chunks import HEADER, TRACK
 from tokenization.midi_conventions import DENOMINATORS
 from tokenization.midi_repair import LAST_TICK, variable_length
 from tokenization.score import Pedals, Score, Track
+from tokenization.whole_file import write_whole
 
 COARSE_TICKS_PER_BEAT = 96  # players are known to stumble over coarser time
 USUAL_TICKS_PER_BEAT = 480
@@ -180,13 +178,4 @@ def _write_at_once(path: Path, data: bytes) -> None:
         raise ValueError(f"{path} is a folder or a device: give the name of a file to write")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into")
-    target = Path(os.path.realpath(path))  # a link stays one
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        part.write_bytes(data)
-        os.replace(part, target)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    write_whole(path, data)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from musicgen.checkpoint import read_card
+from tokenization.whole_file import beside, write_whole
 from training import saving
 from training.curves import read_table
 from training.loop import MODEL
@@ -65,7 +66,7 @@ def write_comparison(rows: Sequence[Compared], folder: Path) -> None:
     """Write comparison.csv and comparison.md, ranked."""
     rows = ranked(rows)
     names = [field.name for field in fields(Compared)]
-    with (folder / "comparison.csv").open("w", newline="") as file:
+    with beside(folder / "comparison.csv") as part, part.open("x", newline="") as file:
         table = csv.DictWriter(file, names, lineterminator="\n")
         table.writeheader()
         table.writerows(asdict(row) for row in rows)
@@ -74,7 +75,7 @@ def write_comparison(rows: Sequence[Compared], folder: Path) -> None:
     lines = [[HEADINGS[name] for name in names], ["---", *["---:"] * (len(names) - 1)]]
     lines += [[_cell(asdict(row)[name]) for name in names] for row in rows]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    (folder / "comparison.md").write_text(text + "\n", encoding="utf-8")
+    write_whole(folder / "comparison.md", f"{text}\n".encode())
 
 
 def draw_comparison(runs: Sequence[Path], folder: Path, trained_length: int) -> Path:
@@ -86,7 +87,8 @@ def draw_comparison(runs: Sequence[Path], folder: Path, trained_length: int) -> 
     figure = Figure(figsize=(8, 5), layout="constrained")
     tables = {run.name: read_table(run / "positions.csv") for run in runs}
     draw_position_means(figure.subplots(), tables, trained_length)
-    figure.savefig(folder / "comparison.png", dpi=150)
+    with beside(folder / "comparison.png") as part:
+        figure.savefig(part, dpi=150, format="png")
     return folder / "comparison.png"
 
 

@@ -11,10 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from musicgen.config import ModelConfig
-from musicgen.plain import from_plain, suggestion
+from musicgen.plain import from_plain, from_yaml, suggestion
 
 PRECISIONS = (
     "32-true",
@@ -152,6 +150,8 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         _check_positive(self, "log_every", "save_every", "keep")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it is at least 0")
 
     def model_config(
         self, vocabulary_size: int, clock: Callable[[], dict[str, Any]] | None = None
@@ -226,10 +226,7 @@ def _nested(keys: list[str], value: Any) -> dict[str, Any]:
 
 
 def _parsed(text: str, where: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
+    return from_yaml(text, where)
 
 
 def _with_base(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tokenization.whole_file import beside
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -30,7 +32,8 @@ def write_curves(run: Path, trained_length: int) -> Path:
     draw_losses(over_steps, read_table(run / "train.csv"), read_table(run / "validation.csv"))
     draw_positions(by_position, read_table(run / "positions.csv"), trained_length)
     figure.suptitle(run.name)
-    figure.savefig(run / "curves.png", dpi=150)
+    with beside(run / "curves.png") as part:
+        figure.savefig(part, dpi=150, format="png")
     return run / "curves.png"
 
 

@@ -73,10 +73,10 @@ def prepare(
     kind = SOURCES[source]
     spoken = language(options.language or kind.language)
     check_destination(destination, replace=options.replace)
-    with unpacked(folder) as root:
+    with unpacked(folder) as (root, left_out):
         listing = list_files(root)
         found = _find(kind, listing, folder, options)
-        report = PrepareReport([*listing.unreadable, *found.skipped], found.remarks)
+        report = PrepareReport([*left_out, *listing.unreadable, *found.skipped], found.remarks)
         with PreparedWriter(destination, replace=options.replace) as writer:
             _fill(writer, report, found, partial(spell, kind.name, spoken.name), options, progress)
             _check_filled(writer, report, found, folder)

@@ -24,6 +24,7 @@ SPLITS = ("train", "validation", "test")
 TOKENS_FILE, PIECES_FILE, META_FILE = "tokens.bin", "pieces.npz", "meta.json"
 TOKEN_TYPE = np.dtype("<u2")
 NO_STYLE = -1
+COUNTED = ("files", "pieces", "tokens", "bars", "notes")  # by split
 _BLOCK_BYTES = 1 << 22
 
 
@@ -100,15 +101,21 @@ class Prepared:
         return json.loads(text) if text else None
 
     def verify(self) -> None:
-        """Raise ValueError if the tokens are not those that were written."""
-        digest = hashlib.sha256()
+        """Raise ValueError if the tokens are not those that were written, or are none of their language."""
+        digest, highest = hashlib.sha256(), 0
         with (self.folder / TOKENS_FILE).open("rb") as file:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
+                highest = max(highest, int(np.frombuffer(block, TOKEN_TYPE).max()))
         if digest.hexdigest() != self.meta["checksum"]:
             raise ValueError(
                 f"{self.folder / TOKENS_FILE} is damaged: its checksum is not the one in "
                 f"{META_FILE}; prepare the set again"
+            )
+        if highest >= self.meta["language"]["tokens"]:
+            raise ValueError(
+                f"{self.folder / TOKENS_FILE} has a token {highest}, of which its language has "
+                f"{self.meta['language']['tokens']}; prepare the set again"
             )
 
 
@@ -126,9 +133,9 @@ def read_meta(folder: Path) -> dict[str, Any]:
     try:
         meta = json.loads(path.read_text(encoding="utf-8"))
         version = meta["format"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         version, meta = FORMAT, {}
-    if version == FORMAT and not {"language", "tokens", "checksum", "counts"} <= {*meta}:
+    if version == FORMAT and not _describes(meta):
         raise ValueError(f"{path} is not the description of a prepared data set")
     if version != FORMAT:
         raise ValueError(
@@ -137,12 +144,51 @@ def read_meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
+def _describes(meta: Any) -> bool:
+    """Say whether plain data is the description of a prepared set, as far as it is relied on."""
+    try:
+        counts = [meta["counts"][split][kind] for split in SPLITS for kind in COUNTED]
+        numbers = [meta["tokens"], meta["language"]["tokens"], *counts]
+        said = [meta["checksum"], meta["language"]["language"]]
+    except (KeyError, TypeError):
+        return False
+    return all(type(n) is int and n >= 0 for n in numbers) and all(type(s) is str for s in said)
+
+
 def _read_pieces(path: Path, tokens: int) -> Pieces:
     try:
         with np.load(path, allow_pickle=False) as columns:
             pieces = Pieces(**{field.name: columns[field.name] for field in fields(Pieces)})
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         raise ValueError(f"{path} is missing or damaged; prepare the set again") from None
-    if int(pieces.length.sum()) != tokens or len(pieces.bar_start) != len(pieces.start) + 1:
+    if not _fit(pieces, tokens):
         raise ValueError(f"{path} does not belong to the tokens beside it; prepare the set again")
     return pieces
+
+
+def _fit(pieces: Pieces, tokens: int) -> bool:
+    """Say whether columns belong to each other and to so many tokens: all that is taken by them lies within."""
+    columns = vars(pieces)
+    of_rows = ("start", "length", "notes", "file", "split", "style", "setting")
+    numbers = ("start", "length", "notes", "bar_start", "bars", "file", "split", "style")
+    rows, bars = len(pieces.start) if pieces.start.ndim else 0, pieces.bar_start
+    if any(column.ndim != 1 for column in columns.values()):
+        return False
+    if any(len(columns[name]) != rows for name in of_rows) or len(bars) != rows + 1:
+        return False
+    if any(columns[name].dtype.kind not in "iu" for name in numbers):
+        return False
+    lies = np.array_equal(pieces.start, np.cumsum(pieces.length) - pieces.length)
+    return bool(
+        lies
+        and rows
+        and int(pieces.length.sum()) == tokens
+        and (pieces.length >= 0).all()
+        and bars[0] == 0
+        and bars[-1] == len(pieces.bars)
+        and (np.diff(bars.astype(np.int64)) >= 0).all()
+        and (pieces.bars <= np.repeat(pieces.length, np.diff(bars.astype(np.int64)))).all()
+        and pieces.file.min() >= 0
+        and pieces.file.max() < len(pieces.names)
+        and pieces.split.max() < len(SPLITS)
+    )

@@ -18,6 +18,7 @@ import torch
 from musicgen import checkpoint
 from musicgen.machine import machine
 from musicgen.model import Performer
+from tokenization.whole_file import write_whole
 from training import saving
 from training.card import card_of
 from training.coded import CodedModel, Sealed
@@ -68,7 +69,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     _copy_beside(run, batches.shards.sets[0].folder, destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
     text = model_readme(model.config, card, config, losses, _encodings(destination))
-    (destination / "README.md").write_text(text, encoding="utf-8")
+    write_whole(destination / "README.md", text.encode())
     return [chosen, *(way for way in ways if way is not chosen)]
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from musicgen.plain import from_plain
+from musicgen.plain import from_plain, from_yaml
+from tokenization.whole_file import write_whole
 from training import saving
 from training.config import RunConfig
 from training.disk import full_disk_named, held
@@ -37,7 +38,8 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = held(folder, f"another program is training in {folder} at this moment")
         try:
-            _write(folder / CONFIG, yaml.safe_dump(_plain(config), sort_keys=False))
+            text = yaml.safe_dump(_plain(config), sort_keys=False)
+            write_whole(folder / CONFIG, text.encode())
             yield remarks
         finally:
             if lock is not None:
@@ -63,7 +65,11 @@ def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
         )
     if found is None:
         return [f"Nothing is saved in {folder} yet: the run begins anew."]
-    return _differences(yaml.safe_load(known.read_text(encoding="utf-8")), _plain(config), folder)
+    try:
+        before = from_yaml(known.read_text(encoding="utf-8"), str(known))
+    except ValueError as error:
+        raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
+    return _differences(before, _plain(config), folder)
 
 
 def _differences(old: Any, new: dict[str, Any], folder: Path) -> list[str]:
@@ -105,9 +111,3 @@ def _plain(config: RunConfig) -> dict[str, Any]:
     folders = [str(Path(folder).resolve()) for folder in config.data.folders]
     plain["data"]["folder"] = folders[0] if isinstance(config.data.folder, str) else folders
     return plain
-
-
-def _write(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(text, encoding="utf-8")
-    os.replace(fresh, path)

@@ -6,23 +6,28 @@ model, Adam's averages, the step and the record of the best loss.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
 from musicgen import checkpoint
 from musicgen.model import Performer
-from musicgen.plain import from_plain
+from musicgen.plain import from_json, from_plain
 from training.sharding import laid_out_like, whole
 
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
+CHECKSUMS = "checksums"
+AVERAGES = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of a parameter
 _COMPLETE = "[0-9]*"  # the names of whole checkpoints; hidden ones are being written or deleted
 
 
@@ -57,8 +62,11 @@ def save(
     try:
         fresh.mkdir(parents=True)
         checkpoint.save(fresh, model, card)
-        (fresh / OPTIMISER).write_bytes(safetensors.torch.save(averages))
-        (fresh / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n")
+        stored = safetensors.torch.save(averages)
+        (fresh / OPTIMISER).write_bytes(stored)
+        plain = asdict(state)
+        sums = {OPTIMISER: hashlib.sha256(stored).hexdigest(), STATE: _sum(plain)}
+        (fresh / STATE).write_text(json.dumps({**plain, CHECKSUMS: sums}, indent=2) + "\n")
         for path in [*fresh.iterdir(), fresh]:
             checkpoint.sync(path)
         os.replace(fresh, target)
@@ -93,28 +101,42 @@ def prune(run: Path, keep: int) -> None:
 
 def read_state(folder: Path) -> RunState:
     """Return where a checkpoint's run stood."""
+    return _read_state(folder)[0]
+
+
+def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
+    """Return where a checkpoint's run stood, and the checksums that came with it; older ones have none."""
     path = folder / STATE
     try:
-        return from_plain(RunState, json.loads(path.read_bytes()), str(path))
-    except (OSError, json.JSONDecodeError) as error:
+        plain = from_json(path.read_bytes(), str(path))
+        sums = plain.pop(CHECKSUMS, {}) if isinstance(plain, dict) else {}
+        state = from_plain(RunState, plain, str(path))
+        if sums and sums[STATE] != _sum(asdict(state)):
+            raise ValueError(f"{path} is damaged: its checksum is another")
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
+    if str(state.step).zfill(len(folder.name)) != folder.name:
+        raise ValueError(f"{path} is of step {state.step}, and not of this one; {_advice(folder)}")
+    return state, sums
+
+
+def _sum(plain: dict[str, Any]) -> str:
+    lasting = {
+        key: value for key, value in plain.items() if key != "seconds"
+    }  # of the clock, not the run
+    return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
 
 
 def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
     """Put model and optimiser where a checkpoint left them."""
-    state = read_state(folder)
+    state, sums = _read_state(folder)
     stored, _ = checkpoint.load(folder)
     if _weights_of(stored) != _weights_of(model):
         raise ValueError(
             f"{folder} holds a model of another configuration; "
             "train with the one in config.yaml of its run, or begin a new run"
         )
-    try:
-        averages = safetensors.torch.load_file(folder / OPTIMISER)
-    except (OSError, SafetensorError) as error:
-        raise ValueError(
-            f"{folder / OPTIMISER} cannot be read ({error}); {_advice(folder)}"
-        ) from None
+    averages = _read_averages(folder, model, sums.get(OPTIMISER))
     own = model.state_dict()
     model.load_state_dict({n: laid_out_like(x, own[n]) for n, x in stored.state_dict().items()})
     on_cpu = () if optimiser.defaults.get("fused") else ("step",)
@@ -127,6 +149,28 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
             for key, value in found.items()
         }
     return state
+
+
+def _read_averages(folder: Path, model: Performer, checksum: str | None) -> dict[str, torch.Tensor]:
+    """Return what Adam kept of each parameter: all of it, and of those parameters alone."""
+    path = folder / OPTIMISER
+    try:
+        data = path.read_bytes()
+        averages = tensors_of(data)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
+    if checksum is not None and hashlib.sha256(data).hexdigest() != checksum:
+        raise ValueError(f"{path} is damaged: its checksum is another; {_advice(folder)}")
+    own = {name: tuple(x.shape) for name, x in model.named_parameters()}
+    kept = {name.rpartition("/")[0] for name in averages}
+    for name in sorted(kept | own.keys()):
+        shapes = {
+            key: averages[key].shape for part in AVERAGES if (key := f"{name}/{part}") in averages
+        }
+        right = {f"{name}/{part}": own.get(name) if part != "step" else () for part in AVERAGES}
+        if name not in own or {key: tuple(shape) for key, shape in shapes.items()} != right:
+            raise ValueError(f"{path} has not what belongs to {name!r}; {_advice(folder)}")
+    return averages
 
 
 def _weights_of(model: Performer) -> dict[str, object]:

@@ -59,6 +59,11 @@ class Shards:
         said = (one.meta.get("source", {}).get(key) for one in self.sets)
         return ", ".join(dict.fromkeys(str(value) for value in said if value))
 
+    def verify(self) -> None:
+        """Raise ValueError if the tokens of a set are not those that were prepared."""
+        for one in self.sets:
+            one.verify()
+
     def rows(self, split: str) -> np.ndarray:
         """Return the numbers of the rows of a split, ascending."""
         starts = self._starts[:-1]

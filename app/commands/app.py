@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from app import output
+from app.names import LOOPBACK
 
 EXAMPLES = """\
 examples:
   musicgen app
   musicgen app --model runs/my-run --port 8000
 """
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +35,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--soundfont", type=Path, help="an .sf2 file to play with (default: pretty_midi's)"
     )
+    parser.add_argument(
+        "--known-as", action="append", default=[], metavar="NAME",
+        help="answer to this name too, as behind a proxy; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.epilog = EXAMPLES
 
@@ -43,6 +47,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
     from app.server import serve
 
+    if arguments.port is not None and not 1 <= arguments.port <= 65535:
+        raise ValueError(f"--port is {arguments.port}; it is a number from 1 to 65535")
     output.remark(warnings(arguments.host, arguments.share))
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise ValueError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
@@ -55,6 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
         soundfont=arguments.soundfont,
         browser=not arguments.no_browser and arguments.host in LOOPBACK and has_desktop(),
         say=lambda text: output.remark([text]),
+        known_as=arguments.known_as,
     )
 
 

@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
     path = Path(arguments.prompt)
     model = load(arguments.model, arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
-    prompt = read_prompt(model, path, name=path.name, bars=bars, tracks=tracks)
+    name = path.name or arguments.prompt  # of a folder, such as `.`
+    prompt = read_prompt(model, path, name=name, bars=bars, tracks=tracks)
     output.remark(prompt.remarks)
     make(arguments, wish, model, prompt, path.stem)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,10 @@ from app.progress import progress_bar
 if TYPE_CHECKING:
     from app.models import Model
     from app.service import Prompt, Take, Wish
+
+MOST_VARIATIONS = 1000  # each keeps its state in memory
+# Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
+UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +94,7 @@ def wish_of(arguments: argparse.Namespace) -> Wish:
     return Wish(
         bars=_positive(arguments.bars, "--bars"),
         tokens=None if arguments.tokens is None else _positive(arguments.tokens, "--tokens"),
-        variations=_positive(arguments.variations, "--variations"),
+        variations=_variations(arguments.variations),
         seed=arguments.seed,
         sampling=Sampling(
             temperature=arguments.temperature,
@@ -107,7 +112,7 @@ def make(
     """Generate, write the files, and say what was written."""
     from app.service import Continuation
 
-    folder = _writable(arguments.output)
+    folder, name = _writable(arguments.output), UNFIT.sub("_", name)
     began = time.perf_counter()
     work = Continuation(model, prompt, wish)
     with progress_bar(f"{model.name}: tokens") as show:
@@ -156,17 +161,18 @@ def _writable(folder: Path) -> Path:
 def _write(folder: Path, take: Take, name: str, number: int, prompt: Prompt) -> list[Path]:
     """Write one take: the continuation, with a prompt also the whole, and what is known of them."""
     from app.service import midi_of
+    from tokenization.whole_file import write_whole
 
     scores = {f"{name}.cont_{number}": take.continuation}
     if prompt.bars:
         scores[f"{name}.prompt_cont_{number}"] = take.whole
     paths = [folder / f"{stem}.mid" for stem in scores]
     for path, score in zip(paths, scores.values(), strict=True):
-        path.write_bytes(midi_of(score, take.provenance))
+        write_whole(path, midi_of(score, take.provenance))
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     # A name that is no text becomes escapes, which JSON reads as the same name.
-    paths[0].with_suffix(".json").write_text(text, encoding="utf-8", errors="backslashreplace")
+    write_whole(paths[0].with_suffix(".json"), text.encode(errors="backslashreplace"))
     return paths
 
 
@@ -194,6 +200,12 @@ def _first_free(folder: Path, name: str) -> int:
             if number != path.stem and number.isdecimal():
                 taken.append(int(number))
     return max(taken) + 1
+
+
+def _variations(number: int) -> int:
+    if number > MOST_VARIATIONS:
+        raise ValueError(f"--variations is {number}; up to {MOST_VARIATIONS} are written at a time")
+    return _positive(number, "--variations")
 
 
 def _positive(value: int, option: str) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from training.config import RunConfig
     from training.loop import Run
 
+LAST_STEP_SECONDS = 60  # for the step, a validation and saving, once the end is asked for
+LAST_OPERATION_SECONDS = 15  # for one multiplication
+INTERRUPTED = 130
 EXAMPLES = """\
 examples:
   musicgen train groove-sine-spe
@@ -106,7 +111,10 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
     # All that may be wrong is looked at before anything is written, or other processes are started.
     check_device(config.device)
     count = config.device.devices * config.device.nodes
-    model_config(config, Batches(config.data, config.seed, processes=count).language)
+    found = Batches(config.data, config.seed, processes=count)
+    model_config(config, found.language)
+    if is_first_process():
+        found.shards.verify()
     config, choice = with_precision(config, resume=resume)
     folder = run_folder(config, resume=resume) if is_first_process() else nullcontext([])
     with folder as remarks:
@@ -119,6 +127,7 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
 
 def _fit(run: Run) -> dict[str, Any] | None:
     from app.training_line import training_line
+    from training import saving
     from training.loop import MODEL, STOPPED
 
     first = run.fabric.is_global_zero
@@ -133,6 +142,11 @@ def _fit(run: Run) -> dict[str, Any] | None:
     if not first:
         return None
     state = run.state
+    if ending != STOPPED and not (run.folder / MODEL / "config.json").is_file():
+        raise ValueError(
+            f"{run.folder / MODEL}, the best model of the run, is not there any more; "
+            f"its last one is {saving.newest(run.folder)}"
+        )
     if ending == STOPPED:
         output.remark([f"Saved at step {state.step:,} of {run.steps:,}; --resume goes on."])
         raise KeyboardInterrupt
@@ -184,22 +198,37 @@ def _package(error: ImportError) -> str:
     return (error.name or "a library").partition(".")[0]
 
 
+def _end_late(over: threading.Event) -> None:
+    """End this process where the step under way does not: what is saved is whole at any moment."""
+
+    def wait() -> None:
+        if not over.wait(LAST_STEP_SECONDS):
+            os.kill(os.getpid(), signal.SIGINT)  # by now it ends the run between two operations
+            if not over.wait(LAST_OPERATION_SECONDS):
+                os._exit(INTERRUPTED)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 @contextmanager
 def _signals(run: Run) -> Iterator[None]:
     """Let Ctrl-C and a request to terminate end the run between two steps; the second one ends it at once."""
 
     def ask(number: int, frame: object) -> None:
         run.stop()
+        _end_late(over)
         for name in before:
             signal.signal(name, signal.default_int_handler)
         if run.fabric.is_global_zero:
             output.remark(["Saving after the step under way; once more ends at once."])
 
+    over = threading.Event()
     before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
     for name in before:
         signal.signal(name, ask)
     try:
         yield
     finally:
+        over.set()
         for name, handler in before.items():
             signal.signal(name, handler)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import app.session
-from app.session import Sessions
+from app.session import Full, Sessions
 
 
 @pytest.fixture
@@ -18,6 +18,7 @@ def sessions():
 
 def test_the_longest_idle_go_when_there_are_too_many(sessions: Sessions, monkeypatch):
     monkeypatch.setattr(app.session, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(app.session, "NEW_SECONDS", 0)
     first, second = sessions.of("a"), sessions.of("b")
     assert sessions.of("a") is first
     sessions.of("c")
@@ -43,3 +44,43 @@ def test_the_oldest_sounds_make_room(sessions: Sessions, monkeypatch):
         os.utime(path, (age, age))
     sessions.make_room()
     assert [path.exists() for path in sounds] == [False, True, True]
+
+
+def test_who_is_there_stays_whoever_comes(sessions: Sessions, monkeypatch):
+    monkeypatch.setattr(app.session, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(app.session, "NEW_SECONDS", 0)
+    monkeypatch.setattr(app.session, "IDLE_SECONDS", 0)
+    shown = sessions.of("page")
+    sessions.came("page")
+    works = sessions.of("work")
+    works.busy.acquire()
+    for number in range(20):
+        sessions.admit(f"stranger {number}", "10.0.0.1")
+    assert sessions.of("page") is shown
+    assert sessions.of("work") is works
+    sessions.admit("two", "10.0.0.2")
+    sessions.came("two")
+    with pytest.raises(Full, match="as many are here as there is room for"):
+        sessions.admit("three", "10.0.0.3")
+    sessions.went("page")
+    sessions.admit("three", "10.0.0.3")
+    assert not shown.folder.exists()
+
+
+def test_one_client_pushes_out_none_but_its_own(sessions: Sessions, monkeypatch):
+    monkeypatch.setattr(app.session, "MOST_OF_ONE", 5)
+    monkeypatch.setattr(app.session, "NEW_SECONDS", 0)
+    other = sessions.admit("other", "10.0.0.2")
+    for number in range(50):
+        sessions.admit(f"stranger {number}", "10.0.0.1")
+    assert len(sessions) == 6
+    assert sessions.admit("other", "10.0.0.2") is other
+
+
+def test_an_answer_to_a_program_makes_no_session(sessions: Sessions, monkeypatch):
+    monkeypatch.setattr(app.session, "MOST_ANSWERS", 4)
+    folders = [sessions.folder_for_answer(f"call {number}") for number in range(10)]
+    assert len(sessions) == 0
+    assert sum(folder.exists() for folder in folders) == 4
+    own = sessions.of("program")
+    assert sessions.folder_for_answer("program").parent == own.folder

@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.doorman import Asker
 from app.service import Wish
 from app.session import MOST_TUNES, Sessions
 from app.shelf import Shelf
@@ -25,7 +26,9 @@ def studio(shelf: Shelf):
 
 
 def continued(studio: Studio, visitor: str, bars: int = 1, prompt: int = 2, **wish) -> list[dict]:
-    return list(studio.go_on(visitor, MODEL, prompt, Wish(bars=bars, **wish)))
+    return list(
+        studio.go_on(Asker(name=visitor, client=""), MODEL, prompt, Wish(bars=bars, **wish))
+    )
 
 
 def test_an_example_is_shown_as_each_model_hears_it(studio: Studio):
@@ -85,11 +88,11 @@ def test_a_piece_is_begun_from_nothing(studio: Studio):
 
 def test_stop_keeps_what_there_is_and_a_second_request_is_refused(studio: Studio):
     studio.open_example("a", "trio-jazz", MODEL)
-    music = studio.go_on("a", MODEL, 2, Wish(bars=100))
+    music = studio.go_on(Asker(name="a", client=""), MODEL, 2, Wish(bars=100))
     next(music)
     grown = next(music)
     with pytest.raises(ValueError, match="still at work"):
-        next(studio.go_on("a", MODEL, 2, Wish(bars=1)))
+        next(studio.go_on(Asker(name="a", client=""), MODEL, 2, Wish(bars=1)))
     studio.stop("a")
     last = list(music)[-1]
     assert last["state"] == "stopped"
@@ -99,7 +102,7 @@ def test_stop_keeps_what_there_is_and_a_second_request_is_refused(studio: Studio
 
 def test_who_leaves_stops_what_runs_for_them(studio: Studio):
     studio.open_example("a", "trio-jazz", MODEL)
-    music = studio.go_on("a", MODEL, 2, Wish(bars=100))
+    music = studio.go_on(Asker(name="a", client=""), MODEL, 2, Wish(bars=100))
     next(music)
     studio.sessions.leave("a")
     assert list(music)[-1]["state"] == "stopped"
@@ -136,7 +139,7 @@ def test_visitors_do_not_see_each_other(studio: Studio):
 def test_too_much_is_refused(studio: Studio, wish: dict, sentence: str):
     studio.open_example("a", "trio-jazz", MODEL)
     with pytest.raises(ValueError, match=sentence):
-        next(studio.go_on("a", MODEL, 2, Wish(**wish)))
+        next(studio.go_on(Asker(name="a", client=""), MODEL, 2, Wish(**wish)))
 
 
 def test_unknown_names_are_refused(studio: Studio):

@@ -34,7 +34,7 @@ def test_work_is_done_in_turns_and_in_order(monkeypatch):
     assert max(order.index(name) for name in "abc") < min(
         90 - order[::-1].index(name) for name in "abc"
     )
-    assert turns.waiting == 0
+    assert turns.ahead() == 0
 
 
 def test_after_a_failure_the_next_is_served():
@@ -108,3 +108,25 @@ def test_after_the_end_nobody_works():
     turns.close()
     begun.clear()
     assert not begun.wait(0.3)
+
+
+def test_who_asks_for_much_waits_the_longer(monkeypatch):
+    monkeypatch.setattr(app.turns, "TURN_SECONDS", 0.002)
+    turns, done = Turns(), []
+
+    def steps(name: str):
+        for _ in range(40):
+            time.sleep(0.001)
+            yield
+        done.append(name)
+
+    def work(name: str, client: str) -> None:
+        list(turns.taken(steps(name), client))
+
+    greedy = [threading.Thread(target=work, args=(f"g{i}", "greedy")) for i in range(12)]
+    modest = threading.Thread(target=work, args=("modest", "modest"))
+    for thread in [*greedy, modest]:
+        thread.start()
+    for thread in [*greedy, modest]:
+        thread.join(20)
+    assert done.index("modest") <= 1, done  # one of thirteen, it had half of the turns

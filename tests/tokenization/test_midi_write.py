@@ -213,7 +213,7 @@ def test_files_are_written_in_one_step(tmp_path: Path, monkeypatch: pytest.Monke
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "a passing name")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match=r"No space left on device: .*out\.mid"):
         write_midi(score_of(markers=(Marker(0, "new"),)), path)
     assert path.read_bytes() == data

@@ -38,13 +38,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_an_archive_is_unpacked_for_as_long_as_it_is_read(tmp_path: Path, mode: str):
     source = tmp_path / "set.archive"
     zipped(source, FILES) if mode == "zip" else tar(source, mode, FILES)
-    with unpacked(source) as folder:
+    with unpacked(source) as (folder, _):
         assert contents(folder) == FILES
     assert not folder.exists()
 
 
 def test_a_folder_is_read_where_it_is(tmp_path: Path):
-    with unpacked(tmp_path) as folder:
+    with unpacked(tmp_path) as (folder, _):
         assert folder == tmp_path
 
 
@@ -55,13 +55,14 @@ def test_a_folder_is_read_where_it_is(tmp_path: Path):
 def test_nothing_is_written_outside(tmp_path: Path, name: str, kind: str):
     source = tmp_path / "evil"
     zipped(source, {name: b"x"}) if kind == "zip" else tar(source, "w", {name: b"x"})
-    with pytest.raises(ValueError, match="would write outside its folder"), unpacked(source):
-        pass
+    with unpacked(source) as (folder, left_out):
+        assert contents(folder) == {}
+        assert "outside" in left_out[0].reason
     assert [p.name for p in tmp_path.iterdir()] == ["evil"]
 
 
 def test_a_colon_in_a_name_is_a_colon(tmp_path: Path):
-    with unpacked(tar(tmp_path / "set.tar", "w", {"Suite: Air.mid": b"x"})) as folder:
+    with unpacked(tar(tmp_path / "set.tar", "w", {"Suite: Air.mid": b"x"})) as (folder, _):
         assert contents(folder) == {"Suite: Air.mid": b"x"}
 
 
@@ -76,7 +77,7 @@ def test_links_and_devices_are_left_out(tmp_path: Path):
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, "/etc/passwd"
             archive.addfile(member)
-    with unpacked(source) as folder:
+    with unpacked(source) as (folder, _):
         assert os.listdir(folder) == []
 
 
@@ -111,3 +112,46 @@ def test_an_archive_of_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.M
     source = tar(tmp_path / "bomb.tar.xz", "w:xz", {"zeros": bytes(1 << 21)})
     with pytest.raises(ValueError, match="unpacks to more than"), unpacked(source):
         pass
+
+
+ODD = [
+    "x" * 300 + ".mid",
+    "a/" * 3000 + "b.mid",
+    "set/a.mid/under",
+    "../../up.mid",
+    "set",
+    "\udcff" * 200,
+    "",
+]
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_odd_names_are_left_out_and_the_rest_is_read(tmp_path: Path, kind: str):
+    source = tmp_path / "set.archive"
+    members = {
+        **FILES,
+        **dict.fromkeys(ODD if kind == "tar" else ODD[:-2], b"odd"),
+        "set/z.mid": b"z",
+    }
+    zipped(source, members) if kind == "zip" else tar(source, "w", members)
+    with unpacked(source) as (folder, left_out):
+        assert {**FILES, "set/z.mid": b"z"}.items() <= contents(folder).items()
+        assert len(left_out) >= 4
+        said = " ".join(f"{one.name} {one.reason}" for one in left_out)
+        assert str(folder) not in said
+        assert len(said) < 2000
+
+
+def test_what_is_packed_to_nothing_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(training.archive, "FREE_BYTES", 1 << 20)
+    many = {f"{number}.mid": bytes(1 << 20) for number in range(40)}
+    source = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in many.items():
+            archive.writestr(name, data)
+    with pytest.raises(ValueError, match="unpacks to more than"), unpacked(source):
+        pass
+    monkeypatch.setattr(training.archive, "MOST_MEMBER_BYTES", 1 << 19)
+    with unpacked(source) as (folder, left_out):
+        assert contents(folder) == {}
+        assert len(left_out) == 40

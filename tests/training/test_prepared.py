@@ -8,7 +8,7 @@ import pytest
 from training.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
 from training.prepared_writer import PreparedWriter, Row
 
-META = {"language": {"language": "remi", "tokens": 400}, "vocabulary": []}
+META = {"language": {"language": "remi", "tokens": 65536}, "vocabulary": []}
 
 
 def row(*ids: int, bars: tuple[int, ...] = (0,), setting: dict | None = None) -> Row:

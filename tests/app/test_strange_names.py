@@ -1,0 +1,83 @@
+"""A name from elsewhere, a model's, a file's or a track's, is neither a path nor a command to the terminal."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli import main
+from app.models import load
+from app.output import visible
+from musicgen.checkpoint import Card, save
+from tokenization.midi import read_midi, write_midi
+from tokenization.score import Score
+
+SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
+CLEAR = "\x1b[2J\x9b2J\nmusicgen: all is well\r\u202e"
+
+
+def strange_model(folder: Path, name: str) -> Path:
+    """Return a model whose card gives it a name of a stranger's choice."""
+    model = load("untrained:tiny")
+    card = Card(name="x", language=model.language.spec(), trained_length=64, training={"data": "x"})
+    save(folder, model.performer, card)
+    content = json.loads((folder / "config.json").read_text())
+    content["card"].update(name=name, training={"data": CLEAR})
+    (folder / "config.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", ["../../escaped", "/{}/escaped", "..\\..\\up", "..", "", "é" * 300]
+)
+def test_a_models_name_writes_nowhere_else(name: str, tmp_path: Path):
+    home = tmp_path / "a" / "b"
+    model = strange_model(tmp_path / "model", name.format(tmp_path))
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert main(["generate", "--model", str(model), "--tokens", "40", "-o", str(home)]) == 0
+    new = {path for path in tmp_path.rglob("*") if path.is_file()} - before
+    assert len(new) == 2
+    assert {path.parent for path in new} == {home}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["generate", "--tokens", "40", "--model", "{model}"],
+        ["generate", "--tokens", "40", "--json", "--model", "{model}"],
+        ["models", "{model}"],
+        ["models", "--json", "{model}"],
+        ["tokenize", "{midi}", "--tracks", "nobody"],
+        ["tokenize", "{midi}", "--json"],
+        ["continue", "{midi}", "--model", "{model}", "--prompt-bars", "999"],
+        ["continue", "{midi}", "--model", "{model}", "--prompt-bars", "1", "--tokens", "30"],
+        ["continue", "{midi}/" + CLEAR],
+        ["evaluate", "style", "{midi}", "{midi}"],
+        ["evaluate", "positions", "{model}", "--length", "32"],
+        ["app", "--model", CLEAR],
+    ],
+    ids=lambda words: "-".join(words)[:40].encode("ascii", "ignore").decode("ascii"),
+)
+def test_no_name_speaks_to_the_terminal(words: list[str], tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model, midi = strange_model(tmp_path / f"m{CLEAR[:4]}", CLEAR), tmp_path / f"a{CLEAR}.mid"
+    score = read_midi(SEED_FILE)
+    tracks = tuple(type(track)(**{**vars(track), "name": CLEAR}) for track in score.tracks)
+    named = Score(**{**vars(score), "tracks": tracks})
+    write_midi(named, midi)
+    before = set(tmp_path.iterdir())
+    main([word.format(model=model, midi=midi) for word in words])
+    said = capsys.readouterr()
+    assert not {*"\x1b\x9b\r\u202e"} & {*said.out, *said.err}
+    assert "\nmusicgen: all is well" not in said.out + said.err
+    for path in set(tmp_path.iterdir()) - before:
+        assert not {*"\x1b\x9b\n"} & {*path.name}
+
+
+def test_what_is_no_print_is_written_as_escapes():
+    assert (
+        visible("a\tb\n\x1b[2J\x9b\r\u202e\udcff é…")
+        == "a\\u0009b\\u000a\\u001b[2J\\u009b\\u000d\\u202e\\udcff é…"
+    )
+    assert visible("a\tb\nc\x1b", lines=True) == "a\tb\nc\\u001b"
+    assert json.loads(visible(json.dumps("\x7f\u2028", ensure_ascii=False))) == "\x7f\u2028"

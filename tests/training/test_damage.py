@@ -1,0 +1,170 @@
+"""What is read back is checked: a damaged state is refused in a sentence, and nothing is trained on or from it."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from app.cli import main
+from tests.training.makers import Heard, toy_config, toy_run
+from training import saving
+from training.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
+from training.prepared_writer import _save
+
+
+@pytest.fixture
+def trained(pianos: Path, tmp_path: Path) -> Path:
+    run = toy_run(toy_config(tmp_path, pianos, optimiser={"steps": 3}, validation={"every": 3}))
+    run.fit(Heard())
+    found = saving.newest(run.folder)
+    assert found is not None
+    return found
+
+
+def restore(found: Path, pianos: Path, tmp_path: Path) -> None:
+    again = toy_run(toy_config(tmp_path, pianos))
+    saving.restore(found, again.model, again.raw_optimiser)
+
+
+def flip(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 4
+    path.write_bytes(data)
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+DAMAGE = {
+    "a bit of the averages": lambda found: flip(found / saving.OPTIMISER, -5),
+    "no averages": lambda found: (found / saving.OPTIMISER).write_bytes(safetensors.torch.save({})),
+    "one average less": lambda found: _without_one(found / saving.OPTIMISER),
+    "another step": lambda found: change(found / saving.STATE, step=2),
+    "a digit": lambda found: change(found / saving.STATE, best_loss=0.5),
+    "no mapping": lambda found: (found / saving.STATE).write_text("[]"),
+    "odd sums": lambda found: change(found / saving.STATE, checksums=[1]),
+    "nested": lambda found: (found / saving.STATE).write_text("[" * 200_000),
+    "a bit of the weights": lambda found: flip(found / "model.safetensors", -5),
+}
+
+
+def _without_one(path: Path) -> None:
+    averages = safetensors.torch.load(path.read_bytes())
+    averages.popitem()
+    path.write_bytes(safetensors.torch.save(averages))
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_checkpoint_is_refused(how: str, trained: Path, pianos: Path, tmp_path: Path):
+    restore(trained, pianos, tmp_path)
+    DAMAGE[how](trained)
+    with pytest.raises(ValueError, match=str(trained)):
+        restore(trained, pianos, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["no averages", "one average less", "other shapes", "another step"])
+def test_so_is_one_from_before_there_were_checksums(
+    how: str, trained: Path, pianos: Path, tmp_path: Path
+):
+    state = json.loads((trained / saving.STATE).read_text())
+    del state["checksums"]
+    (trained / saving.STATE).write_text(json.dumps(state))
+    restore(trained, pianos, tmp_path)
+    if how == "other shapes":
+        found = safetensors.torch.load((trained / saving.OPTIMISER).read_bytes())
+        shapeless = {name: torch.zeros(1) for name in found}
+        (trained / saving.OPTIMISER).write_bytes(safetensors.torch.save(shapeless))
+    else:
+        DAMAGE[how](trained)
+    with pytest.raises(ValueError, match=str(trained)):
+        restore(trained, pianos, tmp_path)
+
+
+def columns_of(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / PIECES_FILE) as columns:
+        return {name: columns[name] for name in columns.files}
+
+
+@pytest.mark.parametrize(
+    ("column", "damage"),
+    [
+        ("start", lambda x: x + 10**9),
+        ("start", lambda x: x[::-1]),
+        ("start", lambda x: x[:-1]),
+        ("start", lambda x: x.astype(float)),
+        ("length", lambda x: np.where(np.arange(len(x)) == 0, -x, x)),
+        ("length", lambda x: x[:, None]),
+        ("bar_start", lambda x: x + 1),
+        ("bar_start", lambda x: x[::-1]),
+        ("bars", lambda x: x + 10**6),
+        ("bars", lambda x: x[:3]),
+        ("file", lambda x: x + 99),
+        ("file", lambda x: x - 99),
+        ("split", lambda x: x + 7),
+        ("style", lambda x: x[:1]),
+        ("names", lambda x: x[:1]),
+        ("setting", lambda x: x.reshape(1, -1)),
+        ("notes", lambda x: np.zeros((2, 2), dtype=np.int64)),
+        ("length", lambda x: np.array(7)),
+    ],
+)
+def test_columns_that_lead_elsewhere_are_refused(
+    column: str, damage, grooves: Path, tmp_path: Path
+):
+    folder = copied(grooves, tmp_path)
+    columns = columns_of(folder)
+    Prepared.open(folder)
+    _save(folder / PIECES_FILE, {**columns, column: damage(columns[column])})
+    with pytest.raises(ValueError, match=r"pieces\.npz does not belong to the tokens beside it"):
+        Prepared.open(folder)
+
+
+def copied(grooves: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for path in grooves.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"tokens": "many"}, {"tokens": -4}, {"tokens": True}, {"language": []}, {"checksum": 7}, {"counts": {}},
+        {"counts": {"train": 1, "validation": 1, "test": 1}}, {"language": {"language": "groove", "tokens": None}},
+    ],
+)  # fmt: skip
+def test_an_odd_description_is_refused(meta: dict, grooves: Path, tmp_path: Path):
+    folder = copied(grooves, tmp_path)
+    change(folder / META_FILE, **meta)
+    with pytest.raises(ValueError, match=r"meta\.json is not the description|needs"):
+        Prepared.open(folder)
+
+
+def test_tokens_that_are_damaged_or_unknown_are_not_trained_on(
+    grooves: Path, tmp_path: Path, capsys
+):
+    folder = copied(grooves, tmp_path)
+    words = [
+        "train",
+        "groove-sine-spe",
+        "--set",
+        f"data.folder={folder}",
+        "--set",
+        f"run={tmp_path / 'run'}",
+    ]
+    flip(folder / TOKENS_FILE, 100)
+    assert main(words) == 2
+    assert "tokens.bin is damaged" in capsys.readouterr().err
+    tokens = np.fromfile(folder / TOKENS_FILE, dtype="<u2")
+    tokens[50] = 60_000
+    tokens.tofile(folder / TOKENS_FILE)
+    change(folder / META_FILE, checksum=hashlib.sha256(tokens.tobytes()).hexdigest())
+    assert main(words) == 2
+    assert "has a token 60000" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
