@@ -12,10 +12,10 @@ import numpy as np
 
 from app.models import Model
 from musicgen.sampling import MUSICAL, Sampling
+from tokenization.any_file import read_file
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
 from tokenization.language import Encoded, Language
-from tokenization.any_file import read_file
 from tokenization.midi import Limits, write_midi
 from tokenization.score import Score
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.language import Language
 from tokenization.any_file import ENDINGS, read_file
+from tokenization.language import Language
 from tokenization.score import Score
 
 BAR_BEATS = 4

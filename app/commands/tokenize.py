@@ -39,8 +39,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the tokens, a line a bar; what was dropped or assumed is said beside them."""
-    from tokenization.language import language
     from tokenization.any_file import read_file
+    from tokenization.language import language
     from tokenization.midi_limits import GENEROUS
     from tokenization.wording import counted
 

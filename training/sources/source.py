@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tokenization.language import Language
 from tokenization.any_file import read_file
+from tokenization.language import Language
 from tokenization.score import Score
 from tokenization.trio import trios
 from training.sources.listing import Listing, Skipped
