@@ -60,17 +60,18 @@ def _unpack(source: Path, folder: Path) -> None:
 
 def _members(source: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
     """Yield name, size and content of the regular files; links and devices are left out."""
-    if zipfile.is_zipfile(source):
-        with zipfile.ZipFile(source) as archive:
-            for entry in archive.infolist():
-                if not entry.is_dir():
-                    yield entry.filename, entry.file_size, archive.open(entry)
-    elif tarfile.is_tarfile(source):
+    # First, since a tar archive that ends with a zip file, as of scores, looks like that one.
+    if tarfile.is_tarfile(source):
         with tarfile.open(source) as archive:
             for member in archive:
                 content = archive.extractfile(member) if member.isfile() else None
                 if content is not None:
                     yield member.name, member.size, content
+    elif zipfile.is_zipfile(source):
+        with zipfile.ZipFile(source) as archive:
+            for entry in archive.infolist():
+                if not entry.is_dir():
+                    yield entry.filename, entry.file_size, archive.open(entry)
     else:
         raise ValueError(
             f"{source} is neither a folder nor a tar or zip archive; give one that holds the music"

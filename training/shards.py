@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from training.prepared import Prepared
+from training.prepared import SPLITS, Prepared
+from training.splits import check_styles
 
 
 class Shards:
@@ -27,6 +28,7 @@ class Shards:
                     f"{other.meta['language'].get('language')} in its version, "
                     f"not {first.meta['language'].get('language')}; prepare both alike"
                 )
+        _check_styles(self.sets)
         self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
         files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
         self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
@@ -78,3 +80,14 @@ class Shards:
     def _place(self, row: int) -> tuple[Prepared, int]:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self.sets[number], row - int(self._starts[number])
+
+
+def _check_styles(sets: Sequence[Prepared]) -> None:
+    """Raise ValueError where a style that one set holds out is trained on in another."""
+    pairs = {
+        (one.meta["styles"][style], SPLITS[split])
+        for one in (sets if len(sets) > 1 else ())
+        for style, split in zip(one.pieces.style.tolist(), one.pieces.split.tolist(), strict=True)
+        if style >= 0
+    }
+    check_styles(sorted(pairs))

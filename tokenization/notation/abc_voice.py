@@ -18,6 +18,7 @@ from tokenization.notation.abc_fields import (
     unit_of,
     usual_unit,
 )
+from tokenization.notation.abc_tokens import NOTE, TOKEN, length_of, times_of
 from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,
@@ -30,37 +31,9 @@ from tokenization.notation.written import (
 )
 from tokenization.score import Track
 
-_LENGTH = r"(\d{0,4})(/{0,6})(\d{0,4})"
-_NOTE = r"(\^\^|\^|__|_|=)?([A-Ga-g])([,']{0,6})" + _LENGTH
-NOTE = re.compile(_NOTE)
-_TOKEN = re.compile(
-    r"(?P<field>\[[A-Za-z]:[^\]\n]*\])"
-    r"|(?P<bar>[:|\[\]]*\|[:|\]]*|::+)(?P<times>\d{1,2}(?:[,-]\d{1,2})*)?"
-    r"|(?P<ending>\[\d{1,2}(?:[,-]\d{1,2})*)"
-    rf"|(?P<note>{_NOTE})"
-    rf"|(?P<rest>[zx]{_LENGTH})"
-    r"|(?P<bars>[ZX]\d{0,4})"
-    rf"|(?P<chord>\[[^\]|\n]*\]{_LENGTH})"
-    r"|(?P<tie>-)"
-    r"|(?P<broken>[<>]{1,3})"
-    r"|(?P<tuplet>\(\d(?::\d?){0,2})"
-    r"|(?P<grace>\{[^}\n]*\})"
-    r'|(?P<text>"[^"\n]*")'
-    r"|(?P<sign>![^!\n]{1,40}!|\+[A-Za-z.]{1,20}\+)"
-    r"|(?P<overlay>&)"
-)
 _IN_TIME_OF = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}  # notes of a tuplet; 5, 7 and 9 depend on the metre
 _JUMPS = {"D.C.": "dacapo", "dacapo": "dacapo", "D.S.": "dalsegno", "dalsegno": "dalsegno"}
 _SIGNS = {**_JUMPS, "segno": "segno", "fine": "fine"}
-
-
-def times_of(text: str) -> frozenset[int]:
-    """Return the times of an ending such as 1, 1,3 or 1-3."""
-    times: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        times.update(range(int(first), int(last or first) + 1))
-    return frozenset(times)
 
 
 class VoiceReader:
@@ -107,7 +80,7 @@ class VoiceReader:
 
     def music(self, text: str) -> None:
         """Take a line of music."""
-        for found in _TOKEN.finditer(text):
+        for found in TOKEN.finditer(text):
             kind = found.lastgroup
             if found["bar"] is not None:
                 self._bar_line(found["bar"], found["times"])
@@ -116,7 +89,7 @@ class VoiceReader:
             elif found["note"] is not None:
                 self._sound([found["note"]], Fraction(1))
             elif found["rest"] is not None:
-                self._step([], self._ticks(_length(found["rest"][1:])))
+                self._step([], self._ticks(length_of(found["rest"][1:])))
             elif found["chord"] is not None:
                 self._chord(found["chord"])
             else:
@@ -151,13 +124,13 @@ class VoiceReader:
         inside, _, after = text[1:].partition("]")
         notes = [found[0] for found in NOTE.finditer(re.sub(r'"[^"]*"|![^!]*!', "", inside))]
         if notes:
-            self._sound(notes, _length(after))
+            self._sound(notes, length_of(after))
             if "-" in inside:
                 self._tie("-")
 
     def _sound(self, texts: list[str], times: Fraction) -> None:
         """Play notes together; the first says how long all last."""
-        lengths = [_length(text.lstrip("^_=")[1:].lstrip(",'")) for text in texts]
+        lengths = [length_of(text.lstrip("^_=")[1:].lstrip(",'")) for text in texts]
         first = self._ticks(lengths[0] * times)
         notes: list[WrittenNote] = []
         self._tied, self._ties = self._ties, {}
@@ -290,12 +263,3 @@ class VoiceReader:
         line.endings = self._endings or line.endings
         self._changed, self._forward = None, False
         self._begin()
-
-
-def _length(text: str) -> Fraction:
-    """Return how many units a note lasts: 3, 3/2, /, //, /4."""
-    found = re.match(_LENGTH, text)
-    assert found is not None, "nothing is a length, too"
-    above, slashes, below = found.groups()
-    divisor = int(below) if below and slashes else 2 ** len(slashes)
-    return Fraction(int(above or 1), max(1, divisor * (2 ** (len(slashes) - 1) if below else 1)))
