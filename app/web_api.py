@@ -31,7 +31,7 @@ from tokenization.midi import write_midi
 from tokenization.midi_limits import UPLOAD
 
 Answer = TypeVar("Answer")
-ENDINGS = list(any_file.ENDINGS)
+ENDINGS: list[str] = list(any_file.ENDINGS)
 
 
 def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:

@@ -8,19 +8,20 @@ from fractions import Fraction
 _LENGTH = r"(\d{0,4})(/{0,6})(\d{0,4})"
 _NOTE = r"(\^\^|\^|__|_|=)?([A-Ga-g])([,']{0,6})" + _LENGTH
 NOTE = re.compile(_NOTE)
+# Bounded, so that signs that are never closed cost no time that grows with the square.
 TOKEN = re.compile(
-    r"(?P<field>\[[A-Za-z]:[^\]\n]*\])"
-    r"|(?P<bar>[:|\[\]]*\|[:|\]]*|::+)(?P<times>\d{1,2}(?:[,-]\d{1,2})*)?"
+    r"(?P<field>\[[A-Za-z]:[^\]\n]{0,200}\])"
+    r"|(?P<bar>[:|\[\]]{0,6}\|[:|\]]*|::+)(?P<times>\d{1,2}(?:[,-]\d{1,2})*)?"
     r"|(?P<ending>\[\d{1,2}(?:[,-]\d{1,2})*)"
     rf"|(?P<note>{_NOTE})"
     rf"|(?P<rest>[zx]{_LENGTH})"
     r"|(?P<bars>[ZX]\d{0,4})"
-    rf"|(?P<chord>\[[^\]|\n]*\]{_LENGTH})"
+    rf"|(?P<chord>\[[^\]|\n]{{0,200}}\]{_LENGTH})"
     r"|(?P<tie>-)"
     r"|(?P<broken>[<>]{1,3})"
     r"|(?P<tuplet>\(\d(?::\d?){0,2})"
-    r"|(?P<grace>\{[^}\n]*\})"
-    r'|(?P<text>"[^"\n]*")'
+    r"|(?P<grace>\{[^}\n]{0,200}\})"
+    r'|(?P<text>"[^"\n]{0,200}")'
     r"|(?P<sign>![^!\n]{1,40}!|\+[A-Za-z.]{1,20}\+)"
     r"|(?P<overlay>&)"
 )

@@ -43,7 +43,7 @@ def lay(lengths: Sequence[int], times: Sequence[Time]) -> tuple[list[int], list[
         metre, is_last = times[bar], bar + 1 == len(lengths)
         short_end = is_last and lengths[bar] < whole[bar]  # rests after the end need no metre
         if together == 1 and lengths[bar] % whole[bar] and not short_end:
-            metre = _own(lengths[bar], metre)
+            metre = own_metre(lengths[bar], metre)
         if not metres or metres[-1][1] != metre:
             metres.append((tick, metre))
         for length in lengths[bar : bar + together]:
@@ -65,9 +65,9 @@ def _together(lengths: Sequence[int], whole: Sequence[int], bar: int) -> int:
     return 1
 
 
-def _own(length: int, time: Time) -> Time:
+def own_metre(length: int, time: Time, beat: int = TICKS_PER_BEAT) -> Time:
     """Return the metre of a bar of another length: as many of the time's beats, or of finer ones."""
     denominator = time[1]
-    while length * denominator % (4 * TICKS_PER_BEAT) and denominator < FINEST_DENOMINATOR:
+    while length * denominator % (4 * beat) and denominator < FINEST_DENOMINATOR:
         denominator *= 2
-    return max(1, length * denominator // (4 * TICKS_PER_BEAT)), denominator
+    return max(1, length * denominator // (4 * beat)), denominator

@@ -63,6 +63,7 @@ class PartReader:
         self._instruments = instruments
         self._drum_track = next((i for i, track in enumerate(tracks) if track.is_drum), None)
         self._divisions, self._transpose, self._velocity = 1.0, 0, VELOCITY
+        self._offset = 0.0  # of a direction from where it stands
 
     @property
     def bars(self) -> list[PartBar]:
@@ -176,12 +177,14 @@ class PartReader:
     def _direction(self, element: ET.Element) -> None:
         for marking in element.findall("direction-type/dynamics/*"):
             self._velocity = DYNAMICS.get(marking.tag, self._velocity)
+        self._offset = number_in(element, "offset") or 0.0
         before = len(self._line.tempos)
         for sound in element.findall("sound"):
             self._sound(sound)
         metronome = element.find("direction-type/metronome")
         if metronome is not None and len(self._line.tempos) == before:
             self._metronome(metronome)
+        self._offset = 0.0
 
     def _sound(self, element: ET.Element) -> None:
         if element.get("dynamics") is not None:
@@ -199,7 +202,8 @@ class PartReader:
 
     def _tempo(self, beats_per_minute: float) -> None:
         if 0 < beats_per_minute <= FASTEST_BEATS_PER_MINUTE:
-            self._line.tempos.append((self._tick(), beats_per_minute))
+            later = round(self._offset * TICKS_PER_BEAT / self._divisions)
+            self._line.tempos.append((self._tick() + later, beats_per_minute))
 
     def _harmony(self, element: ET.Element) -> None:
         step, alter = element.findtext("root/root-step"), number_in(element, "root/root-alter") or 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenization.notation.bars import own_metre
 from tokenization.notation.spelling import DRUM_PLACES, key_fifths, spelled
 from tokenization.notation.values import DIVISIONS, Value, values_of
 from tokenization.notation.voices import Chord, voices_of
@@ -82,8 +83,11 @@ def _bars(score: Score) -> list[_Bar]:
         new = changes[max(passed)] if passed else time
         length = max(1, 4 * DIVISIONS * new[0] // new[1])
         following = [tick for tick in changes if tick > at]
-        if following:  # a time may change within what would be a bar
-            length = min(length, min(following) - at)
+        if (
+            following and min(following) - at < length
+        ):  # a time may change within what would be a bar
+            length = min(following) - at
+            new = own_metre(length, new, DIVISIONS)
         bars.append(_Bar(at, length, new, not bars or new != time))
         at, time = at + length, new
     return bars

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
 from tokenization.midi_conventions import finished
@@ -75,19 +77,21 @@ def _times(written: Written) -> list[Time]:
 def _sounding(part: Part, laid: list[tuple[int, int]], first_track: int) -> list[Row]:
     """Return the notes of a part, tied ones as one."""
     rows: list[Row] = []
-    open_ties: dict[tuple[int, int], Row] = {}  # by pitch and the tick where it goes on
+    # By pitch and the tick where they go on: two voices may hold one pitch.
+    open_ties: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
     for bar, start in laid:
         for note in part.bars[bar].notes if bar < len(part.bars) else ():
             onset = max(0, start + note.ticks)
-            row = open_ties.pop((note.pitch, onset), None) if note.tied_from else None
-            if row is None:
+            waiting = open_ties[note.pitch, onset] if note.tied_from else []
+            if waiting:
+                row = waiting.pop(0)
+                row[1] += note.length
+            else:
                 track = first_track + note.instrument
                 row = [onset, note.length, note.pitch, note.velocity, track]
                 rows.append(row)
-            else:
-                row[1] += note.length
             if note.tied_on:
-                open_ties[note.pitch, row[0] + row[1]] = row
+                open_ties[note.pitch, row[0] + row[1]].append(row)
     return rows
 
 
