@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from training.prepared import SPLITS, Prepared
-from training.splits import check_styles
 
 
 class Shards:
@@ -83,11 +82,21 @@ class Shards:
 
 
 def _check_styles(sets: Sequence[Prepared]) -> None:
-    """Raise ValueError where a style that one set holds out is trained on in another."""
-    pairs = {
-        (one.meta["styles"][style], SPLITS[split])
-        for one in (sets if len(sets) > 1 else ())
-        for style, split in zip(one.pieces.style.tolist(), one.pieces.split.tolist(), strict=True)
-        if style >= 0
-    }
-    check_styles(sorted(pairs))
+    """Raise ValueError where a style that one set holds out, or a sibling of it, is trained on in another."""
+    trained = [_families(one, ("train",)) for one in sets]
+    held_out = [_families(one, ("validation", "test")) for one in sets]
+    for here, families in zip(sets, trained, strict=True):
+        for there, others in zip(sets, held_out, strict=True):
+            if here is not there and (leaked := sorted(families & others)):
+                raise ValueError(
+                    f"{here.folder} trains on the style {leaked[0]}, which {there.folder} holds out: "
+                    "train on one of the two sets, or prepare both with the same split"
+                )
+
+
+def _families(prepared: Prepared, splits: Sequence[str]) -> set[str]:
+    """Return the families of the styles in some splits: what is before the last `_` of their names."""
+    wanted = np.isin(prepared.pieces.split, [SPLITS.index(split) for split in splits])
+    numbers = np.unique(prepared.pieces.style[wanted & (prepared.pieces.style >= 0)])
+    styles = (prepared.meta["styles"][number] for number in numbers)
+    return {style.rpartition("_")[0] or style for style in styles}

@@ -13,6 +13,7 @@ import numpy as np
 
 from tokenization.language import Language
 from tokenization.score import Score
+from tokenization.wording import counted
 from training.sources.listing import Listing, Skipped, shown
 from training.sources.source import Found, Piece, Source, arranged, read
 
@@ -69,7 +70,9 @@ class HumanDrums(Source):
         score = with_general_drums(read(piece))
         bars = -(-score.end_ticks // (4 * score.ticks_per_beat))
         if bars < FEWEST_BARS:
-            raise ValueError(f"it is a fill or break of {bars} bars; {FEWEST_BARS} make a piece")
+            raise ValueError(
+                f"it is a fill or break of {counted(bars, 'bar')}; {FEWEST_BARS} make a piece"
+            )
         # It was played to a click: its beats are right, however loosely the drums lie on them.
         return arranged(score, language, beats_known=True)
 
