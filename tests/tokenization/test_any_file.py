@@ -85,7 +85,7 @@ EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></sco
         (EMPTY_BARS, "a.xml", "20,001 beats where at most 20,000"),
         (BOMB, "a.mxl", "unpacks to more than the 16,777,216 bytes"),
         (ELEMENTS, "a.mxl", "a bar of more than 200,000 elements"),
-        (compressed(SONG)[:-30], "a.mxl", "a.mxl is a damaged archive"),
+        (compressed(SONG)[:-30], "a.mxl", "a.mxl is a zip archive that is damaged"),
         (packed(text=b"text"), "a.mxl", "a zip archive without a score in it"),
         (packed(**{str(n): b"" for n in range(2000)}), "a.mxl", "an archive of 2,000 files"),
         (compressed(SONG, zipfile.ZIP_LZMA), "a.mxl", "of an unknown kind"),

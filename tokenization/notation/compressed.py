@@ -25,7 +25,7 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         if isinstance(error, Unreadable):
             raise
-        raise Unreadable(f"is a damaged archive: {error}") from None
+        raise Unreadable(f"is a zip archive that is damaged: {error}") from None
     except (RuntimeError, NotImplementedError):  # a password, or a method that is not known
         raise Unreadable("is an archive with a password or of an unknown kind") from None
 

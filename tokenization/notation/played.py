@@ -55,6 +55,7 @@ def played(written: Written, limits: Limits, name: str) -> Score:
         tempos=Tempos(*_columns(tempos, 2)),
         meters=Meters(*_columns([(at, *metre) for at, metre in metres], 3)),
         markers=tuple(Marker(at, chord) for at, chord in chords),
+        beats_known=True,
         remarks=tuple(written.remarks),
     )
     return finished(_usual(score), limits, name)

@@ -15,6 +15,8 @@ from tests.tokenization.notation.scores import (
     score,
     time,
 )
+from tokenization.estimate import has_beats
+from tokenization.grid import on_four_four
 from tokenization.midi_limits import GENEROUS
 from tokenization.notation.musicxml import read_musicxml
 from tokenization.score import Score
@@ -194,6 +196,17 @@ def test_tuplets_that_no_division_holds_stay_together():
     found = read(score(music + "<measure>" + note("C", 4, 1024) + "</measure>"))
     assert heard(found)[-1][:2] == (4, 4)
     assert [onset for onset, *_ in heard(found)][:3] == pytest.approx([0, 1 / 3, 2 / 3], abs=0.01)
+
+
+def test_written_beats_are_right_however_few_notes_lie_on_them():
+    # Septuplets and quintuplets, which look like playing that follows no beat.
+    sevenths, fifths = note("C", 4, 20) * 7, note("D", 4, 28) * 5
+    found = read(score(bars(*[sevenths + fifths + sevenths + fifths] * 8, divisions=140)))
+    assert found.beats_known
+    assert not has_beats(found)
+    laid = on_four_four(found)
+    assert laid.notes == found.notes
+    assert not any("estimated" in remark for remark in laid.remarks)
 
 
 def test_equal_to_music21(tmp_path):
