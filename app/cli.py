@@ -20,9 +20,9 @@ from app import output
 COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("app.commands.app", "open the web app"),
     "models": ("app.commands.models", "list the models at hand"),
-    "continue": ("app.commands.continue_", "continue a MIDI file"),
+    "continue": ("app.commands.continue_", "continue a piece: MIDI, MusicXML or ABC"),
     "generate": ("app.commands.generate", "write a piece from nothing"),
-    "tokenize": ("app.commands.tokenize", "write a MIDI file as readable tokens"),
+    "tokenize": ("app.commands.tokenize", "write a piece as readable tokens"),
     "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),
     "data": ("app.commands.data", "prepare a data set; say what is in one"),
     "train": ("app.commands.train", "train a model, or go on with a run"),

@@ -12,10 +12,11 @@ import numpy as np
 
 from app.models import Model
 from musicgen.sampling import MUSICAL, Sampling
+from tokenization.any_file import read_file
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
 from tokenization.language import Encoded, Language
-from tokenization.midi import Limits, read_midi, write_midi
+from tokenization.midi import Limits, write_midi
 from tokenization.score import Score
 
 BAR_BEATS = 4
@@ -110,8 +111,8 @@ def read_piece(
     tracks: Any = None,
     limits: Limits | None = None,
 ) -> Piece:
-    """Read a MIDI file as a model of this language hears it."""
-    score = read_midi(source, limits=limits or Limits(), name=name)
+    """Read a file of music as a model of this language hears it."""
+    score = read_file(source, limits=limits or Limits(), name=name)
     arranged = language.arrange(score, tracks)
     encoded = language.encode(arranged)
     return Piece(

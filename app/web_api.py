@@ -26,12 +26,13 @@ from app.studio import (
 )
 from app.wishes import sentence, whole, wished
 from musicgen.sampling import MUSICAL
-from tokenization.midi import read_midi
+from tokenization import any_file
+from tokenization.midi import write_midi
 from tokenization.midi_limits import UPLOAD
 from tokenization.whole_file import write_whole
 
 Answer = TypeVar("Answer")
-ENDINGS = [".mid", ".midi", ".kar"]
+ENDINGS: list[str] = list(any_file.ENDINGS)
 
 
 def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
@@ -64,7 +65,7 @@ class Api:
 
     @answering
     def read(self, file: str, model: str) -> dict[str, Any]:
-        """Say what a MIDI file is to a model: its bars, notes and tracks, and remarks."""
+        """Say what a file of music is to a model: its bars, notes and tracks, and remarks."""
         piece = self._piece(file, model)
         return {
             "title": piece.name,
@@ -81,7 +82,7 @@ class Api:
         self, file: str | None, model: str, prompt_bars: int, bars: int, variations: int, temperature: float,
         top_p: float, top_k: int, min_p: float, seed: int, request: gr.Request,
     ) -> tuple[list[str], list[dict[str, Any]]]:  # fmt: skip
-        """Continue a MIDI file, or begin from nothing: a MIDI file a variation, and what is known of each."""
+        """Continue a file of music, or begin from nothing: a MIDI file a variation, and what is known of each."""
         wish, asker = (
             wished(bars, variations, temperature, top_p, top_k, min_p, seed),
             self.keeper.asker(request),
@@ -118,18 +119,20 @@ class Api:
 
     @answering
     def sound(self, file: str, request: gr.Request) -> str:
-        """Play a MIDI file: a WAV file."""
+        """Play a file of music: a WAV file."""
         data, name = Path(file).read_bytes(), title_of(file)
-        read_midi(data, limits=UPLOAD, name=name)  # says what is wrong with it
+        score = any_file.read_file(data, limits=UPLOAD, name=name)  # says what is wrong with it
+        if not any_file.is_midi(data):
+            data = write_midi(score)
         path = self._folder(request) / f"{_file_name(name)}.wav"
         render_to(path, data, self.soundfont)
         return str(path)
 
     @answering
     def similarity(self, reference: str, output: str) -> list[dict[str, Any]]:
-        """Compare the style of a MIDI file with a reference's, quarter by quarter."""
+        """Compare the style of a piece with a reference's, quarter by quarter."""
         scores = [
-            read_midi(Path(file).read_bytes(), limits=UPLOAD, name=title_of(file))
+            any_file.read_file(Path(file).read_bytes(), limits=UPLOAD, name=title_of(file))
             for file in (reference, output)
         ]
         return by_quarter(*scores)

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from tokenization.any_file import ENDINGS, read_file
 from tokenization.language import Language
-from tokenization.midi import read_midi
 from tokenization.score import Score
 
 BAR_BEATS = 4
-ENDINGS = (".mid", ".midi", ".kar")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +78,7 @@ def read_prompts(
     limit: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[list[Prompt], list[str]]:
-    """Return the prompts of a folder's MIDI files, and sentences on the files that give none.
+    """Return the prompts of a folder's files of music, and sentences on the files that give none.
 
     A prompt shorter than `tokens` leaves something to be written. Of many files a `limit` takes some
     that depend on the names alone, and not on their order.
@@ -114,7 +113,7 @@ def style_of(name: str) -> str:
 
 
 def _read(path: Path, name: str, language: Language, bars: int, tokens: int) -> Prompt:
-    encoded = language.encode(language.arrange(read_midi(path)))
+    encoded = language.encode(language.arrange(read_file(path)))
     if len(encoded.bars) <= bars:
         raise ValueError(
             f"{name} has {len(encoded.bars)} bars, and more than the {bars} of the prompt are needed"

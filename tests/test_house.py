@@ -91,6 +91,7 @@ def test_dependencies_are_those_that_are_used():
     foreign = tops - set(FLOORS) - sys.stdlib_module_names
     providers = packages_distributions()
     used = {canonicalize_name(providers[name][0]) for name in foreign if name in providers}
-    with_gradio, optional = {"starlette", "anyio", "httpx"}, {"pytorch-fast-transformers"}
+    with_gradio = {"anyio", "fastapi", "httpx", "orjson", "starlette", "uvicorn"}
+    optional = {"pytorch-fast-transformers"}
     assert used - declared - optional == with_gradio
     assert declared - used <= {"pretty-midi", "muspy"}  # a soundfont; a yardstick of the tests

@@ -227,7 +227,7 @@ def test_what_the_text_names_is_there():
         elif word == "evaluate":
             assert more[0] in EVALUATIONS
         elif word == "data":
-            assert more[0] in {*SOURCES, "inspect"}
+            assert more[0] in {*SOURCES, "inspect", "SOURCE"}
         else:
             assert word in {*COMMANDS, "COMMAND"}
 

@@ -21,7 +21,7 @@ def on_four_four(score: Score, *, beats_known: bool = False) -> Score:
     are laid end to end. Only the rest in front is chosen: so that as many notes as possible, of
     those in bars of four beats, keep their bar lines. An upbeat becomes a whole bar that way.
     """
-    score = score if beats_known else _with_beats(score)
+    score = score if beats_known or score.beats_known else _with_beats(score)
     start, length, name = _sections(score)
     bar = BEATS_PER_BAR * score.ticks_per_beat
     before = np.searchsorted(np.sort(score.notes.onset_ticks), start)

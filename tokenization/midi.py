@@ -9,9 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from tokenization.beats import tempo_map
 from tokenization.midi_chunks import split_chunks
-from tokenization.midi_conventions import complete, without_far_events
+from tokenization.midi_conventions import complete, finished
 from tokenization.midi_limits import GENEROUS, UPLOAD, Limits, MidiError
 from tokenization.midi_parse import parse_tracks
 from tokenization.midi_write import write_midi
@@ -34,11 +33,9 @@ def read_midi(
     The score has notes in canonical order, each at least a tick long, in tracks by channel and
     program, and a tempo and a meter from tick 0 on.
     """
-    name = name or ("this file" if isinstance(source, bytes) else Path(source).name)
-    name = "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
-    data = source if isinstance(source, bytes) else _bytes_of(Path(source), limits, name)
-    if len(data) > limits.bytes:
-        raise MidiError(f"{name} is larger than the {limits.bytes:,} bytes that can be read")
+    name = printable(name or ("this file" if isinstance(source, bytes) else Path(source).name))
+    data = source if isinstance(source, bytes) else bytes_of(Path(source), limits, name)
+    limits.check_bytes(name, len(data))
     chunks = split_chunks(data, name)
     ticks_per_beat, beats_per_minute, remarks = _resolution(chunks.division)
     if chunks.kind == 2 and len(chunks.bodies) > 1:
@@ -53,18 +50,18 @@ def read_midi(
         damage = "; ".join(chunks.remarks + score.remarks).replace(".", "")
         advice = f"get it again ({damage})" if damage else "choose a file with music in it"
         raise MidiError(f"{name} holds no notes that can be read: {advice}")
-    limits.check(name, "notes", len(score.notes))
-    limits.check(name, "tracks", len(score.tracks))
-    limits.check(name, "beats", score.end_ticks / ticks_per_beat)
     if beats_per_minute is not None:
         score = score.replace(tempos=Tempos(np.zeros(1), np.array([beats_per_minute])))
-    score = complete(without_far_events(score, limits.beats))
-    seconds = tempo_map(score).to_seconds(np.array(score.end_ticks / ticks_per_beat))
-    limits.check(name, "seconds", float(seconds))
+    score = finished(score, limits, name)
     return score.replace(remarks=tuple(dict.fromkeys((*chunks.remarks, *remarks, *score.remarks))))
 
 
-def _bytes_of(path: Path, limits: Limits, name: str) -> bytes:
+def printable(name: str) -> str:
+    """Return a file's name as it goes into a sentence."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_NAME])
+
+
+def bytes_of(path: Path, limits: Limits, name: str) -> bytes:
     """Return a file's bytes, one more than allowed at most."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}: check its name and folder")

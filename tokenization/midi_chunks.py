@@ -84,10 +84,8 @@ def _unwrapped(data: bytes, name: str) -> tuple[bytes, list[str]]:
     if not data:
         raise MidiError(f"{name} is empty (0 bytes): choose a MIDI file with notes")
     is_rmid = data.startswith(b"RIFF") and data[8:12] == b"RMID"
-    start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:16].lower()
-    for magic, what, advice in () if is_rmid else FOREIGN:
-        if start.startswith(magic.lower()):
-            raise MidiError(f"{name} is {what}, not a MIDI file: {advice}")
+    if not is_rmid:
+        refuse_foreign(data, name, "a MIDI file")
     found = data.find(HEADER, 0, LEADING_BYTES)
     if found < 0:
         raise MidiError(
@@ -96,6 +94,14 @@ def _unwrapped(data: bytes, name: str) -> tuple[bytes, list[str]]:
         )
     what = "A RIFF wrapper" if is_rmid else "Something that is not MIDI"
     return data[found:], [f"{what} of {found} bytes before the header was skipped."]
+
+
+def refuse_foreign(data: bytes, name: str, wanted: str) -> None:
+    """Raise where a file is of a well-known other kind than is wanted."""
+    start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:16].lower()
+    for magic, what, advice in FOREIGN:
+        if start.startswith(magic.lower()):
+            raise MidiError(f"{name} is {what}, not {wanted}: {advice}")
 
 
 def _tracks(data: bytes, position: int) -> tuple[list[bytes], int]:

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from tokenization.beats import DEFAULT_BEATS_PER_MINUTE
+from tokenization.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
+from tokenization.midi_limits import Limits
 from tokenization.score import Columns, Meters, Score, Tempos
 from tokenization.wording import counted
 
@@ -22,6 +23,17 @@ DRUM_NAME = re.compile(
 )
 NO_DRUM_NAME = re.compile(r"steel|bass(?! drum)|synth|melodic|taiko|tuned|pad|loop", re.IGNORECASE)
 LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # the percussion key map of General MIDI 2
+
+
+def finished(score: Score, limits: Limits, name: str) -> Score:
+    """Return a complete score that is within the limits; the name is what an error calls it."""
+    limits.check(name, "notes", len(score.notes))
+    limits.check(name, "tracks", len(score.tracks))
+    limits.check(name, "beats", score.end_ticks / score.ticks_per_beat)
+    score = complete(without_far_events(score, limits.beats))
+    seconds = tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat))
+    limits.check(name, "seconds", float(seconds))
+    return score
 
 
 def complete(score: Score) -> Score:

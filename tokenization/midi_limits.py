@@ -8,7 +8,7 @@ REPAIRABLE_BYTES = 1 << 19  # repair walks through every event: more would take 
 
 
 class MidiError(ValueError):
-    """A MIDI file that cannot be read: one sentence, with the file's name."""
+    """A file of music that cannot be read: one sentence, with the file's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,11 @@ class Limits:
     tracks: int = 256  # counted by channel and program
     seconds: float = 2 * 3600
     beats: int = 25_000  # at any tempo: what is made from a score grows with its bars
+
+    def check_bytes(self, name: str, found: int) -> None:
+        """Raise where a file is larger than is read."""
+        if found > self.bytes:
+            raise MidiError(f"{name} is larger than the {self.bytes:,} bytes that can be read")
 
     def check(self, name: str, quantity: str, found: float) -> None:
         """Raise where a file has more of a quantity than is allowed."""

@@ -164,6 +164,7 @@ class Score:
     meters: Meters = field(default_factory=Meters.empty)
     pedals: Pedals = field(default_factory=Pedals.empty)
     markers: tuple[Marker, ...] = ()
+    beats_known: bool = False  # its beats are where they are written, however the notes lie on them
     remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

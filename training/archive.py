@@ -104,16 +104,17 @@ def _unfit(name: str, size: int) -> str | None:
 
 def _members(source: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
     """Yield name, size and how to open each of the regular files; links and devices are left out."""
-    if zipfile.is_zipfile(source):
-        with zipfile.ZipFile(source) as archive:
-            for entry in archive.infolist():
-                if not entry.is_dir():
-                    yield entry.filename, entry.file_size, partial(archive.open, entry)
-    elif tarfile.is_tarfile(source):
+    # First, since a tar archive that ends with a zip file, as of scores, looks like that one.
+    if tarfile.is_tarfile(source):
         with tarfile.open(source) as archive:
             for member in archive:
                 if member.isfile():
                     yield member.name, member.size, partial(_extracted, archive, member)
+    elif zipfile.is_zipfile(source):
+        with zipfile.ZipFile(source) as archive:
+            for entry in archive.infolist():
+                if not entry.is_dir():
+                    yield entry.filename, entry.file_size, partial(archive.open, entry)
     else:
         raise ValueError(
             f"{source} is neither a folder nor a tar or zip archive; give one that holds the music"

@@ -66,7 +66,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     }
     card = replace(card, name=destination.name, training={**card.training, **facts})
     card = checkpoint.save(destination, model, card, chosen.dtype)
-    _copy_beside(run, batches.shards.sets[0].folder, destination)
+    _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
     text = model_readme(model.config, card, config, losses, _encodings(destination))
     write_whole(destination / "README.md", text.encode())
@@ -105,11 +105,14 @@ def _store(
     return Stored(dtype=dtype, bytes=size, measured=measured)
 
 
-def _copy_beside(run: Path, data: Path, destination: Path) -> None:
-    """Keep the data's licence and the picture of the training beside the model."""
-    for source, name in ((data / "LICENSE", "DATA-LICENSE"), (run / "curves.png", "curves.png")):
-        if source.is_file():
-            shutil.copyfile(source, destination / name)
+def _copy_beside(run: Path, data: Sequence[Path], destination: Path) -> None:
+    """Keep the licences of the data and the picture of the training beside the model."""
+    licences = [folder / "LICENSE" for folder in data if (folder / "LICENSE").is_file()]
+    if licences:
+        texts = dict.fromkeys(licence.read_bytes() for licence in licences)
+        (destination / "DATA-LICENSE").write_bytes(b"\n\n".join(texts))
+    if (run / "curves.png").is_file():
+        shutil.copyfile(run / "curves.png", destination / "curves.png")
 
 
 def _encodings(destination: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from training.prepared import Prepared
+from training.prepared import SPLITS, Prepared
 
 
 class Shards:
@@ -27,6 +27,7 @@ class Shards:
                     f"{other.meta['language'].get('language')} in its version, "
                     f"not {first.meta['language'].get('language')}; prepare both alike"
                 )
+        _check_styles(self.sets)
         self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
         files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
         self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
@@ -83,3 +84,24 @@ class Shards:
     def _place(self, row: int) -> tuple[Prepared, int]:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self.sets[number], row - int(self._starts[number])
+
+
+def _check_styles(sets: Sequence[Prepared]) -> None:
+    """Raise ValueError where a style that one set holds out, or a sibling of it, is trained on in another."""
+    trained = [_families(one, ("train",)) for one in sets]
+    held_out = [_families(one, ("validation", "test")) for one in sets]
+    for here, families in zip(sets, trained, strict=True):
+        for there, others in zip(sets, held_out, strict=True):
+            if here is not there and (leaked := sorted(families & others)):
+                raise ValueError(
+                    f"{here.folder} trains on the style {leaked[0]}, which {there.folder} holds out: "
+                    "train on one of the two sets, or prepare both with the same split"
+                )
+
+
+def _families(prepared: Prepared, splits: Sequence[str]) -> set[str]:
+    """Return the families of the styles in some splits: what is before the last `_` of their names."""
+    wanted = np.isin(prepared.pieces.split, [SPLITS.index(split) for split in splits])
+    numbers = np.unique(prepared.pieces.style[wanted & (prepared.pieces.style >= 0)])
+    styles = (prepared.meta["styles"][number] for number in numbers)
+    return {style.rpartition("_")[0] or style for style in styles}

@@ -15,7 +15,7 @@
     const card = make("section", "mg-card mg-stage", "", { ariaLabel: "Your piece" });
     const head = make("div", "mg-head"), title = make("h2", "", "…"), facts = make("span", "mg-facts");
     const undo = action("↶ Undo", () => trigger("undo"), "mg-chip mg-undo");
-    const picker = make("input", "mg-file", "", { type: "file", accept: ".mid,.midi,.kar,audio/midi", id: "mg-file" });
+    const picker = make("input", "mg-file", "", { type: "file", accept: ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc", id: "mg-file" });
     const open = make("label", "mg-chip mg-open", "", { htmlFor: "mg-file" });
     const more = (text) => make("span", "mg-more-words", text);
     open.append("Open", more(" a"), " MIDI", more(" file"), "…");

@@ -1,4 +1,4 @@
-"""`musicgen continue`: a MIDI file goes on."""
+"""`musicgen continue`: a piece goes on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from app.commands.takes import add_options, make, wish_of
 EXAMPLES = """\
 examples:
   musicgen continue song.mid
+  musicgen continue lied.mxl --score
   musicgen continue song.mid --prompt-bars 4 --bars 32 --variations 3 --audio -o output
   musicgen continue band.mid --model groove --temperature 0.8 --seed 7
 """
@@ -18,7 +19,9 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("prompt", metavar="PROMPT.mid", help="the MIDI file to go on with")
+    parser.add_argument(
+        "prompt", metavar="PROMPT", help="the MIDI, MusicXML or ABC file to go on with"
+    )
     parser.add_argument(
         "--prompt-bars",
         default="all",

@@ -13,12 +13,16 @@ SOURCES = {
     "pop-piano": "the paper's pop piano data: MIDI files with chord markers, or event pickles",
     "pop909": "POP909: a folder a song, with MIDI, beats and chords",
     "groove": "accompaniments of one style each: Groove2Groove v1.0.0, or CHART.STYLE.mid in train, val, test",
-    "midi": "any folder of MIDI files",
+    "groove-songs": "more styles of a groove set, over the chords of whole songs: bbNNNN.STYLE.mid, all to train on",
+    "human-drums": "the Groove MIDI Dataset: human drumming, to train on beside grooves",
+    "lieder": "OpenScore Lieder: songs for voice and piano in every metre, as MusicXML",
+    "midi": "any folder of MIDI, MusicXML and ABC files",
 }
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
 EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
+  musicgen data lieder lieder.tar data/lieder
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
   musicgen data inspect data/pop909
 """

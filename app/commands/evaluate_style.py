@@ -70,11 +70,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _read(name: str, grid: int | None) -> Score:
-    from tokenization.midi import read_midi
+    from tokenization.any_file import read_file
 
     if grid is not None and grid < 1:
         raise ValueError(f"--grid is {grid}; it is a number of ticks a beat, 12 say")
-    score = read_midi(name)
+    score = read_file(name)
     return score if grid is None else score.rescaled(grid)
 
 

@@ -79,6 +79,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="auto|cpu|cuda|mps",
         help="where to compute (default: auto, a GPU if there is one)",
     )
+    parser.add_argument(
+        "--score",
+        action="store_true",
+        help="write MusicXML beside each MIDI file, for score programs",
+    )
     parser.add_argument("--audio", action="store_true", help="write a WAV beside each MIDI file")
     parser.add_argument("--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with it")
     output.add_json(parser)
@@ -126,7 +131,7 @@ def make(
         )
     results, midi_files = [], []
     for number, take in enumerate(takes, _first_free(folder, name)):
-        paths = _write(folder, take, name, number, prompt)
+        paths = _write(folder, take, name, number, prompt, with_score=arguments.score)
         midi_files += paths
         facts = {"seconds": round(seconds, 3), "seed": wish.seed, "model": model.name}
         results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
@@ -158,9 +163,12 @@ def _writable(folder: Path) -> Path:
     return folder
 
 
-def _write(folder: Path, take: Take, name: str, number: int, prompt: Prompt) -> list[Path]:
+def _write(
+    folder: Path, take: Take, name: str, number: int, prompt: Prompt, *, with_score: bool
+) -> list[Path]:
     """Write one take: the continuation, with a prompt also the whole, and what is known of them."""
     from app.service import midi_of
+    from tokenization.notation.musicxml_write import write_musicxml
     from tokenization.whole_file import write_whole
 
     scores = {f"{name}.cont_{number}": take.continuation}
@@ -169,6 +177,10 @@ def _write(folder: Path, take: Take, name: str, number: int, prompt: Prompt) -> 
     paths = [folder / f"{stem}.mid" for stem in scores]
     for path, score in zip(paths, scores.values(), strict=True):
         write_whole(path, midi_of(score, take.provenance))
+        if with_score:
+            made = json.dumps(take.provenance, ensure_ascii=False)
+            written = write_musicxml(score, title=path.stem, made=made)
+            write_whole(path.with_suffix(".musicxml"), written)
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     # A name that is no text becomes escapes, which JSON reads as the same name.

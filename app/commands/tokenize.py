@@ -1,4 +1,4 @@
-"""`musicgen tokenize`: a MIDI file as tokens that a person can read."""
+"""`musicgen tokenize`: a file of music as tokens that a person can read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ EXAMPLES = """\
 examples:
   musicgen tokenize song.mid
   musicgen tokenize song.mid --tracks Melody Piano
+  musicgen tokenize lied.mxl
   musicgen tokenize band.mid --language groove --tracks bass=2 drums=Kit other=3,4
   musicgen tokenize song.mid --json > song.json
 """
@@ -20,7 +21,9 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", help="the MIDI file; - is the standard input")
+    parser.add_argument(
+        "file", metavar="FILE", help="a MIDI, MusicXML or ABC file; - is the standard input"
+    )
     parser.add_argument(
         "--language", choices=("remi", "groove"), default="remi",
         help="remi: one piano with chords; groove: bass, drums and one more (default: remi)",
@@ -36,17 +39,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the tokens, a line a bar; what was dropped or assumed is said beside them."""
+    from tokenization.any_file import read_file
     from tokenization.language import language
-    from tokenization.midi import GENEROUS, read_midi
+    from tokenization.midi_limits import GENEROUS
     from tokenization.wording import counted
 
     speaker = language(arguments.language)
     tracks = tracks_of(arguments.tracks, speaker.name)
     if arguments.file == STANDARD_INPUT:
         data, name = read_given(STANDARD_INPUT, GENEROUS.bytes)
-        score = read_midi(data, name=name)
+        score = read_file(data, name=name)
     else:
-        score = read_midi(arguments.file)
+        score = read_file(arguments.file)
     arranged = speaker.arrange(score, tracks)
     encoded = speaker.encode(arranged)
     remarks = list(dict.fromkeys((*score.remarks, *arranged.remarks)))

@@ -2,11 +2,15 @@
 
 import json
 import os
+import warnings
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import music21
 import pytest
 
 from app.cli import main
+from tests.tokenization.notation.scores import bars, compressed, note, score
 from tokenization.midi import read_midi
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
@@ -39,6 +43,30 @@ def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, 
         assert facts["prompt_bars"] == [1, 2]
         assert (facts["sampling"]["temperature"], facts["sampling"]["top_p"]) == (1.0, 0.95)
         assert b"musicgen {" in Path(result["midi"]).read_bytes()
+
+
+def test_a_score_goes_on_as_a_score(tmp_path, capsys):
+    music = bars(note("G", 4, 2), *(note("C", 5, 2) + note("E", 5, 4) for _ in range(5)), beats=3)
+    song = tmp_path / "song.mxl"
+    song.write_bytes(compressed(score(music)))
+    command = ("continue", song, *UNTRAINED, "--prompt-bars", 2, "--bars", 2, "--score")
+    assert run(*command, "-o", tmp_path / "out") == 0
+    capsys.readouterr()
+    for name in ("song.cont_0", "song.prompt_cont_0"):
+        midi = read_midi(tmp_path / "out" / f"{name}.mid")
+        data = (tmp_path / "out" / f"{name}.musicxml").read_bytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parsed = music21.converter.parseData(data.decode(), format="musicxml")
+        found = sorted(
+            (round(12 * float(chord.getOffsetInHierarchy(parsed))), one.pitch.midi)
+            for chord in parsed.recurse().notes
+            for one in (chord.notes if isinstance(chord, music21.chord.Chord) else [chord])
+            if one.tie is None or one.tie.type == "start"
+        )
+        notes = midi.rescaled(12).notes
+        assert found == sorted(zip(notes.onset_ticks.tolist(), notes.pitch.tolist(), strict=True))
+        assert "musicgen" in ET.fromstring(data).findtext("identification/encoding/software", "")
 
 
 def test_the_same_seed_gives_the_same_bytes_and_nothing_is_overwritten(tmp_path, capsys):

@@ -15,6 +15,7 @@ from gradio_client.exceptions import AppError
 
 from app.studio import EXAMPLES
 from tests.app.browser import serving
+from tests.tokenization.notation.scores import bars, compressed, note, score
 from tokenization.midi import read_midi
 
 FILES = Path(__file__).parent.parent.parent / "app" / "examples"
@@ -88,6 +89,17 @@ def test_a_file_is_played_and_compared(client: Client):
     rows = client.predict(handle_file(str(SONG)), handle_file(str(SONG)), api_name="/similarity")
     assert {row["metric"] for row in rows} == {"onset–duration", "time–pitch"}
     assert all(quarter > 0.3 for row in rows for quarter in row["quarters"])
+
+
+def test_scores_are_read_and_heard_as_midi_files_are(client: Client, tmp_path: Path):
+    song, tune = tmp_path / "lied.mxl", tmp_path / "tune.abc"
+    song.write_bytes(compressed(score(bars(*(note("C", 4, 8) for _ in range(3))))))
+    tune.write_text("X:1\nL:1/4\nM:4/4\nK:G\nGABc|d4|\n")
+    said = client.predict(handle_file(str(song)), api_name="/read")
+    assert (said["title"], said["bars"], said["notes"]) == ("lied", 3, 3)
+    assert client.predict(handle_file(str(tune)), api_name="/read")["notes"] == 5
+    sound = Path(client.predict(handle_file(str(tune)), api_name="/sound")).read_bytes()
+    assert sound[:4] == b"RIFF"
 
 
 def test_a_wrong_request_gets_a_sentence(client: Client, tmp_path: Path):

@@ -45,11 +45,15 @@ def test_bad_files_are_told_and_the_rest_is_taken(tmp_path: Path):
     write_pieces(tmp_path)
     (tmp_path / "rubbish.mid").write_bytes(b"no music")
     (tmp_path / "notes.txt").write_text("not looked at")
+    (tmp_path / "tune.abc").write_text("X:1\nK:C\nc|")  # one bar
     write_midi(piece("march", 40, bars=2), tmp_path / "short.mid")
     prompts, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=300)
     assert len(prompts) == 4
     assert refused[0].startswith("rubbish.mid is not a MIDI file")
-    assert refused[1:] == ["short.mid has 2 bars, and more than the 2 of the prompt are needed"]
+    assert refused[1:] == [
+        "short.mid has 2 bars, and more than the 2 of the prompt are needed",
+        "tune.abc has 1 bars, and more than the 2 of the prompt are needed",
+    ]
     _, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=80)
     assert sum("which leaves none of 80 to write" in sentence for sentence in refused) == 2
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.tokenization.notation.scores import bars, compressed, note, rest, score
 from tokenization.midi_write import write_midi
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
@@ -131,6 +132,55 @@ def pop_piano_events(folder: Path, count: int = 3) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         (folder / f"{number}.pkl").write_bytes(pickle.dumps(events(number)))
+    return folder
+
+
+def lieder(folder: Path, count: int = 3) -> Path:
+    """Write scores for voice and piano that begin with a pickup, compressed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        music = bars(
+            *(note("CDEFGAB"[n + number], 4, 2 if n == 0 else 6) for n in range(4)), beats=3
+        )
+        piano = bars(rest(2), *(note("C", 3 + number % 2, 6) for _ in range(3)), beats=3)
+        (folder / f"lc{100 + number}.mxl").write_bytes(compressed(score(music, piano)))
+    (folder / "LICENSE.txt").write_text("CC0 1.0 Universal")
+    return folder
+
+
+DRUM_LIST = "drummer,style,beat_type,time_signature,midi_filename,split"
+
+
+def human_drums(folder: Path, *, odd: bool = False) -> Path:
+    """Write performances for every split; an odd set also lists a fill, a 3/4 and what is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    listed = [DRUM_LIST]
+    rows = [("beat", "4-4", split) for split in ("train", "train", "validation", "test")]
+    if odd:
+        rows += [("fill", "4-4", "train"), ("beat", "3-4", "train"), ("beat", "4-4", "train")]
+    for number, (kind, metre, split) in enumerate(rows):
+        file = f"drummer1/{number}_rock_120_{kind}_{metre}.mid"
+        listed.append(f"drummer1,rock,{kind},{metre},{file},{split}")
+        beats = 3 if kind == "fill" else 16
+        onset = np.arange(2 * beats) * TICKS // 2 + np.arange(2 * beats) % 2 * (5 + number)
+        pitch = np.resize([36, 22, 38, 26], len(onset))
+        drums = Notes(onset, 0 * onset + 40, pitch, 0 * onset + 90, 0 * onset)
+        path = folder / file
+        path.parent.mkdir(exist_ok=True)
+        if number < 6:
+            tracks = (Track("Drums", 0, True),)
+            write_midi(Score(ticks_per_beat=TICKS, notes=drums, tracks=tracks), path)
+    (folder / "info.csv").write_text("\n".join(listed) + "\n")
+    (folder / "LICENSE").write_text("Creative Commons Attribution 4.0")
+    return folder
+
+
+def groove_songs(folder: Path) -> Path:
+    """Write accompaniments over songs, all to train on."""
+    for number, style in enumerate("ab"):
+        path = folder / "train" / f"bb{number:04d}.{style}_{style}1.mid"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_midi(band(60 + number), path)
     return folder
 
 

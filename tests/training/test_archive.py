@@ -34,6 +34,14 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+def test_a_tar_archive_that_ends_with_a_zip_file_is_a_tar_archive(tmp_path: Path):
+    inner = zipped(tmp_path / "inner.mxl", {"score.xml": b"score"}).read_bytes()
+    source = tar(tmp_path / "set.tar", "w", {"set/a.mxl": inner, "set/b.mxl": inner})
+    assert zipfile.is_zipfile(source)
+    with unpacked(source) as (folder, _):
+        assert contents(folder) == {"set/a.mxl": inner, "set/b.mxl": inner}
+
+
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2", "zip"])
 def test_an_archive_is_unpacked_for_as_long_as_it_is_read(tmp_path: Path, mode: str):
     source = tmp_path / "set.archive"

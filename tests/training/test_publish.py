@@ -5,7 +5,7 @@ import yaml
 
 from musicgen import checkpoint
 from tests.training.makers import Heard, toy_config, toy_run
-from training.publish import Stored, choose, publish
+from training.publish import Stored, _copy_beside, choose, publish
 from training.validation import Measured
 
 
@@ -58,3 +58,15 @@ def test_an_untrained_run_is_refused(pianos: Path, tmp_path: Path):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.plain()))
     with pytest.raises(ValueError, match="holds no checkpoint; train it first"):
         publish(tmp_path, tmp_path / "model")
+
+
+def test_the_licences_of_all_sets_stay_with_the_model(tmp_path: Path):
+    data = [tmp_path / name for name in "abc"]
+    for folder, text in zip(data, ("CC BY 4.0", None, "MIT"), strict=True):
+        folder.mkdir()
+        if text:
+            (folder / "LICENSE").write_text(text)
+    _copy_beside(tmp_path, [*data, data[0]], tmp_path)
+    assert (tmp_path / "DATA-LICENSE").read_text() == "CC BY 4.0\n\nMIT"
+    _copy_beside(tmp_path, data[2:], tmp_path)
+    assert (tmp_path / "DATA-LICENSE").read_text() == "MIT"

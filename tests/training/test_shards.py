@@ -3,7 +3,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.training import sources_on_disk as disk
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from tokenization.groove import Groove
+from tokenization.groove_tokens import DRUMS
+from training.config import DataConfig
+from training.data import Batches
+from training.prepare import PrepareOptions, prepare
 from training.prepared import Prepared
 from training.shards import Shards
 
@@ -57,3 +63,52 @@ def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
         Shards([*parts, str(pianos)])
     with pytest.raises(ValueError, match="no data set is named"):
         Shards([])
+
+
+def prepared(source: str, folder: Path, destination: Path) -> str:
+    prepare(source, folder, destination, PrepareOptions(workers=0))
+    return str(destination)
+
+
+def test_grooves_are_trained_on_beside_songs_and_human_drums(tmp_path: Path):
+    folders = [
+        prepared(name, maker(tmp_path / name), tmp_path / "data" / name)
+        for name, maker in (
+            ("groove", disk.groove),
+            ("groove-songs", disk.groove_songs),
+            ("human-drums", disk.human_drums),
+        )
+    ]
+    config = DataConfig(folder=folders, length=64, batch=8, mix_drums=1.0)  # type: ignore[arg-type]
+    batches = Batches(config, seed=3)
+    licences = batches.shards.said("licence")
+    for part in ("not stated", "MMA (GPL-2.0-or-later)", "CC BY 4.0, Google LLC", "changed: "):
+        assert part in licences
+    # Drums come from all of the sets: those of people, which are of four kinds here, beside a bass.
+    groove, mixed = Groove(), 0
+    for step in range(20):
+        for ids in batches.batch(step):
+            notes = groove.notes(ids[ids >= 0].astype(np.uint16))
+            drums = notes.pitch[notes.track == DRUMS]
+            mixed += 6 <= len(drums) < len(notes) and {*drums.tolist()} <= {36, 38, 42, 46}
+    assert mixed
+
+
+def test_a_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
+    grooves = prepared("groove", disk.groove(tmp_path / "groove"), tmp_path / "data" / "groove")
+    for number, style in enumerate("cdx"):  # `groove` holds out c and d
+        source = tmp_path / style
+        songs = disk.groove_songs(source)
+        (songs / "train" / "bb0000.a_a1.mid").rename(
+            songs / "train" / f"bb{number:04d}.lib{style}_other.mid"
+        )
+        folders = [prepared("groove-songs", songs, tmp_path / "data" / style), grooves]
+        if style == "x":
+            assert len(Shards(folders).sets) == 2
+            continue
+        for order in (folders, folders[::-1]):
+            with pytest.raises(
+                ValueError,
+                match=rf"data.{style} trains on the style lib{style}, which .*groove holds",
+            ):
+                Shards(order)

@@ -14,12 +14,15 @@ from training.sources.events import score_of_events
 from training.sources.groove import merged, paper_split
 from training.sources.listing import list_files
 from training.sources.pop_piano import with_chords
-from training.sources.source import Found
+from training.sources.source import Found, read
 
 MAKERS = {
     "pop909": disk.pop909,
     "groove": disk.groove,
     "pop-piano": disk.pop_piano_midi,
+    "lieder": disk.lieder,
+    "human-drums": disk.human_drums,
+    "groove-songs": disk.groove_songs,
     "midi": disk.midi_folder,
 }
 
@@ -118,6 +121,76 @@ class TestMidiFolder:
         piece = find("midi", tmp_path).pieces[0]
         assert len(SOURCES["midi"].scores(piece, language("groove"))) == 2
         assert len(SOURCES["midi"].scores(piece, language("remi"))) == 1
+
+    def test_scores_are_pieces_too_and_a_score_of_words_is_skipped(self, tmp_path: Path):
+        disk.midi_folder(tmp_path, 1)
+        (tmp_path / "tune.abc").write_text("X:1\nK:C\nCDEF|")
+        (tmp_path / "Song.MusicXML").write_bytes(disk.score(disk.bars(disk.note("C", 4, 8))))
+        found = find("midi", tmp_path)
+        assert names(found) == ["Song.MusicXML", "song0.mid", "tune.abc"]
+        scores = [SOURCES["midi"].scores(piece, language("remi"))[0] for piece in found.pieces]
+        assert [len(score.notes) for score in scores][::2] == [1, 4]
+
+
+class TestLieder:
+    def test_voice_and_piano_are_one_part_and_metres_those_of_the_score(self, tmp_path: Path):
+        disk.lieder(tmp_path)
+        pieces = find("lieder", tmp_path).pieces
+        assert [piece.name for piece in pieces] == [f"lc{n}.mxl" for n in (100, 101, 102)]
+        score = read(pieces[0])
+        assert [c.tolist() for c in score.meters.columns] == [[0], [3], [4]]
+        assert (score.notes.onset_ticks // score.ticks_per_beat).tolist()[:3] == [2, 3, 3]
+        arranged = SOURCES["lieder"].scores(pieces[0], language("remi"))[0]
+        assert len(arranged.tracks) == 1
+        assert len(arranged.notes) == len(score.notes)
+
+    def test_a_song_stays_in_its_split_wherever_it_lies(self, tmp_path: Path):
+        splits = [
+            {piece.path.name: piece.split for piece in find("lieder", folder, 0.4).pieces}
+            for folder in (disk.lieder(tmp_path / "a" / "b"), disk.lieder(tmp_path / "c"))
+        ]
+        assert splits[0] == splits[1]
+
+
+class TestHumanDrums:
+    def test_what_is_taken_and_what_is_not(self, tmp_path: Path):
+        disk.human_drums(tmp_path, odd=True)
+        found = find("human-drums", tmp_path)
+        assert [piece.split for piece in found.pieces] == [
+            *("train", "train", "validation", "test", "train")
+        ]
+        reasons = {skipped.name[9:10]: skipped.reason for skipped in found.skipped}
+        assert reasons == {
+            "5": "its metre is 3/4; grooves are in 4/4",
+            "6": "it is listed, but missing",
+        }
+        fill = next(piece for piece in found.pieces if "fill" in piece.name)
+        with pytest.raises(ValueError, match="it is a fill or break of 1 bar; 4 make a piece"):
+            SOURCES["human-drums"].scores(fill, language("groove"))
+
+    def test_drums_alone_are_heard_as_general_midi_names_them(self, tmp_path: Path):
+        disk.human_drums(tmp_path)
+        piece = find("human-drums", tmp_path).pieces[0]
+        (score,) = SOURCES["human-drums"].scores(piece, language("groove"))
+        assert {score.tracks[i].name for i in score.notes.track} == {"Drums"}
+        assert {*score.notes.pitch.tolist()} == {36, 38, 42, 46}
+        assert len(score.notes) == 32  # played beside the beats, and not moved by an estimate
+        assert has_beats(score) or score.ticks_per_beat == 480
+
+    def test_a_list_that_names_a_file_twice_is_an_error(self, tmp_path: Path):
+        disk.human_drums(tmp_path)
+        lines = (tmp_path / "info.csv").read_text().splitlines()
+        (tmp_path / "info.csv").write_text("\n".join([*lines, lines[1]]))
+        with pytest.raises(ValueError, match=r"info\.csv lists drummer1/0_rock.* twice"):
+            find("human-drums", tmp_path)
+
+
+def test_groove_songs_are_all_to_train_on(tmp_path: Path):
+    disk.groove_songs(tmp_path)
+    found = find("groove-songs", tmp_path, 0.4)
+    assert [(piece.split, piece.style) for piece in found.pieces] == [
+        *(("train", "a_a1"), ("train", "b_b1"))
+    ]
 
 
 class TestPop909:

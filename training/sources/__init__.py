@@ -1,6 +1,9 @@
 """The kinds of data sets that people have, a file each, by name."""
 
 from training.sources.groove import Groove
+from training.sources.groove_songs import GrooveSongs
+from training.sources.human_drums import HumanDrums
+from training.sources.lieder import Lieder
 from training.sources.listing import Listing
 from training.sources.midi_folder import MidiFolder
 from training.sources.pop909 import Pop909
@@ -10,6 +13,9 @@ from training.sources.source import Source
 # In the order in which a folder is compared with them: the most particular first.
 SOURCES: dict[str, Source] = {
     "pop909": Pop909(),
+    "lieder": Lieder(),
+    "human-drums": HumanDrums(),
+    "groove-songs": GrooveSongs(),
     "groove": Groove(),
     "pop-piano": PopPiano(),
     "midi": MidiFolder(),

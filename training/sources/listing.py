@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-MIDI_NAME = re.compile(r"\.(mid|midi|kar)$", re.IGNORECASE)
+from tokenization.any_file import ENDINGS, MIDI_ENDINGS
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,12 @@ class Listing:
     @property
     def midi_files(self) -> list[str]:
         """The files that are named like MIDI files."""
-        return [file for file in self.files if MIDI_NAME.search(file)]
+        return [file for file in self.files if file.lower().endswith(MIDI_ENDINGS)]
+
+    @property
+    def music_files(self) -> list[str]:
+        """The files that are named like MIDI, MusicXML or ABC files."""
+        return [file for file in self.files if file.lower().endswith(ENDINGS)]
 
     def path(self, file: str) -> Path:
         """Return where a file lies."""

@@ -1,4 +1,4 @@
-"""Any folder of MIDI files."""
+"""Any folder of MIDI, MusicXML and ABC files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from training.splits import split_by_name
 
 
 class MidiFolder(Source):
-    """Files end in .mid, .midi or .kar, in any case and at any depth."""
+    """Files of music by their endings, in any case and at any depth."""
 
     name = "midi"
     title = "a folder of MIDI files"
-    shape = "files that end in .mid, .midi or .kar"
+    shape = "files that end in .mid, .midi, .kar, .mxl, .musicxml, .xml or .abc"
     language = "remi"
     licence = "not stated: that of the files"
 
     def fits(self, listing: Listing) -> bool:
-        return bool(listing.midi_files)
+        return bool(listing.music_files)
 
     def find(self, listing: Listing, validation: float) -> Found:
         return Found(
@@ -29,7 +29,7 @@ class MidiFolder(Source):
                     path=listing.path(file),
                     split=split_by_name(file, validation=validation),
                 )
-                for file in listing.midi_files
+                for file in listing.music_files
             ]
         )
 

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tokenization.any_file import read_file
 from tokenization.language import Language
-from tokenization.midi import read_midi
 from tokenization.score import Score
 from tokenization.trio import trios
 from training.sources.listing import Listing, Skipped
@@ -55,8 +55,8 @@ class Source(ABC):
 
 
 def read(piece: Piece) -> Score:
-    """Read a piece's MIDI file; errors call it `it`, since its name stands before them."""
-    return read_midi(piece.path, name="it")
+    """Read a piece's file; errors call it `it`, since its name stands before them."""
+    return read_file(piece.path, name="it")
 
 
 def arranged(score: Score, language: Language, *, beats_known: bool = False) -> list[Score]:

@@ -1,0 +1,73 @@
+"""Small MusicXML and ABC files to read."""
+
+import io
+import zipfile
+
+from tokenization.score import Score
+
+CONTAINER = '<container><rootfiles><rootfile full-path="score.xml"/></rootfiles></container>'
+
+
+def note(step: str, octave: int, duration: int, inside: str = "", before: str = "") -> str:
+    pitch = f"<pitch><step>{step}</step><octave>{octave}</octave></pitch>"
+    return f"<note>{before}{pitch}<duration>{duration}</duration>{inside}</note>"
+
+
+def rest(duration: int) -> str:
+    return f"<note><rest/><duration>{duration}</duration></note>"
+
+
+def grace(step: str, octave: int, before: str = "") -> str:
+    pitch = f"<pitch><step>{step}</step><octave>{octave}</octave></pitch>"
+    return f"<note><grace/>{before}{pitch}</note>"
+
+
+def time(beats: object, beat_type: object) -> str:
+    return f"<time><beats>{beats}</beats><beat-type>{beat_type}</beat-type></time>"
+
+
+def bars(*contents: str, beats: int = 4, beat_type: int = 4, divisions: int = 2) -> str:
+    """Return measures, the first of which says divisions and time."""
+    first = f"<attributes><divisions>{divisions}</divisions>{time(beats, beat_type)}</attributes>"
+    return "".join(
+        f'<measure number="{n}">{first if n == 1 else ""}{content}</measure>'
+        for n, content in enumerate(contents, 1)
+    )
+
+
+def score(*parts: str, listed: str = "", head: str = "") -> bytes:
+    """Return a partwise score."""
+    parts_listed = listed or "".join(
+        f'<score-part id="P{n}"><part-name>part {n}</part-name></score-part>'
+        for n in range(1, len(parts) + 1)
+    )
+    music = "".join(f'<part id="P{n}">{part}</part>' for n, part in enumerate(parts, 1))
+    return (
+        f'<?xml version="1.0"?>{head}<score-partwise><part-list>{parts_listed}</part-list>{music}'
+        "</score-partwise>"
+    ).encode()
+
+
+def compressed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return a score as `.mxl`."""
+    with zipfile.ZipFile(file := io.BytesIO(), "w", method) as archive:
+        archive.writestr("META-INF/container.xml", CONTAINER)
+        archive.writestr("score.xml", data)
+    return file.getvalue()
+
+
+def heard(found: Score, track: int | None = None) -> list[tuple[float, float, int]]:
+    """Return onset and duration in beats, and pitch, of all notes or a track's."""
+    notes = found.notes if track is None else found.notes[found.notes.track == track]
+    beats = found.ticks_per_beat
+    return [
+        (onset / beats, duration / beats, pitch)
+        for onset, duration, pitch in zip(*(c.tolist() for c in notes.columns[:3]), strict=True)
+    ]
+
+
+def meters(found: Score) -> list[tuple[float, int, int]]:
+    """Return where each metre begins, in beats, and the metre."""
+    at, numerator, denominator = (column.tolist() for column in found.meters.columns)
+    beats = [tick / found.ticks_per_beat for tick in at]
+    return list(zip(beats, numerator, denominator, strict=True))

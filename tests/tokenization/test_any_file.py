@@ -1,0 +1,137 @@
+"""Any file is told by what is in it; a hostile one costs little and is refused in a sentence."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tokenization import midi_files as make
+from tests.tokenization.notation.scores import bars, compressed, note, rest, score
+from tokenization.any_file import is_midi, read_file
+from tokenization.midi_limits import UPLOAD, MidiError
+
+TUNE = b"X:1\nT:tune\nM:4/4\nL:1/4\nK:C\nCDEF|G4|\n"
+SONG = score(bars(note("C", 4, 8), note("E", 4, 4) + rest(4)))
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+EXTERNAL = '<!DOCTYPE x [<!ENTITY secret SYSTEM "file:///etc/hostname">]>'
+PARAMETER = '<!DOCTYPE x [<!ENTITY % more SYSTEM "http://127.0.0.1:9/more.dtd"> %more;]>'
+STANDARD = (
+    '<!DOCTYPE score-partwise PUBLIC "-//Recordare//DTD MusicXML 4.0 Partwise//EN" '
+    '"http://www.musicxml.org/dtds/partwise.dtd">'
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "notes"),
+    [
+        (make.midi(make.NOTE), "song.mid", 1),
+        (make.midi(make.NOTE), "song", 1),
+        (SONG, "song.musicxml", 2),
+        (SONG, "a title", 2),
+        (SONG.decode().replace("?>", ' encoding="UTF-16"?>').encode("utf-16"), "song.xml", 2),
+        (score(bars(note("C", 4, 8)), head=STANDARD), "song.xml", 1),
+        (compressed(SONG), "song.mxl", 2),
+        (compressed(SONG), "a title", 2),
+        (compressed(SONG, zipfile.ZIP_STORED), "SONG.MXL", 2),
+        (TUNE, "tune.abc", 5),
+        (TUNE, "a title", 5),
+        (b"T:without a number\nK:C\nCDEF|", "a title", 4),
+        ("X:1\nT:Für\nK:C\nCDEF|".encode("latin-1"), "tune.abc", 4),
+    ],
+)
+def test_a_file_is_read_whatever_its_name_is(data: bytes, name: str, notes: int, tmp_path: Path):
+    assert len(read_file(data, limits=UPLOAD, name=name).notes) == notes
+    (tmp_path / name).write_bytes(data)
+    assert len(read_file(tmp_path / name).notes) == notes
+    assert is_midi(data) == data.startswith(b"MThd")
+
+
+def packed(**files: bytes) -> bytes:
+    """Return a zip archive."""
+    import io
+
+    with zipfile.ZipFile(archive := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as written:
+        for name, content in files.items():
+            written.writestr(name, content)
+    return archive.getvalue()
+
+
+REPEAT = '<barline><repeat direction="backward" times="{}"/></barline>'
+BOMB = compressed(b"<score-partwise>" + bytes(100 << 20))
+ELEMENTS = compressed(b"<score-partwise><part><measure>" + b"<a/>" * 300_000)
+EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></score-partwise>"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "sentence"),
+    [
+        (score(bars("&b;"), head=ENTITIES), "a.xml", "a.xml declares XML entities of its own"),
+        (score(bars("&secret;"), head=EXTERNAL), "a.xml", "declares XML entities of its own"),
+        (score(bars(""), head=PARAMETER), "a.xml", "declares XML entities of its own"),
+        (b"<?xml version='1.0'?>" + b"<a>" * 100_000, "a.xml", "elements more than 64 deep"),
+        (score("<measure>" + "<a>" * 99_999), "a.xml", "elements more than 64 deep"),
+        (SONG[:200], "a.xml", "a.xml is damaged at line 1"),
+        (b"<?xml version='1.0'?><html/>", "a.xml", "holds no MusicXML score"),
+        (b"<html></html>", "a.musicxml", "is a web page"),
+        (score(bars(rest(8))), "a.xml", "holds no notes"),
+        (score(bars(note("C", 4, 8) + REPEAT.format(10**8))), "a.xml", "more than 20,000 bars"),
+        (score(bars(note("C", 4, 8) * 9 + REPEAT.format(9999))), "a.xml", "50,000 can be read"),
+        (score(bars(note("C", 4, 10**8))), "a.xml", "beats where at most 20,000"),
+        (score(bars("<note><duration>many</duration></note>")), "a.xml", "damaged in bar 1: dur"),
+        (score(bars(note("C", 4, 8), divisions=0)), "a.xml", "divisions is 0"),
+        (EMPTY_BARS, "a.xml", "20,001 beats where at most 20,000"),
+        (BOMB, "a.mxl", "unpacks to more than the 16,777,216 bytes"),
+        (ELEMENTS, "a.mxl", "a bar of more than 200,000 elements"),
+        (compressed(SONG)[:-30], "a.mxl", "a.mxl is a zip archive that is damaged"),
+        (packed(text=b"text"), "a.mxl", "a zip archive without a score in it"),
+        (packed(**{str(n): b"" for n in range(2000)}), "a.mxl", "an archive of 2,000 files"),
+        (compressed(SONG, zipfile.ZIP_LZMA), "a.mxl", "of an unknown kind"),
+        (b"ID3\x04" + bytes(100), "a.mxl", "is an MP3 recording, not a score"),
+        (b"\xff\xfb\x90" + bytes(100), "a.abc", "is an MP3 recording, not an ABC file"),
+        (b"", "a.abc", "is empty"),
+        (b"words", "a.abc", "holds no notes"),
+        (b"K:C\n" + b"c" * 30_000, "a.abc", "a line of 30,000 letters"),
+        (b"K:C\n" + b"Z9999|" * 4, "a.abc", "beats where at most 20,000"),
+        (b"K:C\n" + b"".join(b"[V:%d]c|" % n for n in range(99)), "a.abc", "65 tracks"),
+        (bytes(2 << 20), "a.abc", "is larger than the 1,048,576 bytes"),
+    ],
+)
+def test_what_is_refused(data: bytes, name: str, sentence: str):
+    with pytest.raises(MidiError, match=sentence) as caught:
+        read_file(data, limits=UPLOAD, name=name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", [SONG, compressed(SONG), TUNE], ids=["xml", "mxl", "abc"])
+def test_damaged_files_are_read_or_refused(seed: bytes):
+    random, read = np.random.default_rng(0), 0
+    for _ in range(400):
+        data = bytearray(seed)
+        for _ in range(random.integers(1, 6)):
+            place = int(random.integers(len(data)))
+            if random.random() < 0.5:
+                data[place] = int(random.integers(256))
+            else:
+                data[place : place + int(random.integers(20))] = b""
+            if not data:
+                data = bytearray(b" ")
+        try:
+            read_file(bytes(data), limits=UPLOAD, name="song")
+            read += 1
+        except MidiError:
+            pass
+    assert 0 < read < 400
+
+
+def test_reading_imports_no_large_library():
+    """Of the libraries that could read scores none is needed: together they take 2 seconds to import."""
+    code = (
+        "import sys\nfrom tokenization.any_file import read_file\n"
+        f"assert len(read_file({TUNE!r}).notes) == 5\nassert len(read_file({SONG!r}).notes) == 2\n"
+        "print(sorted({'music21', 'muspy', 'scipy'} & {*sys.modules}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

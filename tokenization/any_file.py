@@ -1,0 +1,71 @@
+"""Read any file of music, MIDI, MusicXML or ABC, told by what is in it, to a score."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tokenization.midi import bytes_of, printable, read_midi
+from tokenization.midi_chunks import refuse_foreign
+from tokenization.midi_limits import GENEROUS, Limits, MidiError
+from tokenization.score import Score
+
+MIDI_ENDINGS = (".mid", ".midi", ".kar")
+NOTATION_ENDINGS = (".mxl", ".musicxml", ".xml", ".abc")
+ENDINGS = (*MIDI_ENDINGS, *NOTATION_ENDINGS)
+_ZIP = b"PK\x03\x04"
+_XML = re.compile(rb"(?:\xef\xbb\xbf|\s)*<(?:\?xml|!DOCTYPE\s+score|!--|score-)")
+_XML_16 = (b"\xff\xfe<\x00", b"\xfe\xff\x00<", b"<\x00?\x00", b"\x00<\x00?")
+_ABC = re.compile(rb"^K:", re.MULTILINE)
+_ABC_BYTES = 1 << 16  # as far as a tune's key is looked for
+
+
+def read_file(
+    source: bytes | str | Path, *, limits: Limits = GENEROUS, name: str | None = None, tune: int = 0
+) -> Score:
+    """Read a file, or a file's bytes, which errors call by `name`; a MidiError says what is wrong.
+
+    Of an ABC file with several tunes, one is read.
+    """
+    path = "" if isinstance(source, bytes) else Path(source)
+    name = printable(name or (Path(path).name if path else "this file"))
+    data = source if isinstance(source, bytes) else bytes_of(Path(source), limits, name)
+    kind = _kind(data, str(path or name))
+    if kind == "midi":
+        return read_midi(data, limits=limits, name=name)
+    limits.check_bytes(name, len(data))
+    if not data.strip():
+        raise MidiError(f"{name} is empty ({len(data)} bytes): choose a file with notes")
+    # Imported where they are needed: most files are MIDI.
+    if kind == "abc":
+        refuse_foreign(data, name, "an ABC file")
+        from tokenization.notation.abc import read_abc
+
+        return read_abc(data, limits, name, tune)
+    from tokenization.notation.musicxml import read_musicxml
+
+    if not data.startswith(_ZIP) and not _is_xml(data):
+        refuse_foreign(data, name, "a score")
+    return read_musicxml(data, limits, name)
+
+
+def _kind(data: bytes, name: str) -> str:
+    """Return what a file is: by its first bytes, and by its name where they do not say."""
+    ending = Path(name).suffix.lower()
+    if data.startswith(b"MThd") or ending in MIDI_ENDINGS:
+        return "midi"
+    if data.startswith(_ZIP) or _is_xml(data):
+        return "musicxml"
+    begins = data[:_ABC_BYTES]
+    if ending == ".abc" or (b"\x00" not in begins and _ABC.search(begins)):
+        return "abc"
+    return "musicxml" if ending in NOTATION_ENDINGS else "midi"
+
+
+def is_midi(data: bytes) -> bool:
+    """Say whether a file that could be read is a MIDI file."""
+    return _kind(data, "") == "midi"
+
+
+def _is_xml(data: bytes) -> bool:
+    return bool(_XML.match(data)) or data.startswith(_XML_16)

@@ -1,0 +1,1 @@
+"""Written scores, MusicXML and ABC, to the one music type, and back to MusicXML."""

@@ -1,0 +1,72 @@
+"""In which order the bars of a written score are played: repeats, endings and jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tokenization.notation.written import Line
+
+JUMPS = ("dacapo", "dalsegno")
+
+
+class TooLong(ValueError):
+    """The repeats make more bars than are allowed."""
+
+
+def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
+    """Return the numbers of the bars as they are played.
+
+    Repeats are not taken again after a jump (da capo, dal segno), and of several endings the last
+    is played then.
+    """
+    groups = _ending_groups(lines)
+    order: list[int] = []
+    bar, start, time, jumped = 0, 0, 1, False
+    looked = 0
+    while bar < len(lines):
+        looked += 1
+        if len(order) >= most_bars or looked > 8 * most_bars:
+            raise TooLong(f"more than {most_bars:,} bars with its repeats")
+        line, group = lines[bar], groups[bar]
+        if bar and not group and groups[bar - 1] and bar > start:  # past all endings of a repeat
+            start, time = bar, 1
+        if line.forward and bar != start:
+            start, time = bar, 1
+        if line.endings and (max(group) if jumped else time) not in line.endings:
+            bar += 1
+            continue
+        order.append(bar)
+        if jumped and "fine" in line.marks:
+            break
+        coda = _marked(lines, "coda", bar + 1) if jumped and "tocoda" in line.marks else None
+        if coda is not None:
+            bar = coda
+        elif line.backward and not jumped and time < max(line.backward, 0, *group):
+            bar, time = start, time + 1
+        elif not jumped and not line.marks.isdisjoint(JUMPS):
+            jumped = True
+            segno = _marked(lines, "segno", 0) if "dalsegno" in line.marks else None
+            bar = start = segno or 0
+        else:
+            if line.backward:
+                start, time = (bar + 1, 1) if not group else (start, time)
+            bar += 1
+    return order
+
+
+def _ending_groups(lines: Sequence[Line]) -> list[frozenset[int]]:
+    """Return for each bar the times of all endings side by side that it is in; empty where it is in none."""
+    groups: list[frozenset[int]] = [frozenset()] * len(lines)
+    first = 0
+    while first < len(lines):
+        last = first
+        while last < len(lines) and lines[last].endings:
+            last += 1
+        together = frozenset().union(*(line.endings or () for line in lines[first:last]))
+        groups[first:last] = [together] * (last - first)
+        first = max(last, first + 1)
+    return groups
+
+
+def _marked(lines: Sequence[Line], mark: str, first: int) -> int | None:
+    return next((bar for bar in range(first, len(lines)) if mark in lines[bar].marks), None)

@@ -1,0 +1,108 @@
+"""A written score as it is played: repeats unfolded, ties joined, bars laid out, within the limits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from tokenization.midi_conventions import finished
+from tokenization.midi_limits import Limits, MidiError
+from tokenization.notation.bars import Time, lay, rounded
+from tokenization.notation.order import TooLong, play_order
+from tokenization.notation.written import TICKS_PER_BEAT, Part, Written
+from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
+
+USUAL_TICKS_PER_BEAT = 480
+UNSAID: Time = (4, 4)
+Row = list[int]  # onset, duration, pitch, velocity, track
+
+
+def played(written: Written, limits: Limits, name: str) -> Score:
+    """Return the score; what is too long or holds no notes raises a MidiError."""
+    try:
+        order = play_order(written.lines, limits.beats)
+    except TooLong as error:
+        raise MidiError(f"{name} has {error}: give a part of it") from None
+    sizes = [sum(len(bars[i].notes) for bars in _bars(written) if i < len(bars)) for i in order]
+    limits.check(name, "notes", sum(sizes))
+    if not sum(sizes):
+        raise MidiError(f"{name} holds no notes: choose a file with music in it")
+    times = _times(written)
+    lengths = [
+        rounded(max((bars[i].length for bars in _bars(written) if i < len(bars)), default=0), time)
+        for i, time in enumerate(times)
+    ]
+    starts, metres = lay([lengths[i] for i in order], [times[i] for i in order])
+    limits.check(name, "beats", starts[-1] / TICKS_PER_BEAT)
+    laid = list(zip(order, starts, strict=True))
+    rows: list[Row] = []
+    tracks: list[Track] = []
+    for part in written.parts:
+        rows += _sounding(part, laid, len(tracks))
+        tracks += part.tracks
+    heard, used = np.unique([row[4] for row in rows], return_inverse=True)
+    onset, duration, pitch, velocity, _ = np.array(rows, dtype=np.int64).T
+    lines = [(written.lines[bar], start) for bar, start in laid]
+    tempos = sorted((start + at, bpm) for line, start in lines for at, bpm in line.tempos)
+    if tempos and tempos[0][0] <= starts[0]:  # it holds in the rest before a pickup, too
+        tempos[0] = (0, tempos[0][1])
+    chords = sorted((start + at, chord) for line, start in lines for at, chord in line.chords)
+    score = Score(
+        ticks_per_beat=TICKS_PER_BEAT,
+        notes=Notes(onset, duration, pitch, velocity, used),
+        tracks=tuple(tracks[i] for i in heard),
+        tempos=Tempos(*_columns(tempos, 2)),
+        meters=Meters(*_columns([(at, *metre) for at, metre in metres], 3)),
+        markers=tuple(Marker(at, chord) for at, chord in chords),
+        beats_known=True,
+        remarks=tuple(written.remarks),
+    )
+    return finished(_usual(score), limits, name)
+
+
+def _bars(written: Written):
+    return [part.bars for part in written.parts]
+
+
+def _times(written: Written) -> list[Time]:
+    """Return the time of each bar: the last one that was said, the first one before any is."""
+    said = next((line.time for line in written.lines if line.time), UNSAID)
+    times = []
+    for line in written.lines:
+        said = line.time or said
+        times.append(said)
+    return times
+
+
+def _sounding(part: Part, laid: list[tuple[int, int]], first_track: int) -> list[Row]:
+    """Return the notes of a part, tied ones as one."""
+    rows: list[Row] = []
+    # By pitch and the tick where they go on: two voices may hold one pitch.
+    open_ties: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
+    for bar, start in laid:
+        for note in part.bars[bar].notes if bar < len(part.bars) else ():
+            onset = max(0, start + note.ticks)
+            waiting = open_ties[note.pitch, onset] if note.tied_from else []
+            if waiting:
+                row = waiting.pop(0)
+                row[1] += note.length
+            else:
+                track = first_track + note.instrument
+                row = [onset, note.length, note.pitch, note.velocity, track]
+                rows.append(row)
+            if note.tied_on:
+                open_ties[note.pitch, row[0] + row[1]].append(row)
+    return rows
+
+
+def _usual(score: Score) -> Score:
+    """Return the score at the usual resolution where all of it is whole numbers of ticks there."""
+    step = score.ticks_per_beat // USUAL_TICKS_PER_BEAT
+    ticks = (score.notes.onset_ticks, score.notes.duration_ticks, score.tempos.onset_ticks)
+    whole = all((column % step == 0).all() for column in (*ticks, score.meters.onset_ticks))
+    return score.rescaled(USUAL_TICKS_PER_BEAT) if whole else score
+
+
+def _columns(rows: list[tuple], count: int) -> np.ndarray:
+    return np.array(rows, dtype=np.float64).reshape(-1, count).T
