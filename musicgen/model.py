@@ -177,7 +177,7 @@ class Performer(nn.Module):
             ticks, newest = times or self._first_times(len(tokens))
             around = self.time.around(tokens, ticks)
             if self.metre is not None:
-                metre, newest = self.metre.stretches(*around, newest)
+                metre, newest = self.metre.stretches(around[0], around[1], newest)
             times = Times(around[0, :, -1], newest)
         code = self.position.cover(state.code, start, stop, around)
         passage = Passage(position=self.position, code=code, start=start, metre=metre)

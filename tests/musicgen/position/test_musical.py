@@ -41,7 +41,7 @@ def test_what_is_learned_moves_a_wave_by_cycles_of_the_longest_period() -> None:
     learned = MusicalFrequencies(replace(SHAPE, bar_ticks=BAR), 3)
     before = learned().detach()
     with torch.no_grad():
-        learned.offsets += 1
+        learned.offsets.fill_(1)
     torch.testing.assert_close((learned() - before) * 8 * BAR, torch.ones_like(before))
 
 
