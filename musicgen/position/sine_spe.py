@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from musicgen.features import orthogonal_matrices
 from musicgen.position.base import Shape, check_time
 from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.phase import exact, phases, waves
@@ -185,12 +186,8 @@ class SineSpe(StochasticPosition):
 def orthogonal_rows(heads: int, rows: int, width: int, generator: Generator) -> Tensor:
     """Draw rows of length √R, orthogonal R at a time: (H, rows, R)."""
     blocks = -(-rows // width)
-    size = (heads, blocks, width, width)
-    drawn = torch.randn(size, generator=generator, device=generator.device)
-    directions, r = torch.linalg.qr(drawn)
-    # QR as computed prefers some signs; with these it is uniform (Mezzadri 2007).
-    directions = directions * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    return directions.flatten(1, 2)[:, :rows] * math.sqrt(width)
+    directions = orthogonal_matrices(heads * blocks, width, generator)
+    return directions.reshape(heads, -1, width)[:, :rows] * math.sqrt(width)
 
 
 def sine_weights(offsets: Tensor, gains: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from tokenization.language import language
 QUICK = ("--device", "cpu", "--workers", "1")
 
 
-def write_model(folder: Path, spoken: str, position: str) -> str:
+def write_model(folder: Path, spoken: str, position: Any) -> str:
     """Save an untrained toy as if it had been trained to 16 tokens."""
     speaker = language(spoken)
     config = replace(toy_config(position=position), vocabulary_size=len(speaker.vocabulary))
@@ -132,6 +133,16 @@ def test_positions_are_probed_and_drawn(place: Path, tmp_path: Path, capsys):
         "probes.png", "attention-ape.png", "attention-sine.png", "look_back-ape.png",
         "look_back-sine.png", "templates-sine.png", "all_templates-sine.png",
     }  # fmt: skip
+
+
+def test_what_counts_musical_time_is_drawn_over_bars(tmp_path: Path, capsys):
+    position = {"name": "rope", "time": "music"}
+    model = write_model(tmp_path / "bars", "groove", position)
+    evaluate("positions", model, "--tokens", 2, "-o", tmp_path / "out")
+    assert capsys.readouterr().out.startswith("bars (rope in musical time)")
+    (found,) = json.loads((tmp_path / "out" / "positions.json").read_text())["models"]
+    assert found["templates"]["bar"] == 6  # the toy's
+    assert (tmp_path / "out" / "templates-bars.png").stat().st_size > 1000
 
 
 class Page(HTMLParser):
