@@ -114,4 +114,6 @@ def _encoding(config: ModelConfig) -> str:
     ungated = getattr(position, "gated", True) is False
     variant = getattr(position, "type", None) or getattr(position, "mask", None)
     name = config.position_name + (" ungated" if ungated else "")
+    if getattr(position, "time", "tokens") == "music":
+        name += " in musical time"
     return f"{name} ({variant})" if variant else name

@@ -53,7 +53,9 @@ class AuthorsWay(Position):
         noise = torch.tensor(0)
         return Materialised(noise, torch.randn(size, generator=generator) * self.ours.scale)
 
-    def cover(self, code: Materialised, start: int, stop: int) -> Materialised:
+    def cover(
+        self, code: Materialised, start: int, stop: int, times: Tensor | None = None
+    ) -> Materialised:
         """Make the code of all positions."""
         heads, width, realisations = code.gate_noise.shape
         if isinstance(self.ours, SineSpe):

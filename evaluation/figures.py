@@ -66,7 +66,8 @@ def templates(model: Result) -> Figure:
                 plots.template_curves(axes, drawn_templates, number)
             else:
                 axes.set_visible(False)
-        drawn.supxlabel("lag from key to query (tokens)", fontsize=9)
+        unit = "tokens" if drawn_templates.get("bar") is None else "bars"
+        drawn.supxlabel(f"lag from key to query ({unit})", fontsize=9)
         drawn.supylabel("weight", fontsize=9)
         _legend(drawn, grid[0][0])
     return drawn

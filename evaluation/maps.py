@@ -16,6 +16,8 @@ import torch
 from evaluation.attention import sides_of
 from musicgen.model import Performer
 from musicgen.position.flt import Flt
+from musicgen.position.musical import PERIODS, MusicalFrequencies
+from musicgen.position.phase import waves
 from musicgen.position.spe import StochasticPosition
 
 BLOCK = 256  # queries at once
@@ -73,15 +75,22 @@ def templates(
     """Return what an encoding has learned to weigh lags of 0 … length − 1 by; None if it learns no such thing.
 
     "all" is every template by head and feature, largest magnitude 1, as packed bytes of −1 … 1 (H, D, N); "shown" are
-    some of them, and what the realisations of one draw make of them.
+    some of them, and what the realisations of one draw make of them. In musical time lags are ticks, of which there are
+    "bar" a bar, and the mean of all features of a head is shown: bars and beats are waves of many features together.
     """
-    position = model.position
+    position, bar = model.position, None
+    if position.musical:
+        assert model.config.clock is not None, "who counts musical time has a clock"
+        bar = model.config.clock.bar_ticks
+        length = max(PERIODS) * bar
     lags = torch.arange(length, device=model.embedding.weight.device)
     with torch.no_grad():
         if isinstance(position, Flt):
             found = cast(Any, position).mask(lags.float())[:, None]  # (H, 1, N)
         elif isinstance(position, StochasticPosition):
             found = cast(Any, position).template(lags, layer)
+        elif isinstance(learned := getattr(position, "learned", None), MusicalFrequencies):
+            found = waves(learned(), lags, like=learned.offsets)[0].movedim(0, -1)  # (H, D, N)
         else:
             return None
     largest = found.abs().amax(-1, keepdim=True).clamp(min=1e-12)
@@ -89,7 +98,13 @@ def templates(
     numbers = np.linspace(0, heads * width - 1, min(SHOWN, heads * width)).round().astype(int)
     realised = None
     if isinstance(position, StochasticPosition):
-        realised = _realised(position, length, layer, seed).flatten(0, 1)[numbers].tolist()
+        realised = _realised(position, length, layer, seed)
+
+    def shown(values: torch.Tensor) -> list[list[float]]:
+        chosen = values.flatten(0, 1)[numbers] if bar is None else values.mean(1)[:SHOWN]
+        return chosen.tolist()
+
+    of_heads = [[head, None] for head in range(min(SHOWN, heads))]
     return {
         "layer": layer,
         "length": length,
@@ -97,9 +112,10 @@ def templates(
         "features": width,
         "realisations": getattr(position, "realisations", None),
         "all": pack(((found / largest) * 127).round().to(torch.int8).numpy()),
-        "shown": [[int(n // width), int(n % width)] for n in numbers],
-        "limit": found.flatten(0, 1)[numbers].tolist(),
-        "realised": realised,
+        "bar": bar,
+        "shown": [[int(n // width), int(n % width)] for n in numbers] if bar is None else of_heads,
+        "limit": shown(found),
+        "realised": None if realised is None else shown(realised),
     }
 
 

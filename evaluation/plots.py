@@ -104,12 +104,20 @@ def look_back(axes: Axes, model: Result) -> Axes:
 def template_curves(axes: Axes, drawn: Result, number: int) -> Axes:
     """Draw one learned template by lag, and what the realisations of one draw make of it."""
     head, feature = drawn["shown"][number]
+    unit = drawn.get("bar") or 1
+    lags = [lag / unit for lag in range(drawn["length"])]
     if drawn["realised"] is not None:
         label = f"one draw, R = {drawn['realisations']}"
-        axes.plot(drawn["realised"][number], color=COLOURS[1], linewidth=0.7, label=label)
-    axes.plot(drawn["limit"][number], color=COLOURS[0], linewidth=1.4, label="what is learned")
-    axes.set_title(f"head {head + 1}, feature {feature + 1}", fontsize=8, fontweight="normal")
-    axes.set_xlim(0, drawn["length"])
+        axes.plot(lags, drawn["realised"][number], color=COLOURS[1], linewidth=0.7, label=label)
+    axes.plot(
+        lags, drawn["limit"][number], color=COLOURS[0], linewidth=1.4, label="what is learned"
+    )
+    which = "mean of its features" if feature is None else f"feature {feature + 1}"
+    axes.set_title(f"head {head + 1}, {which}", fontsize=8, fontweight="normal")
+    axes.set_xlim(0, drawn["length"] / unit)
+    if drawn.get("bar") is not None:
+        axes.set_xticks(range(0, round(drawn["length"] / unit) + 1))
+        axes.grid(axis="x", color=FAINT, linewidth=0.4)
     axes.tick_params(labelsize=7)
     return axes
 

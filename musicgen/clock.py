@@ -8,6 +8,7 @@ steps, then to that tick of the step. Time is counted in ticks from the first to
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +34,17 @@ class Clock:
                 )
 
 
+class Times(NamedTuple):
+    """How far each sequence is, in musical time."""
+
+    ticks: Tensor  # behind the last token: (B,)
+    newest: Tensor  # what metric heads keep beside (metre.py): (B, R), R = 0 without any
+
+    def select(self, rows: Tensor) -> Times:
+        """Return copies of the given rows of the batch."""
+        return Times(*(x.index_select(0, rows) for x in self))
+
+
 class Timekeeper(nn.Module):
     """Reads the time off tokens, any number at once."""
 
@@ -55,6 +67,11 @@ class Timekeeper(nn.Module):
         steps = ticks // self.step_ticks + self.steps[tokens].cumsum(1)
         said = steps * self.step_ticks + self.tick[tokens]
         return torch.maximum(ticks, said.cummax(1).values)
+
+    def around(self, tokens: Tensor, ticks: Tensor) -> Tensor:
+        """Return the times behind and before each token, (2, B, T)."""
+        behind = self.behind(tokens, ticks)
+        return torch.stack([behind, torch.cat([ticks.unsqueeze(1), behind[:, :-1]], 1)])
 
     def behind_one(self, tokens: Tensor, ticks: Tensor) -> Tensor:
         """Return `behind` of one token a row, (B,) → (B,), in fewer calls."""

@@ -86,6 +86,7 @@ class ModelConfig:
 
         self._check_horizons()
         self._check_metre()
+        self._check_clock()
 
     def _check_metre(self) -> None:
         if self.metre is None:
@@ -97,6 +98,14 @@ class ModelConfig:
         if self.clock is None:
             raise ValueError("a metre needs the clock of the language whose tokens are learned")
         self.metre.periods(self.clock)
+
+    def _check_clock(self) -> None:
+        if self.clock is None:
+            if getattr(self.position, "time", "tokens") == "music":
+                raise ValueError(
+                    "a position in musical time needs the clock of the language whose tokens are learned"
+                )
+            return
         last = max((token for token, *_ in self.clock.moves), default=0)
         if last >= self.vocabulary_size:
             raise ValueError(
@@ -139,6 +148,7 @@ class ModelConfig:
             width=self.width,
             features=self.features.features or self.head_width,
             horizons=self.horizons,
+            bar_ticks=None if self.clock is None else self.clock.bar_ticks,
         )
 
     def plain(self) -> dict[str, Any]:
@@ -187,7 +197,13 @@ def _part(field: str, registry: Mapping[str, tuple[Any, Any]], value: Any) -> An
     name, rest = values["name"], {key: values[key] for key in values if key != "name"}
     if name not in registry:
         raise ValueError(f"{field} {name!r} is unknown{suggestion(name, registry)}")
-    return from_plain(registry[name][0], rest, f"{field} {name!r}")
+    config = registry[name][0]
+    if field == "position" and "time" in rest and "time" not in config.__dataclass_fields__:
+        able = [n for n, (c, _) in registry.items() if "time" in c.__dataclass_fields__]
+        raise ValueError(
+            f"position {name!r} cannot count musical time; {', '.join(able)} can, or leave out its time"
+        )
+    return from_plain(config, rest, f"{field} {name!r}")
 
 
 def _name_of(registry: Mapping[str, tuple[Any, Any]], part: Any) -> str:

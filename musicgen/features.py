@@ -28,13 +28,18 @@ def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tenso
     Each column is distributed as a standard Gaussian vector: a uniform direction times a norm drawn apart (Choromanski
     et al. 2021, section 3.2).
     """
-    blocks = -(-columns // width)
-    options: dict[str, Any] = {"generator": generator, "device": generator.device}
-    directions, r = torch.linalg.qr(torch.randn(blocks, width, width, **options))
-    # QR as computed prefers some signs; with these it is uniform (Mezzadri 2007).
-    directions = directions * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    norms = torch.randn(width, columns, **options).norm(dim=0)
+    directions = orthogonal_matrices(-(-columns // width), width, generator)
+    drawn = torch.randn(width, columns, generator=generator, device=generator.device)
+    norms = drawn.norm(dim=0)
     return directions.transpose(0, 1).flatten(1)[:, :columns] * norms
+
+
+def orthogonal_matrices(count: int, width: int, generator: Generator) -> Tensor:
+    """Draw orthogonal matrices, uniformly: (count, width, width), float32."""
+    drawn = torch.randn(count, width, width, generator=generator, device=generator.device)
+    directions, r = torch.linalg.qr(drawn)
+    # QR as computed prefers some signs; with these it is uniform (Mezzadri 2007).
+    return directions * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
 
 
 class FeatureMap(nn.Module, ABC):

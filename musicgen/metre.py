@@ -30,7 +30,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from musicgen.clock import Clock, Timekeeper
+from musicgen.clock import Clock
 
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 MOST_BARS = 64  # of a period: a memory has a row a tick of it
@@ -71,17 +71,6 @@ class MetreConfig:
         return [int(period) for period in ticks]
 
 
-class Times(NamedTuple):
-    """How far each sequence is, in musical time."""
-
-    ticks: Tensor  # behind the last token: (B,)
-    newest: Tensor  # the number of the period in which each row was last written to: (B, R) float32
-
-    def select(self, rows: Tensor) -> Times:
-        """Return copies of the given rows of the batch."""
-        return Times(*(x.index_select(0, rows) for x in self))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
     """What all layers need to know of the times in a stretch of c positions."""
@@ -96,18 +85,17 @@ class Stretch:
 
 
 class Metre(nn.Module):
-    """What metric heads share in all layers: rows, periods, and the time of each token."""
+    """What metric heads share in all layers: rows and periods."""
 
     periods: Tensor
     ratios: Tensor
     first: Tensor
     row_ratios: Tensor
 
-    def __init__(self, config: MetreConfig, clock: Clock, vocabulary_size: int) -> None:
+    def __init__(self, config: MetreConfig, clock: Clock) -> None:
         super().__init__()
         periods = torch.tensor(config.periods(clock))
         ratios = 1 - 1 / torch.tensor(config.remembers, dtype=torch.float64)
-        self.time = Timekeeper(clock, vocabulary_size)
         self.rows = int(periods.sum())
         self.register_buffer("periods", periods, persistent=False)
         self.register_buffer("ratios", ratios.float(), persistent=False)
@@ -115,22 +103,17 @@ class Metre(nn.Module):
         by_row = ratios.float().repeat_interleave(periods)
         self.register_buffer("row_ratios", by_row, persistent=False)
 
-    def start(self, batch: int) -> Times:
-        """Return the time before the first token."""
-        ticks = self.periods.new_zeros(batch)
-        return Times(ticks, ticks.new_zeros(batch, self.rows, dtype=torch.float32))
+    def start(self, batch: int) -> Tensor:
+        """Return the number of the period in which each row was last written to, before the first token: (B, R)."""
+        return torch.zeros(batch, self.rows, device=self.periods.device)
 
-    def stretches(self, tokens: Tensor, times: Times) -> tuple[list[Stretch], Times]:
-        """Say where the tokens stand, (B, T), stretch by stretch, and the time behind them."""
-        behind = self.time.behind(tokens, times.ticks)
-        before = torch.cat([times.ticks.unsqueeze(1), behind[:, :-1]], 1)
-        stretches, newest = self.between(before, behind, times.newest)
-        return stretches, Times(behind[:, -1], newest)
-
-    def between(
-        self, before: Tensor, behind: Tensor, newest: Tensor
+    def stretches(
+        self, behind: Tensor, before: Tensor, newest: Tensor
     ) -> tuple[list[Stretch], Tensor]:
-        """Say the same of the times before and behind each token, (B, T) each, and of the rows' newest entries."""
+        """Say where tokens stand, stretch by stretch, by the time behind and before each, (B, T) both.
+
+        Takes and returns the period of each row's newest entry, (B, R) float32.
+        """
         size, stretches = CHUNKS.get(behind.device.type, CHUNKS["cuda"]), []
         for start in range(0, behind.shape[1], size):
             at = slice(start, min(start + size, behind.shape[1]))
@@ -138,14 +121,13 @@ class Metre(nn.Module):
             stretches.append(stretch)
         return stretches, newest
 
-    def step(self, tokens: Tensor, times: Times) -> tuple[Step, Times]:
-        """Say where one more token a row stands, (B,), and the time behind it."""
-        behind = self.time.behind_one(tokens, times.ticks)
-        keys, periods = self._rows(times.ticks)
+    def step(self, behind: Tensor, before: Tensor, newest: Tensor) -> tuple[Step, Tensor]:
+        """Say the same of one more token a row, (B,) both."""
+        keys, periods = self._rows(before)
         queries, _ = self._rows(behind)
-        fading = _power(self.ratios, periods - _at(times.newest, keys))
+        fading = _power(self.ratios, periods - _at(newest, keys))
         step = Step(self._flat(keys), self._flat(queries), fading.view(-1, 1, 1))
-        return step, Times(behind, times.newest.scatter(1, keys, periods))
+        return step, newest.scatter(1, keys, periods)
 
     def _stretch(
         self, positions: slice, behind: Tensor, before: Tensor, newest: Tensor

@@ -7,7 +7,7 @@ What is unusual about it:
   more token from the state alone (attention.py). Both give the same numbers.
 - Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
   the feature map, and on the features behind it (position/base.py). It serves all layers (block.py).
-- Beside the heads that count tokens there may be some that count musical time (metre.py).
+- The encoding may count musical time instead of tokens (clock.py), and there may be heads that do (metre.py).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
   batch in training, once a piece in generation.
 - Nothing is remembered on the module: `State` is passed in and returned.
@@ -26,11 +26,12 @@ from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from musicgen.block import Attention, Block, FeedForward, Passage
+from musicgen.clock import Timekeeper, Times
 from musicgen.config import ModelConfig
 from musicgen.dropout import Dropout
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.linear import Linear, linear
-from musicgen.metre import Metre, Times
+from musicgen.metre import Metre
 from musicgen.position import POSITIONS, Position
 from musicgen.stepper import Stepper
 
@@ -42,7 +43,7 @@ class State:
     layers: tuple[Any, ...]  # the state of each layer's attention; None before the first token
     code: Any  # what the encoding of position drew for this sequence
     position: int  # of the next token
-    times: Times | None = None  # in musical time, where the model has metric heads
+    times: Times | None = None  # in musical time, where the model counts that
     stepper: Stepper | None = None  # what the first step lays out for those after it
 
     def select(self, rows: Tensor) -> State:
@@ -61,10 +62,11 @@ class Performer(nn.Module):
         with torch.random.fork_rng(devices=[]):  # parts that draw without being given a generator
             torch.manual_seed(0 if seed is None else seed)
             self.position = POSITIONS[config.position_name][1](config.position, config.shape())
-            self.metre = None
-            if config.metre is not None:
+            self.time, self.metre = None, None
+            if config.metre is not None or self.position.musical:
                 assert config.clock is not None, "ModelConfig sees to it"
-                self.metre = Metre(config.metre, config.clock, config.vocabulary_size)
+                self.time = Timekeeper(config.clock, config.vocabulary_size)
+                self.metre = None if config.metre is None else Metre(config.metre, config.clock)
             self.embedding = nn.Embedding(config.vocabulary_size, config.width)
             self.dropout = Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
@@ -170,11 +172,22 @@ class Performer(nn.Module):
     def passage(self, tokens: Tensor, state: State) -> tuple[Passage, State]:
         """Say where tokens stand, (B, T), that come behind a state; and the state behind them but for its layers."""
         start, stop = state.position, state.position + tokens.shape[1]
-        code, metre, times = self.position.cover(state.code, start, stop), None, state.times
-        if self.metre is not None:
-            metre, times = self.metre.stretches(tokens, times or self.metre.start(len(tokens)))
+        around, metre, times = None, None, state.times
+        if self.time is not None:
+            ticks, newest = times or self._first_times(len(tokens))
+            around = self.time.around(tokens, ticks)
+            if self.metre is not None:
+                metre, newest = self.metre.stretches(around[0], around[1], newest)
+            times = Times(around[0, :, -1], newest)
+        code = self.position.cover(state.code, start, stop, around)
         passage = Passage(position=self.position, code=code, start=start, metre=metre)
         return passage, State(layers=state.layers, code=code, position=stop, times=times)
+
+    def _first_times(self, batch: int) -> Times:
+        ticks = torch.zeros(batch, dtype=torch.long, device=self.embedding.weight.device)
+        return Times(
+            ticks, ticks.new_zeros(batch, 0) if self.metre is None else self.metre.start(batch)
+        )
 
     def embed(self, tokens: Tensor, start: int) -> Tensor:
         """Return what the first layer is given, (B, T) → (B, T, C)."""

@@ -26,8 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention import AttentionState, calls_of_one
+from musicgen.clock import Times
 from musicgen.few_rows import into, multiple_of, product, rows_for, way_for
-from musicgen.metre import Times
 from musicgen.moment import Call, Moment
 from musicgen.position import Position
 from musicgen.precision import without_autocast
@@ -59,7 +59,7 @@ class Stepper:
     ) -> None:
         config = model.config
         self.states = states
-        self.position, self.metre = model.position, model.metre
+        self.position, self.time, self.metre = model.position, model.time, model.metre
         self.moment = Moment(code=None, position=0)
         self.embedding = model.embedding.weight
         self.scale = math.sqrt(config.width)
@@ -80,12 +80,17 @@ class Stepper:
         if len(tokens) != self.batch:
             raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
         with without_autocast(tokens.device):
-            moment = self.moment
-            moment.code = self.position.cover(code, position, position + 1)
+            moment, around = self.moment, None
+            if self.time is not None:
+                assert times is not None, "a state of a model that counts musical time has times"
+                behind, newest = self.time.behind_one(tokens, times.ticks), times.newest
+                if self.metre is not None:
+                    moment.metre, newest = self.metre.step(behind, times.ticks, newest)
+                if self.position.musical:
+                    around = torch.stack([behind, times.ticks]).unsqueeze(-1)
+                times = Times(behind, newest)
+            moment.code = self.position.cover(code, position, position + 1, around)
             moment.position = position
-            if self.metre is not None:
-                assert times is not None, "a state of a model with metric heads has times"
-                moment.metre, times = self.metre.step(tokens, times)
             x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
             if self.rows > self.batch:
                 self.flow.x.zero_()  # else the rows of no meaning add up from token to token

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from musicgen.checkpoint import read_card
 from tokenization.whole_file import beside, write_whole
 from training import saving
-from training.curves import read_table
+from training.curves import Table, read_table
 from training.loop import MODEL
 
 
@@ -57,39 +58,53 @@ def compared(run: Path) -> Compared:
     )
 
 
-def ranked(rows: Sequence[Compared]) -> list[Compared]:
+def ranked(rows: Sequence[Any]) -> list[Any]:
     """Return the best within the trained length first, what failed last."""
     return sorted(rows, key=lambda row: np.inf if row.inside is None else row.inside)
 
 
-def write_comparison(rows: Sequence[Compared], folder: Path) -> None:
-    """Write comparison.csv and comparison.md, ranked."""
+def write_comparison(
+    rows: Sequence[Any], folder: Path, headings: Mapping[str, str] = HEADINGS
+) -> None:
+    """Write comparison.csv and comparison.md, ranked: rows of a dataclass whose fields the headings name."""
     rows = ranked(rows)
-    names = [field.name for field in fields(Compared)]
+    names = list(headings)
     with beside(folder / "comparison.csv") as part, part.open("x", newline="") as file:
         table = csv.DictWriter(file, names, lineterminator="\n")
         table.writeheader()
         table.writerows(asdict(row) for row in rows)
     if not any(row.failed for row in rows):
         names.remove("failed")
-    lines = [[HEADINGS[name] for name in names], ["---", *["---:"] * (len(names) - 1)]]
+    lines = [[headings[name] for name in names], ["---", *["---:"] * (len(names) - 1)]]
     lines += [[_cell(asdict(row)[name]) for name in names] for row in rows]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     write_whole(folder / "comparison.md", f"{text}\n".encode())
 
 
-def draw_comparison(runs: Sequence[Path], folder: Path, trained_length: int) -> Path:
-    """Draw comparison.png, the loss of each run by position; raises ImportError without matplotlib."""
+def draw_comparison(runs: Mapping[str, Sequence[Path]], folder: Path, trained_length: int) -> Path:
+    """Draw comparison.png, the mean loss of each name's runs by position; raises ImportError without matplotlib."""
     from matplotlib.figure import Figure
 
     from training.curves import draw_position_means
 
     figure = Figure(figsize=(8, 5), layout="constrained")
-    tables = {run.name: read_table(run / "positions.csv") for run in runs}
+    tables = {
+        name: _mean_table([read_table(run / "positions.csv") for run in of_name])
+        for name, of_name in runs.items()
+    }
     draw_position_means(figure.subplots(), tables, trained_length)
     with beside(folder / "comparison.png") as part:
         figure.savefig(part, dpi=150, format="png")
     return folder / "comparison.png"
+
+
+def _mean_table(tables: Sequence[Table]) -> Table:
+    """Return the means of tables of one budget, at their last validation."""
+    last = [table["step"] == table["step"].max(initial=-np.inf) for table in tables]
+    return {
+        key: np.mean([t[key][rows] for t, rows in zip(tables, last, strict=True)], axis=0)
+        for key in tables[0]
+    }
 
 
 def _cell(value: object) -> str:

@@ -156,13 +156,15 @@ class RunConfig:
     def model_config(
         self, vocabulary_size: int, clock: Callable[[], dict[str, Any]] | None = None
     ) -> ModelConfig:
-        """Return the model's configuration for a vocabulary; a metre needs the clock of its language beside."""
+        """Return the model's configuration for a vocabulary; what counts musical time is given its language's clock."""
         if not isinstance(self.model, Mapping):
             raise ValueError(
                 f"model is {self.model!r}, where a mapping (preset: small, …) or a trained start is wanted"
             )
         values = {**self.model, "vocabulary_size": vocabulary_size}
-        if clock is not None and values.get("metre") is not None:
+        position = values.get("position")
+        musical = isinstance(position, Mapping) and position.get("time") == "music"
+        if clock is not None and (musical or values.get("metre") is not None):
             values["clock"] = clock()
         preset = values.pop("preset", None)
         return ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
@@ -18,8 +18,12 @@ EXAMPLES = """\
 examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
   musicgen compare 'pop-piano-*' --preset tiny --set data.length=512
+  musicgen compare groove-none groove-sine-spe groove-rope --seeds 3 -o runs/seeds
 
-Run again, it goes on where it was interrupted; runs that are finished are not repeated.
+Run again, it goes on where it was interrupted; runs that are finished are not repeated. With several
+seeds, numbers are means with their 95 % interval (Student's), and where a configuration without an
+encoding of position, and the same otherwise, is among them, the others have their change beside it:
+differences between runs of one seed, which see the same music in the same order.
 """
 
 
@@ -39,6 +43,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=2000, metavar="N", help="of each (default: 2000)"
     )
     parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train each N times, from as many seeds (default: 1)",
+    )
+    parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
         help="change a value of every configuration; may be repeated",
     )  # fmt: skip
@@ -48,28 +59,42 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
     from app.own_folder import claim, own_folder
-    from training.comparison import ranked, write_comparison
+    from training.comparison import HEADINGS, ranked, write_comparison
+    from training.repeats import HEADINGS as REPEATED
+    from training.repeats import repeated, without_encoding
 
+    if arguments.seeds < 1:
+        raise ValueError(f"--seeds is {arguments.seeds}; it is 1 or more")
     named = arguments.output is not None
     arguments.output = arguments.output or own_folder("compare", arguments)
     configs = configured(arguments)
+    several = arguments.seeds > 1
     if named:
         arguments.output.mkdir(parents=True, exist_ok=True)
     else:
         claim(arguments.output, arguments)
-    rows: list[Compared] = []
-    for number, config in enumerate(configs, 1):
-        output.remark([f"{number} of {len(configs)}: {Path(config.run).name}"])
-        rows.append(_trained(config))
-        write_comparison(rows, arguments.output)  # each time, lest an interruption leave none
-    _draw(configs, rows, arguments.output)
+    against = without_encoding(configs)
+    found: dict[str, list[Compared]] = {}
+    rows: list[Any] = []
+    runs = [(name, run) for name in configs for run in _of_seeds(configs[name], arguments.seeds)]
+    runs.sort(
+        key=lambda named: named[1].seed
+    )  # all of one seed, then of the next: pairs come first
+    for number, (name, config) in enumerate(runs, 1):
+        seed = f", seed {config.seed}" if several else ""
+        output.remark([f"{number} of {len(runs)}: {name}{seed}"])
+        found.setdefault(name, []).append(_trained(name, config))
+        rows = repeated(found, against) if several else [one for (one,) in found.values()]
+        # Each time, lest an interruption leave none.
+        write_comparison(rows, arguments.output, REPEATED if several else HEADINGS)
+    _draw(runs, found, arguments.output)
     if arguments.json:
         output.write_json([asdict(row) for row in ranked(rows)])
     else:
         output.write((arguments.output / "comparison.md").read_text(encoding="utf-8").rstrip())
 
 
-def configured(arguments: argparse.Namespace) -> list[RunConfig]:
+def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     """Return all configurations, each with a run in the output folder: a wrong one is known before any trains."""
     from training.config import find, read
     from training.shards import Shards
@@ -90,11 +115,18 @@ def configured(arguments: argparse.Namespace) -> list[RunConfig]:
             f"runs on several data sets ({'; '.join(sorted(folders))}) do not compare; "
             "name configurations of one, or --set data.folder=…"
         )
-    found = list(configs.values())
-    language = Shards(found[0].data.folders).language
-    for config in found:
+    language = Shards(next(iter(configs.values())).data.folders).language
+    for config in configs.values():
         model_config(config, language)
-    return found
+    return configs
+
+
+def _of_seeds(config: RunConfig, seeds: int) -> list[RunConfig]:
+    """Return a run a seed, from the configuration's own on; several lie side by side in its folder."""
+    if seeds == 1:
+        return [config]
+    numbers = range(config.seed, config.seed + seeds)
+    return [replace(config, seed=n, run=str(Path(config.run) / f"seed-{n}")) for n in numbers]
 
 
 def _names(pattern: str) -> list[str]:
@@ -109,27 +141,36 @@ def _names(pattern: str) -> list[str]:
     return names
 
 
-def _trained(config: RunConfig) -> Compared:
+def _trained(name: str, config: RunConfig) -> Compared:
     """Train one, or go on; a failure becomes a row of the table."""
     from training.comparison import Compared, compared
 
     folder = Path(config.run)
     try:
         train(config, resume=(folder / "config.yaml").exists())
-        return compared(folder)
+        return replace(compared(folder), name=name)
     except ValueError as error:
-        output.remark([f"{folder.name} failed: {error}"])
-        return Compared(name=folder.name, failed=" ".join(str(error).split()))
+        output.remark([f"{name} failed: {error}"])
+        return Compared(name=name, failed=" ".join(str(error).split()))
 
 
-def _draw(configs: list[RunConfig], rows: list[Compared], folder: Path) -> None:
+def _draw(
+    runs: list[tuple[str, RunConfig]], found: dict[str, list[Compared]], folder: Path
+) -> None:
     from training.comparison import draw_comparison
 
-    whole = {row.name for row in rows if not row.failed}
-    runs = [Path(config.run) for config in configs if Path(config.run).name in whole]
-    if not runs:
+    whole = {
+        name: [
+            Path(config.run)
+            for config, row in zip((c for n, c in runs if n == name), rows, strict=True)
+            if not row.failed
+        ]
+        for name, rows in found.items()
+    }
+    drawn = {name: paths for name, paths in whole.items() if paths}
+    if not drawn:
         return
     try:
-        draw_comparison(runs, folder, configs[0].data.length)
+        draw_comparison(drawn, folder, runs[0][1].data.length)
     except ImportError as error:
         output.remark([f"No picture is drawn: {error.name} is not installed here."])

@@ -17,6 +17,10 @@ EVALUATIONS: dict[str, tuple[str, str]] = {
         "app.commands.evaluate_extrapolation",
         "measure the loss by position, past the trained length",
     ),
+    "ablation": (
+        "app.commands.evaluate_ablation",
+        "take parts of a trained model away: what it relies on",
+    ),
     "positions": (
         "app.commands.evaluate_positions",
         "probe encodings of position; draw what they learned and where attention looks",

@@ -35,6 +35,7 @@ class Absolute(Position):
 
     def embed(self, x: Tensor, start: int) -> Tensor:
         """Add the code of positions from `start`: (B, T, C) → (B, T, C)."""
-        cosine, sine = waves(self.frequencies, start, start + x.shape[1], like=x)  # (T, C/2)
+        places = torch.arange(start, start + x.shape[1])
+        cosine, sine = waves(self.frequencies, places, like=x)  # (T, C/2)
         table = torch.stack([sine, cosine], -1).flatten(-2)[:, : x.shape[2]]  # (T, C)
         return x + table.to(x.dtype)

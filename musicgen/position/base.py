@@ -12,9 +12,11 @@ holds with a leading L and picks with the hook's `layer`. A forward pass runs
     fq, fk = position.features(fq, fk, code, start, layer)   in each layer, behind the feature map
 
 `start` is the position of the first of the T tokens, so that one generated token at position t
-(T = 1, start = t) and a whole sequence (start = 0) run the same code. No hook takes a statistic
-over time. What is costly and equal in all layers (tables of sines, permuted indices) belongs in
-`cover`, also where nothing is drawn.
+(T = 1, start = t) and a whole sequence (start = 0) run the same code. Where the encoding counts
+musical time (`time: music`), `cover` is given the time of each row's tokens as well, and the hooks
+look up by the same numbers what it made of them. No hook takes a statistic over time. What is
+costly and equal in all layers (tables of sines, permuted indices) belongs in `cover`, also where
+nothing is drawn.
 """
 
 from __future__ import annotations
@@ -43,6 +45,16 @@ class Shape:
     horizons: tuple[float, ...] | None = (
         None  # tokens the heads remember: the shortest, the longest
     )
+    bar_ticks: int | None = None  # of the language's clock; only encodings in musical time use it
+
+
+TIMES = ("tokens", "music")
+
+
+def check_time(time: str) -> None:
+    """Refuse what is no way to count."""
+    if time not in TIMES:
+        raise ValueError(f"time is {time!r}; it is one of {', '.join(TIMES)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +62,20 @@ class Window:
     """What `cover` made ready: tensors with a row a position, the first being that of `start`."""
 
     start: int
-    rows: tuple[Tensor, ...]  # (T, ...) each
+    rows: tuple[Tensor, ...]  # (T, ...) each; in musical time (B, T, ...), or (2, B, T, ...)
+    axis: int = 0  # that of T
 
     def at(self, start: int, length: int) -> tuple[Tensor, ...]:
         """Return the rows of `length` positions from `start`."""
-        first, last = start - self.start, start - self.start + length
-        covered = len(self.rows[0])
-        if first < 0 or last > covered:
+        first = start - self.start
+        covered = self.rows[0].shape[self.axis]
+        if first < 0 or first + length > covered:
             raise IndexError(
                 f"positions {start} … {start + length - 1} are asked for, but `cover` made "
                 f"{self.start} … {self.start + covered - 1} ready"
             )
         whole = length == covered
-        return self.rows if whole else tuple(rows[first:last] for rows in self.rows)
+        return self.rows if whole else tuple(r.narrow(self.axis, first, length) for r in self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +111,18 @@ class Position(nn.Module):
         self.register_buffer("forgetting", forgetting, persistent=False)
 
     @property
+    def musical(self) -> bool:
+        """Whether a token's place is its musical time, which `cover` then needs to be given, and not its number."""
+        return getattr(self.config, "time", "tokens") == "music"
+
+    def places(self, start: int, stop: int, times: Tensor | None) -> Tensor:
+        """Return where the tokens of a window stand: (T,) numbers, or the times (2, B, T), queries' and keys'."""
+        if not self.musical:
+            return torch.arange(start, stop)
+        assert times is not None, "an encoding in musical time is given the times"
+        return times
+
+    @property
     def qk_width(self) -> int:
         """Width of queries and keys behind `qk`, which the feature map is built for."""
         return self.shape.head_width
@@ -114,8 +139,11 @@ class Position(nn.Module):
         """Draw what one sequence needs (noise, say); a batch and all layers share it."""
         return None
 
-    def cover(self, code: Any, start: int, stop: int) -> Any:
+    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Any:
         """Return the code made ready for positions start … stop − 1; earlier ones may be forgotten.
+
+        `times` are musical, (2, B, T) in ticks: a query stands at the time after its token, where the next one is
+        going to be, and a key at the time before its own. Only an encoding that is `musical` looks at them.
 
         It gives the same numbers for a position whatever the windows in which positions are asked
         for, keeps memory bounded by the window, and leaves the code that it was given unchanged.

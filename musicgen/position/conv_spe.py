@@ -46,7 +46,9 @@ class ConvSpe(StochasticPosition):
         size = (self.shape.heads, self.shape.head_width, self.realisations)
         return WhiteNoise(int(seed), size, like=self.filters)
 
-    def long(self, noise: WhiteNoise, slot: int, start: int, stop: int) -> FilteredPlacement:
+    def long(
+        self, noise: WhiteNoise, slot: int, start: int, stop: int, times: Tensor | None
+    ) -> FilteredPlacement:
         """Form the code of a whole window."""
         filters = self.filters[slot] * self.scale
         placement = place_filtered(filters, noise, start, stop, working_dtype(self.filters))

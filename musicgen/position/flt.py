@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window
+from musicgen.position.base import Position, Shape, Window, check_time
 from musicgen.position.phase import exact, waves
 
 MASKS = ("gaussian", "local", "shift_invariant")
@@ -30,8 +30,10 @@ class FltConfig:
     kernel: Literal["gaussian", "laplace", "cauchy"] = "laplace"
     random_features: int = 32  # r
     components: int = 8  # of the masks gaussian and local
+    time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
+        check_time(self.time)
         if self.mask not in MASKS:
             raise ValueError(f"mask is {self.mask!r}; it is one of {', '.join(MASKS)}")
         if self.kernel not in KERNELS:
@@ -138,7 +140,9 @@ class FltCode:
     """What was drawn, and the features made of it for the covered positions."""
 
     noise: Tensor  # (H, r)
-    window: Window | None = None  # the query's and the key's features, (T, H, 2r) each
+    window: Window | None = (
+        None  # the query's and the key's features, (T, H, 2r) or (B, T, H, 2r) each
+    )
 
 
 class Flt(Position):
@@ -166,15 +170,21 @@ class Flt(Position):
             noise -= torch.empty_like(noise).exponential_(generator=generator)
         return FltCode(noise=noise.to(next(self.parameters())))
 
-    def cover(self, code: FltCode, start: int, stop: int) -> FltCode:
+    def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
         """Return the draw with the features of the window's positions."""
         frequencies, ratio = self.mask.spectrum(code.noise)  # (H, r) each
-        features = torch.cat(waves(frequencies, start, stop, like=ratio), -1)  # (T, H, 2r)
+        places = self.places(start, stop, times)
+        features = torch.cat(
+            waves(frequencies, places, like=ratio), -1
+        )  # (T, H, 2r) or (2, B, T, H, 2r)
         # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
         features = features * (self.qk_width**0.25 / self.config.random_features**0.5)
         root = (ratio.abs() + _SAFE).sqrt()
-        sides = (features * torch.cat([x, x], -1) for x in (ratio / root, root))
-        return FltCode(noise=code.noise, window=Window(start=start, rows=tuple(sides)))
+        both = features if self.musical else (features, features)
+        ratios = (ratio / root, root)
+        sides = (f * torch.cat([x, x], -1) for f, x in zip(both, ratios, strict=True))
+        window = Window(start=start, rows=tuple(sides), axis=int(self.musical))
+        return FltCode(noise=code.noise, window=window)
 
     def qk(
         self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
@@ -189,7 +199,7 @@ class Flt(Position):
 
 
 def _append(x: Tensor, features: Tensor) -> Tensor:
-    """(B, T, H, D) and (T, H, F) → (B, T, H, D + F)."""
+    """(B, T, H, D) and (T, H, F) or (B, T, H, F) → (B, T, H, D + F)."""
     return torch.cat([x, features.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
 
 

@@ -2,7 +2,8 @@
 
 W_s = Pᴴ Λ⁽ˢ⁾ P. As W_sᴴ W_t = W_{t−s}, similarities depend on the distance alone, and Pᴴ cancels
 in them, so that features are encoded by Λ⁽ˢ⁾ P. Encoded features may be negative: attention's
-denominator is computed from the features before.
+denominator is computed from the features before. In musical time s is a tick, and α starts at
+harmonics of bars (musical.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window
+from musicgen.position.base import Position, Shape, Window, check_time
+from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.permutation import PermutationPowers
 from musicgen.position.phase import exact, geometric, waves
 from musicgen.position.rope import rotate
@@ -30,8 +32,10 @@ class LrpeConfig:
     type: Literal["unitary", "orthogonal", "permutation"] = "unitary"
     core: Literal["householder", "identity", "odd_even", "fourier"] = "householder"
     seed: int = 0  # of the fixed Householder vectors and permutations
+    time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
+        check_time(self.time)
         if self.type not in TYPES:
             raise ValueError(f"type is {self.type!r}; it is one of {', '.join(TYPES)}")
         if self.core not in CORES:
@@ -68,14 +72,21 @@ class Lrpe(Position):
             self.powers = PermutationPowers(heads, width, config.seed)
         else:
             count = width if config.type == "unitary" else width // 2
+            if self.musical:
+                self.learned = MusicalFrequencies(shape, count)
+                return
             self.angles = nn.Parameter(geometric(count, width).repeat(heads, 1))  # α (H, ·)
 
-    def cover(self, code: Any, start: int, stop: int) -> Window:
-        """Return Λ of the window: powers (T, H, M), or cosines and sines of sα (T, H, ·)."""
+    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window:
+        """Return Λ of the window: powers (T, H, M), or cosines and sines of sα (T, H, ·); of times, (2, B, T, H, ·)."""
+        places = self.places(start, stop, times)
         if self.config.type == "permutation":
-            return Window(start=start, rows=(self.powers(start, stop),))
-        frequencies = exact(self.angles) / (2 * math.pi)
-        return Window(start=start, rows=waves(frequencies, start, stop, like=self.angles))
+            rows: tuple[Tensor, ...] = (self.powers(places),)
+        elif self.musical:
+            rows = waves(self.learned(), places, like=self.learned.offsets)
+        else:
+            rows = waves(exact(self.angles) / (2 * math.pi), places, like=self.angles)
+        return Window(start=start, rows=rows, axis=places.ndim - 1)
 
     def features(
         self, fq: Tensor, fk: Tensor, code: Window, start: int, layer: int

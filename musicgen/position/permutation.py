@@ -36,11 +36,11 @@ class PermutationPowers(nn.Module):
         found = torch.tensor([_cycles(row) for row in permutation]).to(self.permutation.device)
         self.members, self.cycle_start, self.cycle_length, self.cycle_index = found.unbind(1)
 
-    def forward(self, start: int, stop: int) -> Tensor:
-        """Return πⁱ for the positions i = start … stop − 1 as indices to gather with: (T, H, M)."""
-        positions = torch.arange(start, stop, device=self.permutation.device).view(-1, 1, 1)
-        places = self.cycle_start + (self.cycle_index + positions) % self.cycle_length
-        return self.members.expand_as(places).gather(-1, places)  # (T, H, M)
+    def forward(self, places: Tensor) -> Tensor:
+        """Return πⁱ for places i, (T,) or (2, B, T), as indices to gather with: (*, H, M)."""
+        exponents = places.to(self.permutation.device)[..., None, None]
+        found = self.cycle_start + (self.cycle_index + exponents) % self.cycle_length
+        return self.members.expand_as(found).gather(-1, found)  # (*, H, M)
 
 
 def _cycles(permutation: list[int]) -> list[list[int]]:

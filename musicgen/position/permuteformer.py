@@ -2,18 +2,19 @@
 
 φ(q_i) ← rⁱ πⁱ φ(q_i) and φ(k_j) ← r⁻ʲ πʲ φ(k_j) (equation 11), with a permutation π and a ratio r a
 head. The powers of r are left to attention, as a decay of its state: r⁻ʲ itself overflows float32
-near position 700.
+near position 700. In musical time the exponent of π is the tick; what is forgotten, is forgotten
+token by token all the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from musicgen.position.base import Position, Shape, Window
+from musicgen.position.base import Position, Shape, Window, check_time
 from musicgen.position.permutation import PermutationPowers
 
 
@@ -24,6 +25,10 @@ class PermuteformerConfig:
     with_decay: bool = True
     with_permutation: bool = True
     seed: int = 0
+    time: Literal["tokens", "music"] = "tokens"
+
+    def __post_init__(self) -> None:
+        check_time(self.time)
 
 
 class Permuteformer(Position):
@@ -46,11 +51,12 @@ class Permuteformer(Position):
         own = self.ratio if self.forgetting is None else self.forgetting
         return own if self.config.with_decay else None
 
-    def cover(self, code: Any, start: int, stop: int) -> Window | None:
-        """Return the window's powers of the permutations, (T, H, M)."""
+    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window | None:
+        """Return the window's powers of the permutations, (T, H, M); of times, (2, B, T, H, M)."""
         if not self.config.with_permutation:
             return None
-        return Window(start=start, rows=(self.powers(start, stop),))
+        places = self.places(start, stop, times)
+        return Window(start=start, rows=(self.powers(places),), axis=places.ndim - 1)
 
     def features(
         self, fq: Tensor, fk: Tensor, code: Window | None, start: int, layer: int
@@ -64,5 +70,6 @@ class Permuteformer(Position):
                 f"gives {fq.shape[-1]}; build the encoding with that number"
             )
         (indices,) = code.at(start, fq.shape[1])
-        indices = indices.expand_as(fq)
-        return fq.gather(-1, indices), fk.gather(-1, indices)
+        both = torch.stack([fq, fk])
+        permuted = both.gather(-1, indices.expand_as(both))
+        return permuted[0], permuted[1]

@@ -17,22 +17,22 @@ def exact(x: Tensor) -> Tensor:
     return x.to("cpu" if x.device.type == "mps" else x.device, torch.float64)
 
 
-def phases(frequencies: Tensor, start: int, stop: int, like: Tensor) -> Tensor:
-    """Return 2π · frequency · position, less whole turns: cycles a token (...) → (T, ...).
+def phases(frequencies: Tensor, places: Tensor, like: Tensor) -> Tensor:
+    """Return 2π · frequency · place, less whole turns: cycles a token, or a tick, (...) at places (*) → (*, ...).
 
     Frequency × position is formed in float64 and wrapped to [0, 1) before it is rounded to the type
     of `like`, float32 at least: at position 10⁶ a float32 product is off by hundredths of a cycle.
     """
     frequencies = exact(frequencies)
-    positions = torch.arange(start, stop, dtype=torch.float64, device=frequencies.device)
-    cycles = positions.view(-1, *[1] * frequencies.ndim) * frequencies
+    places = places.to(frequencies.device, torch.float64)
+    cycles = places.view(*places.shape, *[1] * frequencies.ndim) * frequencies
     wrapped = cycles - cycles.floor()
     return wrapped.to(like.device, torch.promote_types(like.dtype, torch.float32)) * (2 * math.pi)
 
 
-def waves(frequencies: Tensor, start: int, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of the phases: cycles a token (...) → (T, ...) each."""
-    angles = phases(frequencies, start, stop, like)
+def waves(frequencies: Tensor, places: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cosine and sine of the phases, each in their shape."""
+    angles = phases(frequencies, places, like)
     return angles.cos(), angles.sin()
 
 

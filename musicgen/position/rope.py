@@ -1,16 +1,20 @@
-"""Rotary encoding of queries and keys (RoPE; Su et al., 2021), before the feature map."""
+"""Rotary encoding of queries and keys (RoPE; Su et al., 2021), before the feature map.
+
+In musical time the angles are learned, from harmonics of bars on (musical.py).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from musicgen.moment import Call, Moment
-from musicgen.position.base import Position, Shape, Window
+from musicgen.position.base import Position, Shape, Window, check_time
+from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.phase import geometric, waves
 
 
@@ -19,8 +23,10 @@ class RopeConfig:
     """Rotations with angles a token from 1 down to 1 / `base`."""
 
     base: float = 10_000.0
+    time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
+        check_time(self.time)
         if self.base <= 1:
             raise ValueError(f"base is {self.base}; it must be greater than 1")
 
@@ -45,13 +51,21 @@ class Rope(Position):
                 f"rope rotates pairs, so it needs an even head width, not {width}; "
                 f"choose a width or a number of heads that gives {width + 1}"
             )
+        if self.musical:
+            self.learned = MusicalFrequencies(shape, width // 2)
+            return
         angles = geometric(width // 2, width, config.base)
         self.register_buffer("frequencies", angles / (2 * math.pi), persistent=False)
 
-    def cover(self, code: Any, start: int, stop: int) -> Window:
-        """Return cosine and sine of the window's angles, (T, 1, D/2)."""
-        cosine, sine = waves(self.frequencies, start, stop, like=self.frequencies)
-        return Window(start=start, rows=(cosine.unsqueeze(1), sine.unsqueeze(1)))
+    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window:
+        """Return cosine and sine of the window's angles, (T, 1, D/2); in musical time (2, B, T, H, D/2)."""
+        places = self.places(start, stop, times)
+        if self.musical:
+            rows = waves(self.learned(), places, like=self.learned.offsets)
+        else:
+            cosine, sine = waves(self.frequencies, places, like=self.frequencies)
+            rows = (cosine.unsqueeze(1), sine.unsqueeze(1))
+        return Window(start=start, rows=rows, axis=places.ndim - 1)
 
     def qk(
         self, q: Tensor, k: Tensor, code: Window, start: int, layer: int
@@ -69,7 +83,9 @@ class Rope(Position):
         turned_even, turned_odd = turned.unbind(-1)
 
         def place() -> None:
-            cosine, sine = moment.code.at(moment.position, 1)  # (1, 1, D/2)
+            cosine, sine = moment.code.at(moment.position, 1)  # (1, 1, D/2) or (2, B, 1, H, D/2)
+            if self.musical:
+                cosine, sine = (x.squeeze(2).transpose(0, 1).flatten(1, 2) for x in (cosine, sine))
             torch.mul(pairs, cosine.unsqueeze(-1), out=turned)
             turned_even.addcmul_(odd, sine, value=-1)
             turned_odd.addcmul_(even, sine)

@@ -4,21 +4,32 @@ P_d(m − n) = Σ_k λ_k² cos(2πf_k(m − n) + θ_k) is realised by q̄ = Ω(f
 with the same Gaussian Z. The offset θ turns cosine into sine, so it may turn Z instead of Ω: over a
 whole sequence it does, and queries and keys have their waves in common.
 
-S slots, H heads, D head width, K sines, W = 2K waves, R realisations, T time.
+In musical time (`time: music`) m and n are times, other ones in each row of a batch and for queries
+and keys, and the frequencies start at harmonics of bars (musical.py), with offsets of 0.
+
+The realised product has noise of its own: the terms of different features and waves, z·z′ of
+independent rows of Z and ε, vanish only on average. `orthogonal` draws these rows orthogonal to each
+other, R at a time, each as long as it is on average: still without bias, since every row alone is as
+before, and without that noise where D · (2K + 1) rows, or 2KD ungated, are no more than R.
+
+B batch, S slots, H heads, D head width, K sines, W = 2K waves, R realisations, T time.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Shape
+from musicgen.features import orthogonal_matrices
+from musicgen.position.base import Shape, check_time
+from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.phase import exact, phases, waves
-from musicgen.position.spe import SpeConfig, StochasticPosition, working_dtype
+from musicgen.position.spe import SpeCode, SpeConfig, StochasticPosition, working_dtype
 from musicgen.position.wave_product import wave_product
 
 AHEAD = 8  # positions made in one go for generation: so few are no hitch among the tokens
@@ -29,34 +40,43 @@ class SineSpeConfig(SpeConfig):
     """The paper's music models: 64 realisations, 5 sines (pop piano) or 8 (groove), gated."""
 
     sines: int = 5  # K
+    time: Literal["tokens", "music"] = "tokens"
+    orthogonal: bool = False  # the rows of the noise
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_time(self.time)
         if self.sines < 1:
             raise ValueError(f"sines is {self.sines}; it must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinePlacement:
-    """The waves of a window and the weights of either side."""
+    """The waves of a window and the weights of either side, (queries', keys')."""
 
     frequencies: Tensor  # (H, K, D)
-    waves: Tensor  # (H, T, W, D)
-    weights: tuple[Tensor, Tensor]  # queries' and keys', (H, W, D, R) each
+    waves: tuple[Tensor, Tensor]  # (H, T, W, D) each; in musical time (H, B, T, W, D)
+    weights: tuple[Tensor, Tensor]  # (H, W, D, R) each
+    places: tuple[Tensor, Tensor]  # (T,) each; in musical time (B, T)
     ones: Tensor  # (H, D), the gains where none are given
-    start: int
 
     def __call__(
         self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Contract with the code: (B, T, H, D) each → (B, T, H, R) each."""
-        rows = self.waves[:, first : first + q.shape[1]]
-        gains = self.ones if gains is None else gains.to(rows.dtype)
-        placed = [
-            wave_product(x, gains, self.frequencies, weights, rows, self.start + first)
-            for x, weights in zip((q, k), self.weights, strict=True)
-        ]
-        return placed[0], placed[1]
+        gains = self.ones if gains is None else gains.to(self.ones.dtype)
+        return self._side(0, q, first, gains), self._side(1, k, first, gains)
+
+    def _side(self, side: int, x: Tensor, first: int, gains: Tensor) -> Tensor:
+        waves, weights, places = self.waves[side], self.weights[side], self.places[side]
+        places = places.narrow(-1, first, x.shape[1])
+        waves = waves.narrow(-3, first, x.shape[1])
+        if places.ndim == 1:
+            return wave_product(x, gains, self.frequencies, weights, waves, places)
+        # Rows that stand at times of their own are one sequence after the other.
+        flat, waves = x.flatten(0, 1).unsqueeze(0), waves.flatten(1, 2)
+        y = wave_product(flat, gains, self.frequencies, weights, waves, places.flatten())
+        return y.view(*x.shape[:3], -1)
 
 
 class SineSpe(StochasticPosition):
@@ -66,15 +86,23 @@ class SineSpe(StochasticPosition):
         super().__init__(config, shape)
         self.ahead = AHEAD
         size = (self.slots, shape.heads, shape.head_width, config.sines)
-        # As the authors: low frequencies at first, for long memory, and gains of similar strength.
-        self.raw_frequencies = nn.Parameter(torch.randn(size) - 4)
-        self.offsets = nn.Parameter(torch.randn(size))
+        if self.musical:
+            slots, _, *waves_of_a_head = size
+            self.learned = MusicalFrequencies(shape, *waves_of_a_head, slots=(slots,))
+            self.offsets = nn.Parameter(torch.zeros(size))
+        else:
+            # As the authors: low frequencies at first, for long memory.
+            self.raw_frequencies = nn.Parameter(torch.randn(size) - 4)
+            self.offsets = nn.Parameter(torch.randn(size))
+        # As the authors: gains of similar strength.
         gains = torch.randn(size)
         self.raw_gains = nn.Parameter(2 * gains / gains.norm(dim=-1, keepdim=True).sqrt())
 
     @property
     def frequencies(self) -> Tensor:
-        """Cycles a token in [0, ½], (S, H, D, K), in float64."""
+        """Cycles a token in [0, ½], or a tick, (S, H, D, K), in float64."""
+        if self.musical:
+            return self.learned()
         return torch.sigmoid(exact(self.raw_frequencies)) / 2
 
     @property
@@ -86,6 +114,25 @@ class SineSpe(StochasticPosition):
     def _amplitude(self) -> float:
         return self.scale / math.sqrt(2 * self.config.sines)
 
+    def begin(self, generator: Generator) -> SpeCode:
+        """Draw the noise of one sequence and its ε; orthogonal ones together."""
+        if not self.config.orthogonal:
+            return super().begin(generator)
+        _, heads, width, sines = self.raw_gains.shape
+        counts = [2 * sines, 1 if self.config.gated else 0]
+        drawn = [
+            orthogonal_rows(heads, width * sum(counts), self.realisations, generator)
+            .unflatten(1, (width, -1))
+            .to(self.raw_gains)
+            .split(counts, 2)
+            for _ in range(self.slots)
+        ]  # (H, D, 2K, R) and (H, D, 1 or 0, R) a slot
+        gate = torch.stack([rows[1][:, :, 0] for rows in drawn]) if self.config.gated else None
+        return SpeCode(
+            noise=tuple(rows[0].contiguous() for rows in drawn),
+            gate_noise=None if gate is None else gate * self.scale,
+        )
+
     def draw(self, generator: Generator) -> Tensor:
         """Draw Z, (H, D, W, R), a cosine's and a sine's row for each k in turn."""
         _, heads, width, sines = self.raw_gains.shape
@@ -93,22 +140,29 @@ class SineSpe(StochasticPosition):
         drawn = torch.randn(size, generator=generator, device=generator.device)
         return drawn.to(self.raw_gains)
 
-    def long(self, noise: Tensor, slot: int, start: int, stop: int) -> SinePlacement:
+    def long(
+        self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
+    ) -> SinePlacement:
         """Make waves and weights; the code itself is never formed."""
-        dtype = working_dtype(self.raw_gains)
+        dtype, places = working_dtype(self.raw_gains), self.places(start, stop, times)
+        places = places.to(self.raw_gains.device)
         frequencies = self.frequencies[slot].transpose(1, 2)  # (H, K, D)
         with torch.no_grad():
-            both = torch.cat(waves(frequencies, start, stop, self.raw_gains), 2)  # (T, H, W, D)
-            both = both.transpose(0, 1).to(dtype).contiguous()
+            both = torch.cat(waves(frequencies, places, self.raw_gains), -2)  # (*, H, W, D)
+            both = both.movedim(-3, -both.ndim if times is None else 1).to(dtype).contiguous()
         q, k = (x.transpose(1, 2).to(dtype).contiguous() for x in self._weights(noise, slot))
-        ones = both.new_ones(both.shape[0], both.shape[-1])
         return SinePlacement(
-            frequencies=frequencies, waves=both, weights=(q, k), ones=ones, start=start
+            frequencies=frequencies,
+            waves=(both, both) if times is None else (both[0], both[1]),
+            weights=(q, k),
+            places=(places, places) if times is None else (places[0], places[1]),
+            ones=both.new_ones(q.shape[0], q.shape[2]),
         )
 
     def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return q̄ and k̄ of a few positions, (T, H, D, R) each."""
-        angles = phases(self.frequencies[slot], start, stop, self.raw_gains)  # (T, H, D, K)
+        places = torch.arange(start, stop)
+        angles = phases(self.frequencies[slot], places, self.raw_gains)  # (T, H, D, K)
         angles = torch.stack([angles + self.offsets[slot], angles], 1)  # (T, 2, H, D, K)
         gains = self.gains[slot].unsqueeze(-1) * self._amplitude
         both = (torch.stack([angles.cos(), angles.sin()], -1) * gains).flatten(-2)  # Ω(f, ·) λ
@@ -127,6 +181,13 @@ class SineSpe(StochasticPosition):
     def _weights(self, noise: Tensor, slot: int) -> tuple[Tensor, Tensor]:
         sides = sine_weights(self.offsets[slot], self.gains[slot], noise)
         return sides[0] * self._amplitude, sides[1] * self._amplitude
+
+
+def orthogonal_rows(heads: int, rows: int, width: int, generator: Generator) -> Tensor:
+    """Draw rows of length √R, orthogonal R at a time: (H, rows, R)."""
+    blocks = -(-rows // width)
+    directions = orthogonal_matrices(heads * blocks, width, generator)
+    return directions.reshape(heads, -1, width)[:, :rows] * math.sqrt(width)
 
 
 def sine_weights(offsets: Tensor, gains: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

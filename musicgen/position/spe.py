@@ -8,7 +8,9 @@ over the sum, so no layer has a code of its own: its q is scaled, not the code.
 A code as a tensor holds N·H·D·R numbers, so the whole sequence of a training step is contracted
 without one where that can be (sine), and with one for all layers where it cannot (convolution).
 Generation asks for one position after the other: there the code of the next few is made ahead, with
-ε as D further rows, and a layer's work is one small product a side.
+ε as D further rows, and a layer's work is one small product a side. In musical time the rows of a
+batch stand at times of their own, and nobody knows the next: there the code of a tick is made when a
+row first comes to it, and kept while one is there, as most tokens leave time where it was.
 
 R realisations, S slots: 1, or one a layer where layers do not share.
 """
@@ -64,7 +66,12 @@ class SpeCode:
     mix: tuple[Tensor, ...] = ()  # √(1 − δ) and √δ, (H, 2, D), a layer each
     start: int = 0
     long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
+    times: Tensor | None = None  # of the window, in musical time, (2, B, T)
     ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
+    ticks: tuple[
+        dict[int, Tensor], ...
+    ] = ()  # a slot each: the same of the ticks where rows are, (2H, 2D, R)
+    rows: tuple[tuple[int, int], ...] = ()  # at which ticks a row's query and key are
     sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 2, D)
 
 
@@ -84,7 +91,7 @@ class StochasticPosition(Position):
         """Draw the noise of one slot."""
 
     @abstractmethod
-    def long(self, noise: Any, slot: int, start: int, stop: int) -> Placement:
+    def long(self, noise: Any, slot: int, start: int, stop: int, times: Tensor | None) -> Placement:
         """Make the code of a whole sequence, through which gradients reach the parameters."""
 
     @abstractmethod
@@ -110,20 +117,33 @@ class StochasticPosition(Position):
         drawn = torch.randn(size, generator=generator, device=generator.device)
         return SpeCode(noise=noise, gate_noise=drawn.to(self.gates) * self.scale)
 
-    def cover(self, code: SpeCode, start: int, stop: int) -> SpeCode:
+    def cover(self, code: SpeCode, start: int, stop: int, times: Tensor | None = None) -> SpeCode:
         """Make the positions ready, in the form that suits their number."""
-        if stop - start <= SHORT and not torch.is_grad_enabled():
-            return self._cover_ahead(code, start, stop)
-        code = replace(code, mix=self._mix(), start=start, ahead=(), sides_mix=())
+        times = times if self.musical else None
+        if not torch.is_grad_enabled():
+            if times is not None and stop - start == 1:
+                return self._cover_ticks(code, times)
+            if times is None and stop - start <= SHORT:
+                return self._cover_ahead(code, start, stop)
+        code = replace(
+            code, mix=self._mix(), start=start, times=times, ahead=(), ticks=(), sides_mix=()
+        )
         if not self.config.shared:  # so many codes at once would not fit: each layer makes its own
             return replace(code, long=())
-        return replace(code, long=(self.long(code.noise[0], 0, start, stop),))
+        return replace(code, long=(self.long(code.noise[0], 0, start, stop, times),))
 
     def qk(
         self, q: Tensor, k: Tensor, code: SpeCode, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
         """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
         slot = 0 if self.config.shared else layer
+        if code.ticks:
+            qk = torch.cat([q, k], 2)[:, 0]  # (B, 2H, D)
+            placed = qk.new_empty(*qk.shape[:2], self.qk_width)
+            for call in self.for_steps(layer, qk, placed, Moment(code, start)):
+                call()
+            placed_q, placed_k = placed.unsqueeze(1).chunk(2, 2)
+            return placed_q, placed_k
         if code.ahead:
             (rows,) = code.ahead[slot].at(start, q.shape[1])
             qk = torch.cat([q, k], 2)  # (B, T, 2H, D)
@@ -134,7 +154,9 @@ class StochasticPosition(Position):
         if code.long:
             place, first = code.long[slot], start - code.start
         else:
-            place, first = self.long(code.noise[slot], slot, start, start + q.shape[1]), 0
+            first, stop, times = start - code.start, start + q.shape[1], code.times
+            times = None if times is None else times[..., first : first + q.shape[1]]
+            place, first = self.long(code.noise[slot], slot, start, stop, times), 0
         if code.gate_noise is None:
             return place(q, k, first)
         keep, let = code.mix[layer].unbind(1)  # (H, D) each
@@ -163,13 +185,19 @@ class StochasticPosition(Position):
             window = moment.code.ahead[slot]
             code = window.rows[0][moment.position - window.start]  # (2H, 2D or D, R)
             for row, y in zip(rows, placed, strict=True):
-                if y.is_mps:  # there a product may never reach an `out` that begins inside a tensor
-                    y.copy_(torch.bmm(row, code))
-                else:
-                    torch.bmm(row, code, out=y)
+                _product(row, code, y)
+
+        sides = [(row.chunk(2), y.chunk(2)) for row, y in zip(rows, placed, strict=True)]
+
+        def contract_by_row() -> None:
+            codes = moment.code.ticks[slot]
+            for ticks, (row, y) in zip(moment.code.rows, sides, strict=True):
+                for side in (0, 1):
+                    code = codes[ticks[side]].chunk(2)[side]  # (H, 2D or D, R)
+                    _product(row[side], code, y[side])
 
         first = mix if self.config.gated else partial(mixed.copy_, qk.unsqueeze(2))
-        return [first, contract]
+        return [first, contract_by_row if self.musical else contract]
 
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
         """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
@@ -185,10 +213,31 @@ class StochasticPosition(Position):
             return code
         last = max((start // self.ahead + 1) * self.ahead, stop)
         ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
-        mix = code.sides_mix
-        if self.config.gated and not mix:
-            mix = torch.stack(self._mix()).repeat(1, 2, 1, 1).unbind()
-        return replace(code, long=(), ahead=ahead, sides_mix=mix)
+        return replace(code, long=(), ahead=ahead, sides_mix=self._sides_mix(code))
+
+    def _cover_ticks(self, code: SpeCode, times: Tensor) -> SpeCode:
+        """Make the ticks where the rows stand ready, those that were not; others are forgotten."""
+        rows = tuple(zip(*times.squeeze(-1).tolist(), strict=True))
+        wanted = {tick for row in rows for tick in row}
+        known = code.ticks or ({},) * self.slots
+        ticks = tuple(self._ticks(code, slot, wanted, known[slot]) for slot in range(self.slots))
+        return replace(code, long=(), ticks=ticks, rows=rows, sides_mix=self._sides_mix(code))
+
+    def _ticks(
+        self, code: SpeCode, slot: int, wanted: set[int], known: dict[int, Tensor]
+    ) -> dict[int, Tensor]:
+        """Each by itself, so that a row's code does not depend, in the last bit, on where the others are."""
+        return {
+            tick: known[tick]
+            if tick in known
+            else self._ahead(code, slot, tick, tick + 1).rows[0][0]
+            for tick in wanted
+        }
+
+    def _sides_mix(self, code: SpeCode) -> tuple[Tensor, ...]:
+        if code.sides_mix or not self.config.gated:
+            return code.sides_mix
+        return torch.stack(self._mix()).repeat(1, 2, 1, 1).unbind()
 
     def _ahead(self, code: SpeCode, slot: int, start: int, stop: int) -> Window:
         noise, gate = code.noise[slot], code.gate_noise
@@ -204,6 +253,14 @@ class StochasticPosition(Position):
             return ()
         logarithms = torch.stack([F.logsigmoid(-self.gates), F.logsigmoid(self.gates)], 2)
         return torch.exp(logarithms / 2).unbind()
+
+
+def _product(x: Tensor, code: Tensor, out: Tensor) -> None:
+    """Multiply matrices, (n, 1, D) by (n, D, R) to (n, 1, R)."""
+    if out.is_mps:  # there a product may never reach an `out` that begins inside a tensor
+        out.copy_(torch.bmm(x, code))
+    else:
+        torch.bmm(x, code, out=out)
 
 
 def _beside(x: Tensor, mix: Tensor) -> Tensor:

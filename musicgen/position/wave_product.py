@@ -27,11 +27,10 @@ _BLOCK_ELSEWHERE = 1 << 28
 class _WaveProduct(Function):
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, start: int,
+        ctx: Any, x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, places: Tensor,
     ) -> Tensor:  # fmt: skip
         """The gains are (H, 1, 1, D) here."""
-        ctx.save_for_backward(x, gains, frequencies, weights, waves)
-        ctx.start = start
+        ctx.save_for_backward(x, gains, frequencies, weights, waves, places)
         flat = weights.flatten(1, 2)  # (H, WD, R)
         y = waves.new_empty(*x.shape[:3], flat.shape[2])
         for block in _blocks(x, waves):
@@ -43,7 +42,7 @@ class _WaveProduct(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, gains, frequencies, weights, waves = ctx.saved_tensors
+        x, gains, frequencies, weights, waves, places = ctx.saved_tensors
         flat = weights.flatten(1, 2)
         dx = torch.empty_like(x)
         sums = torch.promote_types(waves.dtype, torch.float32)
@@ -64,24 +63,24 @@ class _WaveProduct(Function):
             d_gains += (d_by_head * plain).sum((1, 2), keepdim=True, dtype=sums)
             dx[:, block] = (d_by_head * gains).permute(1, 2, 0, 3)
             if ctx.needs_input_grad[2]:
-                d_frequencies += _through_phase(d_carried, rows, by_head, ctx.start + block.start)
+                d_frequencies += _through_phase(d_carried, rows, by_head, places[block])
         d_frequencies = (2 * math.pi * d_frequencies).to(frequencies)
         d_weights = d_weights.view_as(weights).to(weights.dtype)
         return dx, d_gains.to(gains.dtype), d_frequencies, d_weights, None, None
 
 
 def wave_product(
-    x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, start: int
+    x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor, waves: Tensor, places: Tensor
 ) -> Tensor:
     """Return (B, T, H, R) from x (B, T, H, D), gains g (H, D), weights Z (H, W, D, R) and waves Ω (H, T, W, D).
 
     Weights and waves are of one type, which is that of the products, and contiguous.
-    `waves` are cosines and sines of 2π · frequencies (H, K, D) · position from `start`; gradients
-    reach the frequencies, not the waves.
+    `waves` are cosines and sines of 2π · frequencies (H, K, D) · places (T,); gradients reach the
+    frequencies, not the waves.
     """
     with torch.autocast(x.device.type, enabled=False):
         return _WaveProduct.apply(  # pyright: ignore[reportReturnType]
-            x, gains[:, None, None], frequencies, weights, waves, start
+            x, gains[:, None, None], frequencies, weights, waves, places
         )
 
 
@@ -98,11 +97,10 @@ def _by_head(x: Tensor, like: Tensor) -> Tensor:
     return x.to(like.dtype).permute(2, 0, 1, 3).contiguous()
 
 
-def _through_phase(d_carried: Tensor, waves: Tensor, x: Tensor, start: int) -> Tensor:
+def _through_phase(d_carried: Tensor, waves: Tensor, x: Tensor, places: Tensor) -> Tensor:
     """Return the gradient of the frequencies / 2π, (H, K, D), from that of x·Ω, (H, B, T, W, D)."""
     cosine, sine = waves.chunk(2, 3)
     d_cosine, d_sine = d_carried.chunk(2, 3)
     d_phase = (d_sine * cosine).addcmul_(d_cosine, sine, value=-1)  # (H, B, T, K, D)
-    positions = torch.arange(start, start + x.shape[2], device=x.device).unsqueeze(-1)
     sums = torch.promote_types(x.dtype, torch.float32)
-    return (d_phase * (x.to(sums) * positions).unsqueeze(3)).sum((1, 2))
+    return (d_phase * (x.to(sums) * places.unsqueeze(-1)).unsqueeze(3)).sum((1, 2))

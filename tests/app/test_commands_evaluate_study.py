@@ -176,6 +176,16 @@ def test_a_report_takes_what_is_here_and_overwrites_none(tmp_path: Path, monkeyp
     assert {row["model"] for row in read_csv(Path("report/extrapolation.csv"))} == {"known"}
 
 
+def test_what_counts_musical_time_is_drawn_over_bars(tmp_path: Path, capsys):
+    position = {"name": "rope", "time": "music"}
+    model = write_model(tmp_path / "bars", "groove", position)
+    evaluate("positions", model, "--tokens", 2, "-o", tmp_path / "out")
+    assert capsys.readouterr().out.startswith("bars (rope in musical time)")
+    (found,) = json.loads((tmp_path / "out" / "positions.json").read_text())["models"]
+    assert found["templates"]["bar"] == 6  # the toy's
+    assert (tmp_path / "out" / "templates-bars.png").stat().st_size > 1000
+
+
 class Page(HTMLParser):
     """Notes what a page consists of, and that every element is closed."""
 
@@ -253,3 +263,33 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path):
     (tmp_path / "c" / "model").rename(tmp_path / "c" / "other")
     labels = [s.label for s in subjects_of([names[0], str(tmp_path / "c" / "other"), names[0]])]
     assert labels == ["model", "other"]
+
+
+def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Path, capsys):
+    models = [place / name for name in ("ape", "sine", "trio")]
+    options = ("--data", place / "remi", "--pieces", "3", "--length", "40", "-o", tmp_path / "out")
+    evaluate("ablation", *models, *options, "--json")
+    out, err = capsys.readouterr()
+    rows = json.loads(out)
+    assert "for speaking groove: trio" in err
+    assert [(row["model"], row["part"]) for row in rows] == [
+        ("sine", part)
+        for part in ("gates open", "positions all one", "frequencies shuffled", "noise redrawn")
+    ]
+    for row in rows:
+        low, high = row["interval"]["within"]
+        assert low <= row["within"] <= high
+        assert row["pieces"]["within"] == 3
+    written = read_csv(tmp_path / "out" / "ablation.csv")
+    assert float(written[0]["within"]) == rows[0]["within"]
+    assert {"within_low", "past_high", "pieces_past"} <= written[0].keys()
+    evaluate("ablation", place / "sine", *options[:-2])
+    assert capsys.readouterr().out.splitlines()[1].startswith("sine")
+
+
+def test_a_model_without_parts_and_other_data_are_refused(place: Path, tmp_path: Path, capsys):
+    evaluate("ablation", place / "ape", "--data", place / "remi", "-o", tmp_path / "out", code=2)
+    assert "no model has a part to take away" in capsys.readouterr().err
+    evaluate("ablation", place / "sine", "--data", place / "groove", code=2)
+    assert "which none of the models speaks" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "ablation.json").exists()

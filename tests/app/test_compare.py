@@ -82,3 +82,31 @@ def test_a_comparison_without_a_folder_comes_back_to_its_own(
     assert (tmp_path / "compare" / "comparison.md").read_text() == table
     assert (tmp_path / "compare-2" / "comparison.md").exists()
     assert not (tmp_path / "compare-3").exists()
+
+
+def test_several_seeds_are_paired_and_go_on(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["compare", *two, "--seeds", "2", "--json"]) == 0
+    said = capsys.readouterr()
+    rows = {row["name"]: row for row in json.loads(said.out)}
+    assert [line for line in said.err.splitlines() if ", seed " in line] == [
+        "1 of 4: none, seed 1", "2 of 4: rope, seed 1", "3 of 4: none, seed 2", "4 of 4: rope, seed 2",
+    ]  # fmt: skip
+    assert rows["rope"]["against"] == "none"
+    assert rows["none"]["against"] == ""
+    assert rows["rope"]["seeds"] == 2
+    difference = rows["rope"]["inside"] - rows["none"]["inside"]
+    assert rows["rope"]["change"] == pytest.approx(difference)
+    assert rows["rope"]["change_interval"] > 0
+    assert (tmp_path / "out" / "rope" / "seed-2" / "model").is_dir()
+    assert (tmp_path / "out" / "comparison.png").exists()
+    assert main(["compare", *two, "--seeds", "2"]) == 0  # nothing is left to do
+    again = capsys.readouterr()
+    assert again.err.count("Going on from step 4 of 4.") == 4
+    assert "| rope | 2 |" in again.out
+
+
+def test_no_seeds_are_refused(two: list[str], capsys: pytest.CaptureFixture[str]):
+    assert main(["compare", *two, "--seeds", "0"]) == 2
+    assert "--seeds is 0; it is 1 or more" in capsys.readouterr().err

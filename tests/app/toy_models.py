@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from musicgen.checkpoint import Card, save
 from musicgen.model import Performer
@@ -11,7 +12,7 @@ from tests.musicgen.toys import toy_config
 from tokenization.language import language
 
 
-def write_model(folder: Path, spoken: str, position: str, **training: object) -> str:
+def write_model(folder: Path, spoken: str, position: Any, **training: object) -> str:
     """Save an untrained toy as if it had been trained to 16 tokens."""
     speaker = language(spoken)
     config = replace(toy_config(position=position), vocabulary_size=len(speaker.vocabulary))

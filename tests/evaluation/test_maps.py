@@ -57,3 +57,19 @@ def test_masks_are_templates_of_a_head_and_other_encodings_have_none():
     assert found["features"] == 1
     assert found["realised"] is None
     assert templates(toy_model(position="rope"), 24) is None
+
+
+@pytest.mark.parametrize("name", ["sine_spe", "rope"])
+def test_in_musical_time_the_mean_of_each_head_is_shown_over_eight_bars(name: str):
+    found = templates(toy_model(position={"name": name, "time": "music"}), 24)
+    assert found is not None
+    assert (found["bar"], found["length"]) == (6, 8 * 6)  # the toy's bar
+    assert found["shown"] == [[0, None], [1, None]]
+    means = (unpack(found["all"]) / 127).mean(1)
+    limit = np.array(found["limit"])
+    assert limit.shape == means.shape == (2, 48)
+    first, later = limit[:, 0], limit[:, 1:]
+    assert (first >= later.max(1) - 1e-6).all()
+    for head, bars in enumerate((1, 2)):  # its teeth
+        np.testing.assert_allclose(limit[head, :: 6 * bars], first[head], rtol=1e-5)
+    assert (found["realised"] is None) == (name == "rope")

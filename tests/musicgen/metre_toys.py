@@ -1,4 +1,4 @@
-"""A toy clock and toys with metric heads."""
+"""Toys with metric heads."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musicgen.clock import Clock
 from musicgen.config import ModelConfig
 from musicgen.metre import MetreConfig
 from musicgen.model import Performer
-from tests.musicgen.toys import toy_config, toy_tokens
+from tests.musicgen.toys import CLOCK, toy_config, toy_tokens
 
-# Tokens 0 … 3 move time: a bar on, or to a tick of this bar of 6; where that is an earlier one, time stands still.
-CLOCK = Clock(bar_ticks=6, step_ticks=6, moves=((0, 1, 0), (1, 0, 2), (2, 1, 3), (3, 0, 5)))
 METRE = MetreConfig(bars=(1, 0.5, 2), remembers=(2, 8, 3), features=3)
 LENGTH = 300  # three stretches
 

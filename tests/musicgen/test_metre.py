@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from musicgen import metre
+from musicgen.clock import Timekeeper
 from musicgen.metre import Metre, MetreConfig
 from musicgen.metric_heads import LEAST, MetricHeads
-from tests.musicgen.metre_toys import CLOCK, LENGTH, METRE, config, music
-from tests.musicgen.toys import VOCABULARY, generator
+from tests.musicgen.metre_toys import LENGTH, METRE, config, music
+from tests.musicgen.toys import CLOCK, VOCABULARY, generator
 
 
 def heads(width: int = 16) -> MetricHeads:
@@ -46,14 +47,19 @@ def by_definition(made: MetricHeads, x: Tensor, behind: list[int], before: list[
     return out
 
 
+def times(tokens: torch.Tensor) -> torch.Tensor:
+    """Return the times behind and before each token of one sequence, (2, 1, T)."""
+    return Timekeeper(CLOCK, VOCABULARY).around(tokens, torch.zeros(1, dtype=torch.long))
+
+
 def test_the_whole_is_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(metre.CHUNKS, "cpu", 16)
-    shared, made, tokens = Metre(METRE, CLOCK, VOCABULARY), heads(), music(70)
+    shared, made, tokens = Metre(METRE, CLOCK), heads(), music(70)
     x = torch.randn(1, 70, 16, dtype=torch.float64, generator=generator())
-    stretches, times = shared.stretches(tokens, shared.start(1))
+    around = times(tokens)
+    stretches, _ = shared.stretches(*around, shared.start(1))
     found, _ = made(x, stretches, None)
-    behind = shared.time.behind(tokens, torch.zeros(1, dtype=torch.long))[0].tolist()
-    assert times.ticks.tolist() == behind[-1:]
+    behind = around[0, 0].tolist()
     wanted = by_definition(made, x[0], behind, [0, *behind[:-1]])
     nothing_there = (wanted == 0).all(-1)
     assert 0 < nothing_there.float().mean() < 0.5
@@ -62,31 +68,28 @@ def test_the_whole_is_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("later", [1, 7, 123456])
 def test_only_differences_of_time_matter(later: int) -> None:
-    shared, made, tokens = Metre(METRE, CLOCK, VOCABULARY), heads(), music(200)
+    shared, made, tokens = Metre(METRE, CLOCK), heads(), music(200)
     x = torch.randn(1, 200, 16, dtype=torch.float64, generator=generator())
-    times = torch.cat(
-        [torch.zeros(1, 1).long(), shared.time.behind(tokens, torch.zeros(1).long())], 1
-    )
-    outputs = []
-    for moved in (times, times + later):
-        stretches, _ = shared.between(moved[:, :-1], moved[:, 1:], shared.start(1).newest)
+    around, outputs = times(tokens), []
+    for moved in (around, around + later):
+        stretches, _ = shared.stretches(*moved, shared.start(1))
         outputs.append(made(x, stretches, None)[0])
     torch.testing.assert_close(*outputs, rtol=1e-9, atol=1e-9)
 
 
 def test_a_key_that_is_like_no_query_is_found_where_it_is_alone() -> None:
-    made, shared = heads(), Metre(METRE, CLOCK, VOCABULARY)
+    made, shared = heads(), Metre(METRE, CLOCK)
     torch.nn.init.zeros_(made.qkv.weight)
     bias = made.qkv.bias.detach().view(3, -1)
     bias[:, :6], bias[:, 6:] = -1.0, 2.5
-    stretches, _ = shared.stretches(torch.tensor([[5]]), shared.start(1))
+    stretches, _ = shared.stretches(*times(torch.tensor([[5]])), shared.start(1))
     found, _ = made(torch.zeros(1, 1, 16, dtype=torch.float64), stretches, None)
     torch.testing.assert_close(found, torch.full_like(found, 2.5))
 
 
 def test_sums_are_in_single_precision_under_autocast() -> None:
-    shared, made = Metre(METRE, CLOCK, VOCABULARY), heads().float()
-    stretches, _ = shared.stretches(music(LENGTH), shared.start(1))
+    shared, made = Metre(METRE, CLOCK), heads().float()
+    stretches, _ = shared.stretches(*times(music(LENGTH)), shared.start(1))
     x = torch.randn(1, LENGTH, 16, generator=generator())
     with torch.autocast("cpu", torch.bfloat16):
         qkv = made.qkv(x)
@@ -100,10 +103,10 @@ def test_sums_are_in_single_precision_under_autocast() -> None:
 
 
 def test_what_stood_at_the_same_place_of_an_earlier_bar_is_heard_and_no_other() -> None:
-    made, shared = heads(), Metre(METRE, CLOCK, VOCABULARY)
+    made, shared = heads(), Metre(METRE, CLOCK)
     tokens = torch.tensor([[5, 1, 6, 3, 7, 0, 8, 1, 9]])  # ticks 0 0 2 2 5 5→6 6 6→8 8
     x = torch.randn(1, 9, 16, dtype=torch.float64, generator=generator())
-    stretches, _ = shared.stretches(tokens, shared.start(1))
+    stretches, _ = shared.stretches(*times(tokens), shared.start(1))
     out = made(x, stretches, None)[0].unflatten(-1, (3, 5))[0, -1]  # at tick 8
     heard = []
     for place in range(9):

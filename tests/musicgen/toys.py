@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator
 
+from musicgen.clock import Clock
 from musicgen.config import ModelConfig
 from musicgen.model import Performer
 from musicgen.position import POSITIONS
 
 VOCABULARY = 11
+# Tokens 0 … 3 move time: a bar on, or to a tick of this bar of 6; where that is an earlier one, time stands still.
+CLOCK = Clock(bar_ticks=6, step_ticks=6, moves=((0, 1, 0), (1, 0, 2), (2, 1, 3), (3, 0, 5)))
+
+MUSICAL = [
+    name for name, (config, _) in POSITIONS.items() if "time" in {f.name for f in fields(config)}
+]
+ENCODINGS = [*POSITIONS, *(f"{name} in music" for name in MUSICAL)]
+"""Every encoding by token number, and in musical time where it can."""
 
 
 def toy_config(**overrides: Any) -> ModelConfig:
     """Return the configuration of a model of one layer that answers in milliseconds."""
     sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 24, "chunk": 8}
-    return ModelConfig(vocabulary_size=VOCABULARY, **{**sizes, "dropout": 0.0, **overrides})
+    given = {**sizes, "dropout": 0.0, "clock": CLOCK, **overrides}
+    return ModelConfig(vocabulary_size=VOCABULARY, **given)
 
 
 def toy_model(seed: int = 0, **overrides: Any) -> Performer:
@@ -28,8 +38,9 @@ def toy_model(seed: int = 0, **overrides: Any) -> Performer:
 
 
 def unlimited(position: str, length: int = 32768) -> Any:
-    """Return the default configuration of an encoding, without a limit below `length`."""
-    config = POSITIONS[position][0]()
+    """Return the default configuration of an encoding of ENCODINGS, without a limit below `length`."""
+    name, _, time = position.partition(" in ")
+    config = POSITIONS[name][0](**({"time": time} if time else {}))
     return replace(config, max_length=length) if hasattr(config, "max_length") else config
 
 

@@ -14,7 +14,7 @@ def test_a_run_is_what_it_came_to_at_its_last_step(pianos: Path, tmp_path: Path)
     assert (row.inside, row.beyond) == (run.state.validation_loss, run.state.validation_beyond)
     assert row.parameters == sum(p.numel() for p in run.model.parameters())
     assert row.tokens_per_second > 0
-    assert draw_comparison([run.folder], tmp_path, 32).read_bytes().startswith(b"\x89PNG")
+    assert draw_comparison({"run": [run.folder]}, tmp_path, 32).read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_a_checkpoint_there_is_nothing_to_compare(tmp_path: Path):

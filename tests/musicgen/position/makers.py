@@ -9,13 +9,14 @@ import torch
 from torch import Generator, Tensor
 
 from musicgen.position import POSITIONS, Position, Shape
+from musicgen.position.lrpe import TYPES
 
-SHAPE = Shape(layers=3, heads=2, head_width=8, width=16, features=12)
+SHAPE = Shape(layers=3, heads=2, head_width=8, width=16, features=12, bar_ticks=24)
 
 _LRPE = [
     {"type": kind, "core": core}
     for kind, core in product(
-        ["unitary", "orthogonal", "permutation"],
+        TYPES,
         ["householder", "identity", "odd_even", "fourier"],
     )
     if core != "fourier" or kind == "unitary"
@@ -25,12 +26,24 @@ _SPE = [{}, {"gated": False}, {"shared": False}, {"gated": False, "shared": Fals
 # The choices to test of each encoding; an encoding not listed is tested with its defaults.
 _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "learned": [{"max_length": 20_000}],
-    "sine_spe": [{"realisations": 6, "sines": 3, **choice} for choice in _SPE],
+    "sine_spe": [
+        *({"realisations": 6, "sines": 3, **choice} for choice in _SPE),
+        *({"realisations": 6, "sines": 3, "time": "music", **choice} for choice in _SPE),
+        {"realisations": 24, "sines": 1, "orthogonal": True, "time": "music"},
+        {"realisations": 6, "sines": 3, "orthogonal": True, "gated": False},
+    ],
+    "rope": [{}, {"time": "music"}],
     "conv_spe": [{"realisations": 6, "taps": 5, **choice} for choice in _SPE],
-    "permuteformer": [{}, {"with_decay": False}, {"with_permutation": False}],
-    "lrpe": _LRPE,
+    "permuteformer": [
+        {},
+        {"with_decay": False},
+        {"with_permutation": False},
+        {"time": "music"},
+    ],
+    "lrpe": [*_LRPE, *({"type": kind, "time": "music"} for kind in TYPES)],
     "flt": [
         {"random_features": 5, "mask": "gaussian"},
+        {"random_features": 5, "mask": "gaussian", "time": "music"},
         {"random_features": 5, "mask": "local"},
         {"random_features": 5, "mask": "shift_invariant", "kernel": "gaussian"},
         {"random_features": 5, "mask": "shift_invariant", "kernel": "laplace"},
@@ -85,6 +98,20 @@ def part(given: dict[str, Tensor], start: int, stop: int) -> dict[str, Tensor]:
     return {name: value[:, start:stop] for name, value in given.items()}
 
 
+def times(start: int, stop: int, batch: int) -> Tensor:
+    """Return musical times of tokens, (2, B, T): each row goes on at its own pace, and now and then stands still."""
+    number, row = torch.arange(start, stop + 1), torch.arange(batch).unsqueeze(1)
+    behind = number * (1 + row) // 2 + 5 * row
+    return torch.stack([behind[:, 1:], behind[:, :-1]])
+
+
+def cover(position: Position, code: Any, start: int, stop: int, batch: int = 2) -> Any:
+    """Have a window covered, at musical times where they are wanted."""
+    if not position.musical:
+        return position.cover(code, start, stop)
+    return position.cover(code, start, stop, times(start, stop, batch))
+
+
 def run_hooks(
     position: Position, code: Any, given: dict[str, Tensor], start: int = 0, layer: int = 1
 ) -> dict[str, Tensor]:
@@ -98,8 +125,8 @@ def run(
     position: Position, given: dict[str, Tensor], start: int = 0, layer: int = 1, seed: int = 0
 ) -> dict[str, Tensor]:
     """Draw, cover and run all hooks on one window."""
-    stop = start + given["q"].shape[1]
-    code = position.cover(position.begin(generator(seed)), start, stop)
+    batch, length = given["q"].shape[:2]
+    code = cover(position, position.begin(generator(seed)), start, start + length, batch)
     return run_hooks(position, code, given, start, layer)
 
 

@@ -16,6 +16,7 @@ from tests.musicgen.position.makers import (
     Case,
     assert_close,
     build,
+    cover,
     generator,
     inputs,
     label,
@@ -70,7 +71,7 @@ def test_steps_equal_whole(position: Position, sizes: list[int]) -> None:
     code, start = position.begin(generator()), 0
     with torch.no_grad():
         for size in sizes:
-            code = position.cover(code, start, start + size)
+            code = cover(position, code, start, start + size)
             found = run_hooks(position, code, part(given, start, start + size), start)
             assert_close(found, part(whole, start, start + size), 1e-10)
             start += size
@@ -87,7 +88,7 @@ def test_a_step_places_queries_and_keys_as_a_sequence_does(position: Position, r
         found = qk.new_empty(*qk.shape[:2], position.qk_width)
         calls = position.for_steps(1, qk, found, moment)
         for at in range(10):  # past what is made ahead
-            moment.code, moment.position = position.cover(moment.code, at, at + 1), at
+            moment.code, moment.position = cover(position, moment.code, at, at + 1, rows), at
             q, k = (given[side][:, at : at + 1] for side in "qk")
             wanted = torch.cat(position.qk(q, k, moment.code, at, 1), 2)[:, 0]
             qk.copy_(beside[:, at])
@@ -99,12 +100,12 @@ def test_a_step_places_queries_and_keys_as_a_sequence_does(position: Position, r
 def test_cover_leaves_the_code_it_was_given(position: Position) -> None:
     given, begun = inputs(LENGTH), position.begin(generator())
     with torch.no_grad():
-        early = position.cover(begun, 3, 4)
+        early = cover(position, begun, 3, 4)
         wanted = run_hooks(position, early, part(given, 3, 4), 3)
         for start in (5, 90):
-            position.cover(early, start, start + 1)
+            cover(position, early, start, start + 1)
         assert_close(run_hooks(position, early, part(given, 3, 4), 3), wanted, 0)
-        again = position.cover(begun, 3, 4)
+        again = cover(position, begun, 3, 4)
         assert_close(run_hooks(position, again, part(given, 3, 4), 3), wanted, 0)
 
 
@@ -130,7 +131,7 @@ def test_same_seed_same_code_another_seed_another(case: Case, position: Position
 
 def test_gradients_reach_every_parameter(position: Position) -> None:
     given = {name: value.requires_grad_() for name, value in inputs(LENGTH).items()}
-    code = position.cover(position.begin(generator()), 0, LENGTH)
+    code = cover(position, position.begin(generator()), 0, LENGTH)
     total = torch.zeros((), dtype=torch.float64)
     for layer in range(SHAPE.layers):
         found = run_hooks(position, code, given, layer=layer)

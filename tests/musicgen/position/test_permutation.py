@@ -5,7 +5,7 @@ from musicgen.position.permutation import PermutationPowers
 
 def test_powers_equal_repeated_application() -> None:
     powers = PermutationPowers(heads=3, features=11, seed=4)
-    found = powers(0, 40)
+    found = powers(torch.arange(40))
     expected = torch.arange(11).expand(3, -1)
     for i in range(40):
         assert torch.equal(found[i], expected)
@@ -16,7 +16,7 @@ def test_powers_have_no_limit() -> None:
     powers = PermutationPowers(heads=2, features=7, seed=0)
     order = 420  # of any permutation of 7: the least common multiple of 1 … 7
     far = 10**15
-    assert torch.equal(powers(far, far + 3), powers(far % order, far % order + 3))
+    assert torch.equal(powers(far + torch.arange(3)), powers(far % order + torch.arange(3)))
 
 
 def test_each_head_has_its_own_permutation_and_seeds_differ() -> None:
@@ -29,4 +29,4 @@ def test_each_head_has_its_own_permutation_and_seeds_differ() -> None:
 def test_cycles_follow_a_loaded_permutation() -> None:
     powers, other = PermutationPowers(2, 9, seed=0), PermutationPowers(2, 9, seed=1)
     powers.load_state_dict(other.state_dict())
-    assert torch.equal(powers(0, 20), other(0, 20))
+    assert torch.equal(powers(torch.arange(20)), other(torch.arange(20)))

@@ -9,7 +9,7 @@ from musicgen.position.phase import geometric, waves
 @pytest.mark.parametrize("start", [0, 1_000_000, 123_456_789])
 def test_float32_waves_are_exact_at_any_position(start: int) -> None:
     frequencies = torch.tensor([0.1, 0.3183099, 1e-4])
-    cosine, sine = waves(frequencies, start, start + 4, like=frequencies)
+    cosine, sine = waves(frequencies, torch.arange(start, start + 4), like=frequencies)
     for t in range(4):
         for f, c, s in zip(frequencies.tolist(), cosine[t].tolist(), sine[t].tolist(), strict=True):
             # a fraction of whole numbers: no rounding before the last step
@@ -23,14 +23,14 @@ def test_gradient_is_that_of_the_wave() -> None:
     frequencies = torch.tensor([0.07, 0.41], dtype=torch.float64, requires_grad=True)
 
     def both(f: torch.Tensor) -> torch.Tensor:
-        return torch.cat(waves(f, 5, 9, like=f))
+        return torch.cat(waves(f, torch.arange(5, 9), like=f))
 
     assert torch.autograd.gradcheck(both, (frequencies,))
 
 
 def test_low_precision_gets_float32_waves() -> None:
     frequencies = torch.tensor([0.25], dtype=torch.bfloat16)
-    cosine, _ = waves(frequencies, 0, 3, like=frequencies)
+    cosine, _ = waves(frequencies, torch.arange(3), like=frequencies)
     assert cosine.dtype == torch.float32
 
 

@@ -124,8 +124,9 @@ def test_no_product_of_queries_and_waves_is_kept() -> None:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         for layer in range(3):
             position.qk(*x, code, 0, layer)
-    for tensor in (shared.frequencies, shared.waves, shared.ones, *shared.weights):
-        kept.pop(tensor.untyped_storage().data_ptr())
+    tables = *shared.waves, *shared.weights, *shared.places, shared.frequencies, shared.ones
+    for pointer in {tensor.untyped_storage().data_ptr() for tensor in tables}:
+        kept.pop(pointer)
     assert sum(kept.values()) == x.untyped_storage().nbytes()
 
 

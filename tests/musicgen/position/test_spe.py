@@ -32,7 +32,7 @@ class GivenCode(StochasticPosition):
     def draw(self, generator: torch.Generator) -> None:
         return None
 
-    def long(self, noise: None, slot: int, start: int, stop: int) -> Any:
+    def long(self, noise: None, slot: int, start: int, stop: int, times: Any) -> Any:
         q_code, k_code = self.materialise(noise, slot, start, stop)
         return lambda q, k, first, gains=1.0: (
             contract(q * gains, q_code),

@@ -6,6 +6,7 @@ from musicgen.position import wave_product as module
 from musicgen.position.phase import waves
 from musicgen.position.wave_product import wave_product
 
+PLACES = torch.arange(7, 18)
 BATCH, LENGTH, HEADS, SINES, WIDTH, REALISATIONS = 2, 11, 2, 3, 4, 5
 
 
@@ -25,14 +26,14 @@ def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def product(x: Tensor, gains: Tensor, frequencies: Tensor, weights: Tensor) -> Tensor:
-    table = torch.cat(waves(frequencies.detach(), 7, 7 + LENGTH, like=x), 2).transpose(0, 1)
-    return wave_product(x, gains, frequencies, weights, table, 7)
+    table = torch.cat(waves(frequencies.detach(), PLACES, like=x), 2).transpose(0, 1)
+    return wave_product(x, gains, frequencies, weights, table, PLACES)
 
 
 @pytest.mark.usefixtures("block")
 def test_equals_the_sum_it_stands_for() -> None:
     x, gains, frequencies, weights = given()
-    table = torch.cat(waves(frequencies, 7, 7 + LENGTH, like=x), 2).transpose(0, 1)
+    table = torch.cat(waves(frequencies, PLACES, like=x), 2).transpose(0, 1)
     wanted = torch.einsum("bthd,hd,htwd,hwdr->bthr", x, gains, table, weights)
     torch.testing.assert_close(product(x, gains, frequencies, weights), wanted)
 
