@@ -21,11 +21,15 @@ _ABC_BYTES = 1 << 16  # as far as a tune's key is looked for
 
 
 def read_file(
-    source: bytes | str | Path, *, limits: Limits = GENEROUS, name: str | None = None, tune: int = 0
+    source: bytes | str | Path,
+    *,
+    limits: Limits = GENEROUS,
+    name: str | None = None,
+    tune: int | None = None,
 ) -> Score:
     """Read a file, or a file's bytes, which errors call by `name`; a MidiError says what is wrong.
 
-    Of an ABC file with several tunes, one is read.
+    Of an ABC file with several tunes one is read, by default the first.
     """
     path = "" if isinstance(source, bytes) else Path(source)
     name = printable(name or (Path(path).name if path else "this file"))

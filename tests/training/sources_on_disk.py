@@ -163,7 +163,7 @@ def human_drums(folder: Path, *, odd: bool = False) -> Path:
         listed.append(f"drummer1,rock,{kind},{metre},{file},{split}")
         beats = 3 if kind == "fill" else 16
         onset = np.arange(2 * beats) * TICKS // 2 + np.arange(2 * beats) % 2 * (5 + number)
-        pitch = np.resize([36, 22, 38, 26], len(onset))
+        pitch = np.random.default_rng(number).choice([36, 22, 38, 26], len(onset))
         drums = Notes(onset, 0 * onset + 40, pitch, 0 * onset + 90, 0 * onset)
         path = folder / file
         path.parent.mkdir(exist_ok=True)

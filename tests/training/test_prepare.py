@@ -37,6 +37,9 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("pop-piano", disk.pop_piano_events),
         ("groove", disk.groove),
         ("groove", disk.groove2groove),
+        ("lieder", disk.lieder),
+        ("human-drums", disk.human_drums),
+        ("groove-songs", disk.groove_songs),
         ("midi", disk.midi_folder),
     ],
 )
@@ -275,3 +278,18 @@ def test_a_summary_tells_what_is_in_a_set(tmp_path: Path):
     assert lengths["shortest"] <= lengths["median"] <= lengths["longest"]
     assert found["excerpt"]["tokens"].startswith("begin\nnote_on_0_")
     assert found["styles"] == 4
+
+
+def test_attribution_and_licence_of_human_drums_stay_with_the_set(tmp_path: Path):
+    disk.human_drums(tmp_path / "source", odd=True)
+    meta = prepare("human-drums", tmp_path / "source", tmp_path / "set", HERE)
+    assert meta["source"]["licence"].startswith("CC BY 4.0, Google LLC (Groove MIDI Dataset;")
+    assert (tmp_path / "set" / "LICENSE").read_text() == "Creative Commons Attribution 4.0"
+    assert {one["reason"].partition(";")[0] for one in meta["skipped"]} == {
+        "it is a fill or break of 1 bar",
+        "its metre is 3/4",
+        "it is listed, but missing",
+    }
+    assert {split: count["files"] for split, count in meta["counts"].items()} == {
+        **{"train": 2, "validation": 1, "test": 1}
+    }

@@ -131,6 +131,15 @@ class TestMidiFolder:
         scores = [SOURCES["midi"].scores(piece, language("remi"))[0] for piece in found.pieces]
         assert [len(score.notes) for score in scores][::2] == [1, 4]
 
+    def test_every_tune_of_a_book_is_a_piece(self, tmp_path: Path):
+        book = "".join(f"X:{n}\nM:4/4\nL:1/4\nK:C\n{'CDE'[n]}4|\n\n" for n in range(3))
+        (tmp_path / "book.abc").write_text(book)
+        found = find("midi", tmp_path)
+        assert names(found) == ["book.abc#1", "book.abc#2", "book.abc#3"]
+        scores = [SOURCES["midi"].scores(piece, language("remi"))[0] for piece in found.pieces]
+        assert [score.notes.pitch.tolist() for score in scores] == [[60], [62], [64]]
+        assert not any("first is read" in remark for score in scores for remark in score.remarks)
+
 
 class TestLieder:
     def test_voice_and_piano_are_one_part_and_metres_those_of_the_score(self, tmp_path: Path):

@@ -33,18 +33,19 @@ def tunes_of(data: bytes) -> list[str]:
     return [f"{head}\n{text[a:b]}" for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
-def read_abc(data: bytes, limits: Limits, name: str, tune: int = 0) -> Score:
-    """Return a tune of a file, the first if no other is wanted; a MidiError says what is wrong."""
+def read_abc(data: bytes, limits: Limits, name: str, tune: int | None = None) -> Score:
+    """Return a tune of a file, by default the first; a MidiError says what is wrong."""
     tunes = tunes_of(data)
-    if not 0 <= tune < len(tunes):
-        raise MidiError(f"{name} holds {len(tunes)} tunes: there is no number {tune + 1}")
+    wanted = tune or 0
+    if not 0 <= wanted < len(tunes):
+        raise MidiError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
     reader = _Tune(limits, name)
-    for line in tunes[tune].split("\n"):
+    for line in tunes[wanted].split("\n"):
         if len(line) > _LONGEST_LINE:
             raise MidiError(f"{name} has a line of {len(line):,} letters, as no tune has")
         reader.take(line.strip())
     written = reader.written()
-    if len(tunes) > 1 and not tune:
+    if len(tunes) > 1 and tune is None:
         written.remarks.append(f"The file holds {len(tunes)} tunes: the first is read.")
     return played(written, limits, name)
 

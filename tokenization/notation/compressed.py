@@ -22,10 +22,10 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
             if len(names) > MOST_ENTRIES:
                 raise Unreadable(f"is an archive of {len(names):,} files, not one score")
             return _read(archive, _score_name(archive, names), most_bytes)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        if isinstance(error, Unreadable):
-            raise
-        raise Unreadable(f"is a zip archive that is damaged: {error}") from None
+    except Unreadable:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError):
+        raise Unreadable("is a zip archive that is damaged: get it again") from None
     except (RuntimeError, NotImplementedError):  # a password, or a method that is not known
         raise Unreadable("is an archive with a password or of an unknown kind") from None
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tokenization.language import Language
+from tokenization.midi_limits import GENEROUS
+from tokenization.notation.abc import tunes_of
 from tokenization.score import Score
 from training.sources.listing import Listing, shown
 from training.sources.source import Found, Piece, Source, arranged, read
@@ -22,16 +26,24 @@ class MidiFolder(Source):
         return bool(listing.music_files)
 
     def find(self, listing: Listing, validation: float) -> Found:
-        return Found(
-            pieces=[
-                Piece(
-                    name=shown(file),
-                    path=listing.path(file),
-                    split=split_by_name(file, validation=validation),
-                )
-                for file in listing.music_files
-            ]
-        )
+        pieces = []
+        for file in listing.music_files:
+            tunes = _tunes(listing.path(file)) if file.lower().endswith(".abc") else 1
+            for tune in range(tunes):
+                name = file if tunes == 1 else f"{file}#{tune + 1}"
+                split = split_by_name(name, validation=validation)
+                path, number = listing.path(file), tune if tunes > 1 else None
+                pieces.append(Piece(name=shown(name), path=path, split=split, tune=number))
+        return Found(pieces=pieces)
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         return arranged(read(piece), language)
+
+
+def _tunes(path: Path) -> int:
+    """Return how many tunes a file holds; one that cannot be read is said so when it is."""
+    try:
+        with path.open("rb") as file:
+            return len(tunes_of(file.read(GENEROUS.bytes)))
+    except OSError:
+        return 1

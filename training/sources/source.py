@@ -21,6 +21,7 @@ class Piece:
     path: Path
     split: str
     style: str = ""
+    tune: int | None = None  # which one, of a book of tunes in ABC
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class Source(ABC):
 
 def read(piece: Piece) -> Score:
     """Read a piece's file; errors call it `it`, since its name stands before them."""
-    return read_file(piece.path, name="it")
+    return read_file(piece.path, name="it", tune=piece.tune)
 
 
 def arranged(score: Score, language: Language, *, beats_known: bool = False) -> list[Score]:
