@@ -3,18 +3,20 @@
 Threads of their own would spend their time in waiting for the interpreter; and for each thread that has
 ever multiplied, the library of matrices keeps megabytes of room to work in.
 
-Turns go round among clients, and each client's among what they asked for: who asks for much waits the longer.
+The next turn is that of the client who lately had the least, and within a client's they go round: who asks for much
+waits the longer, and who comes anew is heard at once.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 
 TURN_SECONDS = 0.1
+HALF_LIFE_SECONDS = 30  # of what a client had
 LAST_TURN_SECONDS = 5  # a long prompt takes longer than a turn
 
 Asked = tuple[Iterator[object], "Future[bool]"]
@@ -24,7 +26,9 @@ class Turns:
     """A line a client in front of the thread that works; after a turn, both go back to the end of theirs."""
 
     def __init__(self) -> None:
-        self._lines: OrderedDict[str, deque[Asked]] = OrderedDict()
+        self._lines: dict[str, deque[Asked]] = {}
+        self._had: dict[str, float] = {}  # seconds of turns by client, lately
+        self._faded = time.monotonic()  # when these were last halved
         self._change = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -55,24 +59,34 @@ class Turns:
 
     def _serve(self) -> None:
         while (asked := self._next()) is not None:
-            work, turn = asked
+            client, work, turn = asked
+            begun = time.monotonic()
             try:
                 turn.set_result(_done_for_now(work))
             except BaseException as error:  # it belongs to whose work it is
                 turn.set_exception(error)
+            self._count(client, time.monotonic() - begun)
             del asked, work, turn  # waiting for the next, nothing of this one is held
 
-    def _next(self) -> Asked | None:
-        """Wait for work, and take that of the client whose last turn is longest ago."""
+    def _count(self, client: str, seconds: float) -> None:
+        """Add to what a client had; what was long ago counts less and less."""
+        self._had[client] = self._had.get(client, 0.0) + seconds
+        if time.monotonic() > self._faded + HALF_LIFE_SECONDS:
+            self._faded = time.monotonic()
+            halves = {client: had / 2 for client, had in self._had.items()}
+            self._had = {client: had for client, had in halves.items() if had > TURN_SECONDS}
+
+    def _next(self) -> tuple[str, Iterator[object], Future[bool]] | None:
+        """Wait for work, and take that of the client who had least."""
         with self._change:
             self._change.wait_for(lambda: self._lines or self._closed)
             if self._closed:
                 return None
-            client, line = self._lines.popitem(last=False)
-            asked = line.popleft()
-            if line:
-                self._lines[client] = line  # behind the others
-            return asked
+            client = min(self._lines, key=lambda one: self._had.get(one, 0.0))
+            work, turn = self._lines[client].popleft()
+            if not self._lines[client]:
+                del self._lines[client]
+            return client, work, turn
 
 
 def _done_for_now(work: Iterator[object]) -> bool:
