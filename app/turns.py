@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 
 TURN_SECONDS = 0.1
+BACK_SECONDS = 0.02  # in which somebody who lately had least comes back for more
 HALF_LIFE_SECONDS = 30  # of what a client had
 LAST_TURN_SECONDS = 5  # a long prompt takes longer than a turn
 
@@ -58,8 +59,10 @@ class Turns:
         self._thread.join(LAST_TURN_SECONDS)
 
     def _serve(self) -> None:
-        while (asked := self._next()) is not None:
+        back = None  # who has had a turn, and may want another at once
+        while (asked := self._next(back)) is not None:
             client, work, turn = asked
+            back = client
             begun = time.monotonic()
             try:
                 turn.set_result(_done_for_now(work))
@@ -76,10 +79,14 @@ class Turns:
             halves = {client: had / 2 for client, had in self._had.items()}
             self._had = {client: had for client, had in halves.items() if had > TURN_SECONDS}
 
-    def _next(self) -> tuple[str, Iterator[object], Future[bool]] | None:
+    def _next(self, back: str | None) -> tuple[str, Iterator[object], Future[bool]] | None:
         """Wait for work, and take that of the client who had least."""
         with self._change:
             self._change.wait_for(lambda: self._lines or self._closed)
+            if back is not None and self._had.get(back, 0.0) <= min(
+                self._had.get(one, 0.0) for one in self._lines or [back]
+            ):  # or every other turn would be another's, who had more
+                self._change.wait_for(lambda: back in self._lines or self._closed, BACK_SECONDS)
             if self._closed:
                 return None
             client = min(self._lines, key=lambda one: self._had.get(one, 0.0))
