@@ -17,7 +17,6 @@ from concurrent.futures import Future
 
 TURN_SECONDS = 0.1
 BACK_SECONDS = 0.02  # in which somebody who lately had least comes back for more
-HALF_LIFE_SECONDS = 30  # of what a client had
 LAST_TURN_SECONDS = 5  # a long prompt takes longer than a turn
 
 Asked = tuple[Iterator[object], "Future[bool]"]
@@ -29,7 +28,7 @@ class Turns:
     def __init__(self) -> None:
         self._lines: dict[str, deque[Asked]] = {}
         self._had: dict[str, float] = {}  # seconds of turns by client, lately
-        self._faded = time.monotonic()  # when these were last halved
+        self._now = 0.0  # what who had least has had: with so much, newcomers begin
         self._change = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -45,6 +44,8 @@ class Turns:
         while True:
             turn: Future[bool] = Future()
             with self._change:
+                if client not in self._lines:  # who comes has no claim from when they were away
+                    self._had[client] = max(self._had.get(client, 0.0), self._now)
                 self._lines.setdefault(client, deque()).append((work, turn))
                 self._change.notify()
             if not turn.result():
@@ -72,12 +73,13 @@ class Turns:
             del asked, work, turn  # waiting for the next, nothing of this one is held
 
     def _count(self, client: str, seconds: float) -> None:
-        """Add to what a client had; what was long ago counts less and less."""
+        """Add to what a client had, and forget who has no more than is given to newcomers."""
         self._had[client] = self._had.get(client, 0.0) + seconds
-        if time.monotonic() > self._faded + HALF_LIFE_SECONDS:
-            self._faded = time.monotonic()
-            halves = {client: had / 2 for client, had in self._had.items()}
-            self._had = {client: had for client, had in halves.items() if had > TURN_SECONDS}
+        with self._change:
+            kept = {
+                one: had for one, had in self._had.items() if had > self._now or one in self._lines
+            }
+            self._had = kept
 
     def _next(self, back: str | None) -> tuple[str, Iterator[object], Future[bool]] | None:
         """Wait for work, and take that of the client who had least."""
@@ -90,6 +92,7 @@ class Turns:
             if self._closed:
                 return None
             client = min(self._lines, key=lambda one: self._had.get(one, 0.0))
+            self._now = max(self._now, self._had.get(client, 0.0))
             work, turn = self._lines[client].popleft()
             if not self._lines[client]:
                 del self._lines[client]
