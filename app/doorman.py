@@ -17,7 +17,8 @@ from typing import Any
 from app.names import Refused
 from app.session import Full, Sessions
 
-MOST_JOBS = 24  # of one client, in line and at work
+MOST_JOBS = 24  # of one client, in line and at work …
+FEW_JOBS = 4  # … where MOST_JOBS are there of all: the other places are for others
 GONE_SECONDS = 20  # without anybody who reads, a job has lost its client
 SWEEP_SECONDS = 2
 FORGET_SECONDS = 60  # after which answers that nobody reads are dropped
@@ -91,9 +92,10 @@ class Keeper:
             raise Refused(404, "there is no function of that number; open the page again")
 
     def check_jobs(self, client: str) -> None:
-        """Refuse one more job of a client that has many."""
-        jobs = sum(_client(event.request) == client for event in self._events())
-        if jobs >= MOST_JOBS:
+        """Refuse one more job of a client that has many, as many as leave room for others."""
+        events = self._events()
+        jobs = sum(_client(event.request) == client for event in events)
+        if jobs >= (MOST_JOBS if len(events) < MOST_JOBS else FEW_JOBS):
             raise Refused(
                 429, f"{jobs} of your requests are at work or in line; wait for one of them"
             )

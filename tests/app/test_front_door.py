@@ -6,6 +6,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -198,6 +199,28 @@ def test_uploads_have_a_bound_and_leave_nothing(keeper: Keeper, monkeypatch):
     monkeypatch.setattr(app.doorman, "HALF_SECONDS", 0)
     delete_broken_off(folder)
     assert not [*folder.iterdir()]
+
+
+def test_jobs_of_one_client_leave_room_for_others(keeper: Keeper):
+    def jobs(**of: int) -> None:
+        events = [
+            SimpleNamespace(request=SimpleNamespace(client=SimpleNamespace(host=client)))
+            for client, number in of.items()
+            for _ in range(number)
+        ]
+        queue = SimpleNamespace(event_ids_to_events=dict(enumerate(events)))
+        keeper.blocks = SimpleNamespace(_queue=queue)
+
+    jobs(greedy=23)
+    keeper.check_jobs("greedy")
+    jobs(greedy=24)
+    with pytest.raises(Refused, match="24 of your requests"):
+        keeper.check_jobs("greedy")
+    keeper.check_jobs("other")
+    jobs(greedy=24, other=4)
+    with pytest.raises(Refused, match="4 of your requests"):
+        keeper.check_jobs("other")
+    keeper.check_jobs("third")
 
 
 @pytest.fixture(scope="module")
