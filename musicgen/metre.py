@@ -8,8 +8,10 @@ too few to single one of so many out. But time is known, from the tokens (clock.
     w_ij = [t_i ≡ s_j mod P] r^((t_i − s_j) / P) φ(q_i)·φ(k_j),   out_i = Σ_{j≤i} w_ij v_j / Σ_{j≤i} w_ij
 
 It sees only what stood at the same place of this bar and earlier ones (of this period and earlier), and of those the
-latest with most weight. That depends on t_i − s_j alone. And it is linear attention: φ(k_j) is filed under the row
-s_j mod P of a memory of P rows, and a query reads the row t_i mod P; a step costs the same at any position.
+latest with most weight. That depends on t_i − s_j alone: it is a kernel of position, the comb that encodings in musical
+time make of waves (position/musical.py), by exact codes. A time's is a one-hot row, 1 at the time mod P. And it is
+linear attention: φ(k_j) is filed under the row s_j mod P of a memory of P rows, and a query reads the row t_i mod P; a
+step costs the same at any position.
 
 A row fades only when it is written to: its newest entry has the weight 1, and `newest` says of which period that was.
 What a query sees it weighs from the newest of it on, since a factor above and below the fraction is none: so weights
