@@ -15,10 +15,10 @@ from musicgen.sampling import MUSICAL, Sampling
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
 from tokenization.language import Encoded, Language
+from tokenization.metres import bar_lines
 from tokenization.midi import Limits, read_midi, write_midi
 from tokenization.score import Score
 
-BAR_BEATS = 4
 DEFAULT_BARS = 16
 
 
@@ -37,7 +37,7 @@ class Prompt:
     @property
     def ticks(self) -> int:
         """The tick at which the continuation begins."""
-        return self.bars * BAR_BEATS * self.score.ticks_per_beat
+        return int(bar_lines(self.score, self.bars)[-1])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tokenization.language import Language
+from tokenization.metres import bar_lines
 from tokenization.midi import read_midi
 from tokenization.score import Score
 
-BAR_BEATS = 4
 ENDINGS = (".mid", ".midi", ".kar")
 
 
@@ -49,7 +49,7 @@ class Prompt:
     @property
     def start_ticks(self) -> int:
         """The tick at which the continuation begins."""
-        return self.bars * BAR_BEATS * self.piece.ticks_per_beat
+        return int(bar_lines(self.piece, self.bars)[-1])
 
     @cached_property
     def score(self) -> Score:

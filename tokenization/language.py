@@ -197,6 +197,7 @@ class Language(ABC):
 # Name → module and class; imported on demand, so that a command loads the one language it speaks.
 LANGUAGES: dict[str, tuple[str, str]] = {
     "remi": ("tokenization.remi", "Remi"),
+    "remi-2": ("tokenization.remi", "RemiInEveryMetre"),
     "groove": ("tokenization.groove", "Groove"),
 }
 

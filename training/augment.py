@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenization.groove import Groove
 from tokenization.groove_tokens import BAR_TICKS, BASS, DRUMS, OTHER
-from tokenization.remi import Remi
+from tokenization.remi import Remi, RemiInEveryMetre
 from tokenization.score import Notes
 from training.config import DataConfig
 
@@ -29,9 +29,30 @@ def cut_remi(
     another: Another,
 ) -> np.ndarray:
     """Return up to length + 1 tokens from a bar on, transposed, chords too."""
+    return _cut_piano(Remi(), ids, bars, config, random)
+
+
+def cut_remi_in_every_metre(
+    ids: np.ndarray,
+    bars: np.ndarray,
+    config: DataConfig,
+    random: np.random.Generator,
+    another: Another,
+) -> np.ndarray:
+    """Return the same of a piece in any metre; a sequence that begins inside it says in which."""
+    return _cut_piano(RemiInEveryMetre(), ids, bars, config, random)
+
+
+def _cut_piano(
+    remi: Remi,
+    ids: np.ndarray,
+    bars: np.ndarray,
+    config: DataConfig,
+    random: np.random.Generator,
+) -> np.ndarray:
     start = _start(bars, len(ids), config, random)
-    crop = ids[(bars[start] if start else 0) :][: config.length + 1]
-    return _transposed(Remi(), crop, config.transpose, random)
+    crop = remi.from_bar(ids, int(bars[start])) if start else ids
+    return _transposed(remi, crop[: config.length + 1], config.transpose, random)
 
 
 def cut_groove(
@@ -61,7 +82,11 @@ def cut_groove(
     return _transposed(groove, crop, config.transpose, random)[: config.length + 1]
 
 
-CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove}
+CUTS: dict[str, Cut] = {
+    "remi": cut_remi,
+    "remi-2": cut_remi_in_every_metre,
+    "groove": cut_groove,
+}
 
 
 def _start(bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator) -> int:

@@ -46,8 +46,9 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
     if name == "midi":
         parser.add_argument(
-            "--language", choices=("remi", "groove"), default="remi",
-            help="remi: one piano; groove: bass, drums and one more (default: remi)",
+            "--language", choices=("remi-2", "remi", "groove"), default="remi-2",
+            help="remi-2: one piano in every metre; remi: in 4/4 alone; groove: bass, drums and one more "
+            "(default: remi-2)",
         )  # fmt: skip
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",

@@ -29,7 +29,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="OUT.mid", required=True, help="the file to write"
     )
     parser.add_argument(
-        "--language", choices=("remi", "groove"), help="by default the one that has these tokens"
+        "--language",
+        choices=("remi", "remi-2", "groove"),
+        help="by default the one that has these tokens",
     )
     parser.add_argument("--force", action="store_true", help="replace OUT.mid if it exists")
     output.add_json(parser)

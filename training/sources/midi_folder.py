@@ -15,7 +15,7 @@ class MidiFolder(Source):
     name = "midi"
     title = "a folder of MIDI files"
     shape = "files that end in .mid, .midi or .kar"
-    language = "remi"
+    language = "remi-2"
     licence = "not stated: that of the files"
 
     def fits(self, listing: Listing) -> bool:
