@@ -68,8 +68,9 @@ class Grammar(ABC):
     def select(self, rows: np.ndarray) -> Self:
         """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
         chosen = copy(self)
-        for name, values in vars(self).items():  # arrays with a row for each prefix: (B, …)
-            setattr(chosen, name, values[rows])
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray):  # with a row for each prefix: (B, …)
+                setattr(chosen, name, values[rows])
         return chosen
 
 
@@ -238,6 +239,7 @@ class Language(ABC):
 LANGUAGES: dict[str, tuple[str, str]] = {
     "remi": ("tokenization.remi", "Remi"),
     "groove": ("tokenization.groove", "Groove"),
+    "groove-2": ("tokenization.groove_2.language", "Groove2"),
 }
 
 
