@@ -12,15 +12,18 @@ the same ids.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tokenization.chord_names import QUALITIES, ROOTS
+from tokenization.goal import Goal
 from tokenization.language import Encoded, Language
 from tokenization.metres import FOUR_FOUR, NAMES
 from tokenization.piano import arrange
 from tokenization.remi_faults import explain
+from tokenization.remi_goals.goals import infilling
 from tokenization.remi_grammar import AFTER_CHORD, AFTER_TEMPO, RemiGrammar
 from tokenization.remi_grid import Gridded, to_grid
 from tokenization.remi_reading import Reading
@@ -98,15 +101,6 @@ class Remi(Language):
         """Return the token offset at which each bar starts."""
         return np.flatnonzero(np.asarray(ids) == BAR)
 
-    def from_bar(self, ids: np.ndarray, offset: int) -> np.ndarray:
-        """Return a piece's ids from a bar on, as they would be spelled if it began there, without a begin token."""
-        named = ids[:offset][METRE.holds(ids[:offset])]
-        rest = ids[offset:]
-        own = METRE.holds(rest[1:2])
-        metre = rest[1:2] if own.any() else named[-1:]
-        metre = metre[metre != METRE.start + FOUR_FOUR]  # which need not be said
-        return np.concatenate([rest[:1], metre, rest[1 + int(own.any()) :]])
-
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
         return {
@@ -149,6 +143,18 @@ class RemiInEveryMetre(Remi):
     title = "pop piano in every metre (REMI)"
     alphabet = EVERY_METRE
     vocabulary = alphabet.vocabulary
+    idle = VOCABULARY.id("after")
+
+    def infilling(
+        self,
+        ids: np.ndarray,
+        start: int,
+        stop: int,
+        *,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> Goal:
+        """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
+        return infilling(self, ids, start, stop)
 
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""

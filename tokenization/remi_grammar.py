@@ -111,7 +111,7 @@ class RemiGrammar(Grammar):
 
     def __init__(self, batch: int, size: int = len(VOCABULARY)) -> None:
         """Stand at the start of `batch` sequences of a vocabulary's size, before the begin token."""
-        self._size = np.full(batch, size)
+        self._size = size
         self._state = np.zeros(batch, dtype=np.int64)
         self._bars = np.zeros(batch, dtype=np.int64)  # begun
         self._bar_ticks = np.zeros(batch, dtype=np.int64)  # when the bar begins …
@@ -126,10 +126,20 @@ class RemiGrammar(Grammar):
         """How many bars each row has begun: (B,)."""
         return self._bars
 
+    @property
+    def kind(self) -> np.ndarray:
+        """The kind of each row's last token: (B,)."""
+        return self._state // (2 * LONGEST_BAR)
+
+    @property
+    def subbeat(self) -> np.ndarray:
+        """The sub-beat of its bar that each row stands at: (B,)."""
+        return self._state // 2 % LONGEST_BAR
+
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
         rows = np.arange(len(self._state))
-        may_follow, in_bar = _tables(int(self._size[0]))
+        may_follow, in_bar = _tables(self._size)
         mask = may_follow[self._state] & in_bar[self._metre]
         mask[rows, self._tempo] = False
         mask[rows, self._chord] = False
@@ -165,4 +175,4 @@ class RemiGrammar(Grammar):
 
     def _now(self) -> np.ndarray:
         """Return the tick of each row's sub-beat: (B,)."""
-        return self._bar_ticks + self._state // 2 % LONGEST_BAR * SUBBEAT_TICKS
+        return self._bar_ticks + self.subbeat * SUBBEAT_TICKS

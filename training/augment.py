@@ -12,6 +12,7 @@ import numpy as np
 from tokenization.groove import Groove
 from tokenization.groove_tokens import BAR_TICKS, BASS, DRUMS, OTHER
 from tokenization.remi import Remi, RemiInEveryMetre
+from tokenization.remi_goals.layouts import from_bar
 from tokenization.score import Notes
 from training.config import DataConfig
 
@@ -51,7 +52,7 @@ def _cut_piano(
     random: np.random.Generator,
 ) -> np.ndarray:
     start = _start(bars, len(ids), config, random)
-    crop = remi.from_bar(ids, int(bars[start])) if start else ids
+    crop = from_bar(ids, int(bars[start])) if start else ids
     return _transposed(remi, crop[: config.length + 1], config.transpose, random)
 
 
