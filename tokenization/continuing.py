@@ -21,6 +21,7 @@ def continuing(
     bars: int | None = None,
     may_end: bool = False,
     ends: bool = False,
+    chords: list[list[str]] | None = None,
     longest_ticks: Sequence[int] | None = None,
 ) -> Grammar:
     """Return the grammar of sequences that begin with a prompt; it stands before the prompt's first token.
@@ -29,11 +30,16 @@ def continuing(
     is what `Language.longest` found in the data that the model learned from. `Language.close` completes what is
     generated so.
 
+    The bars after the prompt keep to the line of `chords`, over and over.
+
     With `ends`, the music ends with the last of `bars`, and says in each how many are left; the prompt has begun a bar.
     """
-    grammar = language.free_grammar(
-        prompt_tokens=len(prompt), prompt_bars=prompt_bars, longest_ticks=longest_ticks
-    )
+    if chords is not None:
+        grammar = language.on_chords(chords, prompt_bars)
+    else:
+        grammar = language.free_grammar(
+            prompt_tokens=len(prompt), prompt_bars=prompt_bars, longest_ticks=longest_ticks
+        )
     if ends:
         assert bars is not None, "where music shall end, somebody says in how many bars"
         return _ending(language, grammar, prompt_bars, prompt_bars + bars)

@@ -127,6 +127,12 @@ class Language(ABC):
         """Say whether music can be asked to end with a certain bar."""
         return LEFT in self.vocabulary.blocks
 
+    def on_chords(self, line: list[list[str]], start: int) -> Grammar:
+        """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
+        raise ValueError(
+            f"this model speaks {self.name}, which names no chords; choose one for pop piano"
+        )
+
     def infilling(
         self,
         ids: np.ndarray,

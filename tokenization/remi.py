@@ -23,6 +23,7 @@ from tokenization.language import Encoded, Language
 from tokenization.metres import FOUR_FOUR, NAMES
 from tokenization.piano import arrange
 from tokenization.remi_faults import explain
+from tokenization.remi_goals.chord_line import ChordLine
 from tokenization.remi_goals.goals import infilling
 from tokenization.remi_grammar import AFTER_CHORD, AFTER_TEMPO, RemiGrammar
 from tokenization.remi_grid import Gridded, to_grid
@@ -90,6 +91,10 @@ class Remi(Language):
     def grammar(self, batch: int = 1) -> RemiGrammar:
         """Return the grammar at the start of `batch` sequences, before the begin token."""
         return RemiGrammar(batch, len(self.vocabulary))
+
+    def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
+        """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
+        return ChordLine(line, start, len(self.vocabulary))
 
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, chords too, or None where a pitch would leave the range."""

@@ -60,7 +60,8 @@ def test_a_gap_is_filled_in_its_bars_and_every_note_outside_stays(seed, length, 
     assert len(EVERY_METRE.bars(plain(sequence))) == stop
     lines = bar_lines_of(ids)
     whole = EVERY_METRE.decode(goal.whole(sequence))
-    for other in (whole, EVERY_METRE.decode(goal.whole(sequence[: len(sequence) * 2 // 3]))):
+    broken_off = sequence[: (len(goal.prompt) + len(sequence)) // 2]
+    for other in (whole, EVERY_METRE.decode(goal.whole(broken_off))):
         outside = rows(piece, lines[start], lines[stop], inside=False)
         assert rows(other, lines[start], lines[stop], inside=False) == outside
     new = EVERY_METRE.decode(plain(sequence)[:-1])
