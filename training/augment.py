@@ -29,7 +29,7 @@ def cut_remi(
     another: Another,
 ) -> np.ndarray:
     """Return up to length + 1 tokens from a bar on, transposed, chords too."""
-    start = _start(bars, len(ids), config, random)
+    start = start_bar(bars, len(ids), config, random)
     crop = ids[(bars[start] if start else 0) :][: config.length + 1]
     return _transposed(Remi(), crop, config.transpose, random)
 
@@ -46,25 +46,38 @@ def cut_groove(
     Its drums may be another piece's, of the same bars: a style that nobody has heard, to be learned from its beginning.
     """
     groove = Groove()
-    notes, drums = groove.notes(ids), None
-    if config.mix_drums and random.random() < config.mix_drums:
-        drums = groove.notes(another(random))
-        drums = drums[drums.track == DRUMS]
-    line = _start(bars, len(ids), config, random) * BAR_TICKS
+    drums = drums_of_another(groove, config, random, another)
+    line = start_bar(bars, len(ids), config, random) * BAR_TICKS
+    notes = heard_from(line, groove.notes(ids), drums, config, random)
+    return _transposed(groove, groove.spell(notes), config.transpose, random)[: config.length + 1]
+
+
+def drums_of_another(
+    groove: Groove, config: DataConfig, random: np.random.Generator, another: Another
+) -> Notes | None:
+    """Return another piece's drums, by chance."""
+    if not config.mix_drums or random.random() >= config.mix_drums:
+        return None
+    notes = groove.notes(another(random))
+    return notes[notes.track == DRUMS]
+
+
+def heard_from(
+    line: int, notes: Notes, drums: Notes | None, config: DataConfig, random: np.random.Generator
+) -> Notes:
+    """Return a trio's notes from a line on, with some tracks silent, to other drums where there are some."""
     if drums is not None and (drums.onset_ticks >= line).any():
         notes = Notes.concatenate([notes[notes.track != DRUMS], drums])
     heard = (notes.onset_ticks >= line) & np.isin(notes.track, _kept(config.drop_track, random))
     if not heard.any():  # the tracks left are silent: drop none
         heard = notes.onset_ticks >= line
     notes = notes[heard]
-    crop = groove.spell(notes.replace(onset_ticks=notes.onset_ticks - line))
-    return _transposed(groove, crop, config.transpose, random)[: config.length + 1]
+    return notes.replace(onset_ticks=notes.onset_ticks - line)
 
 
-CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove}
-
-
-def _start(bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator) -> int:
+def start_bar(
+    bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator
+) -> int:
     """Return a bar that leaves a whole crop behind it; the first where none does."""
     last = int(np.searchsorted(bars, tokens - config.length - 1, side="right"))
     return int(random.integers(last)) if config.skip_bars and last > 1 else 0
