@@ -88,6 +88,7 @@ class Wish:
     seed: int = 0
     sampling: Sampling = MUSICAL
     may_end: bool = False  # let the music end by itself before that length
+    ends: bool = False  # with the last of these bars the music comes to its end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,14 +166,17 @@ class Continuation:
             prompt_bars=self.prompt.bars,
             bars=wish.bars if wish.tokens is None else None,
             may_end=wish.may_end,
-            longest_ticks=self._longest_ticks(),
+            ends=wish.ends,
+            longest_ticks=longest_ticks(self.model, self.prompt.ids, self.prompt.score),
         )
         request = Request(
             variations=wish.variations,
             seed=wish.seed,
             sampling=wish.sampling,
             stop=Stop(
-                tokens=wish.tokens, bars=1 if wish.tokens is None else None, end=language.end
+                tokens=wish.tokens,
+                bars=1 if wish.tokens is None and not wish.ends else None,
+                end=language.end,
             ),
         )
         stream = generate(
@@ -181,19 +185,6 @@ class Continuation:
         for tokens in stream:
             self._steps.append(tokens)
             yield len(self._steps)
-
-    def _longest_ticks(self) -> list[int] | None:
-        """Return how long notes of each track may last: as in the training data, and behind a prompt as in that.
-
-        Behind staccato a model that forgets one note-off would hold the note for bars. A beat is always free.
-        """
-        known, prompt = self.model.longest_ticks, self.prompt
-        if known is None or not len(prompt.score.notes):
-            return known
-        heard = self.model.language.longest([prompt.ids])
-        assert heard is not None, "a language that bounds notes measures them"
-        beat = prompt.score.ticks_per_beat
-        return [min(most, max(here, beat)) for most, here in zip(known, heard, strict=True)]
 
     def takes(self) -> list[Take]:
         """Return the variations as far as they have come."""
@@ -216,14 +207,35 @@ class Continuation:
 
     def _provenance(self, number: int) -> dict[str, Any]:
         return {
-            "model": self.model.name,
-            "weights_sha256": self.model.sha256,
-            "seed": self.wish.seed,
-            "variation": number,
-            "sampling": asdict(self.wish.sampling),
+            **made_by(self.model, self.wish, number),
             "prompt": self.prompt.name or None,
             "prompt_bars": [1, self.prompt.bars] if self.prompt.bars else None,
         }
+
+
+def longest_ticks(model: Model, ids: np.ndarray, score: Score) -> list[int] | None:
+    """Return how long notes of each track may last: as in the training data, and behind a prompt as in that.
+
+    Behind staccato a model that forgets one note-off would hold the note for bars. A beat is always free.
+    """
+    known = model.longest_ticks
+    if known is None or not len(score.notes):
+        return known
+    heard = model.language.longest([ids])
+    assert heard is not None, "a language that bounds notes measures them"
+    beat = score.ticks_per_beat
+    return [min(most, max(here, beat)) for most, here in zip(known, heard, strict=True)]
+
+
+def made_by(model: Model, wish: Wish, number: int) -> dict[str, Any]:
+    """Return what a variation's file says of how it was made."""
+    return {
+        "model": model.name,
+        "weights_sha256": model.sha256,
+        "seed": wish.seed,
+        "variation": number,
+        "sampling": asdict(wish.sampling),
+    }
 
 
 def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:

@@ -48,7 +48,7 @@ def read_tokens(text: str, name: str, spoken: str | None = None) -> TokenText:
 
 def setting_of(speaker: Language, plain: Any, name: str) -> Any:
     """Return what a language keeps beside its tokens, from plain data."""
-    if plain is None or speaker.name != "groove":
+    if plain is None or speaker.family != "groove":
         return None
     try:
         programs, velocities = (

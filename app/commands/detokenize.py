@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--language",
-        choices=("remi", "remi-2", "groove"),
+        choices=("remi", "remi-2", "groove", "groove-2"),
         help="by default the one that has these tokens",
     )
     parser.add_argument("--force", action="store_true", help="replace OUT.mid if it exists")
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not len(score.notes):
         raise ValueError(f"the tokens of {name} make no note, so there is nothing to write")
     write_midi(score, target)
-    if read.setting is None and read.language.name == "groove":
+    if read.setting is None and read.language.family == "groove":
         output.remark([NO_SETTING])
     bars = len(read.language.bars(read.ids))
     if arguments.json:
