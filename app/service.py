@@ -89,6 +89,7 @@ class Wish:
     sampling: Sampling = MUSICAL
     may_end: bool = False  # let the music end by itself before that length
     ends: bool = False  # with the last of these bars the music comes to its end
+    chords: list[list[str]] | None = None  # of each bar, over and over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +149,19 @@ class Continuation:
     """One request: iterate to do the work; `takes` gives what there is at any time."""
 
     def __init__(self, model: Model, prompt: Prompt, wish: Wish) -> None:
+        """Refuse at once a wish that the model's language has no words for."""
         self.model, self.prompt, self.wish = model, prompt, wish
         self._steps: list[np.ndarray] = []
+        self._grammar = continuing(
+            model.language,
+            prompt.ids,
+            prompt_bars=prompt.bars,
+            bars=wish.bars if wish.tokens is None else None,
+            may_end=wish.may_end,
+            ends=wish.ends,
+            chords=wish.chords,
+            longest_ticks=longest_ticks(model, prompt.ids, prompt.score),
+        )
 
     def __iter__(self) -> Iterator[int]:
         """Generate; yields the number of steps so far. To stop early, stop iterating."""
@@ -159,16 +171,7 @@ class Continuation:
         """Generate until done or cancelled."""
         from musicgen.generate import Request, Stop, generate  # torch, which the page opens without
 
-        language, wish = self.model.language, self.wish
-        grammar = continuing(
-            language,
-            self.prompt.ids,
-            prompt_bars=self.prompt.bars,
-            bars=wish.bars if wish.tokens is None else None,
-            may_end=wish.may_end,
-            ends=wish.ends,
-            longest_ticks=longest_ticks(self.model, self.prompt.ids, self.prompt.score),
-        )
+        wish = self.wish
         request = Request(
             variations=wish.variations,
             seed=wish.seed,
@@ -176,11 +179,15 @@ class Continuation:
             stop=Stop(
                 tokens=wish.tokens,
                 bars=1 if wish.tokens is None and not wish.ends else None,
-                end=language.end,
+                end=self.model.language.end,
             ),
         )
         stream = generate(
-            self.model.performer, self.prompt.ids, request, grammar=grammar, cancelled=cancelled
+            self.model.performer,
+            self.prompt.ids,
+            request,
+            grammar=self._grammar,
+            cancelled=cancelled,
         )
         for tokens in stream:
             self._steps.append(tokens)
@@ -210,6 +217,7 @@ class Continuation:
             **made_by(self.model, self.wish, number),
             "prompt": self.prompt.name or None,
             "prompt_bars": [1, self.prompt.bars] if self.prompt.bars else None,
+            **({"chords": self.wish.chords} if self.wish.chords else {}),
         }
 
 

@@ -25,6 +25,7 @@ from tokenization.piano import arrange
 from tokenization.remi_faults import explain
 from tokenization.remi_goals.chord_line import ChordLine
 from tokenization.remi_goals.goals import infilling
+from tokenization.remi_goals.layouts import plain
 from tokenization.remi_grammar import AFTER_CHORD, AFTER_TEMPO, RemiGrammar
 from tokenization.remi_grid import Gridded, to_grid
 from tokenization.remi_reading import Reading
@@ -149,6 +150,10 @@ class RemiInEveryMetre(Remi):
     alphabet = EVERY_METRE
     vocabulary = alphabet.vocabulary
     idle = VOCABULARY.id("after")
+
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a sequence or a prefix of one, without what belongs to its goal."""
+        return super().decode(plain(ids))
 
     def infilling(
         self,

@@ -88,12 +88,17 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     end.add_argument(
         "--end", action="store_true", help="let the music come to its end with the last bar"
     )
+    parser.add_argument(
+        "--chords", metavar="LINE",
+        help="keep to these chords, over and over: 'C | G/B | Am F | C', a bar between bars (piano)",
+    )  # fmt: skip
 
 
 def wish_of(arguments: argparse.Namespace) -> Wish:
     """Return what is asked for, checked before anything is read."""
     from app.service import Wish
     from musicgen.sampling import Sampling
+    from tokenization.remi_goals.chord_line import read_chords
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
@@ -107,6 +112,7 @@ def wish_of(arguments: argparse.Namespace) -> Wish:
             "tokens": None if tokens is None else _positive(tokens, "--tokens"),
             "may_end": arguments.may_end,
             "ends": arguments.end,
+            "chords": None if arguments.chords is None else read_chords(arguments.chords),
         }
     return Wish(
         variations=_positive(arguments.variations, "--variations"),

@@ -131,3 +131,72 @@ def test_a_piece_without_the_given_parts_is_told(tmp_path, capsys):
     write_midi(PIECE.replace(notes=PIECE.notes[PIECE.notes.track == 0]), path)
     assert run("accompany", path, "--write", "bass", *MODEL, "-o", tmp_path / "out") == 2
     assert "nothing to accompany: the piece has no drums and no other" in capsys.readouterr().err
+
+
+PIANO = language("remi-2")
+WALTZ = "begin bar metre_3/4 subbeat_0 pitch_48 volume_9 duration_12 " + " ".join(
+    f"bar subbeat_0 pitch_{48 + n} volume_9 duration_4 subbeat_4 pitch_64 volume_9 duration_2"
+    for n in range(5)
+)
+
+
+@pytest.fixture
+def waltz(tmp_path: Path) -> Path:
+    path = tmp_path / "waltz.mid"
+    write_midi(PIANO.decode(PIANO.parse(f"{WALTZ} end")), path)
+    return path
+
+
+def test_infill_keeps_a_waltz_outside_its_gap(waltz, tmp_path, capsys):
+    model = ["--model", "untrained:tiny:remi-2"]
+    command = ("infill", waltz, "--range", "3-4", *model, "--seed", 5, "--top-k", 40)
+    assert run(*command, "--json", "-o", tmp_path / "out") == 0
+    [result] = json.loads(capsys.readouterr().out)
+    whole, piece = (PIANO.quantise(read_midi(path)) for path in (result["midi"], waltz))
+    assert whole.meters == piece.meters
+    assert (whole.meters.numerator.tolist(), whole.meters.denominator.tolist()) == ([3], [4])
+    for score in (whole, piece):
+        assert score.ticks_per_beat == 8
+    outside = [
+        s.notes[(s.notes.onset_ticks < 48) | (s.notes.onset_ticks >= 96)] for s in (whole, piece)
+    ]
+    assert outside[0] == outside[1]
+    assert len(whole.notes) > len(outside[0])
+    assert run("infill", waltz, "--range", "6-9", *model, "-o", tmp_path / "none") == 2
+    assert "bars 6 to 9 cannot be filled in a piece that has 6 bars" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(waltz, tmp_path, capsys):
+    command = ("continue", waltz, "--model", "untrained:tiny:remi-2", "--bars", 3, "--end")
+    chords = ("--chords", "C | Am F", "--top-k", 60, "--seed", 2)
+    assert run(*command, *chords, "--json", "-o", tmp_path / "out") == 0
+    [result] = json.loads(capsys.readouterr().out)
+    facts = json.loads(Path(result["midi"]).with_suffix(".json").read_text())
+    assert facts["chords"] == [["C_M"], ["A_m", "F_M"]]
+    score = read_midi(tmp_path / "out" / "waltz.prompt_cont_0.mid")
+    ids = PIANO.encode(PIANO.quantise(score)).ids
+    assert len(PIANO.bars(ids)) == 9
+
+
+def test_chords_are_kept_to_by_the_models_that_ship(waltz, tmp_path, capsys):
+    command = ("continue", waltz, "--bars", 2, "--chords", "Dm | G7", "-o", tmp_path / "out")
+    assert run(*command) == 0
+    markers = [m.text for m in read_midi(tmp_path / "out" / "waltz.cont_0.mid").markers]
+    assert markers[-2:] == ["D_m", "G_7"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("continue", "--chords", "C | X"), "'X' in bar 2 of the chords is none"),
+        (("continue", "--chords", "C", *MODEL), "speaks groove-2, which names no chords"),
+        (("continue", "--end"), "speaks remi, in which an end cannot be asked for"),
+        (("infill", "--range", "1-2"), "speaks remi, in which no gap can be filled"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said_in_a_sentence(waltz, tmp_path, capsys, words, says):
+    assert run(words[0], waltz, *words[1:], "-o", tmp_path / "out") == 2
+    err = capsys.readouterr().err
+    assert says in err
+    assert not (tmp_path / "out").exists()
