@@ -109,8 +109,8 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path, capsys: pytest.CaptureFi
             "neither a folder nor a tar or zip archive",
         ),
         (
-            ["pop909", "{tmp}/source", "{tmp}/set", "--language", "remi"],
-            "unrecognized arguments: --language",
+            ["pop909", "{tmp}/source", "{tmp}/set", "--language", "groove"],
+            "invalid choice: 'groove'",
         ),
     ],
 )
