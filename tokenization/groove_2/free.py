@@ -43,6 +43,10 @@ class Given:
         )
 
 
+# How far each token goes on from the bar line, 0 where it does not: (V,). The end goes to the line, as a bar does.
+MOVES_TO = np.maximum(TICK_OF, 0)
+MOVES_TO[[BAR, END]] = BAR_TICKS
+
 NOTHING = Given.of(Events.empty(), np.zeros(KEYS, dtype=bool))
 
 
@@ -66,6 +70,8 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
         mask = super().allowed()
+        if self._given is NOTHING:
+            return mask
         kept = (self._next[:, None] <= self._given.last) & (self._prompt == 0)[:, None]
         mask[:, NOTE_ON.start : NOTE_ON.stop] &= ~kept
         mask[:, NOTE_OFF.start : NOTE_OFF.stop] &= ~kept
@@ -78,18 +84,22 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         """Return tokens; of a move past what must come first, the part up to there, or that itself."""
         tokens = np.asarray(tokens, dtype=np.int64)
         line = self._time - self._time % BAR_TICKS
-        reached = np.where(AT.holds(tokens), line + TICK_OF[tokens], self._time)
-        reached = np.where((tokens == BAR) | (tokens == END), line + BAR_TICKS, reached)
+        reached = np.where(MOVES_TO[tokens] > 0, line + MOVES_TO[tokens], self._time)
         given = self._due_given()
         due = np.where(self._prompt == 0, np.minimum(self._next_due, given), FAR_TICKS)
         passes = (reached > due) & (self._phase == SPOKEN)
         taken = np.where(passes & (due > self._time), AT.start - 1 + due - line, tokens)
+        if self._given is NOTHING:
+            return taken
         token = self._given.tokens[self._next]
         now = (given == self._time) & (passes | (_order(tokens) > _order(token)))
         return np.where(now, token, taken)
 
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row."""
+        if self._given is NOTHING:
+            super().advance(tokens)
+            return
         now = (self._due_given() == self._time) & (tokens == self._given.tokens[self._next])
         super().advance(tokens)
         self._next = self._next + now

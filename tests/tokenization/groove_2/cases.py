@@ -14,7 +14,7 @@ from tokenization.language import Grammar
 from tokenization.score import Notes
 
 GROOVE = Groove2()
-ENOUGH = 5000  # tokens of a walk, more than which none needs
+ENOUGH = 20_000  # tokens of a walk, more than which none needs
 SEEDS = st.integers(0, 2**32 - 1)
 _ON = np.arange(len(VOCABULARY))
 IS_ON = NOTE_ON.holds(_ON)
