@@ -32,7 +32,7 @@ from tests.mutants import mutant, seed_files
 from tokenization.language import Language, language
 from tokenization.midi import MidiError, read_midi
 
-LANGUAGES = ("remi", "remi-2", "groove")
+LANGUAGES = ("remi", "remi-2", "groove", "groove-2")
 HANG_SECONDS = 2.0  # of processor time, so that a busy machine makes no hangs
 STUCK_SECONDS = 60.0  # by the clock: in foreign code no alarm is heard
 MEMORY_BYTES = 1 << 30

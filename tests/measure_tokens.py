@@ -1,4 +1,4 @@
-"""Measure both languages on whole data sets: python -m tests.measure_tokens POP909 GROOVE.
+"""Measure the languages on whole data sets: python -m tests.measure_tokens POP909 GROOVE.
 
 Round trips of every piece, in both directions, and tokenizing speed against MidiTok's REMI on the same files.
 """
@@ -121,11 +121,13 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=100, help="of POP909, for the speed")
     arguments = parser.parse_args()
     print("golden groove tokens equal: {} of {}".format(*golden()))
-    for name, found in (
+    sets = (
         ("remi", songs(arguments.pop909, "remi")),
         ("remi-2", songs(arguments.pop909, "remi-2")),
         ("groove", grooves(arguments.groove)),
-    ):
+        ("groove-2", grooves(arguments.groove)),
+    )
+    for name, found in sets:
         print(f"\n{name}")
         seen: Counter[str] = Counter()
         counts = round_trips(language(name), metres(found, seen))
