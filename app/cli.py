@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("app.commands.app", "open the web app"),
     "models": ("app.commands.models", "list the models at hand"),
     "continue": ("app.commands.continue_", "continue a piece: MIDI, MusicXML or ABC"),
+    "infill": ("app.commands.infill", "write some bars of a piece anew"),
+    "accompany": ("app.commands.accompany", "write parts of a piece to the others"),
     "generate": ("app.commands.generate", "write a piece from nothing"),
     "tokenize": ("app.commands.tokenize", "write a piece as readable tokens"),
     "detokenize": ("app.commands.detokenize", "write tokens as a MIDI file"),

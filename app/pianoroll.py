@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from app.service import BAR_BEATS
 from tokenization.language import Language
+from tokenization.metres import usual_bar_ticks
 from tokenization.score import Score
 
 
@@ -19,7 +19,7 @@ def picture(
     Notes are one string of onset, duration, pitch, velocity and track: as music is added at its
     end, only what is new goes to the browser.
     """
-    bar_ticks = BAR_BEATS * score.ticks_per_beat
+    bar_ticks = usual_bar_ticks(score)
     return {
         "notes": notes_text(score),
         "count": len(score.notes),

@@ -16,10 +16,10 @@ from tokenization.any_file import read_file
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
 from tokenization.language import Encoded, Language
+from tokenization.metres import bar_lines
 from tokenization.midi import Limits, write_midi
 from tokenization.score import Score
 
-BAR_BEATS = 4
 DEFAULT_BARS = 16
 
 
@@ -38,7 +38,7 @@ class Prompt:
     @property
     def ticks(self) -> int:
         """The tick at which the continuation begins."""
-        return self.bars * BAR_BEATS * self.score.ticks_per_beat
+        return int(bar_lines(self.score, self.bars)[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,8 @@ class Wish:
     seed: int = 0
     sampling: Sampling = MUSICAL
     may_end: bool = False  # let the music end by itself before that length
+    ends: bool = False  # with the last of these bars the music comes to its end
+    chords: list[list[str]] | None = None  # of each bar, over and over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +150,19 @@ class Continuation:
     """One request: iterate to do the work; `takes` gives what there is at any time."""
 
     def __init__(self, model: Model, prompt: Prompt, wish: Wish) -> None:
+        """Refuse at once a wish that the model's language has no words for."""
         self.model, self.prompt, self.wish = model, prompt, wish
         self._steps: list[np.ndarray] = []
+        self._grammar = continuing(
+            model.language,
+            prompt.ids,
+            prompt_bars=prompt.bars,
+            bars=wish.bars if wish.tokens is None else None,
+            may_end=wish.may_end,
+            ends=wish.ends,
+            chords=wish.chords,
+            longest_ticks=longest_ticks(model, prompt.ids, prompt.score),
+        )
 
     def __iter__(self) -> Iterator[int]:
         """Generate; yields the number of steps so far. To stop early, stop iterating."""
@@ -159,42 +172,27 @@ class Continuation:
         """Generate until done or cancelled."""
         from musicgen.generate import Request, Stop, generate  # torch, which the page opens without
 
-        language, wish = self.model.language, self.wish
-        grammar = continuing(
-            language,
-            self.prompt.ids,
-            prompt_bars=self.prompt.bars,
-            bars=wish.bars if wish.tokens is None else None,
-            may_end=wish.may_end,
-            longest_ticks=self._longest_ticks(),
-        )
+        wish = self.wish
         request = Request(
             variations=wish.variations,
             seed=wish.seed,
             sampling=wish.sampling,
             stop=Stop(
-                tokens=wish.tokens, bars=1 if wish.tokens is None else None, end=language.end
+                tokens=wish.tokens,
+                bars=1 if wish.tokens is None and not wish.ends else None,
+                end=self.model.language.end,
             ),
         )
         stream = generate(
-            self.model.performer, self.prompt.ids, request, grammar=grammar, cancelled=cancelled
+            self.model.performer,
+            self.prompt.ids,
+            request,
+            grammar=self._grammar,
+            cancelled=cancelled,
         )
         for tokens in stream:
             self._steps.append(tokens)
             yield len(self._steps)
-
-    def _longest_ticks(self) -> list[int] | None:
-        """Return how long notes of each track may last: as in the training data, and behind a prompt as in that.
-
-        Behind staccato a model that forgets one note-off would hold the note for bars. A beat is always free.
-        """
-        known, prompt = self.model.longest_ticks, self.prompt
-        if known is None or not len(prompt.score.notes):
-            return known
-        heard = self.model.language.longest([prompt.ids])
-        assert heard is not None, "a language that bounds notes measures them"
-        beat = prompt.score.ticks_per_beat
-        return [min(most, max(here, beat)) for most, here in zip(known, heard, strict=True)]
 
     def takes(self) -> list[Take]:
         """Return the variations as far as they have come."""
@@ -217,14 +215,36 @@ class Continuation:
 
     def _provenance(self, number: int) -> dict[str, Any]:
         return {
-            "model": self.model.name,
-            "weights_sha256": self.model.sha256,
-            "seed": self.wish.seed,
-            "variation": number,
-            "sampling": asdict(self.wish.sampling),
+            **made_by(self.model, self.wish, number),
             "prompt": self.prompt.name or None,
             "prompt_bars": [1, self.prompt.bars] if self.prompt.bars else None,
+            **({"chords": self.wish.chords} if self.wish.chords else {}),
         }
+
+
+def longest_ticks(model: Model, ids: np.ndarray, score: Score) -> list[int] | None:
+    """Return how long notes of each track may last: as in the training data, and behind a prompt as in that.
+
+    Behind staccato a model that forgets one note-off would hold the note for bars. A beat is always free.
+    """
+    known = model.longest_ticks
+    if known is None or not len(score.notes):
+        return known
+    heard = model.language.longest([ids])
+    assert heard is not None, "a language that bounds notes measures them"
+    beat = score.ticks_per_beat
+    return [min(most, max(here, beat)) for most, here in zip(known, heard, strict=True)]
+
+
+def made_by(model: Model, wish: Wish, number: int) -> dict[str, Any]:
+    """Return what a variation's file says of how it was made."""
+    return {
+        "model": model.name,
+        "weights_sha256": model.sha256,
+        "seed": wish.seed,
+        "variation": number,
+        "sampling": asdict(wish.sampling),
+    }
 
 
 def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:

@@ -62,13 +62,13 @@ class Studio:
     def model_for(self, name: str, model: str) -> str:
         """Return the model to hear an example by: the chosen one if the example is of its kind, else one that is."""
         spoken = language_of_example(name)
-        known = {each: language.name for each, language in self.shelf.languages.items()}
+        known = {each: language.family for each, language in self.shelf.languages.items()}
         fitting = [each for each, language in known.items() if language == spoken]
         return model if model in fitting or not fitting else fitting[0]
 
     def first_example(self, model: str) -> str:
         """Return the example to begin with: one of the model's kind."""
-        spoken = self.shelf.language(model).name
+        spoken = self.shelf.language(model).family
         return next(name for name in EXAMPLES if language_of_example(name) == spoken)
 
     def open_example(self, visitor: str, name: str, model: str) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class Studio:
             return {**shown, **picture(score, bars=16), "length": 0, "chosen": 0, "remarks": []}
         _, _, piece, tune = self._heard(session, model)
         chosen = (
-            piece.bars if everything else source.prompt_bars or PROMPT_BARS.get(language.name, 8)
+            piece.bars if everything else source.prompt_bars or PROMPT_BARS.get(language.family, 8)
         )
         return {
             **shown,

@@ -11,6 +11,7 @@ import numpy as np
 
 from tokenization.groove_grid import Band
 from tokenization.language import LANGUAGES, Language, language
+from tokenization.wording import listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ def read_tokens(text: str, name: str, spoken: str | None = None) -> TokenText:
 
 def setting_of(speaker: Language, plain: Any, name: str) -> Any:
     """Return what a language keeps beside its tokens, from plain data."""
-    if plain is None or speaker.name != "groove":
+    if plain is None or speaker.family != "groove":
         return None
     try:
         programs, velocities = (
@@ -85,7 +86,7 @@ def _language_of(words: Sequence[str], name: str) -> str:
     best = max(known, key=lambda spoken: known[spoken])
     if not known[best]:
         raise ValueError(
-            f"{name} holds no tokens of the languages {' and '.join(LANGUAGES)}; "
+            f"{name} holds no tokens of the languages {listed([*LANGUAGES])}; "
             "give what `musicgen tokenize` prints"
         )
     return best

@@ -9,7 +9,7 @@ ROLES = ("bass", "drums", "other")
 
 def tracks_of(words: list[str] | None, spoken: str) -> Any:
     """Return the choice of tracks as the language takes it."""
-    if words is None or spoken != "groove":
+    if words is None or spoken.split("-")[0] != "groove":
         return words
     if all("=" in word for word in words):
         named = dict(word.split("=", 1) for word in words)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from app.pianoroll import picture, trained_bars
-from app.service import BAR_BEATS, Continuation, Take
+from app.service import Continuation, Take
 from app.session import Tune
 from app.similarity import by_quarter
+from tokenization.metres import bar_lines
 
 
 def drawn(work: Continuation, take: Take) -> dict[str, Any]:
@@ -29,7 +30,8 @@ def growing(run: str, work: Continuation) -> dict[str, Any]:
     """Return the variations so far, and how far that is."""
     takes = work.takes()
     start = work.prompt.ticks
-    length = work.wish.bars * BAR_BEATS * work.prompt.score.ticks_per_beat
+    bars = work.prompt.bars + work.wish.bars
+    length = int(bar_lines(work.prompt.score, bars)[-1]) - start
     far = [max(0, int(take.whole.notes.onset_ticks.max(initial=0)) - start) for take in takes]
     return {
         "run": run,

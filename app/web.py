@@ -39,7 +39,7 @@ SCRIPTS = "".join(f'<script src="musicgen/{name}.js?{VERSION}"></script>' for na
 # As a file of its own: gradio would take the styles apart and lose some.
 STYLES = f'<link rel="stylesheet" href="musicgen/page.css?{VERSION}">'
 THREADS = 2 * TOGETHER
-PLAYERS = {"remi": "piano", "groove": "trio"}  # by language
+PLAYERS = {"remi": "piano", "groove": "trio"}  # by family of languages
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 AT_ONCE: dict[str, Any] = {**PRIVATE, "queue": False}
 # The names in quotes are the events that gr.HTML lets Python listen to.
@@ -87,7 +87,7 @@ class Page:
 
     def _lay_out_controls(self, shelf: Shelf) -> None:
         names = [
-            (f"{name} · {PLAYERS[spoken.name]}", name) for name, spoken in shelf.languages.items()
+            (f"{name} · {PLAYERS[spoken.family]}", name) for name, spoken in shelf.languages.items()
         ]
         self.model = gr.Dropdown(names, value=shelf.first, label="Model", elem_id="mg-model")
         self.prompt_bars = gr.Slider(

@@ -13,9 +13,8 @@ import numpy as np
 
 from tokenization.any_file import ENDINGS, read_file
 from tokenization.language import Language
+from tokenization.metres import bar_lines
 from tokenization.score import Score
-
-BAR_BEATS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +47,7 @@ class Prompt:
     @property
     def start_ticks(self) -> int:
         """The tick at which the continuation begins."""
-        return self.bars * BAR_BEATS * self.piece.ticks_per_beat
+        return int(bar_lines(self.piece, self.bars)[-1])
 
     @cached_property
     def score(self) -> Score:

@@ -33,7 +33,7 @@ from tokenization.language import Language, language
 from tokenization.midi import Limits, MidiError, read_midi
 from tokenization.midi_write import write_midi
 
-LANGUAGES = ("remi", "groove")
+LANGUAGES = ("remi", "remi-2", "groove", "groove-2")
 ROOMY = Limits(bytes=64 << 20, seconds=4 * 3600, beats=50_000)
 HANG_SECONDS = 2.0  # of processor time, so that a busy machine makes no hangs
 STUCK_SECONDS = 60.0  # by the clock: in foreign code no alarm is heard

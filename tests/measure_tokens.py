@@ -1,4 +1,4 @@
-"""Measure both languages on whole data sets: python -m tests.measure_tokens POP909 GROOVE.
+"""Measure the languages on whole data sets: python -m tests.measure_tokens POP909 GROOVE.
 
 Round trips of every piece, in both directions, and tokenizing speed against MidiTok's REMI on the same files.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from tests.tokenization.groove_cases import golden_cases, golden_tokens, golden_trio
 from tokenization.chords import recognise
-from tokenization.grid import on_four_four, without_rest_in_front
+from tokenization.grid import on_four_four, on_own_bars, without_rest_in_front
 from tokenization.language import Language, language
 from tokenization.midi import read_midi
 from tokenization.pedal import sustained
@@ -54,11 +54,19 @@ def round_trips(speaker: Language, scores: Iterator[Score]) -> Counter[str]:
     return counts
 
 
-def songs(folder: Path) -> Iterator[Score]:
+def songs(folder: Path, spoken: str) -> Iterator[Score]:
     """Yield every song of POP909 on one piano, with its annotated chords."""
-    remi = language("remi")
+    remi = language(spoken)
     for song in sorted(path.parent for path in folder.rglob("beat_midi.txt")):
         yield remi.arrange(read_song(song))
+
+
+def metres(scores: Iterator[Score], seen: Counter[str]) -> Iterator[Score]:
+    """Yield scores, and count the pieces in which each metre occurs."""
+    for score in scores:
+        pairs = zip(score.meters.numerator.tolist(), score.meters.denominator.tolist(), strict=True)
+        seen.update({f"pieces with bars of {n}/{d}" for n, d in pairs})
+        yield score
 
 
 def grooves(folder: Path) -> Iterator[Score]:
@@ -79,6 +87,8 @@ def speeds(files: list[Path], rounds: int = 3) -> dict[str, list[float]]:
         "ours, without chords": lambda path: _ours(path, chords=False),
         "MidiTok, without chords": plain,
         "ours, with chords": lambda path: _ours(path, chords=True),
+        "ours in every metre, without chords": lambda path: _ours(path, chords=False, later=True),
+        "ours in every metre, with chords": lambda path: _ours(path, chords=True, later=True),
         "MidiTok, with chords": chords,
     }
     notes = sum(len(read_midi(path).notes) for path in files)
@@ -92,14 +102,15 @@ def speeds(files: list[Path], rounds: int = 3) -> dict[str, list[float]]:
     return result
 
 
-def _ours(path: Path, *, chords: bool) -> object:
+def _ours(path: Path, *, chords: bool, later: bool = False) -> object:
     """Read and spell a file by its own beats, as MidiTok does: it estimates none."""
-    score = on_four_four(sustained(read_midi(path)), beats_known=True)
+    lay = on_own_bars if later else on_four_four
+    score = lay(sustained(read_midi(path)), beats_known=True)
     notes = score.notes.replace(track=np.zeros_like(score.notes.track)).sorted()
     score = without_rest_in_front(score.replace(notes=notes, tracks=(Track("Piano"),)))
     if chords:
         score = score.replace(markers=recognise(score))
-    return language("remi").encode(score)
+    return language("remi-2" if later else "remi").encode(score)
 
 
 def main() -> None:
@@ -110,9 +121,17 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=100, help="of POP909, for the speed")
     arguments = parser.parse_args()
     print("golden groove tokens equal: {} of {}".format(*golden()))
-    for name, found in (("remi", songs(arguments.pop909)), ("groove", grooves(arguments.groove))):
+    sets = (
+        ("remi", songs(arguments.pop909, "remi")),
+        ("remi-2", songs(arguments.pop909, "remi-2")),
+        ("groove", grooves(arguments.groove)),
+        ("groove-2", grooves(arguments.groove)),
+    )
+    for name, found in sets:
         print(f"\n{name}")
-        for what, count in round_trips(language(name), found).items():
+        seen: Counter[str] = Counter()
+        counts = round_trips(language(name), metres(found, seen))
+        for what, count in [*counts.items(), *sorted(seen.items())]:
             print(f"  {count:>10,}  {what}")
     files = sorted(arguments.pop909.rglob("[0-9][0-9][0-9].mid"))[: arguments.files]
     print(
@@ -120,7 +139,7 @@ def main() -> None:
     )
     for name, values in speeds(files).items():
         spread = statistics.stdev(values)
-        print(f"  {name:24} {max(values):>10,.0f}  (± {spread:,.0f}, n = {len(values)})")
+        print(f"  {name:36} {max(values):>10,.0f}  (± {spread:,.0f}, n = {len(values)})")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Seconds ↔ beats: where the beats of a piece lie, by its tempo map or by an annotation."""
+"""Seconds ↔ beats: where the beats of a piece lie."""
 
 from __future__ import annotations
 
@@ -78,21 +78,6 @@ def first_seconds(score: Score) -> float:
     """Return when the first note starts by the score's own tempos; the score has notes."""
     beat = score.notes.onset_ticks.min() / score.ticks_per_beat
     return float(tempo_map(score).to_seconds(beat))
-
-
-def annotated(beat_seconds: np.ndarray, downbeats: np.ndarray) -> BeatMap:
-    """Return the map of an annotation: the time of every beat, and whether it starts a bar.
-
-    Beats are laid end to end, and beat 0 starts a bar of four. Where the annotation has bars of
-    other lengths, the choice of beat 0 brings as many annotated downbeats as possible on bar
-    lines. An upbeat gets a whole bar: the first annotated beat is one of 0 … 3.
-    """
-    starts = np.flatnonzero(np.asarray(downbeats, dtype=bool)) % BEATS_PER_BAR
-    votes = np.bincount(starts, minlength=BEATS_PER_BAR).astype(np.float64)
-    if len(starts):
-        votes[starts[0]] += 0.5  # a tie goes to the first downbeat
-    first = -int(votes.argmax()) % BEATS_PER_BAR
-    return BeatMap(beat_seconds, first + np.arange(len(beat_seconds)))
 
 
 def remap(score: Score, beat_map: BeatMap, ticks_per_beat: int) -> Score:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.beats import BEATS_PER_BAR
 from tokenization.chord_names import CHORDS, NO_CHORD, QUALITIES, ROOTS, parse
+from tokenization.pulse import pulse_of
 from tokenization.score import Marker, Notes, Score
 
 PITCH_CLASSES = 12
@@ -71,22 +71,25 @@ def recognise(score: Score) -> tuple[Marker, ...]:
     notes = score.notes[pitched[score.notes.track]]
     if not len(notes):
         return (Marker(0, NO_CHORD),)
-    beats, tones, bass = _profiles(notes, score.ticks_per_beat)
-    path = _best_path(beats, tones, bass)
+    pulse = pulse_of(score)
+    beats, tones, bass = _profiles(notes, *pulse.spans(notes))
+    path = _best_path(beats, tones, bass, np.array(CHANGE_COST)[pulse.place(beats)])
     changes = np.append(True, np.diff(path) != 0)
+    ticks = pulse.to_ticks(beats[changes])
     return tuple(
-        Marker(int(beat) * score.ticks_per_beat, CHORDS[chord])
-        for beat, chord in zip(beats[changes], path[changes], strict=True)
+        Marker(int(tick), CHORDS[chord]) for tick, chord in zip(ticks, path[changes], strict=True)
     )
 
 
-def _profiles(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _profiles(
+    notes: Notes, onset: np.ndarray, length: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the beats (K,), their weight of each pitch class (K, 12), their lowest pitch (K,).
 
-    Of several silent beats in a row only the first is kept; a pitch of −1 says silence.
+    Onsets and lengths are in beats. Of several silent beats in a row only the first is kept; a pitch
+    of −1 says silence.
     """
-    onset = notes.onset_ticks / ticks_per_beat
-    end = onset + np.minimum(notes.duration_ticks / ticks_per_beat, LONGEST_BEATS)
+    end = onset + np.minimum(length, LONGEST_BEATS)
     first = np.floor(onset).astype(np.int64)
     spans = np.maximum(np.ceil(end).astype(np.int64) - first, 1)
     # A row for each note in each beat in which it sounds.
@@ -110,12 +113,13 @@ def _profiles(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray
     return beats, tones, np.where(bass < 128, bass, -1)
 
 
-def _best_path(beats: np.ndarray, tones: np.ndarray, bass: np.ndarray) -> np.ndarray:
+def _best_path(
+    beats: np.ndarray, tones: np.ndarray, bass: np.ndarray, costs: np.ndarray
+) -> np.ndarray:
     """Return the index of the best chord in each row (Viterbi; a change costs by beat of bar)."""
     rows = len(beats)
     best_before = np.zeros(rows, dtype=np.int64)
     changed = np.zeros((rows, len(CHORDS)), dtype=bool)
-    costs = np.array(CHANGE_COST)[beats % BEATS_PER_BAR]
     silent_beats = np.minimum(np.diff(beats, append=beats[-1] + 1), LONGEST_SILENCE_BEATS)
     total = np.zeros(len(CHORDS))
     for start in range(0, rows, BLOCK_BEATS):

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tokenization.endless import Endless
+from tokenization.goal import COUNTED, LEFT
 from tokenization.language import Grammar, Language
 from tokenization.last_bar import LastBar
+from tokenization.scripted import Script, Scripted
 
 
 def continuing(
@@ -18,6 +20,8 @@ def continuing(
     prompt_bars: int = 0,
     bars: int | None = None,
     may_end: bool = False,
+    ends: bool = False,
+    chords: list[list[str]] | None = None,
     longest_ticks: Sequence[int] | None = None,
 ) -> Grammar:
     """Return the grammar of sequences that begin with a prompt; it stands before the prompt's first token.
@@ -25,10 +29,33 @@ def continuing(
     With `bars`, it counts no bar before the prompt and these are full, so the music stops at one bar. `longest_ticks`
     is what `Language.longest` found in the data that the model learned from. `Language.close` completes what is
     generated so.
+
+    The bars after the prompt keep to the line of `chords`, over and over.
+
+    With `ends`, the music ends with the last of `bars`, and says in each how many are left; the prompt has begun a bar.
     """
-    grammar = language.free_grammar(
-        prompt_tokens=len(prompt), prompt_bars=prompt_bars, longest_ticks=longest_ticks
-    )
+    if chords is not None:
+        grammar = language.on_chords(chords, prompt_bars)
+    else:
+        grammar = language.free_grammar(
+            prompt_tokens=len(prompt), prompt_bars=prompt_bars, longest_ticks=longest_ticks
+        )
+    if ends:
+        assert bars is not None, "where music shall end, somebody says in how many bars"
+        return _ending(language, grammar, prompt_bars, prompt_bars + bars)
     if not may_end:
         grammar = Endless(grammar, language.end)
     return grammar if bars is None else LastBar(grammar, prompt_bars + bars)
+
+
+def _ending(language: Language, grammar: Grammar, start: int, stop: int) -> Grammar:
+    """Return a grammar that counts down from bar `start`, the first one written, to the last before `stop`."""
+    if not language.can_end() or language.bar is None:
+        raise ValueError(
+            f"this model speaks {language.name}, in which an end cannot be asked for; leave --end out, "
+            "or train one that speaks a later version"
+        )
+    left = language.vocabulary[LEFT].start - 1
+    counted = range(max(start, stop - COUNTED), stop)
+    after = [[left + stop - bar] if bar in counted else [] for bar in range(stop)]
+    return Scripted(grammar, language, Script.around(language.bar, [[]] * stop, after))

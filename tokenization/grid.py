@@ -1,12 +1,14 @@
-"""Any score on the 4/4 beat grid of the languages, with a remark on what that took."""
+"""Any score on the beat grid of a language: its own bars or 4/4, with a remark on what that took."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tokenization.beats import BEATS_PER_BAR, EARLY_BEATS, remap
+from tokenization.beats import BEATS_PER_BAR, remap
 from tokenization.estimate import estimated, has_beats
-from tokenization.score import Marker, Meters, Score
+from tokenization.metres import bars_of, made_of
+from tokenization.score import Marker, Meters, Score, steps_of
+from tokenization.wording import listed
 
 FINE_TICKS_PER_BEAT = 480
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
@@ -34,21 +36,55 @@ def on_four_four(score: Score, *, beats_known: bool = False) -> Score:
     return result.remark(*_remarks(name, shift / score.ticks_per_beat, kept, len(score.notes)))
 
 
+def on_own_bars(score: Score, *, beats_known: bool = False) -> Score:
+    """Lay any score on the bars of its own metres.
+
+    Where its notes do not lie on its own beats, these are estimated, as for `on_four_four`, in bars
+    of four. A first bar that is shorter than those after it is an upbeat, and becomes a whole one.
+    A bar that no metre has is laid as several that make it up, and said.
+    """
+    score = score if beats_known else _with_beats(score)
+    start, length, names = _sections(score)
+    meters = Meters(start, *np.array([name.split("/") for name in names], dtype=np.int64).T)
+    remarks = _remarks_on_other_bars(names)
+    if len(start) > 1 and start[1] < length[1] and start[1] <= length[0]:
+        rest = round(length[1] - start[1])
+        score = _shifted(score, rest)
+        meters = meters[1:].replace(onset_ticks=np.append(0, meters.onset_ticks[2:] + rest))
+        remarks.append(_upbeat(rest / score.ticks_per_beat))
+    return score.replace(meters=meters).remark(*remarks)
+
+
+def _remarks_on_other_bars(names: list[str]) -> list[str]:
+    """Say which bars are written as others."""
+    remarks = []
+    for name in dict.fromkeys(names):
+        numerator, denominator = map(int, name.split("/"))
+        parts = made_of(numerator, denominator)
+        if parts != (name,):
+            remarks.append(f"Bars of {name} are written as bars of {listed(parts)}.")
+    return remarks
+
+
 def without_rest_in_front(score: Score) -> Score:
     """Return the score from the bar that its first note falls into, or lies just before."""
-    bar = BEATS_PER_BAR * score.ticks_per_beat
-    first = score.notes.onset_ticks.min() + EARLY_BEATS * score.ticks_per_beat
-    bars = int(first // bar)
+    first = steps_of(score.notes.onset_ticks.min(), score.ticks_per_beat, 4)
+    front = bars_of(score.meters, score.ticks_per_beat, int(first))
+    bars, rest = len(front) - 1, int(front.start[-1]) * score.ticks_per_beat // 4
     if not bars:
         return score
 
     def earlier(ticks: np.ndarray) -> np.ndarray:
-        return np.maximum(ticks - bars * bar, 0)
+        return np.maximum(ticks - rest, 0)
 
+    meters = score.meters
+    past = np.flatnonzero(meters.onset_ticks <= rest)[:-1]  # the last of these is in force there
+    meters = meters[np.setdiff1d(np.arange(len(meters)), past)]
     score = score.replace(
         notes=score.notes.replace(onset_ticks=earlier(score.notes.onset_ticks)),
         tempos=score.tempos.replace(onset_ticks=earlier(score.tempos.onset_ticks)),
-        markers=tuple(Marker(max(m.onset_ticks - bars * bar, 0), m.text) for m in score.markers),
+        meters=meters.replace(onset_ticks=earlier(meters.onset_ticks)),
+        markers=tuple(Marker(max(m.onset_ticks - rest, 0), m.text) for m in score.markers),
     )
     count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"
     return score.remark(f"{count} left out at the start.")
@@ -93,8 +129,12 @@ def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list
             "so bar lines fall elsewhere than in the file."
         )
     if rest_beats:
-        remarks.append(f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest.")
+        remarks.append(_upbeat(rest_beats))
     return remarks
+
+
+def _upbeat(rest_beats: float) -> str:
+    return f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
 
 
 def _shifted(score: Score, ticks: int) -> Score:

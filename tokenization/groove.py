@@ -106,17 +106,22 @@ class Groove(Language):
         longest_ticks: Sequence[int] | None = None,
     ) -> FreeGrooveGrammar:
         """Return the grammar to generate by: events of one time in any order, which `close` mends."""
-        if longest_ticks is not None and (
-            len(longest_ticks) != len(TRACKS) or min(longest_ticks) < 1
-        ):
-            raise ValueError(
-                f"the longest notes are {list(longest_ticks)}; it is a tick or more for each of {', '.join(TRACKS)}"
-            )
         return FreeGrooveGrammar(
             prompt_tokens=prompt_tokens,
             start_ticks=prompt_bars * BAR_TICKS,
-            longest_ticks=None if longest_ticks is None else tuple(longest_ticks),
+            longest_ticks=self.checked_longest(longest_ticks),
         )
+
+    @staticmethod
+    def checked_longest(longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
+        """Return how long notes of each track may last, or say what is wrong with it."""
+        if longest_ticks is None:
+            return None
+        if len(longest_ticks) != len(TRACKS) or min(longest_ticks) < 1:
+            raise ValueError(
+                f"the longest notes are {list(longest_ticks)}; it is a tick or more for each of {', '.join(TRACKS)}"
+            )
+        return tuple(longest_ticks)
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int]:
         """Return how many ticks the notes of each track last at most in pieces, but for one in 10 000.

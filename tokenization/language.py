@@ -9,7 +9,7 @@ encode(decode(t)) = t for every valid sequence t.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import Self
 
+from tokenization.goal import LEFT, Goal
 from tokenization.score import Score
 from tokenization.vocabulary import Vocabulary
 
@@ -67,8 +68,9 @@ class Grammar(ABC):
     def select(self, rows: np.ndarray) -> Self:
         """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
         chosen = copy(self)
-        for name, values in vars(self).items():  # arrays with a row for each prefix: (B, …)
-            setattr(chosen, name, values[rows])
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray):  # with a row for each prefix: (B, …)
+                setattr(chosen, name, values[rows])
         return chosen
 
 
@@ -81,6 +83,10 @@ class Language(ABC):
     begin: int  # ids that every language has
     end: int
     bar: int | None = None  # a token that begins every bar, where the language has one
+    idle: int | None = (
+        None  # one that `Grammar.advance` takes without effect; of languages with goals
+    )
+    parts: tuple[str, ...] = ()  # that can be given to have others written to them
 
     @abstractmethod
     def arrange(self, score: Score, tracks: Any = None) -> Score:
@@ -111,6 +117,47 @@ class Language(ABC):
         """
         starts = self.bars(ids)
         return ids if bars is None or bars >= len(starts) else ids[: starts[bars]]
+
+    @property
+    def family(self) -> str:
+        """What its versions share, such as how scores are arranged: the name without a version's number."""
+        return self.name.split("-")[0]
+
+    def can_end(self) -> bool:
+        """Say whether music can be asked to end with a certain bar."""
+        return LEFT in self.vocabulary.blocks
+
+    def on_chords(self, line: list[list[str]], start: int) -> Grammar:
+        """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
+        raise ValueError(
+            f"this model speaks {self.name}, which names no chords; choose one for pop piano"
+        )
+
+    def infilling(
+        self,
+        ids: np.ndarray,
+        start: int,
+        stop: int,
+        *,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> Goal:
+        """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
+        raise ValueError(
+            f"this model speaks {self.name}, in which no gap can be filled; train one that speaks a later version"
+        )
+
+    def accompanying(
+        self,
+        ids: np.ndarray,
+        write: Collection[str],
+        *,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> Goal:
+        """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
+        raise ValueError(
+            f"this model speaks {self.name}, in which no part can be written to others; "
+            "accompanying takes one that speaks groove-2"
+        )
 
     @abstractmethod
     def grammar(self, batch: int = 1) -> Grammar:
@@ -197,7 +244,9 @@ class Language(ABC):
 # Name → module and class; imported on demand, so that a command loads the one language it speaks.
 LANGUAGES: dict[str, tuple[str, str]] = {
     "remi": ("tokenization.remi", "Remi"),
+    "remi-2": ("tokenization.remi", "RemiInEveryMetre"),
     "groove": ("tokenization.groove", "Groove"),
+    "groove-2": ("tokenization.groove_2.language", "Groove2"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Any score as one piano part on the 4/4 grid, with a tempo and chords: what REMI can spell."""
+"""Any score as one piano part on the grid, with a tempo and chords: what REMI can spell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenization.beats import DEFAULT_BEATS_PER_MINUTE
 from tokenization.chords import named, recognise
-from tokenization.grid import on_four_four, without_rest_in_front
+from tokenization.grid import on_four_four, on_own_bars, without_rest_in_front
 from tokenization.parts import find_drums, parts_of
 from tokenization.pedal import sustained
 from tokenization.remi_tokens import FASTEST, SLOWEST
@@ -21,15 +21,21 @@ from tokenization.wording import listed
 FIRST_UNPITCHED_PROGRAM = 115
 
 
-def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None) -> Score:
-    """Bring any score to one piano on the 4/4 grid, with chords; its remarks say what was done.
+def arrange(
+    score: Score,
+    tracks: int | str | Iterable[int | str] | None = None,
+    *,
+    every_metre: bool = False,
+) -> Score:
+    """Bring any score to one piano on bars of 4/4, or its own, with chords; its remarks say what was done.
 
     `tracks` names the tracks to play, by index or name; else all pitched ones are.
     """
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
     chosen = _pitched(score) if tracks is None else _named(score, tracks)
-    score = on_four_four(_one_track(sustained(_only(score, chosen))))
+    piano = _one_track(sustained(_only(score, chosen)))
+    score = on_own_bars(piano) if every_metre else on_four_four(piano)
     return _with_chords(_with_tempo(without_rest_in_front(score)))
 
 

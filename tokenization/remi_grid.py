@@ -7,19 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.chord_names import CHORDS
-from tokenization.grid import FOUR_FOUR
+from tokenization.metres import Bars, bars_of, uniform
 from tokenization.remi_tokens import (
-    BAR_BEATS,
     BAR_SUBBEATS,
-    BAR_TICKS,
     CHORD_INDEX,
     HIGHEST_PITCH,
     KEYS,
-    LONGEST_TICKS,
     LOWEST_PITCH,
     SUBBEAT_TICKS,
     SUBBEATS_PER_BEAT,
     TICKS_PER_BEAT,
+    Alphabet,
     level_tempo,
     level_velocity,
     tempo_level,
@@ -27,6 +25,7 @@ from tokenization.remi_tokens import (
 )
 from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
 
+CUT_TO = {32: "cut to a bar", 48: "cut to six beats"}  # by the ticks of the longest note
 MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
 
 
@@ -34,10 +33,11 @@ MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than an
 class Gridded:
     """What the tokens say, as integer columns; sub-beats count from the start of the piece."""
 
+    bars: Bars
     onset_subbeats: np.ndarray  # (N,) ascending, and within a sub-beat by key
     key: np.ndarray  # (N,) 0 … 87
     volume: np.ndarray  # (N,) level
-    duration_ticks: np.ndarray  # (N,) 1 … 32
+    duration_ticks: np.ndarray  # (N,) from 1
     tempo_bar: np.ndarray  # bars at which the tempo changes
     tempo: np.ndarray  # and its level there
     chord_subbeats: np.ndarray  # sub-beats at which the chord changes
@@ -59,28 +59,47 @@ class Gridded:
             ticks_per_beat=TICKS_PER_BEAT,
             notes=notes,
             tracks=(Track(name="Piano"),),
-            tempos=Tempos(self.tempo_bar * BAR_TICKS, level_tempo(self.tempo)),
-            meters=FOUR_FOUR,
+            tempos=Tempos(self.bars.start[self.tempo_bar] * SUBBEAT_TICKS, level_tempo(self.tempo)),
+            meters=self.bars.meters(SUBBEAT_TICKS),
             markers=tuple(Marker(onset, CHORDS[chord]) for onset, chord in markers),
         )
 
 
-def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
+def to_grid(score: Score, alphabet: Alphabet) -> tuple[Gridded, dict[str, int]]:
     """Round a score to the grid; also count the notes that are dropped or changed beyond that.
 
     Every note counts under one reason at most.
     """
-    notes, losses = _one_piano(score)
-    bars = np.unique(notes["onset_subbeats"] // BAR_SUBBEATS)
-    tempo_bar, tempo = _tempo_changes(score, bars)
-    chord_subbeats, chord = _chord_changes(score, bars)
+    notes, losses = _one_piano(score, alphabet.longest_ticks)
+    bars = _bars(score, int(notes["onset_subbeats"][-1]), alphabet)
+    noted = np.unique(bars.of(notes["onset_subbeats"]))
+    tempo_bar, tempo = _tempo_changes(score, bars, noted)
+    chord_subbeats, chord = _chord_changes(score, bars, noted)
     gridded = Gridded(
-        **notes, tempo_bar=tempo_bar, tempo=tempo, chord_subbeats=chord_subbeats, chord=chord
+        bars=bars,
+        **notes,
+        tempo_bar=tempo_bar,
+        tempo=tempo,
+        chord_subbeats=chord_subbeats,
+        chord=chord,
     )
     return gridded, losses
 
 
-def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+def _bars(score: Score, last_subbeat: int, alphabet: Alphabet) -> Bars:
+    """Return the bars up to the one of the last note."""
+    if last_subbeat < MOST_BARS * alphabet.bar_subbeats:  # else they would be too many to lay
+        if alphabet.has_metres:
+            bars = bars_of(score.meters, score.ticks_per_beat, last_subbeat)
+        else:
+            bars = uniform(last_subbeat // BAR_SUBBEATS + 1)
+        if len(bars) <= MOST_BARS:
+            return bars
+    count = last_subbeat // BAR_SUBBEATS + 1
+    raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
+
+
+def _one_piano(score: Score, longest_ticks: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Put all notes on one keyboard, where a key is struck once at a time and rings once."""
     place, duration, volume = _rounded(score)
     order = np.argsort(place, kind="stable")
@@ -90,14 +109,14 @@ def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     duration = np.maximum.reduceat(duration[order], first)
     volume = np.maximum.reduceat(volume[order], first)
 
-    room = _ticks_until_struck_again(onset, key)
-    kept = np.minimum(duration, LONGEST_TICKS)
+    room = _ticks_until_struck_again(onset, key, longest_ticks)
+    kept = np.minimum(duration, longest_ticks)
     cut = kept > room
     losses = {
         "out of range": len(score.notes) - len(order),
         "merged": len(order) - len(first),
         "cut where struck again": int(cut.sum()),
-        "cut to a bar": int(((duration > LONGEST_TICKS) & ~cut).sum()),
+        CUT_TO[longest_ticks]: int(((duration > longest_ticks) & ~cut).sum()),
     }
     columns = {
         "onset_subbeats": onset,
@@ -119,40 +138,35 @@ def _rounded(score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         )
     notes = notes[in_range]
     onset = steps_of(notes.onset_ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT)
-    _check_length(onset)
+    if onset.min() < 0:
+        raise ValueError(
+            f"the first note lies {-onset.min()} sub-beats before the first bar; "
+            "move the score to start at tick 0 or later"
+        )
     place = onset * KEYS + notes.pitch - LOWEST_PITCH
     duration = steps_of(notes.duration_ticks, score.ticks_per_beat, TICKS_PER_BEAT)
     return place, np.maximum(duration, 1), volume_level(notes.velocity)
 
 
-def _check_length(onset_subbeats: np.ndarray) -> None:
-    if onset_subbeats.min() < 0:
-        raise ValueError(
-            f"the first note lies {-onset_subbeats.min()} sub-beats before the first bar; "
-            "move the score to start at tick 0 or later"
-        )
-    bars = onset_subbeats.max() // BAR_SUBBEATS + 1
-    if bars > MOST_BARS:
-        raise ValueError(f"the score lasts {bars} bars; at most {MOST_BARS} can be spelled")
-
-
-def _ticks_until_struck_again(onset_subbeats: np.ndarray, key: np.ndarray) -> np.ndarray:
+def _ticks_until_struck_again(
+    onset_subbeats: np.ndarray, key: np.ndarray, longest_ticks: int
+) -> np.ndarray:
     order = np.argsort(key, kind="stable")
     gap = np.diff(onset_subbeats[order]) * SUBBEAT_TICKS
-    room = np.full(len(key), LONGEST_TICKS)
-    room[order[:-1]] = np.where(np.diff(key[order]) == 0, gap, LONGEST_TICKS)
+    room = np.full(len(key), longest_ticks)
+    room[order[:-1]] = np.where(np.diff(key[order]) == 0, gap, longest_ticks)
     return room
 
 
-def _tempo_changes(score: Score, bars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at which of these bars the tempo level changes, and to what.
+def _tempo_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at which of the bars with notes the tempo level changes, and to what.
 
     A bar's tempo is its beats by its minutes; time before the first tempo has none.
     """
     known = score.tempos.beats_per_minute > 0  # neither zero, nor negative, nor not a number
     tempos = score.tempos[known]
     if not len(tempos):
-        return bars[:0], bars[:0]
+        return noted[:0], noted[:0]
     order = np.argsort(tempos.onset_ticks, kind="stable")
     onset = tempos.onset_ticks[order]
     minutes_per_beat = 1 / np.clip(tempos.beats_per_minute[order], 1, 10_000)
@@ -162,17 +176,18 @@ def _tempo_changes(score: Score, bars: np.ndarray) -> tuple[np.ndarray, np.ndarr
         piece = np.searchsorted(onset, tick, side="right") - 1
         return elapsed[piece] + (tick - onset[piece]) * minutes_per_beat[piece]
 
-    start = np.maximum(bars * BAR_BEATS * score.ticks_per_beat, onset[0])
-    stop = (bars + 1) * BAR_BEATS * score.ticks_per_beat
+    line = bars.start[noted] * score.ticks_per_beat / SUBBEATS_PER_BEAT
+    stop = line + bars.length[noted] * score.ticks_per_beat / SUBBEATS_PER_BEAT
+    start = np.maximum(line, onset[0])
     has_tempo = start < stop
-    bars, start, stop = bars[has_tempo], start[has_tempo], stop[has_tempo]
+    noted, start, stop = noted[has_tempo], start[has_tempo], stop[has_tempo]
     level = tempo_level((stop - start) / (time(stop) - time(start)))
     changes = np.diff(level, prepend=-1) != 0
-    return bars[changes], level[changes]
+    return noted[changes], level[changes]
 
 
-def _chord_changes(score: Score, bars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at which sub-beats of these bars the chord changes, and to what.
+def _chord_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at which sub-beats of the bars with notes the chord changes, and to what.
 
     A chord that begins between these bars waits for the next of them.
     """
@@ -183,10 +198,10 @@ def _chord_changes(score: Score, bars: np.ndarray) -> tuple[np.ndarray, np.ndarr
     number, ticks = number[order], ticks[order]
     onset = np.maximum(steps_of(ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT), 0)
 
-    index = np.searchsorted(bars, onset // BAR_SUBBEATS)
-    in_time = index < len(bars)
-    number, index = number[in_time], index[in_time]
-    onset = np.maximum(onset[in_time], bars[index] * BAR_SUBBEATS)
+    in_time = onset < bars.start[-1] + bars.length[-1]
+    number, onset = number[in_time], onset[in_time]
+    index = np.searchsorted(noted, bars.of(onset))
+    onset = np.maximum(onset, bars.start[noted[index]])
 
     last = np.diff(onset, append=-1) != 0  # of several chords on one sub-beat
     onset, number = onset[last], number[last]

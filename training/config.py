@@ -36,6 +36,10 @@ class DataConfig:
     transpose: int = 6  # up to so many semitones up or down
     drop_track: float = 0.0  # groove: with this probability each track is silent (never all)
     mix_drums: float = 0.0  # groove: with this probability the drums are another piece's
+    # The shares of sequences that are examples of a goal, where the language has it (examples.py).
+    endings: float = 0.0  # count down to the end of their piece
+    gaps: float = 0.0  # have a gap to be filled
+    accompaniments: float = 0.0  # groove: have parts written to given ones
     skip_bars: bool = True  # start at a random bar; else at the beginning
     prefetch: int = 4  # batches prepared ahead
 
@@ -47,6 +51,12 @@ class DataConfig:
             )
         if not 0 <= self.mix_drums <= 1:
             raise ValueError(f"mix_drums is {self.mix_drums}; it is a probability, 0 to 1")
+        goals = (self.endings, self.gaps, self.accompaniments)
+        if min(goals) < 0 or sum(goals) > 1:
+            raise ValueError(
+                f"endings, gaps and accompaniments are {', '.join(map(str, goals))}; "
+                "they are shares, of 1 together at most"
+            )
 
     @property
     def folders(self) -> tuple[str, ...]:

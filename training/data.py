@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tokenization.language import language
-from training.augment import CUTS
 from training.config import DataConfig
+from training.examples import CUTS
 from training.loss import IGNORED
 from training.shards import Shards
 

@@ -24,7 +24,7 @@ def model_readme(
     model: ModelConfig, card: Card, run: RunConfig, losses: Losses, encodings: str
 ) -> str:
     """Return the text; `encodings` is a comparison in Markdown, or empty."""
-    spoken = str(card.language["language"])
+    spoken = str(card.language["language"]).split("-")[0]  # without its version
     by_metre = "" if model.metre is None else " and through heads that look back by musical time"
     parts = [
         f"# {card.name}",

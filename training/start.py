@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -15,9 +16,11 @@ from musicgen.metre import MetreConfig
 from musicgen.model import Performer
 from musicgen.plain import from_plain
 from tokenization.language import language as named
+from tokenization.language import language_from_spec
 from training.config import RunConfig
 
 FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
+PER_TOKEN = ("embedding.weight", "head.weight")
 ADDED = "metre"  # what a model may be given that began without: heads that at first say nothing
 
 
@@ -27,7 +30,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
         spoken = named(language["language"])
         return config.model_config(int(language["tokens"]), spoken.clock)
     trained, card = read_card(folder_of(config.start))
-    if card.language != language:
+    if card.language != language and not _says_more(language, card.language):
         raise ValueError(
             f"{config.start} speaks {_spoken(card.language)}, but the data are in {_spoken(language)}; "
             "start with a model of the data's language, or prepare the pieces anew"
@@ -39,10 +42,19 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
         raise ValueError(
             f"model.{fixed[0]} is that of {config.start}, which the run starts with; only {', '.join(free)} can be set"
         )
-    values = {**trained.plain(), **changes}
-    if metre is not None:
+    values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
+    if metre is not None or trained.clock is not None:
         values["clock"] = named(language["language"]).clock()
     return ModelConfig.read(values)
+
+
+def _says_more(language: dict[str, Any], trained: dict[str, Any]) -> bool:
+    """Say whether a language is another, in the same ids, with more beside them."""
+    try:
+        names, before = (language_from_spec(one).vocabulary.names for one in (language, trained))
+    except ValueError:
+        return False
+    return names[: len(before)] == before
 
 
 def _metre(changes: Mapping[str, Any]) -> MetreConfig | None:
@@ -61,11 +73,18 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
 
 
 def _widened(learned: dict[str, Tensor], model: Performer) -> dict[str, Tensor]:
-    """Return learned weights and those that the model has beside them; what new heads find counts 0 times at first."""
+    """Return learned weights and those that the model has beside them; what new heads find counts 0 times at first.
+
+    New tokens are as likely at first as the old ones are on average, by their logits.
+    """
     state = model.state_dict()
     for name, weight in learned.items():
         if name.endswith("attention.output.weight"):
             weight = F.pad(weight, (0, state[name].shape[-1] - weight.shape[-1]))
+        elif name in PER_TOKEN and (new := len(state[name]) - len(weight)):
+            weight = torch.cat(
+                [weight, weight.mean(0, keepdim=True).expand(new, *weight.shape[1:])]
+            )
         state[name] = weight
     return state
 

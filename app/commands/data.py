@@ -50,8 +50,20 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
     if name == "midi":
         parser.add_argument(
-            "--language", choices=("remi", "groove"), default="remi",
-            help="remi: one piano; groove: bass, drums and one more (default: remi)",
+            "--language", choices=("remi-2", "remi", "groove", "groove-2"), default="remi-2",
+            help="remi-2: one piano in every metre; remi: in 4/4 alone; groove: bass, drums and one more; "
+            "groove-2: that in bars (default: remi-2)",
+        )  # fmt: skip
+    if name in ("pop909", "pop-piano"):
+        parser.add_argument(
+            "--language", choices=("remi-2", "remi"), default="remi-2",
+            help="remi-2 has every metre and can be ended and filled in; remi is that of older models, in 4/4 alone "
+            "(default: remi-2)",
+        )  # fmt: skip
+    if name == "groove":
+        parser.add_argument(
+            "--language", choices=("groove", "groove-2"), default="groove",
+            help="groove-2 has bars, and can be ended, filled in and accompanied (default: groove)",
         )  # fmt: skip
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",

@@ -29,7 +29,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="OUT.mid", required=True, help="the file to write"
     )
     parser.add_argument(
-        "--language", choices=("remi", "groove"), help="by default the one that has these tokens"
+        "--language",
+        choices=("remi", "remi-2", "groove", "groove-2"),
+        help="by default the one that has these tokens",
     )
     parser.add_argument("--force", action="store_true", help="replace OUT.mid if it exists")
     output.add_json(parser)
@@ -57,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not len(score.notes):
         raise ValueError(f"the tokens of {name} make no note, so there is nothing to write")
     write_midi(score, target)
-    if read.setting is None and read.language.name == "groove":
+    if read.setting is None and read.language.family == "groove":
         output.remark([NO_SETTING])
     bars = len(read.language.bars(read.ids))
     if arguments.json:

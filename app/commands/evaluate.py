@@ -25,6 +25,10 @@ EVALUATIONS: dict[str, tuple[str, str]] = {
         "app.commands.evaluate_positions",
         "probe encodings of position; draw what they learned and where attention looks",
     ),
+    "accompaniment": (
+        "app.commands.evaluate_accompaniment",
+        "hide a part of real pieces, and compare what models write in its place",
+    ),
     "report": (
         "app.commands.evaluate_report",
         "put all evaluations of models on one page",

@@ -1,4 +1,4 @@
-"""What `musicgen continue` and `musicgen generate` have in common: their options, and writing what they made."""
+"""What the commands that make music have in common: their options, and writing what they made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +15,20 @@ from app import output
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
+    from app.completion import Completion
     from app.models import Model
-    from app.service import Prompt, Take, Wish
+    from app.service import Continuation, Prompt, Take, Wish
+    from tokenization.score import Score
 
 MOST_VARIATIONS = 1000  # each keeps its state in memory
 # Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what both commands take."""
+def add_options(
+    parser: argparse.ArgumentParser, *, model: str = "pop-piano", lengths: bool = True
+) -> None:
+    """Declare what the commands take; `lengths` for those that write as far as they are told."""
     from musicgen.sampling import MUSICAL
 
     parser.add_argument(
@@ -32,14 +36,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="folder to write to (default: the current one); files there are never overwritten",
     )  # fmt: skip
     parser.add_argument(
-        "--model", default="pop-piano", metavar="NAME|FOLDER",
-        help="a model of `musicgen models`, a folder, or untrained:tiny[:groove] (default: pop-piano)",
+        "--model", default=model, metavar="NAME|FOLDER",
+        help="a model of `musicgen models`, a folder, or untrained:tiny[:groove] (default: %(default)s)",
     )  # fmt: skip
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument(
-        "--bars", type=int, default=16, metavar="N", help="bars to write (default: 16)"
-    )
-    length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
+    if lengths:
+        _add_lengths(parser)
     parser.add_argument(
         "--variations", type=int, default=1, metavar="K", help="how many to write (default: 1)"
     )
@@ -71,9 +72,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--seed", type=int, default=0, help="the same seed, the same music (default: 0)"
     )
     parser.add_argument(
-        "--may-end", action="store_true", help="let the music end before that length"
-    )
-    parser.add_argument(
         "--device",
         default="auto",
         metavar="auto|cpu|cuda|mps",
@@ -89,16 +87,44 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     output.add_json(parser)
 
 
+def _add_lengths(parser: argparse.ArgumentParser) -> None:
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--bars", type=int, default=16, metavar="N", help="bars to write (default: 16)"
+    )
+    length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument("--may-end", action="store_true", help="let the music end before that length")
+    end.add_argument(
+        "--end", action="store_true", help="let the music come to its end with the last bar"
+    )
+    parser.add_argument(
+        "--chords", metavar="LINE",
+        help="keep to these chords, over and over: 'C | G/B | Am F | C', a bar between bars (piano)",
+    )  # fmt: skip
+
+
 def wish_of(arguments: argparse.Namespace) -> Wish:
     """Return what is asked for, checked before anything is read."""
     from app.service import Wish
     from musicgen.sampling import Sampling
+    from tokenization.remi_goals.chord_line import read_chords
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
+    lengths = {}
+    if "bars" in arguments:
+        tokens = arguments.tokens
+        if arguments.end and tokens is not None:
+            raise ValueError("--end takes --bars, in which to come to the end, not --tokens")
+        lengths = {
+            "bars": _positive(arguments.bars, "--bars"),
+            "tokens": None if tokens is None else _positive(tokens, "--tokens"),
+            "may_end": arguments.may_end,
+            "ends": arguments.end,
+            "chords": None if arguments.chords is None else read_chords(arguments.chords),
+        }
     return Wish(
-        bars=_positive(arguments.bars, "--bars"),
-        tokens=None if arguments.tokens is None else _positive(arguments.tokens, "--tokens"),
         variations=_variations(arguments.variations),
         seed=arguments.seed,
         sampling=Sampling(
@@ -107,22 +133,46 @@ def wish_of(arguments: argparse.Namespace) -> Wish:
             top_k=arguments.top_k,
             min_p=arguments.min_p,
         ),
-        may_end=arguments.may_end,
+        **lengths,
     )
+
+
+def fit(name: str) -> str:
+    """Return a name without what would be no file's, or another folder's."""
+    return UNFIT.sub("_", name)
 
 
 def make(
     arguments: argparse.Namespace, wish: Wish, model: Model, prompt: Prompt, name: str
 ) -> None:
-    """Generate, write the files, and say what was written."""
+    """Continue a prompt, write the files, and say what was written."""
     from app.service import Continuation
 
-    folder, name = _writable(arguments.output), UNFIT.sub("_", name)
+    name = fit(name)
+
+    def scores(take: Take, number: int) -> dict[str, Score]:
+        new = {f"{name}.cont_{number}": take.continuation}
+        return {**new, f"{name}.prompt_cont_{number}": take.whole} if prompt.bars else new
+
+    expected = wish.tokens or round(wish.bars * _tokens_a_bar(prompt))
+    kinds = (f"{name}.cont_", f"{name}.prompt_cont_")
+    do(arguments, Continuation(model, prompt, wish), expected, kinds, scores)
+
+
+def do(
+    arguments: argparse.Namespace,
+    work: Continuation | Completion,
+    expected: int,
+    kinds: Sequence[str],
+    scores: Callable[[Take, int], dict[str, Score]],
+) -> None:
+    """Do the work, write what `scores` names for each take under a number not yet taken, and say what was written."""
+    model, wish = work.model, work.wish
+    folder = _writable(arguments.output)
     began = time.perf_counter()
-    work = Continuation(model, prompt, wish)
     with progress_bar(f"{model.name}: tokens") as show:
         for done in work:
-            show(done, max(done, wish.tokens or round(wish.bars * _tokens_a_bar(prompt))))
+            show(done, max(done, expected))
     seconds = time.perf_counter() - began
     takes = [take for take in work.takes() if len(take.continuation.notes)]
     if not takes:
@@ -130,8 +180,8 @@ def make(
             f"{model.name} wrote no note; more --bars, another --seed or a higher --temperature may help"
         )
     results, midi_files = [], []
-    for number, take in enumerate(takes, _first_free(folder, name)):
-        paths = _write(folder, take, name, number, prompt, with_score=arguments.score)
+    for number, take in enumerate(takes, _first_free(folder, kinds)):
+        paths = _write(folder, take, scores(take, number), with_score=arguments.score)
         midi_files += paths
         facts = {"seconds": round(seconds, 3), "seed": wish.seed, "model": model.name}
         results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
@@ -163,17 +213,12 @@ def _writable(folder: Path) -> Path:
     return folder
 
 
-def _write(
-    folder: Path, take: Take, name: str, number: int, prompt: Prompt, *, with_score: bool
-) -> list[Path]:
-    """Write one take: the continuation, with a prompt also the whole, and what is known of them."""
+def _write(folder: Path, take: Take, scores: dict[str, Score], *, with_score: bool) -> list[Path]:
+    """Write the scores of one take, and what is known of them."""
     from app.service import midi_of
     from tokenization.notation.musicxml_write import write_musicxml
     from tokenization.whole_file import write_whole
 
-    scores = {f"{name}.cont_{number}": take.continuation}
-    if prompt.bars:
-        scores[f"{name}.prompt_cont_{number}"] = take.whole
     paths = [folder / f"{stem}.mid" for stem in scores]
     for path, score in zip(paths, scores.values(), strict=True):
         write_whole(path, midi_of(score, take.provenance))
@@ -203,12 +248,12 @@ def _tokens_a_bar(prompt: Prompt) -> float:
     return len(prompt.ids) / prompt.bars if prompt.bars else 60.0
 
 
-def _first_free(folder: Path, name: str) -> int:
-    """Return the number behind those of all files of this name that are there."""
+def _first_free(folder: Path, kinds: Sequence[str]) -> int:
+    """Return the number behind those of all files that are there and begin so."""
     taken = [-1]
     for path in folder.iterdir():
-        for kind in (".cont_", ".prompt_cont_"):
-            number = path.stem.removeprefix(f"{name}{kind}")
+        for kind in kinds:
+            number = path.stem.removeprefix(kind)
             if number != path.stem and number.isdecimal():
                 taken.append(int(number))
     return max(taken) + 1

@@ -25,8 +25,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", help="a MIDI, MusicXML or ABC file; - is the standard input"
     )
     parser.add_argument(
-        "--language", choices=("remi", "groove"), default="remi",
-        help="remi: one piano with chords; groove: bass, drums and one more (default: remi)",
+        "--language", choices=("remi", "remi-2", "groove", "groove-2"), default="remi",
+        help="remi: one piano with chords, in 4/4; remi-2: in every metre; groove: bass, drums and one more; "
+        "groove-2: that in bars (default: remi)",
     )  # fmt: skip
     parser.add_argument(
         "--tracks", nargs="+", metavar="TRACK",

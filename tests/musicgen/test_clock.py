@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -12,8 +14,8 @@ from tests.tokenization.groove_cases import walk as groove_walk
 from tests.tokenization.remi_cases import walk as remi_walk
 from tokenization.groove import Groove
 from tokenization.groove_events import Reading
-from tokenization.remi import Remi
-from tokenization.remi_tokens import BAR, BAR_SUBBEATS, SUBBEAT
+from tokenization.remi import Remi, RemiInEveryMetre
+from tokenization.remi_tokens import BAR, SUBBEAT_IDS
 
 
 def keeper(language: Groove | Remi) -> Timekeeper:
@@ -27,21 +29,26 @@ def groove_times(ids: np.ndarray) -> np.ndarray:
     return Reading(ids.astype(np.int64)).time_ticks
 
 
-def remi_times(ids: np.ndarray) -> np.ndarray:
-    """Return bars begun and the place in the last, counted one token after the other."""
+def remi_times(ids: np.ndarray, stride: int) -> np.ndarray:
+    """Return bars begun, of so many sub-beats each, and the place in the last, one token after the other."""
     bar, place, times = 0, 0, []
     for token in ids.tolist():
         if token == BAR:
             bar, place = bar + 1, 0
-        elif SUBBEAT.holds(np.array(token)):
-            place = token - SUBBEAT.start
-        times.append(bar * BAR_SUBBEATS + place)
+        elif token in SUBBEAT_IDS:
+            place = int(np.flatnonzero(token == SUBBEAT_IDS)[0])
+        times.append(bar * stride + place)
     return np.array(times)
 
 
 CASES = {
     "groove": (Groove(), groove_walk, groove_times),
-    "remi": (Remi(), remi_walk, remi_times),
+    "remi": (Remi(), remi_walk, partial(remi_times, stride=16)),
+    "remi-2": (
+        RemiInEveryMetre(),
+        partial(remi_walk, speaker=RemiInEveryMetre()),
+        partial(remi_times, stride=24),
+    ),
 }
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenization.beats import BeatMap, annotated, first_seconds, remap, tempo_map
+from tokenization.beats import BeatMap, first_seconds, remap, tempo_map
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 growing = st.lists(st.floats(0.05, 3), min_size=2, max_size=20).map(np.cumsum)
@@ -63,24 +63,8 @@ def test_of_several_tempos_on_a_tick_the_last_holds():
     np.testing.assert_allclose(beat_map.to_seconds(np.array([1, 3])), [1, 2])
 
 
-@pytest.mark.parametrize(
-    ("downbeats", "first"),
-    [
-        ([1, 0, 0, 0, 1, 0, 0, 0], 0),
-        ([0, 1, 0, 0, 0, 1, 0, 0], 3),  # an upbeat of one beat gets a whole bar
-        ([0, 0, 0, 1, 0, 0, 0, 1], 1),
-        ([0, 0, 0, 0, 0, 0, 0, 0], 0),
-        ([1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1], 2),  # a short first bar, then bars of four
-        ([1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0], 0),  # threes: no choice is better than the first
-    ],
-)
-def test_an_annotation_lays_most_downbeats_on_bar_lines(downbeats, first):
-    beat_map = annotated(np.arange(len(downbeats)) * 0.5, np.array(downbeats))
-    np.testing.assert_array_equal(beat_map.beats, first + np.arange(len(downbeats)))
-
-
-def test_an_annotation_may_start_late_and_the_bars_before_are_counted():
-    beat_map = annotated(np.array([5.0, 5.5, 6.0, 6.5]), np.array([0, 1, 0, 0]))
+def test_a_map_moves_by_whole_bars_to_that_of_a_time():
+    beat_map = BeatMap(np.array([5.0, 5.5, 6.0, 6.5]), np.array([3, 4, 5, 6]))
     moved = beat_map.from_bar_of(1.0)  # 8 beats before the first annotated one, beat 3
     np.testing.assert_allclose(moved.to_beats(np.array([1.0, 5.0, 5.5])), [3, 11, 12])
     early = beat_map.from_bar_of(5.49)  # just before the bar line is behind it
@@ -115,7 +99,7 @@ def test_remapping_keeps_a_note_that_would_round_to_nothing():
 
 
 def test_an_upbeat_before_the_first_beat_is_not_lost():
-    beats = annotated(np.array([2.0, 2.5, 3.0, 3.5]), np.array([1, 0, 0, 0]))
+    beats = BeatMap(np.array([2.0, 2.5, 3.0, 3.5]), np.arange(4))
     moved = remap(score([300, 400], [50, 50]), beats, 12)  # at 1.5 s and 2 s
     np.testing.assert_array_equal(moved.notes.onset_ticks, [3 * 12, 4 * 12])
 

@@ -34,7 +34,7 @@ def walk(grammar: Grammar, prompt: np.ndarray, seed: int) -> list[int]:
     return tokens[:-1]
 
 
-@pytest.mark.parametrize("name", ["remi", "groove"])
+@pytest.mark.parametrize("name", ["remi", "groove", "groove-2"])
 def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
     speaker = language(name)
     prompt = prompt_of(speaker)
@@ -52,7 +52,7 @@ def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
     assert score.notes.onset_ticks.max() < 2 * line
 
 
-@pytest.mark.parametrize("name", ["remi", "groove"])
+@pytest.mark.parametrize("name", ["remi", "groove", "groove-2"])
 def test_the_music_may_end_where_it_is_asked_to(name: str):
     speaker = language(name)
     ids = speaker.encode(speaker.arrange(PIECE)).ids

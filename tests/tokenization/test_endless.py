@@ -10,7 +10,7 @@ from tokenization.language import language
 PIECE = trio([(0, 12, 60, OTHER), (24, 24, 64, OTHER), (48, 48, 67, OTHER)])
 
 
-@pytest.mark.parametrize("name", ["remi", "groove"])
+@pytest.mark.parametrize("name", ["remi", "groove", "groove-2"])
 def test_only_the_end_is_not_allowed(name: str):
     speaker = language(name)
     ids = speaker.encode(speaker.arrange(PIECE)).ids
@@ -25,7 +25,7 @@ def test_only_the_end_is_not_allowed(name: str):
     np.testing.assert_array_equal(endless.bars, plain.bars)
 
 
-@pytest.mark.parametrize("name", ["remi", "groove"])
+@pytest.mark.parametrize("name", ["remi", "groove", "groove-2"])
 def test_there_is_always_a_way_on(name: str):
     speaker = language(name)
     endless = Endless(speaker.grammar(4), speaker.end)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tokenization.grid import FOUR_FOUR, on_four_four, without_rest_in_front
+from tokenization.grid import FOUR_FOUR, on_four_four, on_own_bars, without_rest_in_front
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 
@@ -108,3 +108,31 @@ def test_rest_in_front_goes_by_whole_bars():
     assert trimmed.markers == (Marker(0, "N"),)
     assert trimmed.remarks == ("2 bars of rest are left out at the start.",)
     assert without_rest_in_front(score([3.9])).notes.onset_ticks[0] == 0
+
+
+def test_on_its_own_bars_a_score_keeps_every_metre():
+    signatures = Meters(*np.array([[0, 3, 4], [9 * 480, 2, 4]]).T)
+    laid_there = on_own_bars(score([0, 1, 9]).replace(meters=signatures))
+    assert laid_there.meters == signatures
+    assert (laid_there.notes.onset_ticks / 480).tolist() == [0, 1, 9]
+    assert laid_there.remarks == ()
+
+
+def test_on_its_own_bars_an_upbeat_becomes_a_whole_bar():
+    moved = on_own_bars(score([0, 1, 5], (0, 1, 4), (1, 3, 4), (4, 6, 8)))
+    assert (moved.notes.onset_ticks / 480).tolist() == [2, 3, 7]
+    assert moved.meters == Meters(*np.array([[0, 3, 4], [6 * 480, 6, 8]]).T)
+    assert moved.remarks == ("The first bar is an upbeat and starts with 2 beats of rest.",)
+
+
+def test_bars_that_no_metre_has_are_made_of_others_and_said():
+    mixed = on_own_bars(score([0, 4, 9], (0, 4, 4), (4, 5, 8), (9, 4, 4)))
+    assert (mixed.notes.onset_ticks / 480).tolist() == [0, 4, 9]
+    assert mixed.remarks == ("Bars of 5/8 are written as bars of 3/8 and 1/4.",)
+
+
+def test_rest_in_front_goes_by_the_bars_of_each_metre():
+    trimmed = without_rest_in_front(score([10, 13], (0, 3, 4), (6, 2, 4), (12, 3, 4)))
+    assert (trimmed.notes.onset_ticks / 480).tolist() == [0, 3]
+    assert trimmed.meters == Meters(*np.array([[0, 2, 4], [2 * 480, 3, 4]]).T)
+    assert trimmed.remarks == ("4 bars of rest are left out at the start.",)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tokenization.grid import FOUR_FOUR
+from tokenization.midi import read_midi
 from tokenization.midi_write import write_midi
 from tokenization.pop909 import BEATS_FILE, CHORDS_FILE, read_beats, read_song
 from tokenization.score import Marker, Notes, Pedals, Score, Tempos, Track
@@ -55,14 +56,12 @@ def test_a_song_lies_on_its_annotated_beats(tmp_path):
     assert score.remarks == ()
 
 
-def test_odd_bars_leave_most_downbeats_on_bar_lines_and_are_said(tmp_path):
+def test_odd_bars_are_as_they_are_and_are_said(tmp_path):
     folder = song(tmp_path, [0.1, 1.3], beats_file([2, 4, 4, 4]), "0.1 3 C:maj\n")
     score = read_song(folder)
-    assert (score.notes.onset_ticks / 480).tolist() == [2, 4]
-    assert score.remarks[-1] == (
-        "1 of 3 bars have other than 4 beats; beats are laid end to end, "
-        "and 3 of 4 bars start with a bar of the grid."
-    )
+    assert (score.notes.onset_ticks / 480).tolist() == [0, 2]
+    assert meters(score) == [(0, 2, 4), (2, 4, 4)]
+    assert score.remarks == ("1 of 3 bars have other than 4 beats.",)
 
 
 def test_a_song_in_threes_counts_bars_by_the_first_column(tmp_path):
@@ -72,7 +71,38 @@ def test_a_song_in_threes_counts_bars_by_the_first_column(tmp_path):
     assert read_beats(folder / BEATS_FILE)[1].nonzero()[0].tolist() == [0, 3, 6, 9]
     score = read_song(folder)
     assert (score.notes.onset_ticks / 480).tolist() == [0, 3]
-    assert "3/4" in score.remarks[-1]
+    assert meters(score) == [(0, 3, 4)]
+
+
+def test_bars_before_the_first_annotated_one_are_whole(tmp_path):
+    beats = beats_file([4, 4, 4], first=6.1)
+    score = read_song(song(tmp_path, [3.1, 6.1], beats, "0.1 3 C:maj\n"))
+    assert (score.notes.onset_ticks / 480).tolist() == [3, 8]
+    assert meters(score) == [(0, 4, 4)]
+
+
+def test_bars_that_begin_a_beat_off_are_mended_by_the_notes(tmp_path):
+    # The bass, which counts for more than the rest, enters on each fourth beat of the annotated bars.
+    beats = beats_file([4] * 10)
+    folder = song(tmp_path, [0.1 + 0.6 * beat for beat in range(40)], beats, "0.1 9 C:maj\n")
+    score = read_midi(folder / "007.mid")
+    lowest = np.where(np.arange(40) % 4 == 3, 36, 60)
+    length = np.where(np.arange(40) % 4 == 3, 3.5, 0.5) * 480 * 0.9
+    notes = score.notes.replace(pitch=lowest, duration_ticks=length.astype(np.int64))
+    write_midi(score.replace(notes=notes), folder / "007.mid")
+    mended, annotated = read_song(folder), read_song(folder, as_annotated=True)
+    assert (mended.notes.onset_ticks[lowest == 36] / 480 % 4).tolist() == [0] * 10
+    assert (annotated.notes.onset_ticks[lowest == 36] / 480 % 4).tolist() == [3] * 10
+    assert mended.remarks[-1] == (
+        "10 of 10 bars begin on another beat than annotated, where bass, chords and melody say so."
+    )
+    assert not any("another beat" in remark for remark in annotated.remarks)
+
+
+def meters(score: Score) -> list[tuple[float, int, int]]:
+    """Return the time signatures by their beat."""
+    rows = zip(*score.meters.columns, strict=True)
+    return [(tick / 480, int(n), int(d)) for tick, n, d in rows]
 
 
 def test_without_downbeats_the_first_beat_starts_a_bar(tmp_path):

@@ -9,16 +9,24 @@ import symusic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokenization.remi_cases import score_of, scores, slow_notes, walk
+from tests.tokenization.remi_cases import (
+    EVERY_METRE,
+    REMI,
+    VERSIONS,
+    score_of,
+    scores,
+    slow_notes,
+    walk,
+)
 from tokenization.language import language, language_from_spec
 from tokenization.midi import read_midi
 from tokenization.midi_write import write_midi
-from tokenization.remi import Remi
 from tokenization.remi_grid import MOST_BARS
-from tokenization.remi_tokens import VOCABULARY, level_velocity, volume_level
+from tokenization.remi_tokens import level_velocity, volume_level
 from tokenization.score import Marker, Score
 
-REMI = Remi()
+VOCABULARY = REMI.vocabulary
+BOTH = pytest.mark.parametrize("speaker", VERSIONS.values(), ids=VERSIONS)
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -26,47 +34,52 @@ def spelled(score: Score) -> list[str]:
     return REMI.text(REMI.encode(score).ids).splitlines()
 
 
+@BOTH
 @settings(deadline=None, max_examples=200)
 @given(scores())
-def test_decoding_returns_the_quantised_score(score):
-    encoded = REMI.encode(score)
-    quantised = REMI.quantise(score)
-    assert REMI.validate(encoded.ids) is None
-    assert REMI.decode(encoded.ids) == quantised
+def test_decoding_returns_the_quantised_score(speaker, score):
+    encoded = speaker.encode(score)
+    quantised = speaker.quantise(score)
+    assert speaker.validate(encoded.ids) is None
+    assert speaker.decode(encoded.ids) == quantised
     columns = (column.tolist() for column in quantised.notes.columns[:3])
-    assert list(zip(*columns, strict=True)) == slow_notes(score)
+    assert list(zip(*columns, strict=True)) == slow_notes(score, speaker.alphabet.longest_ticks)
     gone = encoded.losses.get("out of range", 0) + encoded.losses.get("merged", 0)
     assert encoded.notes == len(quantised.notes) == len(score.notes) - gone
-    assert encoded.bars.tolist() == REMI.bars(encoded.ids).tolist()
+    assert encoded.bars.tolist() == speaker.bars(encoded.ids).tolist()
 
 
+@BOTH
 @settings(deadline=None, max_examples=100)
 @given(scores())
-def test_a_quantised_score_is_spelled_without_loss(score):
-    quantised = REMI.quantise(score)
-    assert REMI.quantise(quantised) == quantised
-    assert REMI.encode(quantised).losses == {}
+def test_a_quantised_score_is_spelled_without_loss(speaker, score):
+    quantised = speaker.quantise(score)
+    assert speaker.quantise(quantised) == quantised
+    assert speaker.encode(quantised).losses == {}
 
 
+@BOTH
 @settings(deadline=None, max_examples=150)
 @given(SEEDS, st.integers(1, 200))
-def test_a_valid_sequence_is_the_only_spelling_of_its_score(seed, length):
-    ids = walk(seed, length)
-    encoded = REMI.encode(REMI.decode(ids))
+def test_a_valid_sequence_is_the_only_spelling_of_its_score(speaker, seed, length):
+    ids = walk(seed, length, speaker)
+    encoded = speaker.encode(speaker.decode(ids))
     assert encoded.ids.tolist() == ids.tolist()
     assert encoded.ids.dtype == np.uint16
     assert encoded.losses == {}
 
 
+@BOTH
 @settings(deadline=None, max_examples=30)
 @given(SEEDS)
-def test_any_prefix_decodes_to_the_notes_that_are_complete(seed):
-    ids = walk(seed, 60)
-    complete = REMI.decode(ids).notes
+def test_any_prefix_decodes_to_the_notes_that_are_complete(speaker, seed):
+    ids = walk(seed, 60, speaker)
+    durations = np.array([name.startswith("duration") for name in speaker.vocabulary.names])
+    complete = speaker.decode(ids).notes
     for stop in range(len(ids)):
-        notes = REMI.decode(ids[:stop]).notes
+        notes = speaker.decode(ids[:stop]).notes
         assert notes == complete[: len(notes)]
-        assert len(notes) == np.count_nonzero(VOCABULARY["duration"].holds(ids[:stop]))
+        assert len(notes) == np.count_nonzero(durations[ids[:stop]])
 
 
 def test_the_vocabulary_is_that_of_the_paper():
@@ -84,6 +97,44 @@ def test_the_vocabulary_is_that_of_the_paper():
     assert VOCABULARY["tempo"].names[::64] == ("tempo_32", "tempo_224")
     assert VOCABULARY["duration"].names[::31] == ("duration_0.5", "duration_16")
     assert VOCABULARY["chord"].names[-1] == "chord_N_N"
+
+
+def test_the_second_version_says_more_in_new_ids_only():
+    more = EVERY_METRE.vocabulary
+    assert more.names[: len(VOCABULARY)] == VOCABULARY.names
+    assert more["metre"].names[:4] == ("metre_4/4", "metre_2/4", "metre_3/4", "metre_6/8")
+    assert more["late_subbeat"].names == tuple(f"subbeat_{place}" for place in range(16, 24))
+    assert more["long_duration"].names[::15] == ("duration_16.5", "duration_24")
+    assert more["left"].names[::15] == ("left_1", "left_16")
+
+
+def test_a_piece_in_other_metres_is_spelled_by_name():
+    score = score_of(
+        [(0, 4, 60, 64), (12, 2, 60, 64), (36, 22, 60, 64), (59, 1, 61, 64), (60, 1, 60, 64)],
+        meters=[(0, 3, 4), (36, 12, 8), (60, 4, 4)],
+    )
+    assert EVERY_METRE.text(EVERY_METRE.encode(score).ids).splitlines() == [
+        "begin",
+        "bar metre_3/4 subbeat_0 pitch_60 volume_13 duration_4",
+        "bar subbeat_0 pitch_60 volume_13 duration_2",
+        "bar",
+        "bar metre_12/8 subbeat_0 pitch_60 volume_13 duration_22 "
+        "subbeat_23 pitch_61 volume_13 duration_1",
+        "bar metre_4/4 subbeat_0 pitch_60 volume_13 duration_1 end",
+    ]
+
+
+def test_a_piece_in_four_four_is_spelled_alike_by_both():
+    score = score_of([(0, 4, 64, 80), (40, 1, 60, 127)], meters=[(0, 4, 4)])
+    assert EVERY_METRE.encode(score).ids.tolist() == REMI.encode(score).ids.tolist()
+
+
+def test_time_goes_on_by_the_longest_bar_in_every_metre():
+    clock = EVERY_METRE.clock()
+    assert (clock["bar_ticks"], clock["step_ticks"], REMI.clock()["bar_ticks"]) == (24, 24, 16)
+    moves = {token: move for token, *move in clock["moves"]}
+    names = {EVERY_METRE.vocabulary.names[token]: move for token, move in moves.items()}
+    assert names == {"bar": [1, 0]} | {f"subbeat_{place}": [0, place] for place in range(24)}
 
 
 def test_a_piece_is_spelled_by_name():
@@ -211,16 +262,17 @@ def test_transposition_moves_pitches_and_roots():
     assert (down.tolist(), down.dtype) == (ids.tolist(), ids.dtype)
 
 
+@BOTH
 @settings(deadline=None, max_examples=40)
 @given(SEEDS, st.integers(-6, 6))
-def test_a_transposed_sequence_is_valid_and_its_score_is_transposed(seed, semitones):
-    ids = walk(seed, 80)
-    notes = REMI.decode(ids).notes
-    moved = REMI.transpose(ids, semitones)
+def test_a_transposed_sequence_is_valid_and_its_score_is_transposed(speaker, seed, semitones):
+    ids = walk(seed, 80, speaker)
+    notes = speaker.decode(ids).notes
+    moved = speaker.transpose(ids, semitones)
     pitch = notes.pitch + semitones
     assert (moved is None) == bool(((pitch < 21) | (pitch > 108)).any())
     if moved is not None:
-        assert REMI.decode(moved).notes == notes.replace(pitch=pitch)
+        assert speaker.decode(moved).notes == notes.replace(pitch=pitch)
 
 
 @pytest.mark.parametrize("pitches", [[], [20, 109]])
@@ -243,13 +295,14 @@ def test_decoding_names_the_fault():
         REMI.decode(REMI.parse("begin bar subbeat_0 volume_9"))
 
 
-def test_the_spec_survives_json_and_leads_back():
-    spec = json.loads(json.dumps(REMI.spec()))
-    assert spec == REMI.spec()
-    assert isinstance(language_from_spec(spec), Remi)
+@BOTH
+def test_the_spec_survives_json_and_leads_back(speaker):
+    spec = json.loads(json.dumps(speaker.spec()))
+    assert spec == speaker.spec()
+    assert type(language_from_spec(spec)) is type(speaker)
     with pytest.raises(ValueError, match="differs from the one at hand in volume_levels"):
         language_from_spec({**spec, "volume_levels": 32})
-    assert language("remi").vocabulary is VOCABULARY
+    assert language(speaker.name).vocabulary is speaker.vocabulary
 
 
 def test_onsets_and_pitches_agree_with_miditok():
@@ -275,12 +328,14 @@ def test_onsets_and_pitches_agree_with_miditok():
     assert found == set(zip(ours.onset_ticks.tolist(), ours.pitch.tolist(), strict=True))
 
 
+@BOTH
 @settings(deadline=None, max_examples=25)
 @given(SEEDS)
-def test_a_decoded_piece_survives_a_midi_file(seed):
-    score = REMI.decode(walk(seed, 150))
-    again = REMI.quantise(read_midi(write_midi(score)))
+def test_a_decoded_piece_survives_a_midi_file(speaker, seed):
+    score = speaker.decode(walk(seed, 150, speaker))
+    again = speaker.quantise(read_midi(write_midi(score)))
     assert again.notes == score.notes
+    assert again.meters == score.meters
     assert again.markers == score.markers
     if len(score.tempos) and score.tempos.onset_ticks[0] == 0:
         assert again.tempos == score.tempos

@@ -53,7 +53,7 @@ def prepared_set(folder: Path, spoken: str, *, train: int = 8, held_out: int = 2
 
 
 def _scores(spoken: str, number: int) -> list[Score]:
-    if spoken == "remi":
+    if language(spoken).family == "remi":
         return [piano(number, bars=6)]
     return [band(number, names=("Bass", "Drums", other)) for other in ("Piano", "Guitar")]
 

@@ -147,6 +147,30 @@ def test_a_model_is_given_metric_heads_that_first_say_nothing_and_then_learn(
         first_model(twice, load(run.folder / "model")[1].language)
 
 
+def test_a_model_learns_the_later_version_of_its_language(
+    trained: Path, pianos: Path, tmp_path: Path
+):
+    first = toy_run(on_from(trained, pianos, tmp_path / "metre", model={"metre": METRE}))
+    first.fit(Heard())
+    data = prepared_set(tmp_path / "later", "remi-2", train=3)
+    run = toy_run(on_from(first.folder, data, tmp_path / "on", optimiser={"steps": 5}))
+    learned = load(first.folder / "model")[0]
+    clock = run.model.config.clock
+    assert clock is not None
+    assert (run.model.config.vocabulary_size, clock.bar_ticks) == (432, 24)
+    tokens = torch.from_numpy(Prepared.open(pianos).ids(0)[:60].astype("int64"))[None]
+    with torch.no_grad():
+        before, at_first = (
+            m.eval()(tokens, m.begin(torch.Generator().manual_seed(0)))
+            for m in (learned, run.model)
+        )
+    torch.testing.assert_close(at_first[..., :362], before, rtol=0, atol=1e-5)
+    average = before.mean(-1, keepdim=True).expand(*before.shape[:-1], 70)
+    torch.testing.assert_close(at_first[..., 362:], average, rtol=0, atol=1e-5)
+    run.fit(Heard())
+    assert load(run.folder / "model")[1].language["language"] == "remi-2"
+
+
 def test_the_shipped_configuration_takes_either_shipped_model():
     for name, folder in shipped().items():
         config = replace(read(find("finetune")), start=name)

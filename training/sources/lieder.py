@@ -19,7 +19,7 @@ class Lieder(Source):
     name = "lieder"
     title = "OpenScore Lieder"
     shape = "scores named lcNNN.mxl"
-    language = "remi"
+    language = "remi-2"
     licence = "CC0, OpenScore Lieder Corpus"
 
     def fits(self, listing: Listing) -> bool:

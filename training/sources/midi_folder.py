@@ -19,7 +19,7 @@ class MidiFolder(Source):
     name = "midi"
     title = "a folder of MIDI files"
     shape = "files that end in .mid, .midi, .kar, .mxl, .musicxml, .xml or .abc"
-    language = "remi"
+    language = "remi-2"
     licence = "not stated: that of the files"
 
     def fits(self, listing: Listing) -> bool:

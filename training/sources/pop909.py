@@ -20,7 +20,7 @@ class Pop909(Source):
     name = "pop909"
     title = "POP909"
     shape = f"a folder NNN a song, with NNN.mid, {BEATS_FILE} and {CHORDS_FILE}"
-    language = "remi"
+    language = "remi-2"
     licence = "MIT, copyright 2020 Music X Lab"
 
     def fits(self, listing: Listing) -> bool:

@@ -65,6 +65,6 @@ def arranged(score: Score, language: Language, *, beats_known: bool = False) -> 
 
     Trios keep the score's own beats if they are known to be right.
     """
-    if language.name == "groove":
+    if language.family == "groove":
         return trios(score, beats_known=beats_known)
     return [language.arrange(score)]

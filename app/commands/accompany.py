@@ -1,0 +1,60 @@
+"""`musicgen accompany`: parts of a piece are written to its other parts, which stay note for note."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from app import output
+from app.commands.takes import add_options, do, fit, wish_of
+
+EXAMPLES = """\
+examples:
+  musicgen accompany band.mid --write drums --model my-groove
+  musicgen accompany band.mid --write bass drums --variations 3 --audio -o output
+  musicgen accompany band.mid --write drums --tracks bass=2 other=Piano
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("piece", metavar="FILE.mid", help="the MIDI file of the piece")
+    parser.add_argument(
+        "--write",
+        nargs="+",
+        required=True,
+        metavar="PART",
+        help="the parts to write: one or two of bass, drums and other",
+    )
+    parser.add_argument(
+        "--tracks",
+        nargs="+",
+        metavar="TRACK",
+        help="tracks to use, as `musicgen tokenize` takes them",
+    )
+    add_options(parser, model="groove", lengths=False)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write NAME.accompany_0.mid …, the given parts with those that were written."""
+    from app.completion import Completion
+    from app.models import load
+    from app.service import read_piece
+    from app.track_choice import tracks_of
+
+    wish, path = wish_of(arguments), Path(arguments.piece)
+    model = load(arguments.model, arguments.device)
+    tracks = tracks_of(arguments.tracks, model.language.name)
+    piece = read_piece(model.language, path, name=path.name, tracks=tracks)
+    write, ids = arguments.write, piece.encoded.ids
+    goal = model.language.accompanying(ids, write, longest_ticks=model.longest_ticks)
+    output.remark(piece.remarks)
+    name = f"{fit(path.stem)}.accompany_"
+    do(
+        arguments,
+        Completion(model, piece, goal, wish, {"written_parts": write}),
+        2 * len(ids),
+        (name,),
+        lambda take, number: {f"{name}{number}": take.whole},
+    )

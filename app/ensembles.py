@@ -1,0 +1,145 @@
+"""The evaluation of accompaniment as an experiment: which pieces, what stands beside them, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from app.models import load
+from app.study import Experiment, left_out_of
+from app.subjects import Subject
+from evaluation.jobs import Done, Job
+from tokenization.groove import Groove
+from tokenization.language import language_from_spec
+from tokenization.score import Notes
+from training.prepared import Prepared
+
+
+def accompaniment(
+    subjects: Sequence[Subject],
+    data: str,
+    *,
+    hide: Sequence[str],
+    bars: int,
+    pieces: int,
+    split: str,
+    seed: int,
+    device: str,
+) -> tuple[Experiment, dict[str, Any]]:
+    """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
+    from evaluation.accompaniment import summary
+
+    prepared = Prepared.open(data)
+    spoken = language_from_spec(prepared.meta["language"])
+    if spoken.family != "groove":
+        raise ValueError(f"{data} is in {spoken.name}; parts are hidden in a data set of grooves")
+    able = [s for s in subjects if s.language != "groove" and s.language.startswith("groove")]
+    if not able:
+        raise ValueError(
+            "; ".join(left_out_of("accompaniment", "groove-2", subjects))
+            + "; name a model that speaks groove-2"
+        )
+    chosen = _chosen(prepared, split, pieces, seed)
+    if not chosen:
+        raise ValueError(f"{data} has no piece in its {split} split; another --split may have")
+    jobs = [
+        (
+            subject,
+            Job(
+                measure=accompanied,
+                arguments={**one, "hide": list(hide), "bars": bars, "seed": seed},
+                places={"model": subject.given, "data": str(prepared.folder), "device": device},
+                identity={**subject.identity, "data": prepared.meta["checksum"]},
+            ),
+        )
+        for subject in able
+        for one in chosen
+    ]
+
+    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for subject, done in found:
+            rows.setdefault(subject.label, []).extend(done.result)
+        return {
+            "models": [
+                {"model": label, "table": summary(own, seed), "rows": own}
+                for label, own in rows.items()
+            ]
+        }
+
+    facts = {
+        "data": str(prepared.folder),
+        "checksum": prepared.meta["checksum"],
+        "split": split,
+        "bars": bars,
+        "pieces": len(chosen),
+    }
+    return Experiment(jobs=jobs, compose=compose), facts
+
+
+def _chosen(prepared: Prepared, split: str, pieces: int, seed: int) -> list[dict[str, Any]]:
+    """Return rows of different files, styles by turns; with each one of its style and one of another, if there are."""
+    random = np.random.default_rng(seed)
+    rows = random.permutation(prepared.rows(split))
+    _, first = np.unique(prepared.pieces.file[rows], return_index=True)
+    rows = rows[np.sort(first)]  # one a file
+    styles = prepared.pieces.style[rows]
+    turn = np.array([(styles[:i] == style).sum() for i, style in enumerate(styles)])
+    chosen = []
+    for place in np.argsort(turn, kind="stable")[:pieces]:
+        same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
+        other = np.flatnonzero(styles != styles[place])
+        chosen.append(
+            {
+                "row": int(rows[place]),
+                "same": int(rows[random.choice(same)]) if len(same) else None,
+                "other": int(rows[random.choice(other)]) if len(other) else None,
+            }
+        )
+    return chosen
+
+
+def accompanied(
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    same: int | None,
+    other: int | None,
+    hide: Sequence[str],
+    bars: int,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Return the likeness of what a model writes for each hidden part of a piece, and of what stands beside it."""
+    from evaluation.accompaniment import accompany, compared, first_bars, hidden_parts
+
+    loaded, prepared = load(model, device), Prepared.open(data)
+    speaker, reader = loaded.language, language_from_spec(prepared.meta["language"])
+    assert isinstance(speaker, Groove), "models of other languages are left out"
+    assert isinstance(reader, Groove), "data of other languages are refused"
+
+    def music(number: int | None, start: int = 0) -> Notes | None:
+        if number is None:
+            return None
+        return first_bars(reader.notes(np.asarray(prepared.ids(number))), bars, start)
+
+    piece, found = music(row), []
+    assert piece is not None, "a row is given"
+    beside = {"next": music(row, bars), "same": music(same), "other": music(other)}
+    about = {"piece": prepared.name(row), "style": int(prepared.pieces.style[row])}
+    for part in hidden_parts(piece):
+        if (name := speaker.parts[part]) in hide:
+            written = accompany(
+                loaded.performer,
+                speaker,
+                piece,
+                part,
+                seed=seed,
+                longest_ticks=loaded.longest_ticks,
+            )
+            rows = compared(piece, part, {"written": written, **beside})
+            found += [{**about, "part": name, **one} for one in rows]
+    return found

@@ -1,0 +1,125 @@
+"""How good an accompaniment is: one part of a real piece is hidden, written anew to the others, and compared with it.
+
+The likeness is that of style profiles (style.py): of drums by onset and drum, of a pitched part by onset and duration
+and by time and pitch. Beside it stands how like the hidden part are parts that nobody wrote for these bars:
+
+    next     the same piece's own part in the bars that follow
+    same     the part of another piece of the style: to play the style's usual figure, whatever the others do
+    other    the part of a piece of another style
+
+A style is one value, the mean over its pieces; means and intervals are over styles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from evaluation.bootstrap import estimate
+from evaluation.style import cosine, onset_drum, onset_duration, time_pitch
+from musicgen.generate import Request, Stop, generate
+from musicgen.model import Performer
+from musicgen.sampling import MUSICAL
+from tokenization.groove import Groove
+from tokenization.groove_tokens import BAR_TICKS, DRUMS, TICKS_PER_BEAT
+from tokenization.score import Notes
+
+WRITTEN = "written"
+BESIDE = ("next", "same", "other")
+Row = dict[str, Any]
+
+
+def first_bars(notes: Notes, bars: int, start: int = 0) -> Notes:
+    """Return what begins in some bars, moved to begin at 0; what sounds at their end ends there."""
+    line, end = start * BAR_TICKS, (start + bars) * BAR_TICKS
+    notes = notes[(notes.onset_ticks >= line) & (notes.onset_ticks < end)]
+    return notes.replace(
+        onset_ticks=notes.onset_ticks - line,
+        duration_ticks=np.minimum(notes.end_ticks, end) - notes.onset_ticks,
+    )
+
+
+def accompany(
+    performer: Performer,
+    language: Groove,
+    piece: Notes,
+    part: int,
+    *,
+    seed: int,
+    longest_ticks: Sequence[int] | None,
+) -> Notes:
+    """Return the piece with one part written anew."""
+    goal = language.accompanying(
+        language.spell(piece), [language.parts[part]], longest_ticks=longest_ticks
+    )
+    request = Request(seed=seed, sampling=MUSICAL, stop=Stop(end=language.end))
+    steps = list(generate(performer, goal.prompt, request, grammar=goal.grammar))
+    return language.notes(goal.whole(np.append(goal.prompt, np.concatenate(steps))))
+
+
+def hidden_parts(piece: Notes) -> list[int]:
+    """Return the parts that can be hidden: those that play, where another one plays too."""
+    playing = np.unique(piece.track).tolist()
+    return playing if len(playing) > 1 else []
+
+
+def compared(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> list[Row]:
+    """Return the likeness of a part in other music to that of a piece, a row a metric."""
+    true = _profiles(piece, part)
+    found = {
+        name: {} if notes is None else _profiles(notes, part) for name, notes in others.items()
+    }
+    return [
+        {
+            "metric": metric,
+            **{
+                name: cosine(histogram, own[metric]) if metric in own else None
+                for name, own in found.items()
+            },
+        }
+        for metric, histogram in true.items()
+    ]
+
+
+def _profiles(notes: Notes, part: int) -> dict[str, np.ndarray]:
+    own = notes[notes.track == part]
+    if part == DRUMS:
+        return {"onset_drum": onset_drum(own, TICKS_PER_BEAT)}
+    return {
+        "onset_duration": onset_duration(own, TICKS_PER_BEAT),
+        "time_pitch": time_pitch(own, TICKS_PER_BEAT),
+    }
+
+
+def summary(rows: Iterable[Row], seed: int) -> list[Row]:
+    """Return for each part and metric the estimates over styles, and in how many styles the written one is likest."""
+    rows = list(rows)
+    result = []
+    for part, metric in dict.fromkeys((row["part"], row["metric"]) for row in rows):
+        own = [row for row in rows if (row["part"], row["metric"]) == (part, metric)]
+        styles = sorted({row["style"] for row in own})
+        by_style = {
+            name: [_mean(row[name] for row in own if row["style"] == style) for style in styles]
+            for name in (WRITTEN, *BESIDE)
+        }
+        pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        result.append(
+            {
+                "part": part,
+                "metric": metric,
+                "pieces": len(own),
+                **{name: asdict(estimate(values, seed)) for name, values in by_style.items()},
+                "above_same": sum(a > b for a, b in both),
+                "of": len(both),
+            }
+        )
+    return result
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None

@@ -1,0 +1,74 @@
+"""A hidden part is written anew to the others, and its likeness to the true one is told beside what nobody wrote."""
+
+import numpy as np
+import pytest
+
+from evaluation.accompaniment import accompany, compared, first_bars, hidden_parts, summary
+from musicgen.config import ModelConfig
+from musicgen.model import Performer
+from tests.tokenization.groove_cases import trio_of
+from tokenization.groove_2.language import Groove2
+from tokenization.groove_tokens import BASS, DRUMS, OTHER
+from tokenization.score import Notes
+
+GROOVE = Groove2()
+
+
+def music(*notes: tuple[int, int, int, int]) -> Notes:
+    """Return notes of (onset, duration, pitch, track)."""
+    return trio_of([(o, d, p, 80, t) for o, d, p, t in notes]).notes.sorted()
+
+
+BEATS = [(12 * n, 2, 36, DRUMS) for n in range(8)]
+OFF = [(12 * n + 6, 2, 36, DRUMS) for n in range(8)]
+LINE = [(24 * n, 12, 40 + n, BASS) for n in range(4)]
+
+
+def test_bars_of_a_piece_begin_at_0_and_nothing_sounds_past_them():
+    notes = music((0, 100, 60, OTHER), (48, 12, 61, OTHER), (90, 30, 62, OTHER), (96, 5, 63, OTHER))
+    second = first_bars(notes, 1, 1)
+    assert second.onset_ticks.tolist() == [0, 42]
+    assert second.duration_ticks.tolist() == [12, 6]
+
+
+def test_the_same_part_is_like_itself_and_one_off_the_beat_is_not():
+    piece = music(*BEATS, *LINE)
+    [row] = compared(piece, DRUMS, {"a": music(*BEATS), "b": music(*OFF), "c": None})
+    assert row == {"metric": "onset_drum", "a": pytest.approx(1), "b": 0, "c": None}
+    duration, pitch = compared(piece, BASS, {"a": piece, "b": music(*BEATS)})
+    assert (duration["metric"], pitch["metric"]) == ("onset_duration", "time_pitch")
+    assert duration["a"] == pytest.approx(1)
+    assert duration["b"] is None  # no bass in it
+
+
+def test_a_part_that_plays_alone_is_not_hidden():
+    assert hidden_parts(music(*BEATS)) == []
+    assert hidden_parts(music(*BEATS, *LINE)) == [BASS, DRUMS]
+
+
+def test_a_style_counts_once_and_is_compared_with_another_piece_of_it():
+    def row(style: int, written: float, same: float | None) -> dict:
+        shared = {"part": "drums", "metric": "onset_drum", "style": style}
+        return {**shared, "written": written, "next": 1.0, "same": same, "other": None}
+
+    [found] = summary([row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)], 0)
+    assert found["pieces"] == 4
+    assert found["written"]["n"] == 3
+    assert found["written"]["mean"] == pytest.approx((0.4 + 0.8 + 0.5) / 3)
+    assert (found["above_same"], found["of"]) == (1, 2)
+    assert (found["other"]["mean"], found["other"]["missing"]) == (None, 3)
+
+
+def test_what_is_not_hidden_stays():
+    config = ModelConfig.preset(
+        "tiny", vocabulary_size=len(GROOVE.vocabulary), layers=1, width=16, heads=2, feedforward=16
+    )
+    performer = Performer(config, seed=0).eval()
+    piece = music(*BEATS[:4], *LINE[:2])
+    written = accompany(performer, GROOVE, piece, DRUMS, seed=1, longest_ticks=None)
+    bass = written[written.track == BASS]
+    assert bass == music(*LINE[:2]).replace(velocity=np.zeros(2, dtype=np.int64))
+    again = accompany(performer, GROOVE, piece, DRUMS, seed=1, longest_ticks=None)
+    assert again == written
+    assert (written.track == DRUMS).any()
+    assert not (written.track == OTHER).all()

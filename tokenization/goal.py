@@ -1,0 +1,43 @@
+"""What is given and what is to be written: the tokens of a goal, which several languages share.
+
+A sequence without these tokens is a piece like any other. With them what is given comes first, what is written follows,
+and each bar that is written says how far it is to the goal, right after the token that begins it:
+
+    an ending    … bar left_3 … bar left_2 … bar left_1 … end
+    a gap        begin after <bars after the gap> before <bars before it> bar seam_2 … bar seam_1 … end
+
+A countdown starts at COUNTED at most: bars further away say nothing. The bars after a gap are given first, closed by
+`before` (suffix, prefix, middle: Bavarian et al., "Efficient training of language models to fill in the middle", 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tokenization.language import Grammar
+
+COUNTED = 16  # the bars before a goal that say how far it is
+LEFT, SEAM, MARKER = "left", "seam", "marker"  # the names of these families in a vocabulary
+GOAL_FAMILIES: list[tuple[str, list[str]]] = [
+    (LEFT, [f"left_{bars}" for bars in range(1, COUNTED + 1)]),  # bars left, this one included
+    (SEAM, [f"seam_{bars}" for bars in range(1, COUNTED + 1)]),
+    (MARKER, ["after", "before"]),
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Goal:
+    """A piece to be completed: what a model is given first, and by which rules it writes the rest.
+
+    Writing goes on until the end token, which the grammar allows where the goal is reached and nowhere else.
+    """
+
+    prompt: np.ndarray  # ids before the first one that is drawn
+    grammar: Grammar  # stands before the prompt's first token
+    whole: Callable[[np.ndarray], np.ndarray]
+    """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""

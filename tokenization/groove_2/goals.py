@@ -1,0 +1,124 @@
+"""Goals of the second groove language: a gap to be filled, and parts to be written to others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from tokenization.goal import COUNTED, Goal
+from tokenization.groove_2.free import FreeBarGrammar, Given
+from tokenization.groove_2.layouts import PERIOD, beyond, blocks
+from tokenization.groove_2.spelling import BarReading, events_of, plain, spell, spell_bars
+from tokenization.groove_2.tokens import BAR, SEAM_1
+from tokenization.groove_tokens import BAR_TICKS, BEGIN, KEYS, PITCHES, TRACKS
+from tokenization.language import Language
+from tokenization.score import Notes
+from tokenization.scripted import Script, Scripted
+from tokenization.wording import counted, listed
+
+PARTS = tuple(track.casefold() for track in TRACKS)
+
+
+def infilling(
+    language: Language,
+    notes: Notes,
+    bars: int,
+    start: int,
+    stop: int,
+    longest_ticks: Sequence[int] | None,
+) -> Goal:
+    """Return the goal to write the bars start … stop − 1 anew, of a piece of so many."""
+    if not 0 <= start < stop <= bars:
+        raise ValueError(
+            f"bars {start + 1} to {stop} cannot be filled in a piece that has {counted(bars, 'bar')}"
+        )
+    if stop - start > COUNTED:
+        raise ValueError(
+            f"bars {start + 1} to {stop} are {stop - start}; {COUNTED} at most can be filled at once"
+        )
+    line, seam = start * BAR_TICKS, stop * BAR_TICKS
+    outside = (notes.onset_ticks < line) | (notes.onset_ticks >= seam)
+    # What sounds into the gap sounds there as it did, on a key of its own.
+    held = notes[(notes.onset_ticks < line) & (notes.end_ticks >= line)]
+    never_free = np.zeros(KEYS, dtype=bool)
+    never_free[_keys(held[held.end_ticks >= seam])] = True
+    events = events_of(held)
+    inside = (events.time_ticks >= line) & (events.time_ticks < seam) & (events.is_on == 0)
+    given, counts = Given.of(events[inside], never_free), range(stop - start, 0, -1)
+    first, before = beyond(notes, stop), spell_bars(events_of(notes), 0, start)
+    prompt = np.concatenate([[BEGIN], first, before, [BAR, SEAM_1 + counts[0] - 1]])
+    script = Script.around(
+        BAR,
+        [first.tolist(), *[[]] * (stop - 1)],
+        [*[[]] * start, *([SEAM_1 + count - 1] for count in counts)],
+    )
+    free = FreeBarGrammar(prompt_tokens=len(prompt), longest_ticks=longest_ticks, given=given)
+
+    def ours(new: Notes) -> Notes:
+        return new[(new.onset_ticks >= line) & (new.onset_ticks < seam)]
+
+    return Goal(
+        prompt=prompt,
+        grammar=Scripted(free, language, script, may_end_silent=True),
+        whole=_joined(notes[outside], ours, seam),
+    )
+
+
+def accompanying(
+    language: Language,
+    notes: Notes,
+    bars: int,
+    write: Collection[str],
+    longest_ticks: Sequence[int] | None,
+) -> Goal:
+    """Return the goal to write some parts of a piece of so many bars to its others."""
+    if unknown := [part for part in write if part not in PARTS]:
+        raise ValueError(f"there is no part {unknown[0]}; a groove has {listed(PARTS)}")
+    tracks = [PARTS.index(part) for part in PARTS if part not in write]
+    if not write or not tracks:
+        raise ValueError(
+            f"{listed(PARTS)} cannot {'all' if write else 'none'} be written; choose one or two of them"
+        )
+    kept = notes[np.isin(notes.track, tracks)]
+    if not len(kept):
+        raise ValueError(
+            f"there is nothing to accompany: the piece has no {' and no '.join(PARTS[t] for t in tracks)}"
+        )
+    runs = blocks(kept, bars, tracks)
+    before = [runs[bar // PERIOD].tolist() if bar % PERIOD == 0 else [] for bar in range(bars)]
+    prompt = np.concatenate([[BEGIN], runs[0], [BAR]])
+    own = np.repeat(np.isin(np.arange(len(TRACKS)), tracks), PITCHES)
+    free = FreeBarGrammar(
+        prompt_tokens=len(prompt),
+        longest_ticks=longest_ticks,
+        given=Given.of(events_of(kept), own),
+    )
+
+    def ours(new: Notes) -> Notes:
+        return new[~np.isin(new.track, tracks)]
+
+    return Goal(
+        prompt=prompt,
+        grammar=Scripted(
+            free, language, Script.around(BAR, before, [[]] * bars), may_end_silent=True
+        ),
+        whole=_joined(kept, ours, bars * BAR_TICKS),
+    )
+
+
+def _joined(
+    kept: Notes, ours: Callable[[Notes], Notes], most_ticks: int
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return how a piece is put together from what was kept, note for note, and what was written."""
+
+    def whole(ids: np.ndarray) -> np.ndarray:
+        reading = BarReading(plain(ids))
+        new = reading.all_notes(min(max(reading.bars, 1) * BAR_TICKS, most_ticks))
+        return spell(Notes.concatenate([kept, ours(new)]).sorted()).astype(np.uint16)
+
+    return whole
+
+
+def _keys(notes: Notes) -> np.ndarray:
+    return notes.track * PITCHES + notes.pitch

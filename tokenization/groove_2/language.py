@@ -1,0 +1,136 @@
+"""The second groove language: the trio's note-ons and note-offs in bars, with goals.
+
+    begin (bar (at? (note_on | note_off)+)*)+ end
+
+It says the same music as the first, on the same grid. A place in the bar stands once before all that happens there,
+where the first language needs a time shift before every event off the beat. Bars can be counted down to an end or a
+seam, and parts of the piece can be given beforehand (layouts.py).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenization.goal import Goal
+from tokenization.groove import Groove
+from tokenization.groove_2 import goals
+from tokenization.groove_2.faults import explain
+from tokenization.groove_2.free import FreeBarGrammar
+from tokenization.groove_2.grammar import BarGrammar, is_valid
+from tokenization.groove_2.spelling import BarReading, plain, spell
+from tokenization.groove_2.tokens import AT, BAR, LEFT_1, TICK_OF, VOCABULARY
+from tokenization.groove_tokens import BAR_TICKS, DRUMS, END, PITCHES
+from tokenization.score import Notes
+
+
+class Groove2(Groove):
+    """The trio language with bars."""
+
+    name = "groove-2"
+    title = "groove in bars (bass, drums and one more)"
+    vocabulary = VOCABULARY
+    bar = BAR
+    idle = LEFT_1
+    parts = goals.PARTS
+
+    def notes(self, ids: np.ndarray) -> Notes:
+        """Return the notes of valid ids, without velocities; with the end, what still sounds ends."""
+        reading = BarReading(np.asarray(ids, dtype=np.int64))
+        whole = len(reading.ids) > 0 and reading.ids[-1] == END
+        return reading.all_notes(reading.bars * BAR_TICKS) if whole else reading.notes
+
+    def spell(self, notes: Notes) -> np.ndarray:
+        """Spell notes that are on the grid: (T,) uint16."""
+        return spell(notes).astype(np.uint16)
+
+    def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
+        """Complete a prefix: what still sounds ends with the bar, or after so many bars, and nobody counts."""
+        reading = BarReading(plain(ids))
+        line = BAR_TICKS * min(bars or reading.bars, max(reading.bars, 1))
+        return self.spell(reading.all_notes(line))
+
+    def grammar(self, batch: int = 1) -> BarGrammar:
+        """Return the grammar at the start of `batch` sequences, before the begin token."""
+        return BarGrammar(batch)
+
+    def free_grammar(
+        self,
+        *,
+        prompt_tokens: int = 0,
+        prompt_bars: int = 0,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> FreeBarGrammar:
+        """Return the grammar to generate by: events of one time in any order, which `close` mends."""
+        return FreeBarGrammar(
+            prompt_tokens=prompt_tokens, longest_ticks=self.checked_longest(longest_ticks)
+        )
+
+    def infilling(
+        self,
+        ids: np.ndarray,
+        start: int,
+        stop: int,
+        *,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> Goal:
+        """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
+        longest = self.checked_longest(longest_ticks)
+        notes, bars = self.notes(ids), len(self.bars(ids))
+        return goals.infilling(self, notes, bars, start, stop, longest)
+
+    def accompanying(
+        self,
+        ids: np.ndarray,
+        write: Collection[str],
+        *,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> Goal:
+        """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
+        longest = self.checked_longest(longest_ticks)
+        return goals.accompanying(self, self.notes(ids), len(self.bars(ids)), write, longest)
+
+    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """Return the ids transposed, all but the drums, or None where a pitch leaves the range."""
+        ids = np.asarray(ids)
+        reading = BarReading(ids.astype(np.int64))
+        events = reading.events
+        pitch = events.pitch + semitones * (events.track != DRUMS)
+        if len(pitch) and not 0 <= pitch.min() <= pitch.max() < PITCHES:
+            return None
+        moved = ids.copy()
+        moved[reading.said] = events.replace(pitch=pitch).sorted().ids
+        return moved
+
+    def bars(self, ids: np.ndarray) -> np.ndarray:
+        """Return the token offset at which each bar starts."""
+        return np.flatnonzero(np.asarray(ids) == BAR)
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and full configuration as plain data, to go with data sets and models."""
+        spec = super().spec()
+        del spec["shifts"]
+        blocks = {block.name: len(block) for block in VOCABULARY.blocks.values()}
+        return {**spec, "tokens": len(VOCABULARY), "blocks": blocks}
+
+    def clock(self) -> dict[str, Any]:
+        """Return how bars and the places in them move time, in ticks."""
+        places = [[token, 0, int(TICK_OF[token])] for token in range(AT.start, AT.stop)]
+        return {
+            "bar_ticks": BAR_TICKS,
+            "step_ticks": BAR_TICKS,
+            "moves": [[BAR, 1, 0], *places],
+        }
+
+    def first_fault(self, ids: np.ndarray) -> int | None:
+        """Return the first position whose token may not stand there."""
+        if is_valid(ids):
+            return None
+        return bisect_left(range(len(ids)), True, key=lambda last: not is_valid(ids[: last + 1]))
+
+    def reason(self, ids: np.ndarray) -> str:
+        """Say why the last of these ids may not follow the others."""
+        return explain(ids)

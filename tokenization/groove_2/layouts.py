@@ -1,0 +1,74 @@
+"""How a groove is laid out for a goal: what is given before what is written, for prompts and for training alike.
+
+Metric heads look back by 1, 2 and 4 bars. So what is given stands in phase with what is written: accompaniment goes
+block by block of PERIOD bars, each given whole (silent past the piece's end) before it is written; and so many bars
+behind a gap come first as bring the bars before it to the same place of the period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import chain
+
+import numpy as np
+
+from tokenization.goal import COUNTED
+from tokenization.groove_2.spelling import bars_of, events_of, spell_bars
+from tokenization.groove_2.tokens import AFTER, BEFORE, GIVEN, LEFT_1, SEAM_1, WRITE
+from tokenization.groove_tokens import BAR_TICKS, BEGIN, END
+from tokenization.score import Notes
+
+PERIOD = 4  # bars
+
+
+def ending(notes: Notes, counted: int) -> np.ndarray:
+    """Return a piece whose last bars, so many, count down to its end: (T,) int64."""
+    bars = bars_of(notes)
+    events, start = events_of(notes), max(bars - min(counted, COUNTED), 0)
+    said = [
+        counted_bar(spell_bars(events, bar, bar + 1), LEFT_1 + bars - bar - 1)
+        for bar in range(start, bars)
+    ]
+    return np.concatenate([[BEGIN], spell_bars(events, 0, start), *said, [END]])
+
+
+def gap(notes: Notes, start: int, stop: int) -> np.ndarray:
+    """Return a piece laid out to have the bars start … stop − 1 written: (T,) int64."""
+    events = events_of(notes)
+    said = [
+        counted_bar(spell_bars(events, bar, bar + 1), SEAM_1 + stop - bar - 1)
+        for bar in range(start, stop)
+    ]
+    given = spell_bars(events, 0, start)
+    return np.concatenate([[BEGIN], beyond(notes, stop), given, *said, [END]])
+
+
+def counted_bar(bar: np.ndarray, count: int) -> np.ndarray:
+    """Return a bar that says how far it is to the goal, behind its bar token."""
+    return np.concatenate([bar[:1], [count], bar[1:]])
+
+
+def beyond(notes: Notes, stop: int) -> np.ndarray:
+    """Return what begins in the bars from `stop` on, as it is given before the first bar: (T,) int64."""
+    later = notes[notes.onset_ticks >= stop * BAR_TICKS]
+    bars = PERIOD + -stop % PERIOD
+    return np.concatenate([[AFTER], spell_bars(events_of(later), stop, stop + bars), [BEFORE]])
+
+
+def accompaniment(notes: Notes, given: Collection[int]) -> np.ndarray:
+    """Return a piece laid out to have parts written to given ones: (T,) int64."""
+    bars, events = bars_of(notes), events_of(notes)
+    written = (spell_bars(events, s, min(s + PERIOD, bars)) for s in range(0, bars, PERIOD))
+    parts = chain.from_iterable(zip(blocks(notes, bars, given), written, strict=True))
+    return np.concatenate([[BEGIN], *parts, [END]])
+
+
+def blocks(notes: Notes, bars: int, given: Collection[int]) -> Sequence[np.ndarray]:
+    """Return what is given before each block of a piece of so many bars: [(T,) int64]."""
+    tracks = sorted(given)
+    events = events_of(notes[np.isin(notes.track, tracks)])
+    who = [GIVEN.start + track for track in tracks]
+    return [
+        np.concatenate([who, spell_bars(events, start, start + PERIOD), [WRITE]])
+        for start in range(0, bars, PERIOD)
+    ]

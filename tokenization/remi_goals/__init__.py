@@ -1,0 +1,1 @@
+"""What pop piano can be asked for: a gap filled, an end reached, chords kept to."""
