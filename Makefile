@@ -41,7 +41,7 @@ bench: $(INSTALLED) ## speed and memory of this machine
 
 models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the raw data, folders or archives; SIZE=small on a GPU)
 	@test -n "$(POP909)" -a -n "$(GROOVE)" || { echo "make models POP909=pop909.tar.xz GROOVE=groove.tar.xz: where is the raw data?" >&2; exit 2; }
-	$(MAKE) model NAME=pop-piano SOURCE=pop909 FROM="$(POP909)"
+	$(MAKE) model NAME=pop-piano SOURCE=pop909 FROM="$(POP909)" LANGUAGE=remi
 	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
 	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 
@@ -52,7 +52,7 @@ PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%
   $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml .yaml))))
 
 $(WORK)/data/%/meta.json: | $(INSTALLED)
-	$(BIN)/musicgen data $(SOURCE) "$(FROM)" $(@D) --title "$(TITLE)" --licence "$(LICENCE)"
+	$(BIN)/musicgen data $(SOURCE) "$(FROM)" $(@D) --title "$(TITLE)" --licence "$(LICENCE)" $(if $(LANGUAGE),--language $(LANGUAGE))
 
 # Interrupted, it goes on where it was.
 model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json ## train one of them (NAME=groove SOURCE=groove FROM=groove.tar.xz)

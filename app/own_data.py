@@ -27,9 +27,19 @@ def data_of(subjects: Sequence[Subject]) -> Path:
         kind = next((kind for kind in SOURCES if kind in title.lower()), "midi")
         raise FileNotFoundError(
             f"{learned.label} learned from {title}, which is not among the prepared data sets in {DATA}; "
-            f"`musicgen data {kind} SOURCE {DATA / kind}` prepares it, or name another with --data"
+            f"`musicgen data {kind} SOURCE {_place(kind, learned.language)}` prepares it, "
+            "or name another with --data"
         )
     return folder
+
+
+def _place(kind: str, language: str) -> str:
+    """Return the folder to prepare, and the model's language where the source takes another one by itself."""
+    from training.sources import SOURCES
+
+    if SOURCES[kind].language == language:
+        return str(DATA / kind)
+    return f"{DATA / f'{kind}-{language}'} --language {language}"
 
 
 def data_by_language(subjects: Sequence[Subject]) -> list[Path]:

@@ -149,8 +149,8 @@ def test_a_model_is_tried_on_what_it_learned_from(
 @pytest.mark.parametrize(
     ("title", "says"),
     [
-        ("POP909", "`musicgen data pop909 SOURCE data/pop909` prepares it"),
-        ("songs of mine", "`musicgen data midi SOURCE data/midi` prepares it"),
+        ("POP909", "`musicgen data pop909 SOURCE data/pop909-remi --language remi` prepares it"),
+        ("songs of mine", "`musicgen data midi SOURCE data/midi-remi --language remi` prepares it"),
         (None, "has learned from no data; name a prepared data set with --data"),
     ],
 )

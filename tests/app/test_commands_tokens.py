@@ -187,7 +187,7 @@ class TestDetokenize:
         ("text", "message"),
         [
             ("", "tokens holds no tokens"),
-            ("one two", "holds no tokens of the languages remi, remi-2 and groove"),
+            ("one two", "holds no tokens of the languages remi, remi-2, groove and groove-2"),
             (
                 "begin\nbar subbeat_0 pitch_999",
                 "token 3 in line 2 of .*tokens is 'pitch_999', which is no token",
