@@ -50,7 +50,9 @@ def spell_bars(events: Events, start: int, stop: int) -> np.ndarray:
 
 
 def spell(notes: Notes) -> np.ndarray:
-    """Return the tokens of a whole piece, begin and end too: (T,) int64."""
+    """Return the tokens of a whole piece, begin and end too: (T,) int64; of silence begin alone, without end."""
+    if not len(notes):
+        return np.array([BEGIN])
     return np.concatenate([[BEGIN], spell_bars(events_of(notes), 0, bars_of(notes)), [END]])
 
 
