@@ -15,7 +15,7 @@ from musicgen.sampling import MUSICAL, Sampling
 from tokenization.any_file import read_file
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
-from tokenization.language import Encoded, Language
+from tokenization.language import Encoded, Grammar, Language
 from tokenization.metres import bar_lines
 from tokenization.midi import Limits, write_midi
 from tokenization.score import Score
@@ -146,23 +146,16 @@ def no_prompt(model: Model) -> Prompt:
     return Prompt(name="", ids=ids, bars=0, piece_bars=0, setting=None, score=score)
 
 
-class Continuation:
-    """One request: iterate to do the work; `takes` gives what there is at any time."""
+class Generation:
+    """Music being drawn for one request: iterate to do the work; `takes` gives what there is at any time."""
 
-    def __init__(self, model: Model, prompt: Prompt, wish: Wish) -> None:
-        """Refuse at once a wish that the model's language has no words for."""
-        self.model, self.prompt, self.wish = model, prompt, wish
+    def __init__(
+        self, model: Model, ids: np.ndarray, grammar: Grammar, wish: Wish, **stop: int | None
+    ) -> None:
+        """Go on from ids by a grammar, until the end token or what else is to stop it."""
+        self.model, self.wish = model, wish
+        self._ids, self._grammar, self._stop = ids, grammar, stop
         self._steps: list[np.ndarray] = []
-        self._grammar = continuing(
-            model.language,
-            prompt.ids,
-            prompt_bars=prompt.bars,
-            bars=wish.bars if wish.tokens is None else None,
-            may_end=wish.may_end,
-            ends=wish.ends,
-            chords=wish.chords,
-            longest_ticks=longest_ticks(model, prompt.ids, prompt.score),
-        )
 
     def __iter__(self) -> Iterator[int]:
         """Generate; yields the number of steps so far. To stop early, stop iterating."""
@@ -172,23 +165,14 @@ class Continuation:
         """Generate until done or cancelled."""
         from musicgen.generate import Request, Stop, generate  # torch, which the page opens without
 
-        wish = self.wish
         request = Request(
-            variations=wish.variations,
-            seed=wish.seed,
-            sampling=wish.sampling,
-            stop=Stop(
-                tokens=wish.tokens,
-                bars=1 if wish.tokens is None and not wish.ends else None,
-                end=self.model.language.end,
-            ),
+            variations=self.wish.variations,
+            seed=self.wish.seed,
+            sampling=self.wish.sampling,
+            stop=Stop(end=self.model.language.end, **self._stop),
         )
         stream = generate(
-            self.model.performer,
-            self.prompt.ids,
-            request,
-            grammar=self._grammar,
-            cancelled=cancelled,
+            self.model.performer, self._ids, request, grammar=self._grammar, cancelled=cancelled
         )
         for tokens in stream:
             self._steps.append(tokens)
@@ -197,17 +181,45 @@ class Continuation:
     def takes(self) -> list[Take]:
         """Return the variations as far as they have come."""
         steps = np.array(self._steps).reshape(len(self._steps), self.wish.variations)
-        return [self._take(number, steps[:, number]) for number in range(self.wish.variations)]
+        takes = []
+        for number in range(self.wish.variations):
+            new = steps[steps[:, number] >= 0, number]  # generate.ENDED stands for no token
+            ids = np.concatenate([self._ids, new]).astype(np.uint16)
+            takes.append(self._take(number, ids, len(new)))
+        return takes
 
-    def _take(self, number: int, steps: np.ndarray) -> Take:
-        new = steps[steps >= 0]  # generate.ENDED stands for no token
-        ids = np.concatenate([self.prompt.ids, new]).astype(np.uint16)
+    def _take(self, number: int, ids: np.ndarray, tokens: int) -> Take:
+        """Return a variation, whose last `tokens` ids are new."""
+        raise NotImplementedError
+
+
+class Continuation(Generation):
+    """A prompt that goes on."""
+
+    def __init__(self, model: Model, prompt: Prompt, wish: Wish) -> None:
+        """Refuse at once a wish that the model's language has no words for."""
+        self.prompt = prompt
+        by_bars = wish.tokens is None
+        grammar = continuing(
+            model.language,
+            prompt.ids,
+            prompt_bars=prompt.bars,
+            bars=wish.bars if by_bars else None,
+            may_end=wish.may_end,
+            ends=wish.ends,
+            chords=wish.chords,
+            longest_ticks=longest_ticks(model, prompt.ids, prompt.score),
+        )
+        bars = 1 if by_bars and not wish.ends else None
+        super().__init__(model, prompt.ids, grammar, wish, tokens=wish.tokens, bars=bars)
+
+    def _take(self, number: int, ids: np.ndarray, tokens: int) -> Take:
         bars = None if self.wish.tokens else self.prompt.bars + self.wish.bars
         whole = decode_begun(self.model.language, ids, bars, self.prompt.setting)
         return Take(
             number=number,
             ids=ids,
-            tokens=len(new),
+            tokens=tokens,
             whole=whole,
             continuation=excerpt(whole, self.prompt.ticks),
             provenance=self._provenance(number),

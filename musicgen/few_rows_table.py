@@ -27,15 +27,16 @@ Trial = Callable[[], tuple[list[Choice], Choice]]
 """Returns every choice that is right, and the fastest one."""
 
 _SETTINGS = ("ATEN_", "DNNL_", "MKL_", "OMP_", "ONEDNN_")  # variables that change what libraries do
-_chosen: dict[tuple[Path, tuple[int, int]], Choice] = {}
+_chosen: dict[tuple[int, tuple[int, int]], Choice] = {}  # by number of threads, and shape
 
 
 def stored(shape: tuple[int, int], trial: Trial) -> Choice:
     """Return the choice for a shape, tried and stored if it was not yet."""
-    folder = _folder(_machine(torch.get_num_threads()))
-    if (folder, shape) not in _chosen:
-        _chosen[folder, shape] = _read_or_try(folder / f"{shape[0]}x{shape[1]}.json", trial)
-    return _chosen[folder, shape]
+    threads = torch.get_num_threads()
+    if (threads, shape) not in _chosen:
+        file = _folder(_machine(threads)) / f"{shape[0]}x{shape[1]}.json"
+        _chosen[threads, shape] = _read_or_try(file, trial)
+    return _chosen[threads, shape]
 
 
 def _read_or_try(file: Path, trial: Trial) -> Choice:

@@ -23,7 +23,7 @@ from tokenization.groove_2.free import FreeBarGrammar
 from tokenization.groove_2.grammar import BarGrammar, is_valid
 from tokenization.groove_2.spelling import BarReading, plain, spell
 from tokenization.groove_2.tokens import AT, BAR, LEFT_1, TICK_OF, VOCABULARY
-from tokenization.groove_tokens import BAR_TICKS, DRUMS, END, PITCHES
+from tokenization.groove_tokens import BAR_TICKS, END
 from tokenization.score import Notes
 
 
@@ -93,17 +93,8 @@ class Groove2(Groove):
         longest = self.checked_longest(longest_ticks)
         return goals.accompanying(self, self.notes(ids), len(self.bars(ids)), write, longest)
 
-    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-        """Return the ids transposed, all but the drums, or None where a pitch leaves the range."""
-        ids = np.asarray(ids)
-        reading = BarReading(ids.astype(np.int64))
-        events = reading.events
-        pitch = events.pitch + semitones * (events.track != DRUMS)
-        if len(pitch) and not 0 <= pitch.min() <= pitch.max() < PITCHES:
-            return None
-        moved = ids.copy()
-        moved[reading.said] = events.replace(pitch=pitch).sorted().ids
-        return moved
+    def _reading(self, ids: np.ndarray) -> BarReading:
+        return BarReading(ids)
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
         """Return the token offset at which each bar starts."""
