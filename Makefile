@@ -19,10 +19,10 @@ test: $(INSTALLED) ## run the tests
 	$(BIN)/python -m pytest
 
 test-matrix: $(INSTALLED) ## run the tests as on other machines, a line each (ROWS="threads-2 lang-c", or all)
-	$(BIN)/python -m tests.matrix $(ROWS)
+	$(BIN)/python -m tests.tools.matrix $(ROWS)
 
 smoke: ## build the wheel, install it into a fresh environment, use it from there (PYTHON=python3.13)
-	$(PYTHON) -m tests.smoke
+	$(PYTHON) -m tests.tools.smoke
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check .
@@ -34,7 +34,7 @@ format: $(INSTALLED) ## put the code into form
 	$(BIN)/ruff format .
 
 fuzz: $(INSTALLED) ## mutate MIDI files through the reader and both tokenizers (SECONDS=600)
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+	$(BIN)/python -m tests.tools.fuzz --seconds $(SECONDS)
 
 bench: $(INSTALLED) ## speed and memory of this machine
 	$(BIN)/musicgen bench
@@ -45,7 +45,7 @@ models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the r
 	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
 	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 
-PUBLISH = $(BIN)/python -m training.publish
+PUBLISH = $(BIN)/python -m training.results.publish
 
 # A model's parts, each of which learns on from the one before; on a GPU there is one.
 PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \

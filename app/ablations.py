@@ -10,7 +10,7 @@ import numpy as np
 from app.models import load
 from app.study import Experiment, HeldOut
 from app.subjects import Subject
-from evaluation.jobs import Done, Job
+from evaluation.study.jobs import Done, Job
 
 
 def ablation(subjects: Sequence[Subject], pieces: HeldOut, *, seed: int, device: str) -> Experiment:
@@ -44,7 +44,7 @@ def without_parts(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the loss of some pieces of a data set by part: of the whole model, and without each part that it has."""
     from evaluation.ablation import WHOLE, part_losses, parts_of
-    from training.prepared import Prepared
+    from tokenization.prepared import Prepared
 
     performer, prepared = load(model, device).performer, Prepared.open(data)
     pieces = [(row, np.asarray(prepared.ids(row))) for row in rows]

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
-from musicgen.processes import module_command
+from musicgen.common.processes import module_command
 from tokenization.whole_file import beside
 
 SECONDS = 60  # of wall clock, for one piece

@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "data": ("app.commands.data", "prepare a data set; say what is in one"),
     "train": ("app.commands.train", "train a model, or go on with a run"),
     "compare": ("app.commands.compare", "train several models by one budget, and tabulate"),
-    "evaluate": ("app.commands.evaluate", "measure models, and the music they write"),
+    "evaluate": ("app.commands.evaluate.evaluate", "measure models, and the music they write"),
     "bench": ("app.commands.bench", "measure speed and memory of this machine"),
 }
 

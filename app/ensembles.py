@@ -10,11 +10,11 @@ import numpy as np
 from app.models import load
 from app.study import Experiment, left_out_of
 from app.subjects import Subject
-from evaluation.jobs import Done, Job
-from tokenization.groove import Groove
+from evaluation.study.jobs import Done, Job
+from tokenization.groove.language import Groove
 from tokenization.language import language_from_spec
+from tokenization.prepared import Prepared
 from tokenization.score import Notes
-from training.prepared import Prepared
 
 
 def accompaniment(

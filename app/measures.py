@@ -24,7 +24,7 @@ def losses(
 ) -> list[dict[str, Any]]:
     """Return the loss of some pieces of a data set, each with its own draw of a stochastic encoding."""
     from evaluation.likelihood import piece_loss
-    from training.prepared import Prepared
+    from tokenization.prepared import Prepared
 
     performer = load(model, device).performer
     if realisations is not None and realisations != performer.config.position.realisations:
@@ -75,7 +75,7 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
 def _written(model: Model, tokens: int, seed: int) -> np.ndarray:
     """Return so many tokens that the model wrote from nothing."""
     from app.service import Continuation, Wish, no_prompt
-    from musicgen.sampling import Sampling
+    from musicgen.generation.sampling import Sampling
 
     wish = Wish(tokens=tokens - 1, seed=seed, sampling=Sampling(temperature=1.0, top_p=0.95))
     work = Continuation(model, no_prompt(model), wish)

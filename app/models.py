@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from musicgen.library import folder_of, shipped
-from musicgen.plain import from_json, value_of
+from musicgen.common.records import from_json, value_of
+from musicgen.storage.library import folder_of, shipped
 from tokenization.language import Language, language, language_from_spec
 
 if TYPE_CHECKING:
-    from musicgen.model import Performer
+    from musicgen.model.performer import Performer
 
 UNTRAINED = "untrained"
 DEFAULT = "pop-piano"
@@ -32,7 +32,7 @@ class Model:
 
 def load(name: str, device: str = "auto") -> Model:
     """Load a model by name, by path, or as `untrained:PRESET[:LANGUAGE]`."""
-    from musicgen.checkpoint import load as load_checkpoint
+    from musicgen.storage.checkpoint import load as load_checkpoint
 
     if name.split(":")[0] == UNTRAINED:
         return _untrained(name, device)
@@ -77,7 +77,7 @@ def table() -> list[dict[str, Any]]:
 
 def described(name: str, folder: Path) -> dict[str, Any]:
     """Return the columns of `musicgen models` for one model."""
-    from musicgen.checkpoint import read_card
+    from musicgen.storage.checkpoint import read_card
 
     config, card = read_card(folder)
     return {
@@ -113,8 +113,8 @@ def device_of(name: str) -> str:
 
 def _untrained(name: str, device: str) -> Model:
     """Return a preset with random weights: it writes valid music that makes no sense."""
-    from musicgen.config import ModelConfig
-    from musicgen.model import Performer
+    from musicgen.model.config import ModelConfig
+    from musicgen.model.performer import Performer
 
     _, preset, spoken, *_ = [*name.split(":"), "", ""]
     speaks = language(spoken or "remi")
@@ -133,7 +133,7 @@ def _spare_threads(performer: Performer) -> None:
     """
     import torch
 
-    from musicgen.model import parameter_count
+    from musicgen.model.performer import parameter_count
 
     if parameter_count(performer) < SMALL:
         torch.set_num_threads(1)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tokenization.analysis.metres import usual_bar_ticks
 from tokenization.language import Language
-from tokenization.metres import usual_bar_ticks
 from tokenization.score import Score
 
 

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from app.models import Model
-from musicgen.sampling import MUSICAL, Sampling
+from musicgen.generation.sampling import MUSICAL, Sampling
+from tokenization.analysis.metres import bar_lines
 from tokenization.any_file import read_file
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
-from tokenization.language import Encoded, Grammar, Language
-from tokenization.metres import bar_lines
-from tokenization.midi import Limits, write_midi
+from tokenization.grammar import Grammar
+from tokenization.language import Encoded, Language
+from tokenization.midi.reading import Limits, write_midi
 from tokenization.score import Score
 
 DEFAULT_BARS = 16
@@ -163,7 +164,11 @@ class Generation:
 
     def run(self, cancelled: Callable[[], bool]) -> Iterator[int]:
         """Generate until done or cancelled."""
-        from musicgen.generate import Request, Stop, generate  # torch, which the page opens without
+        from musicgen.generation.generate import (  # torch, which the page opens without
+            Request,
+            Stop,
+            generate,
+        )
 
         request = Request(
             variations=self.wish.variations,

@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 from app import models
 from app.models import Model
-from musicgen.library import shipped
+from musicgen.storage.library import shipped
 from tokenization.language import Language
 
 KEPT = 3  # models in memory

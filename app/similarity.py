@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evaluation.style import ALL, METRICS, profiles, quarters, similarities
+from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from tokenization.score import Score
 
 

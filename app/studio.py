@@ -29,8 +29,8 @@ from app.session import Session, Sessions, Source, Tune
 from app.shelf import Shelf
 from app.turns import Turns
 from app.views import addresses, finished, growing
-from tokenization.midi import write_midi
-from tokenization.midi_limits import UPLOAD
+from tokenization.midi.limits import UPLOAD
+from tokenization.midi.reading import write_midi
 
 EXAMPLES = {
     "piano-c-major": "Piano in C",

@@ -12,10 +12,10 @@ import numpy as np
 
 from app import measures
 from app.subjects import Subject
-from evaluation.jobs import Done, Job, run
+from evaluation.study.jobs import Done, Job, run
 
 if TYPE_CHECKING:
-    from training.prepared import Prepared
+    from tokenization.prepared import Prepared
 
 PIECES_A_JOB = 4
 
@@ -81,7 +81,7 @@ class HeldOut:
 
 def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int) -> HeldOut:
     """Choose pieces of a split, one row a file: those that fill the length first, in the order of the files."""
-    from training.prepared import Prepared
+    from tokenization.prepared import Prepared
 
     prepared = Prepared.open(folder)
     prepared.verify()  # results are kept under its checksum
@@ -98,7 +98,7 @@ def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int
 
 def language_of_data(folder: str | Path) -> str:
     """Return the language of a prepared data set."""
-    from training.prepared import Prepared
+    from tokenization.prepared import Prepared
 
     return Prepared.open(folder).meta["language"]["language"]
 

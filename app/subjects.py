@@ -9,10 +9,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from app.models import UNTRAINED, language_of
-from musicgen.library import folder_of
+from musicgen.storage.library import folder_of
 
 if TYPE_CHECKING:
-    from musicgen.config import ModelConfig
+    from musicgen.model.config import ModelConfig
 
 UNTRAINED_LENGTH = 512  # as which an untrained model is probed
 
@@ -72,7 +72,7 @@ def subjects_of(names: Sequence[str]) -> list[Subject]:
 
 
 def _subject(name: str) -> Subject:
-    from musicgen.checkpoint import read_card
+    from musicgen.storage.checkpoint import read_card
 
     if name.split(":")[0] == UNTRAINED:
         return _untrained(name)
@@ -92,7 +92,7 @@ def _subject(name: str) -> Subject:
 
 def _untrained(name: str) -> Subject:
     from app.models import load
-    from musicgen.model import parameter_count
+    from musicgen.model.performer import parameter_count
 
     performer = load(name, "cpu").performer
     return Subject(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.groove_grid import Band
+from tokenization.groove.grid import Band
 from tokenization.language import LANGUAGES, Language, language
 from tokenization.wording import listed
 

@@ -12,7 +12,7 @@ from app.output import visible
 from training.listener import Progress
 
 if TYPE_CHECKING:
-    from musicgen.model import Performer
+    from musicgen.model.performer import Performer
 
 PLAIN_SECONDS = 60.0  # between two plain lines
 

@@ -8,7 +8,7 @@ from app.pianoroll import picture, trained_bars
 from app.service import Continuation, Take
 from app.session import Tune
 from app.similarity import by_quarter
-from tokenization.metres import bar_lines
+from tokenization.analysis.metres import bar_lines
 
 
 def drawn(work: Continuation, take: Take) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from app.theme import theme
 from app.web_api import Api, add_api
 from app.web_errors import HANDLERS, tell_errors
 from app.wishes import sentence, whole, wished
-from musicgen.sampling import MUSICAL
+from musicgen.generation.sampling import MUSICAL
 
 ASSETS = Path(__file__).parent / "assets"
 NAMES = ("paint", "roll", "player", "parts", "stage", "takes", "page")  # in the order of use

@@ -25,10 +25,10 @@ from app.studio import (
     title_of,
 )
 from app.wishes import sentence, whole, wished
-from musicgen.sampling import MUSICAL
+from musicgen.generation.sampling import MUSICAL
 from tokenization import any_file
-from tokenization.midi import write_midi
-from tokenization.midi_limits import UPLOAD
+from tokenization.midi.limits import UPLOAD
+from tokenization.midi.reading import write_midi
 from tokenization.whole_file import write_whole
 
 Answer = TypeVar("Answer")

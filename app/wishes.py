@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from app.service import Wish
-from musicgen.sampling import Sampling
+from musicgen.generation.sampling import Sampling
 from tokenization import wording
 
 

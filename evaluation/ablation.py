@@ -14,15 +14,15 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from evaluation.bootstrap import estimate
 from evaluation.likelihood import Loss, piece_loss
-from musicgen.model import Performer
+from evaluation.metrics.bootstrap import estimate
+from musicgen.model.performer import Performer
 from musicgen.position import Position
 from musicgen.position.lrpe import Lrpe
 from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.permutation import PermutationPowers
 from musicgen.position.rope import Rope
-from musicgen.position.sine_spe import SineSpe
+from musicgen.position.spe.sine import SineSpe
 
 WHOLE = "whole"
 OPEN, SHUT = 60.0, -1000.0  # of what goes through a sigmoid: 1, and 0

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.bootstrap import estimate
-from evaluation.style import cosine, onset_drum, onset_duration, time_pitch
-from musicgen.generate import Request, Stop, generate
-from musicgen.model import Performer
-from musicgen.sampling import MUSICAL
-from tokenization.groove import Groove
-from tokenization.groove_tokens import BAR_TICKS, DRUMS, TICKS_PER_BEAT
+from evaluation.metrics.bootstrap import estimate
+from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
+from musicgen.generation.generate import Request, Stop, generate
+from musicgen.generation.sampling import MUSICAL
+from musicgen.model.performer import Performer
+from tokenization.groove.language import Groove
+from tokenization.groove.tokens import BAR_TICKS, DRUMS, TICKS_PER_BEAT
 from tokenization.score import Notes
 
 WRITTEN = "written"

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musicgen.block import Attention, Passage
-from musicgen.config import needs_linear_attention
-from musicgen.features import Favor
-from musicgen.model import Performer
+from musicgen.attention.features import Favor
+from musicgen.model.block import Attention, Passage
+from musicgen.model.config import needs_linear_attention
+from musicgen.model.performer import Performer
 
 WINDOW = 1024  # tokens that pass the layers at once
 

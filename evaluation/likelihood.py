@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.likelihood import position_losses, stretch
-from musicgen.model import Performer
+from musicgen.generation.likelihood import position_losses, stretch
+from musicgen.model.performer import Performer
 
 STEPS = 16  # stretches of the curve within the trained length
 NEAR, FAR = 1.5, 4.0  # how far past the trained length is looked, in trained lengths

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from evaluation.attention import sides_of
-from musicgen.model import Performer
+from musicgen.model.performer import Performer
 from musicgen.position.flt import Flt
 from musicgen.position.musical import PERIODS, MusicalFrequencies
 from musicgen.position.phase import waves
-from musicgen.position.spe import StochasticPosition
+from musicgen.position.spe.base import StochasticPosition
 
 BLOCK = 256  # queries at once
 PIXELS = 384  # of a map's side, at most

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from evaluation.attention import Sides, sides_of
-from musicgen.model import Performer
+from musicgen.model.performer import Performer
 
 BLOCK = 128  # queries at once
 GROUPS = 4  # of tokens: what the numbers would be without one of them tells how sure they are

@@ -1,15 +1,24 @@
-"""The house stands as drawn: imports go down only, files stay small, and the README's tree is the tree on disk."""
+"""The house stands as drawn: imports go down only, files and folders stay small, the README's tree is that on disk."""
 
 import ast
 import re
 import sys
+from collections import Counter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parent.parent
+from tests.tools.house import (
+    ROOT,
+    circles,
+    imported,
+    module_arrows,
+    room_arrows,
+    sources,
+)
+
 # Each package and those it may import.
 FLOORS = {
     "tokenization": set(),
@@ -18,21 +27,20 @@ FLOORS = {
     "evaluation": {"tokenization", "musicgen"},
     "app": {"tokenization", "musicgen", "training", "evaluation"},
 }
-SOURCES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
+# The floors of `musicgen`, from the ground up: a room imports from those before it.
+MUSICGEN_FLOORS = (
+    "common", "layers", "attention", "position", "metre", "model", "generation", "storage",
+)  # fmt: skip
+MOST_FILES = 18  # of code in a folder
+# The page's files, which are to have a folder of their own.
+PAGE = {
+    "web", "web_api", "web_errors", "theme", "wishes", "views", "pianoroll", "studio", "session", "shelf", "files",
+    "server", "server_folder", "tunnel", "turns", "similarity", "quick_start", "front_door", "names", "doorman",
+    "slow_heads",
+}  # fmt: skip
+SOURCES = sources()
 TORCH_FREE = [path for path in SOURCES if path.relative_to(ROOT).parts[0] == "tokenization"]
-
-
-def imported(path: Path) -> set[str]:
-    """Return the full names of all modules that a file imports, also inside functions."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} imports relatively"
-            assert all(alias.name != "*" for alias in node.names), f"{path} imports a star"
-            names.add(node.module or "")
-    return names
+FOLDERS = sorted({path.parent for path in SOURCES})
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -41,6 +49,31 @@ def test_imports_go_down_only(path: Path):
     reached = {name.split(".")[0] for name in imported(path)} & set(FLOORS)
     assert reached <= FLOORS[own] | {own}
     assert "tests" not in {name.split(".")[0] for name in imported(path)}
+
+
+def test_imports_go_down_inside_musicgen():
+    height = {f"musicgen.{name}": level for level, name in enumerate(MUSICGEN_FLOORS)}
+    found = {
+        (own, other)
+        for own, reached in module_arrows().items()
+        for other in reached
+        if (floor := height.get(_floor(own))) is not None and height.get(_floor(other), 99) > floor
+        if other.startswith("musicgen.")
+    }
+    assert found == {("musicgen.model.performer", "musicgen.generation.fast_steps")}
+
+
+def _floor(name: str) -> str:
+    return ".".join(name.split(".")[:2])
+
+
+def test_no_import_goes_in_a_circle():
+    known = [["app.server", "app.web"]]  # the page, to be untied
+    assert circles(module_arrows()) == [
+        *known,
+        ["musicgen.generation.fast_steps", "musicgen.model.performer"],
+    ]
+    assert circles(room_arrows()) == [*known, ["musicgen.generation", "musicgen.model"]]
 
 
 @pytest.mark.parametrize("path", TORCH_FREE, ids=lambda path: str(path.relative_to(ROOT)))
@@ -55,17 +88,31 @@ def test_a_file_holds_one_idea(path: Path):
     assert ast.get_docstring(ast.parse(source)), "the docstring says which idea the file holds"
 
 
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_a_folder_is_seen_at_a_glance(folder: Path):
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__"} - PAGE
+    assert len(names) <= MOST_FILES, "name what some of them have in common, give them a folder"
+    first = Counter(name.split("_")[0] for name in names)
+    assert max(first.values(), default=1) == 1, f"what begins alike is a folder: {first}"
+
+
 def test_the_tree_of_the_readme_is_the_tree_on_disk():
+    """Each folder and each file beside folders stands in it, and nothing else."""
     block = re.search(
         r"```\n(tokenization/.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S
     )
     assert block, "the README draws the tree in a code block that starts with tokenization/"
-    named, folder = set(), ""
+    named, package = set(), ""
     for line in block[1].splitlines():
-        if entry := re.match(r"([\w/]+/)", line):
-            folder = entry[1]
-        named |= {folder + name for name in re.findall(r"[\w/]+\.py\b", line)}
-    ours = {str(p.relative_to(ROOT)) for p in SOURCES if p.name != "__init__.py"}
+        if top := re.match(r"(\w+/)", line):
+            package = top[1]
+        names = re.match(r" +((?:[\w/]+(?:/|\.py) *)+)", line)
+        named |= {package + name for name in names[1].split()} if names else set()
+    ours = set()
+    for path in SOURCES:
+        parts = path.relative_to(ROOT).parts
+        if path.name != "__init__.py":
+            ours.add("/".join(parts) if len(parts) == 2 else f"{parts[0]}/{parts[1]}/")
     assert named == ours
 
 

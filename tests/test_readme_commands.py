@@ -20,14 +20,14 @@ from pathlib import Path
 import pytest
 
 import app.commands.train
-import evaluation.speed
+import evaluation.speed.bench
 from app.cli import COMMANDS, main
 from app.commands.data import SOURCES
-from app.commands.evaluate import EVALUATIONS
-from evaluation.works import WORKS, Work
+from app.commands.evaluate.evaluate import EVALUATIONS
+from evaluation.speed.workloads import WORKS, Work
 from tests.app.browser import serving
 from tests.app.toy_models import write_model
-from tests.training import sources_on_disk as disk
+from tests.training.data.sources import on_disk as disk
 from training.config import CONFIGS, RunConfig
 
 ROOT = Path(__file__).parent.parent
@@ -181,8 +181,10 @@ def test_the_report_of_the_readme_can_be_had_again(
     """Of a toy in the place of the model that ships, whose every place would be probed for minutes."""
     name = line.split()[3]
     toy = Path(write_model(place / name, name, "sine_spe", data="a groove set"))
-    monkeypatch.setattr("musicgen.library.shipped", lambda: {name: toy})
-    monkeypatch.setattr("musicgen.processes.processors", lambda: 1)  # others would not know the toy
+    monkeypatch.setattr("musicgen.storage.library.shipped", lambda: {name: toy})
+    monkeypatch.setattr(
+        "musicgen.common.processes.processors", lambda: 1
+    )  # others would not know the toy
     assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
     musicgen(line)
     for table in ("extrapolation", "continuation_similarity"):
@@ -208,7 +210,7 @@ def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, c
         asked.append(name)
         return {"seconds": [1.0], "peak_bytes": 1}
 
-    monkeypatch.setattr(evaluation.speed, "_in_child", found)
+    monkeypatch.setattr(evaluation.speed.bench, "_in_child", found)
     musicgen(line)
     begin = tuple(shlex.split(line)[3:])
     works = [name for name in WORKS if name.startswith(begin or "") and not name.endswith("-ft")]

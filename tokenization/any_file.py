@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tokenization.midi import bytes_of, printable, read_midi
-from tokenization.midi_chunks import refuse_foreign
-from tokenization.midi_limits import GENEROUS, Limits, MidiError
+from tokenization.midi.chunks import refuse_foreign
+from tokenization.midi.limits import GENEROUS, Limits, MidiError
+from tokenization.midi.reading import bytes_of, printable, read_midi
 from tokenization.score import Score
 
 MIDI_ENDINGS = (".mid", ".midi", ".kar")
@@ -43,10 +43,10 @@ def read_file(
     # Imported where they are needed: most files are MIDI.
     if kind == "abc":
         refuse_foreign(data, name, "an ABC file")
-        from tokenization.notation.abc import read_abc
+        from tokenization.notation.abc.reading import read_abc
 
         return read_abc(data, limits, name, tune)
-    from tokenization.notation.musicxml import read_musicxml
+    from tokenization.notation.musicxml.reading import read_musicxml
 
     if not data.startswith(_ZIP) and not _is_xml(data):
         refuse_foreign(data, name, "a score")

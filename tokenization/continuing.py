@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tokenization.endless import Endless
+from tokenization.constraints.endless import Endless
+from tokenization.constraints.last_bar import LastBar
+from tokenization.constraints.scripted import Script, Scripted
 from tokenization.goal import COUNTED, LEFT
-from tokenization.language import Grammar, Language
-from tokenization.last_bar import LastBar
-from tokenization.scripted import Script, Scripted
+from tokenization.grammar import Grammar
+from tokenization.language import Language
 
 
 def continuing(

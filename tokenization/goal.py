@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tokenization.language import Grammar
+from tokenization.grammar import Grammar
 
 COUNTED = 16  # the bars before a goal that say how far it is
 LEFT, SEAM, MARKER = "left", "seam", "marker"  # the names of these families in a vocabulary

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from typing_extensions import Self
 
 from tokenization.goal import LEFT, Goal
+from tokenization.grammar import Grammar
 from tokenization.score import Score
 from tokenization.vocabulary import Vocabulary
 
@@ -43,35 +42,6 @@ class Fault:
 
     position: int
     reason: str
-
-
-class Grammar(ABC):
-    """What may follow: a state machine over a batch of B prefixes, array look-ups only."""
-
-    @property
-    @abstractmethod
-    def bars(self) -> np.ndarray:
-        """How many bars each row has begun, to stop by: (B,)."""
-
-    @abstractmethod
-    def allowed(self) -> np.ndarray:
-        """Return which tokens may come next: (B, V) bool, not to be written into."""
-
-    @abstractmethod
-    def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row: (B,) ids that `allowed` allowed."""
-
-    def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return what a row takes in place of an allowed token that was drawn: as a rule, the token."""
-        return tokens
-
-    def select(self, rows: np.ndarray) -> Self:
-        """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
-        chosen = copy(self)
-        for name, values in vars(self).items():
-            if isinstance(values, np.ndarray):  # with a row for each prefix: (B, …)
-                setattr(chosen, name, values[rows])
-        return chosen
 
 
 class Language(ABC):
@@ -243,9 +213,9 @@ class Language(ABC):
 
 # Name → module and class; imported on demand, so that a command loads the one language it speaks.
 LANGUAGES: dict[str, tuple[str, str]] = {
-    "remi": ("tokenization.remi", "Remi"),
-    "remi-2": ("tokenization.remi", "RemiInEveryMetre"),
-    "groove": ("tokenization.groove", "Groove"),
+    "remi": ("tokenization.remi.language", "Remi"),
+    "remi-2": ("tokenization.remi.language", "RemiInEveryMetre"),
+    "groove": ("tokenization.groove.language", "Groove"),
     "groove-2": ("tokenization.groove_2.language", "Groove2"),
 }
 

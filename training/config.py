@@ -1,7 +1,7 @@
 """What a run is: its data, model, optimiser and measurements, read from YAML files that state only what differs.
 
 A file may name another as its `base` (a path beside it); mappings are merged key by key, and `--set a.b=value` is
-merged last. The model is a preset with overrides, as in musicgen/config.py; its vocabulary comes from the data.
+merged last. The model is a preset with overrides, as in musicgen/model/config.py; its vocabulary comes from the data.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from musicgen.config import ModelConfig
-from musicgen.plain import from_plain, from_yaml, suggestion
+from musicgen.common.records import from_plain, from_yaml, suggestion
+from musicgen.model.config import ModelConfig
 
 PRECISIONS = (
     "32-true",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from musicgen.model import Performer
+from musicgen.model.performer import Performer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,22 +17,22 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from musicgen import checkpoint
-from musicgen.model import Performer
-from training import saving
-from training.card import card_of
-from training.coded import CodedModel, Sealed
+from musicgen.model.performer import Performer
+from musicgen.storage import checkpoint
 from training.config import RunConfig
-from training.data import Batches, Loader
+from training.data.batches import Batches, Loader
 from training.disk import full_disk_named
+from training.fabric_model import CodedModel, Sealed
+from training.initial_model import first_model, origin
 from training.listener import Listener, Progress
-from training.logs import Log
 from training.loss import IGNORED, next_token_loss
 from training.schedule import learning_rate
 from training.sharding import whole, whole_model
-from training.start import first_model, origin
+from training.step_sums import Window
+from training.storage import saving
+from training.storage.logs import Log
+from training.storage.model_card import card_of
 from training.validation import Validation
-from training.window import Window
 
 # Purposes of randomness, so that no two draws share a stream.
 CODE, DROPOUT, REDRAW, VALIDATE = range(4)

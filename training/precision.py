@@ -9,7 +9,7 @@ import torch
 import yaml
 
 from training.config import RunConfig
-from training.run_folder import CONFIG
+from training.storage.run_folder import CONFIG
 
 
 def with_precision(config: RunConfig, *, resume: bool) -> tuple[RunConfig, list[str]]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.generate import Request, Stop, generate
-from musicgen.model import Performer
-from musicgen.sampling import MUSICAL
+from musicgen.generation.generate import Request, Stop, generate
+from musicgen.generation.sampling import MUSICAL
+from musicgen.model.performer import Performer
 from tokenization.continuing import continuing
 from tokenization.language import language_from_spec
 
@@ -29,7 +29,7 @@ def write_samples(
 
     They have the same seed at every step. Raises ImportError where the libraries for MIDI are missing.
     """
-    from tokenization.midi_write import write_midi
+    from tokenization.midi.writing import write_midi
 
     language = language_from_spec(spec)
     request = Request(

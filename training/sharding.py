@@ -12,8 +12,8 @@ from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from musicgen.model import Performer
-from training.coded import CodedModel
+from musicgen.model.performer import Performer
+from training.fabric_model import CodedModel
 
 
 def sharded_strategy(processes: int) -> ModelParallelStrategy:

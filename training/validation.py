@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 
-from musicgen.likelihood import stretch
-from training.coded import Sealed
+from musicgen.generation.likelihood import stretch
 from training.config import RunConfig
-from training.data import Batches
+from training.data.batches import Batches
+from training.fabric_model import Sealed
 from training.loss import IGNORED, next_token_loss
 
 BINS = 12  # of positions, in the table

@@ -36,8 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print a row a work."""
-    from evaluation.speed import bench, gpu_facts
-    from musicgen.machine import machine
+    from evaluation.speed.bench import bench, gpu_facts
+    from musicgen.common.machine import machine
 
     if arguments.rounds < 1:
         raise ValueError(f"--rounds is {arguments.rounds}; it is 1 or more")
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _profile(*, as_json: bool) -> None:
-    from evaluation.step_profile import step_profile
-    from evaluation.works import paper
+    from evaluation.speed.step_profile import step_profile
+    from evaluation.speed.workloads import paper
 
     rows = step_profile(paper())
     if as_json:

@@ -11,8 +11,8 @@ from app import output
 from app.commands.train import train
 
 if TYPE_CHECKING:
-    from training.comparison import Compared
     from training.config import RunConfig
+    from training.results.comparison import Compared
 
 EXAMPLES = """\
 examples:
@@ -58,10 +58,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
-    from app.own_folder import claim, own_folder
-    from training.comparison import HEADINGS, ranked, write_comparison
-    from training.repeats import HEADINGS as REPEATED
-    from training.repeats import repeated, without_encoding
+    from app.default_folder import claim, own_folder
+    from training.results.comparison import HEADINGS, ranked, write_comparison
+    from training.results.repeats import HEADINGS as REPEATED
+    from training.results.repeats import repeated, without_encoding
 
     if arguments.seeds < 1:
         raise ValueError(f"--seeds is {arguments.seeds}; it is 1 or more")
@@ -97,8 +97,8 @@ def run(arguments: argparse.Namespace) -> None:
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     """Return all configurations, each with a run in the output folder: a wrong one is known before any trains."""
     from training.config import find, read
-    from training.shards import Shards
-    from training.start import model_config
+    from training.data.shards import Shards
+    from training.initial_model import model_config
 
     changes = [
         f"model.preset={arguments.preset}",
@@ -143,7 +143,7 @@ def _names(pattern: str) -> list[str]:
 
 def _trained(name: str, config: RunConfig) -> Compared:
     """Train one, or go on; a failure becomes a row of the table."""
-    from training.comparison import Compared, compared
+    from training.results.comparison import Compared, compared
 
     folder = Path(config.run)
     try:
@@ -157,7 +157,7 @@ def _trained(name: str, config: RunConfig) -> Compared:
 def _draw(
     runs: list[tuple[str, RunConfig]], found: dict[str, list[Compared]], folder: Path
 ) -> None:
-    from training.comparison import draw_comparison
+    from training.results.comparison import draw_comparison
 
     whole = {
         name: [

@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    from training.prepare import PrepareOptions, prepare
+    from training.data.prepare import PrepareOptions, prepare
 
     options = PrepareOptions(
         language=getattr(arguments, "language", None),
@@ -121,8 +121,8 @@ def _prepare(arguments: argparse.Namespace) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
-    from training.prepared import Prepared
-    from training.summary import summary
+    from tokenization.prepared import Prepared
+    from training.data.summary import summary
 
     found = summary(Prepared.open(arguments.destination))
     if arguments.json:

@@ -41,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the file and say what is in it."""
     from app.token_text import read_tokens
-    from tokenization.midi_write import write_midi
+    from tokenization.midi.writing import write_midi
     from tokenization.wording import counted
 
     target = Path(arguments.output)

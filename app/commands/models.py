@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print a row a model."""
     from app.models import UNTRAINED, described, table
-    from musicgen.library import folder_of
+    from musicgen.storage.library import folder_of
 
     if made := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
         raise ValueError(f"{made[0]} is no folder: untrained models are made when they are used")

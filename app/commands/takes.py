@@ -29,7 +29,7 @@ def add_options(
     parser: argparse.ArgumentParser, *, model: str = "pop-piano", lengths: bool = True
 ) -> None:
     """Declare what the commands take; `lengths` for those that write as far as they are told."""
-    from musicgen.sampling import MUSICAL
+    from musicgen.generation.sampling import MUSICAL
 
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, default=Path("."),
@@ -107,8 +107,8 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
 def wish_of(arguments: argparse.Namespace) -> Wish:
     """Return what is asked for, checked before anything is read."""
     from app.service import Wish
-    from musicgen.sampling import Sampling
-    from tokenization.remi_goals.chord_line import read_chords
+    from musicgen.generation.sampling import Sampling
+    from tokenization.remi.chord_line import read_chords
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
@@ -216,7 +216,7 @@ def _writable(folder: Path) -> Path:
 def _write(folder: Path, take: Take, scores: dict[str, Score], *, with_score: bool) -> list[Path]:
     """Write the scores of one take, and what is known of them."""
     from app.service import midi_of
-    from tokenization.notation.musicxml_write import write_musicxml
+    from tokenization.notation.musicxml.writing import write_musicxml
     from tokenization.whole_file import write_whole
 
     paths = [folder / f"{stem}.mid" for stem in scores]

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the tokens, a line a bar; what was dropped or assumed is said beside them."""
     from tokenization.any_file import read_file
     from tokenization.language import language
-    from tokenization.midi_limits import GENEROUS
+    from tokenization.midi.limits import GENEROUS
     from tokenization.wording import counted
 
     speaker = language(arguments.language)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from app import output
 
 if TYPE_CHECKING:
-    from musicgen.model import Performer
+    from musicgen.model.performer import Performer
     from training.config import RunConfig
     from training.loop import Run
 
@@ -101,12 +101,12 @@ def train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
 
 
 def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
-    from training.data import Batches
+    from training.data.batches import Batches
     from training.devices import check_device, is_first_process, start_fabric
+    from training.initial_model import model_config
     from training.loop import Run
     from training.precision import with_precision
-    from training.run_folder import run_folder
-    from training.start import model_config
+    from training.storage.run_folder import run_folder
 
     # All that may be wrong is looked at before anything is written, or other processes are started.
     check_device(config.device)
@@ -127,8 +127,8 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
 
 def _fit(run: Run) -> dict[str, Any] | None:
     from app.training_line import training_line
-    from training import saving
     from training.loop import MODEL, STOPPED
+    from training.storage import saving
 
     first = run.fabric.is_global_zero
     if run.resume() and first:
@@ -185,7 +185,7 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
 
 
 def _draw_curves(run: Run) -> list[str]:
-    from training.curves import write_curves
+    from training.results.curves import write_curves
 
     try:
         write_curves(run.folder, run.config.data.length)

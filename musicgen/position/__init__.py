@@ -4,13 +4,13 @@ from typing import Any
 
 from musicgen.position.absolute import Absolute, AbsoluteConfig
 from musicgen.position.base import NoneConfig, Position, Shape
-from musicgen.position.conv_spe import ConvSpe, ConvSpeConfig
 from musicgen.position.flt import Flt, FltConfig
 from musicgen.position.learned import Learned, LearnedConfig
 from musicgen.position.lrpe import Lrpe, LrpeConfig
 from musicgen.position.permuteformer import Permuteformer, PermuteformerConfig
 from musicgen.position.rope import Rope, RopeConfig
-from musicgen.position.sine_spe import SineSpe, SineSpeConfig
+from musicgen.position.spe.convolutional import ConvSpe, ConvSpeConfig
+from musicgen.position.spe.sine import SineSpe, SineSpeConfig
 
 POSITIONS: dict[str, tuple[type[Any], type[Position]]] = {
     "none": (NoneConfig, Position),

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.moment import Call, Moment
+from musicgen.layers.step_calls import Call, Moment
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from musicgen.moment import Call, Moment
+from musicgen.layers.step_calls import Call, Moment
 from musicgen.position.base import Position, Shape, Window, check_time
 from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.phase import geometric, waves

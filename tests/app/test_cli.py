@@ -12,7 +12,7 @@ import pytest
 
 import app.cli
 from app.cli import COMMANDS, main, sentence
-from tests.training import sources_on_disk as disk
+from tests.training.data.sources import on_disk as disk
 
 PROGRAM = [sys.executable, "-m", "app.cli"]
 

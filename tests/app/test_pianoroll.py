@@ -6,7 +6,7 @@ import pytest
 from app.pianoroll import chord_sign, picture, trained_bars
 from app.studio import example
 from tokenization.language import language
-from tokenization.midi import read_midi
+from tokenization.midi.reading import read_midi
 from tokenization.score import Marker, Score
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from app.models import Model, load
 from app.service import Continuation, Wish, read_prompt
-from musicgen.checkpoint import Card, save
+from musicgen.storage.checkpoint import Card, save
 from tokenization.language import language
 
 GROOVE_FILE = Path(__file__).parent.parent / "seeds" / "groove.mid"

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli import main
 from app.models import load
-from musicgen.checkpoint import Card, save
+from musicgen.storage.checkpoint import Card, save
 from tests.training.makers import prepared_set
 
 ROOT = Path(__file__).parent.parent.parent
@@ -66,14 +66,14 @@ def refused(words: list[object], capsys: pytest.CaptureFixture[str]) -> str:
 )  # fmt: skip
 def test_sizes_are_compared_before_memory_is_taken(sizes: dict, model: Path, capsys, monkeypatch):
     change(model, "model", **sizes)
-    monkeypatch.setattr("musicgen.checkpoint.Performer", _small_only)
+    monkeypatch.setattr("musicgen.storage.checkpoint.Performer", _small_only)
     refused(["generate", "--model", model, "--tokens", 9, "-o", model / "out"], capsys)
     assert not (model / "out").exists()
 
 
 def _small_only(config, seed):
     """Make a model, if it is of a size at which nothing can happen."""
-    from musicgen.model import Performer
+    from musicgen.model.performer import Performer
 
     assert config.layers * config.width * config.feedforward < 1 << 22, "memory is taken unseen"
     return Performer(config, seed)

@@ -8,8 +8,8 @@ import pytest
 from app.cli import main
 from app.models import load
 from app.output import visible
-from musicgen.checkpoint import Card, save
-from tokenization.midi import read_midi, write_midi
+from musicgen.storage.checkpoint import Card, save
+from tokenization.midi.reading import read_midi, write_midi
 from tokenization.score import Score
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"

@@ -7,7 +7,7 @@ from app.service import Wish
 from app.session import MOST_TUNES, Sessions
 from app.shelf import Shelf
 from app.studio import EXAMPLES, NOTHING, Studio, example, title_of
-from tokenization.midi import MidiError, read_midi
+from tokenization.midi.reading import MidiError, read_midi
 
 MODEL, PIANO = "untrained:tiny:groove", "pop-piano"
 

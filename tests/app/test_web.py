@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from app.studio import EXAMPLES, example
 from tests.app.browser import WAIT
-from tokenization.midi import read_midi
+from tokenization.midi.reading import read_midi
 
 
 def go_on(page: Page, *, bars: int = 2, variations: int = 1) -> None:

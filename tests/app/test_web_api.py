@@ -16,7 +16,7 @@ from gradio_client.exceptions import AppError
 from app.studio import EXAMPLES
 from tests.app.browser import serving
 from tests.tokenization.notation.scores import bars, compressed, note, score
-from tokenization.midi import read_midi
+from tokenization.midi.reading import read_midi
 
 FILES = Path(__file__).parent.parent.parent / "app" / "examples"
 TRIO, SONG = FILES / "trio-jazz.mid", FILES / "piano-c-major.mid"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musicgen.checkpoint import Card, save
-from musicgen.model import Performer
+from musicgen.model.performer import Performer
+from musicgen.storage.checkpoint import Card, save
 from tests.musicgen.toys import toy_config
 from tokenization.language import language
 

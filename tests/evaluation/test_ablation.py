@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from evaluation.ablation import WHOLE, changes, part_losses, parts_of, without
-from musicgen.metre import MetreConfig
-from musicgen.model import Performer
+from musicgen.metre.rows import MetreConfig
+from musicgen.model.performer import Performer
 from tests.musicgen.toys import generator, toy_config, toy_tokens
 
 METRE = MetreConfig(bars=(1, 0.5), remembers=(2, 8), features=3)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from evaluation.accompaniment import accompany, compared, first_bars, hidden_parts, summary
-from musicgen.config import ModelConfig
-from musicgen.model import Performer
-from tests.tokenization.groove_cases import trio_of
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
+from tests.tokenization.groove.cases import trio_of
+from tokenization.groove.tokens import BASS, DRUMS, OTHER
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_tokens import BASS, DRUMS, OTHER
 from tokenization.score import Notes
 
 GROOVE = Groove2()

@@ -4,7 +4,7 @@ import torch
 
 from evaluation import attention
 from evaluation.attention import sides_of
-from musicgen.model import Performer
+from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS
 from tests.musicgen.toys import generator, toy_model, toy_tokens, unlimited
 

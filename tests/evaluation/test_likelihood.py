@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from evaluation.likelihood import apart, change, edges_of, growth, parts_of, piece_loss, summary
-from musicgen.likelihood import position_losses
+from musicgen.generation.likelihood import position_losses
 from tests.musicgen.toys import toy_model, toy_tokens
 
 EDGES = [0, 2, 4, 6]

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Generator
 
-from musicgen.clock import Clock
-from musicgen.config import ModelConfig
-from musicgen.model import Performer
+from musicgen.metre.clock import Clock
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS
 
 VOCABULARY = 11

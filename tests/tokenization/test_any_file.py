@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tokenization import midi_files as make
+from tests.tokenization.midi import files as make
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
 from tokenization.any_file import is_midi, read_file
-from tokenization.midi_limits import UPLOAD, MidiError
+from tokenization.midi.limits import UPLOAD, MidiError
 
 TUNE = b"X:1\nT:tune\nM:4/4\nL:1/4\nK:C\nCDEF|G4|\n"
 SONG = score(bars(note("C", 4, 8), note("E", 4, 4) + rest(4)))

@@ -5,7 +5,8 @@ import pytest
 
 from tests.evaluation.scores import OTHER, trio
 from tokenization.continuing import continuing
-from tokenization.language import Grammar, Language, language
+from tokenization.grammar import Grammar
+from tokenization.language import Language, language
 
 PIECE = trio([(12 * n, 12, 60 + n % 5, OTHER) for n in range(16)])  # 4 bars
 PROMPT_BARS = 2

@@ -8,16 +8,16 @@ from typing import Any
 
 import yaml
 
-from musicgen.model import Performer
-from tests.training.sources_on_disk import band, piano
+from musicgen.model.performer import Performer
+from tests.training.data.sources.on_disk import band, piano
 from tokenization.language import Language, language
 from tokenization.score import Score
 from training.config import RunConfig, read
-from training.data import Batches
+from training.data.batches import Batches
+from training.data.writer import PreparedWriter, Row
 from training.devices import start_fabric
 from training.listener import Progress
 from training.loop import Run
-from training.prepared_writer import PreparedWriter, Row
 
 TOY = {
     "data": {"length": 32, "batch": 4, "transpose": 2},

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from musicgen.model import Performer
+from musicgen.model.performer import Performer
 from tokenization.language import language
 from training.config import CONFIGS, find, merged, read
 

@@ -11,9 +11,9 @@ import torch
 
 from app.cli import main
 from tests.training.makers import Heard, toy_config, toy_run
-from training import saving
-from training.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
-from training.prepared_writer import _save
+from tokenization.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
+from training.data.writer import _save
+from training.storage import saving
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from musicgen import checkpoint
+from musicgen.storage import checkpoint
 from tests.training.makers import Heard, Stopper, outcome, toy_config, toy_run
-from training import saving
-from training.curves import read_table
-from training.logs import TRAIN
 from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, Diverged, seed_of
+from training.results.curves import read_table
+from training.storage import saving
+from training.storage.logs import TRAIN
 
 
 def test_twenty_steps_lower_the_loss(pianos: Path, tmp_path: Path):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from app.cli import main
-from musicgen import checkpoint
+from musicgen.storage import checkpoint
 from tests.training.makers import prepared_set, toy_config, toy_file
 from training.precision import fastest, with_precision
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.makers import toy_config, toy_run
-from tokenization.midi import read_midi
+from tokenization.midi.reading import read_midi
 from training.samples import write_samples
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.training.makers import toy_config, toy_run
-from training.coded import Sealed
+from training.fabric_model import Sealed
 from training.loss import IGNORED, next_token_loss
 from training.validation import summary
 

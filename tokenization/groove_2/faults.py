@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.groove_2.spelling import BarReading
-from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
-from tokenization.groove_tokens import (
+from tokenization.groove.tokens import (
     BAR_TICKS,
     BEGIN,
     END,
@@ -14,6 +12,8 @@ from tokenization.groove_tokens import (
     NOTE_OFF,
     NOTE_ON,
 )
+from tokenization.groove_2.spelling import BarReading
+from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
 
 
 def explain(ids: np.ndarray) -> str:

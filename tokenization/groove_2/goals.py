@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from tokenization.constraints.scripted import Script, Scripted
 from tokenization.goal import COUNTED, Goal
-from tokenization.groove_2.free import FreeBarGrammar, Given
+from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PITCHES, TRACKS
+from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
 from tokenization.groove_2.layouts import PERIOD, beyond, blocks
 from tokenization.groove_2.spelling import BarReading, events_of, plain, spell, spell_bars
 from tokenization.groove_2.tokens import BAR, SEAM_1
-from tokenization.groove_tokens import BAR_TICKS, BEGIN, KEYS, PITCHES, TRACKS
 from tokenization.language import Language
 from tokenization.score import Notes
-from tokenization.scripted import Script, Scripted
 from tokenization.wording import counted, listed
 
 PARTS = tuple(track.casefold() for track in TRACKS)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenization.groove.grammar import GrooveGrammar
+from tokenization.groove.tokens import BAR_TICKS, BEGIN, END, MOST_UNISONS, NOTE_OFF, NOTE_ON
 from tokenization.groove_2.spelling import BarReading, spell_bars
 from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
-from tokenization.groove_grammar import GrooveGrammar
-from tokenization.groove_tokens import BAR_TICKS, BEGIN, END, MOST_UNISONS, NOTE_OFF, NOTE_ON
 
 BEFORE, BEGUN, SPOKEN, MOVED, ENDED = range(5)  # phases; begun is being before the first bar
 PLACES = np.arange(1, BAR_TICKS)  # (47,)

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from tokenization.goal import Goal
-from tokenization.groove import Groove
+from tokenization.groove.language import Groove
+from tokenization.groove.tokens import BAR_TICKS, END
 from tokenization.groove_2 import goals
 from tokenization.groove_2.faults import explain
-from tokenization.groove_2.free import FreeBarGrammar
+from tokenization.groove_2.free_grammar import FreeBarGrammar
 from tokenization.groove_2.grammar import BarGrammar, is_valid
 from tokenization.groove_2.spelling import BarReading, plain, spell
 from tokenization.groove_2.tokens import AT, BAR, LEFT_1, TICK_OF, VOCABULARY
-from tokenization.groove_tokens import BAR_TICKS, END
 from tokenization.score import Notes
 
 

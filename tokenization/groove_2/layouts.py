@@ -13,9 +13,9 @@ from itertools import chain
 import numpy as np
 
 from tokenization.goal import COUNTED
+from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
 from tokenization.groove_2.spelling import bars_of, events_of, spell_bars
 from tokenization.groove_2.tokens import AFTER, BEFORE, GIVEN, LEFT_1, SEAM_1, WRITE
-from tokenization.groove_tokens import BAR_TICKS, BEGIN, END
 from tokenization.score import Notes
 
 PERIOD = 4  # bars

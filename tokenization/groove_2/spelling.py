@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
+from tokenization.groove.events import Events, Reading, notes_of_keys
+from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
 from tokenization.groove_2.tokens import AFTER, AT, BAR, BEFORE, GIVEN, GOAL_START, TICK_OF, WRITE
-from tokenization.groove_events import Events, Reading, notes_of_keys
-from tokenization.groove_tokens import BAR_TICKS, BEGIN, END
 from tokenization.score import Notes
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.goal import GOAL_FAMILIES, LEFT, SEAM
-from tokenization.groove_tokens import BAR_TICKS, TRACKS
-from tokenization.groove_tokens import VOCABULARY as FIRST
+from tokenization.groove.tokens import BAR_TICKS, TRACKS
+from tokenization.groove.tokens import VOCABULARY as FIRST
 from tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from tokenization.midi_conventions import finished
-from tokenization.midi_limits import Limits, MidiError
+from tokenization.midi.conventions import finished
+from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.bars import Time, lay, rounded
 from tokenization.notation.order import TooLong, play_order
 from tokenization.notation.written import TICKS_PER_BEAT, Part, Written

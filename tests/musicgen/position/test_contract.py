@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 import torch
 
-from musicgen.moment import Moment
+from musicgen.layers.step_calls import Moment
 from musicgen.position import POSITIONS, Position
 from tests.musicgen.position.makers import (
     CASES,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.clock import Times
-from musicgen.config import ModelConfig
-from musicgen.generate import Request, Stop, generate
-from musicgen.model import Performer
+from musicgen.generation.generate import Request, Stop, generate
+from musicgen.metre.clock import Times
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
 from musicgen.position.musical import PERIODS, MusicalFrequencies
-from musicgen.position.sine_spe import SineSpe, orthogonal_rows
+from musicgen.position.spe.sine import SineSpe, orthogonal_rows
 from tests.musicgen.position.makers import SHAPE, build, cover, inputs, times
 from tests.musicgen.toys import CLOCK, MUSICAL, generator, toy_config, toy_model, toy_tokens
 

@@ -11,10 +11,10 @@ README = (Path(musicgen.position.__file__).parent / "README.md").read_text(encod
 
 
 def test_table_names_every_encoding_and_its_file() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|.*\| `(\w+)\.py` \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \|.*\| `([\w/]+)\.py` \|$", README, re.MULTILINE)
     assert [name for name, _ in rows] == list(POSITIONS)
     for name, file in rows:
-        assert import_module(f"musicgen.position.{file}").__name__ in (
+        assert import_module(f"musicgen.position.{file.replace('/', '.')}").__name__ in (
             POSITIONS[name][1].__module__,
             "musicgen.position.base",
         )

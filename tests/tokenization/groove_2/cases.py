@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.tokenization.groove_cases import trio_of
+from tests.tokenization.groove.cases import trio_of
+from tokenization.grammar import Grammar
+from tokenization.groove.tokens import BAR_TICKS, END, NOTE_ON, PITCHES
 from tokenization.groove_2.grammar import BarGrammar
 from tokenization.groove_2.language import Groove2
 from tokenization.groove_2.tokens import VOCABULARY
-from tokenization.groove_tokens import BAR_TICKS, END, NOTE_ON, PITCHES
-from tokenization.language import Grammar
 from tokenization.score import Notes
 
 GROOVE = Groove2()

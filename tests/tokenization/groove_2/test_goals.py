@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.tokenization.groove_2.cases import GROOVE, SEEDS, grooves, rows_of, take, written
 from tokenization.continuing import continuing
+from tokenization.groove.tokens import BAR_TICKS
 from tokenization.groove_2 import layouts
 from tokenization.groove_2.spelling import bars_of, plain
 from tokenization.groove_2.tokens import BAR, VOCABULARY
-from tokenization.groove_tokens import BAR_TICKS
 from tokenization.language import language
 
 CHATTY = st.sampled_from([0.2, 0.5, 0.7])

@@ -9,14 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musicgen.clock import Clock, Timekeeper
-from musicgen.plain import from_plain
+from musicgen.common.records import from_plain
+from musicgen.metre.clock import Clock, Timekeeper
 from tests.tokenization.grammar_cases import check_rows, damages, stepwise_fault
+from tests.tokenization.groove.cases import golden_cases, golden_trio, trios
 from tests.tokenization.groove_2.cases import GROOVE, SEEDS, walk
-from tests.tokenization.groove_cases import golden_cases, golden_trio, trios
+from tokenization.groove.tokens import BAR_TICKS
+from tokenization.groove.tokens import VOCABULARY as FIRST_VOCABULARY
 from tokenization.groove_2.tokens import AT, BAR, VOCABULARY
-from tokenization.groove_tokens import BAR_TICKS
-from tokenization.groove_tokens import VOCABULARY as FIRST_VOCABULARY
 from tokenization.language import language, language_from_spec
 
 FIRST = language("groove")

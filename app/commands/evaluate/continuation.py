@@ -1,0 +1,245 @@
+"""`musicgen evaluate continuation`: how well models keep the style of prompts that they continue."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import output
+from app.progress import progress_bar
+
+if TYPE_CHECKING:
+    from evaluation.continuation.contender import Contender
+    from musicgen.model.performer import Performer
+
+EXAMPLES = """\
+Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
+the busiest other track). What models write goes on to a fixed length, and is compared with the
+prompt and with the whole piece by style. The folder of -o gets the continuations as MIDI files,
+continuation.png, results.json and CSV files. A command that was interrupted goes on where it was.
+
+examples:
+  musicgen evaluate continuation groove --prompts midi/test
+  musicgen evaluate continuation groove runs/mine --prompts midi/test --limit 20 -o compared
+"""
+NONE = "–"
+TITLES = {
+    "copied_share": "copied from the prompt",
+    "diversity": "diversity of samples",
+    "tokens": "tokens",
+    "beats": "beats",
+}
+QUARTERS = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "models", metavar="MODEL", nargs="+",
+        help="models of `musicgen models`, folders, or untrained:tiny:groove",
+    )  # fmt: skip
+    parser.add_argument(
+        "--prompts", type=Path, required=True, metavar="DIR", help="a folder of MIDI files"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("continuation"), metavar="DIR",
+        help="folder to write to (default: continuation)",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=int, metavar="N", help="prompts to take (default: all)")
+    parser.add_argument(
+        "--prompt-bars", type=int, default=2, metavar="N", help="bars of a prompt (default: 2)"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=1024, metavar="N",
+        help="tokens of prompt and continuation together (default: 1024)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--samples", type=int, default=3, metavar="K", help="continuations a prompt (default: 3)"
+    )
+    parser.add_argument(
+        "--temperature", type=float, default=0.6, metavar="T", help="freedom (default: 0.6)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
+    parser.add_argument(
+        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes (default: one a processor)"
+    )
+    output.add_json(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Continue what is missing, measure all, write the results and print the tables."""
+    from evaluation.continuation.contender import Plan, of_one_language
+    from evaluation.continuation.experiment import run as experiment
+    from evaluation.continuation.prompts import read_prompts
+
+    plan = Plan(
+        prompt_bars=arguments.prompt_bars,
+        tokens=arguments.tokens,
+        temperature=arguments.temperature,
+        samples=arguments.samples,
+        seed=arguments.seed,
+    )
+    limit, workers = _checked(arguments)
+    contenders, left_out = of_one_language(contenders_of(arguments.models, arguments.device))
+    output.remark(left_out)
+    with progress_bar("Reading prompts") as progress:
+        prompts, refused = read_prompts(
+            arguments.prompts,
+            contenders[0].language,
+            bars=plan.prompt_bars,
+            tokens=plan.tokens,
+            limit=limit,
+            progress=progress,
+        )
+    output.remark(refused)
+    measured, results = experiment(
+        contenders, prompts, plan, arguments.output, workers=workers, progress_bar=progress_bar
+    )
+    results = {"command": _command(), **results, "left_out": left_out + refused}
+    _write(arguments.output, measured, results)
+    if arguments.json:
+        output.write_json(results)
+    else:
+        output.write("\n\n".join(tables(results)))
+        output.remark([f"{arguments.output / 'continuation.png'} shows the quarters."])
+
+
+def contenders_of(names: list[str], device: str) -> list[Contender]:
+    """Return the models, each under a name of its own; their weights are loaded where they are used."""
+    from app.models import device_of, language_of
+    from app.subjects import subjects_of
+    from evaluation.continuation.contender import Contender
+
+    device = device_of(device)
+    return [
+        Contender(
+            name=subject.label,
+            language=language_of(subject.given),
+            sha256=subject.sha256,
+            trained_length=subject.trained_length,
+            longest_ticks=subject.training.get("longest_ticks"),
+            load=partial(_performer, subject.given, device),
+        )
+        for subject in subjects_of(names)
+    ]
+
+
+def _performer(name: str, device: str) -> Performer:
+    from app.models import load
+
+    return load(name, device).performer
+
+
+def _checked(arguments: argparse.Namespace) -> tuple[int | None, int]:
+    """Return the number of prompts and of processes; a GPU is fed by one."""
+    from app.models import device_of
+    from musicgen.common.processes import processors
+
+    for option in ("limit", "workers"):
+        value = getattr(arguments, option)
+        if value is not None and value < 1:
+            raise ValueError(f"--{option} is {value}; it is 1 or more")
+    default = processors() if device_of(arguments.device) == "cpu" else 1
+    return arguments.limit, arguments.workers or default
+
+
+def _command() -> str:
+    import shlex
+
+    return shlex.join(["musicgen", *sys.argv[1:]])
+
+
+def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
+    from evaluation.continuation.plot import continuation
+    from evaluation.plots.style import png
+    from evaluation.result_files import write_bytes, write_csv, write_json
+
+    write_json(folder / "results.json", results)
+    for name in ("similarity", "variety", "statistics"):
+        write_csv(folder / f"{name}.csv", results[name])
+    write_csv(folder / "similarities.csv", measured.similarities)
+    write_csv(folder / "passages.csv", measured.passages)
+    write_csv(folder / "diversities.csv", measured.diversities)
+    write_bytes(folder / "continuation.png", png(continuation(results)))
+
+
+def tables(results: dict[str, Any]) -> list[str]:
+    """Return the results as texts."""
+    plan, found = results["settings"], []
+    samples = f"{plan['samples']} continuations a prompt at temperature {plan['temperature']:g}"
+    found.append(
+        f"{results['prompts']} prompts in {results['styles']} styles, {samples}, to {plan['tokens']} "
+        "tokens; means over styles and their 95 % intervals, n where fewer styles have a value"
+    )
+    found += _similarity_tables(results)
+    found += _variety_table(results)
+    found += _statistics_table(results)
+    return found
+
+
+def _similarity_tables(results: dict[str, Any]) -> list[str]:
+    from evaluation.continuation.plot import AGAINST, TOGETHER
+    from evaluation.metrics.style import METRICS
+
+    found = []
+    for against, says in AGAINST.items():
+        for metric, title in METRICS.items():
+            lines: dict[str, dict[Any, str]] = {}
+            for row in results["similarity"]:
+                if (row["against"], row["metric"]) == (against, metric) and row[
+                    "track"
+                ] in TOGETHER:
+                    lines.setdefault(row["output"], {})[row["quarter"]] = _mean(row)
+            if any(cell != NONE for line in lines.values() for cell in line.values()):
+                cells = [[name, *(line[q] for q in QUARTERS)] for name, line in lines.items()]
+                head = [f"{title} {says}", *QUARTERS.values()]
+                found.append(output.table([head, *cells]))
+    return found
+
+
+def _variety_table(results: dict[str, Any]) -> list[str]:
+    lines: dict[str, dict[str, str]] = {}
+    for row in results["variety"]:
+        lines.setdefault(row["output"], {})[row["measure"]] = _mean(row)
+    cells = [[name, *(line.get(m, NONE) for m in TITLES)] for name, line in lines.items()]
+    return [output.table([["variety", *TITLES.values()], *cells])]
+
+
+def _statistics_table(results: dict[str, Any]) -> list[str]:
+    """Return a row a statistic: the pieces', then each output's and its distance."""
+    from evaluation.metrics.statistics import STATISTICS
+
+    outputs = list(dict.fromkeys(row["output"] for row in results["statistics"]))
+    rows = {(row["output"], row["statistic"]): row for row in results["statistics"]}
+    cells = []
+    for name, statistic in STATISTICS.items():
+        of_outputs = [rows[one, name] for one in outputs]
+        unit = f" ({statistic.unit})" if statistic.unit else ""
+        shown = [
+            f"{_number(row['outputs']['mean'])} [{_number(row['wasserstein'])}]"
+            for row in of_outputs
+        ]
+        cells.append([statistic.title + unit, _number(of_outputs[0]["real"]["mean"]), *shown])
+    head = ["mean [Wasserstein distance from the pieces]", "the piece itself", *outputs]
+    return [output.table([head, *cells])]
+
+
+def _mean(row: dict[str, Any]) -> str:
+    """Return a mean and its interval, with n where styles are missing."""
+    if row["mean"] is None:
+        return NONE
+    interval = "" if row["low"] is None else f" [{_number(row['low'])}, {_number(row['high'])}]"
+    return f"{_number(row['mean'])}{interval}" + (f" n={row['n']}" if row["missing"] else "")
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NONE
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"

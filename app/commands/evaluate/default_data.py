@@ -1,0 +1,80 @@
+"""The prepared data set that a model learned from, where none is named: looked for in the folder `data`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.subjects import Subject
+
+DATA = Path("data")  # where the examples of `musicgen data` write
+
+
+def data_of(subjects: Sequence[Subject]) -> Path:
+    """Return the data set of the first model that learned from one; if it is not here, say how to make it."""
+    from app.commands.data import SOURCES
+
+    learned = next((subject for subject in subjects if "data" in subject.training), None)
+    if learned is None:
+        raise ValueError(
+            f"{subjects[0].label} has learned from no data; name a prepared data set with --data"
+        )
+    folder = _folder_of(learned)
+    if folder is None:
+        title = str(learned.training["data"])
+        kind = next((kind for kind in SOURCES if kind in title.lower()), "midi")
+        raise FileNotFoundError(
+            f"{learned.label} learned from {title}, which is not among the prepared data sets in {DATA}; "
+            f"`musicgen data {kind} SOURCE {_place(kind, learned.language)}` prepares it, "
+            "or name another with --data"
+        )
+    return folder
+
+
+def _place(kind: str, language: str) -> str:
+    """Return the folder to prepare, and the model's language where the source takes another one by itself."""
+    from training.data.sources import SOURCES
+
+    if SOURCES[kind].language == language:
+        return str(DATA / kind)
+    return f"{DATA / f'{kind}-{language}'} --language {language}"
+
+
+def data_by_language(subjects: Sequence[Subject]) -> list[Path]:
+    """Return the data sets that are here, that of the first model of each language."""
+    found: dict[str, Path] = {}
+    for subject in subjects:
+        folder = _folder_of(subject)
+        if folder is not None:
+            found.setdefault(subject.language, folder)
+    return list(found.values())
+
+
+def _folder_of(subject: Subject) -> Path | None:
+    """Return the set with the checksum in the model's card, else with the title there, else with the model's name."""
+    here = _sets(subject.language)
+    tests = (
+        lambda folder, meta: meta["checksum"] == subject.training.get("checksum"),
+        lambda folder, meta: meta.get("source", {}).get("title") == subject.training.get("data"),
+        lambda folder, meta: folder.name == subject.label,
+    )
+    if "data" not in subject.training:
+        return None
+    return next((f for test in tests for f, meta in here.items() if test(f, meta)), None)
+
+
+def _sets(language: str) -> dict[Path, dict[str, Any]]:
+    """Return the prepared data sets of a language and their descriptions, by name."""
+    from tokenization.prepared import read_meta
+
+    found = {}
+    for path in sorted(DATA.glob("*/meta.json")):
+        try:
+            meta = read_meta(path.parent)
+        except ValueError:
+            continue
+        if meta["language"]["language"] == language:
+            found[path.parent] = meta
+    return found

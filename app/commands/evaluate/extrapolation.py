@@ -1,0 +1,150 @@
+"""`musicgen evaluate extrapolation`: the loss by position, within the trained length and past it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import output
+from app.commands.evaluate.study_options import add_study, command_line, conducted, devised
+from app.progress import progress_bar
+
+if TYPE_CHECKING:
+    from app.study import HeldOut
+    from app.subjects import Subject
+
+EXAMPLES = """\
+A model reads held-out pieces and foretells each next token; given is the loss in nats a token: mean
+± deviation over pieces, within the trained length, to 1.5 times it, and further. Growth is by how
+much more a loss grows past the trained length than that of the models on average ± standard error.
+
+examples:
+  musicgen evaluate extrapolation pop-piano
+  musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
+"""
+NONE = "–"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--data", type=Path, metavar="DEST",
+        help="a prepared data set (default: the one in ./data that the first model learned from)",
+    )  # fmt: skip
+    add_pieces(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR",
+        help="folder for extrapolation.json, .csv, .svg and .png; interrupted, it goes on there",
+    )  # fmt: skip
+    add_study(parser)
+    output.add_json(parser)
+    parser.epilog = EXAMPLES
+
+
+def add_pieces(parser: argparse.ArgumentParser) -> None:
+    """Declare on which pieces models are tried."""
+    parser.add_argument(
+        "--length",
+        type=int,
+        metavar="N",
+        help="tokens a piece (default: 4 times the trained length)",
+    )
+    parser.add_argument("--pieces", type=int, default=32, metavar="N", help="(default: 32)")
+    parser.add_argument(
+        "--split", choices=("train", "validation", "test"), default="validation",
+        help="part of the data (default: validation)",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure, write and print."""
+    from app.commands.evaluate.default_data import data_of
+    from app.study import extrapolation
+    from app.subjects import subjects_of
+
+    named = subjects_of(arguments.models)
+    folder = arguments.data or data_of(named)
+    subjects, pieces, left_out = tried(named, folder, arguments)
+    output.remark(left_out)
+    experiment = extrapolation(
+        subjects, pieces, seed=arguments.seed, device=devised(arguments.device)
+    )
+    with progress_bar("Reading pieces") as progress:
+        found, failures = conducted({"extrapolation": experiment}, arguments, progress)
+    output.remark(failures)
+    result = found["extrapolation"]
+    if not result["models"]:
+        raise ValueError("no model could be measured; the sentences above say why")
+    result = {"command": command_line(), **result, "left_out": left_out + failures}
+    if arguments.output is not None:
+        _write(arguments.output, result)
+    if arguments.json:
+        output.write_json(result)
+    else:
+        output.write(_table(result))
+        data = result["data"]
+        output.remark(
+            [f"{data['pieces']} pieces of {folder}, {data['whole']} of them of the whole length."]
+        )
+
+
+def tried(
+    subjects: list[Subject], data: Path, arguments: argparse.Namespace
+) -> tuple[list[Subject], HeldOut, list[str]]:
+    """Return the models that speak the language of the data, the pieces for them, and who is left out."""
+    from app.study import default_length, held_out, language_of_data, speaking
+
+    for option in ("length", "pieces"):
+        value = getattr(arguments, option)
+        if value is not None and value < 1:
+            raise ValueError(f"--{option} is {value}; it is 1 or more")
+    language = language_of_data(data)
+    able, left_out = speaking(subjects, language, str(data))
+    if not able:
+        raise ValueError(
+            f"{data} is in {language}, which none of the models speaks; give other data"
+        )
+    length = arguments.length or default_length(able)
+    pieces = held_out(data, length, arguments.pieces, arguments.split, arguments.seed)
+    return able, pieces, left_out
+
+
+def _write(folder: Path, result: dict[str, Any]) -> None:
+    from evaluation.plots.figures import extrapolation
+    from evaluation.plots.style import png, svg
+    from evaluation.report.tables import extrapolation_rows, position_rows
+    from evaluation.result_files import write_bytes, write_csv, write_json
+
+    write_json(folder / "extrapolation.json", result)
+    write_csv(folder / "extrapolation.csv", extrapolation_rows(result))
+    write_csv(folder / "extrapolation_by_position.csv", position_rows(result))
+    drawn = extrapolation(result)
+    write_bytes(folder / "extrapolation.png", png(drawn))
+    write_bytes(folder / "extrapolation.svg", svg(drawn, "extrapolation").encode())
+
+
+def _table(result: dict[str, Any]) -> str:
+    models = result["models"]
+    rows = []
+    for model in models:
+        parts = [model["parts"].get(part) for part in ("trained", "near", "far")]
+        cells = [
+            NONE if row is None else f"{row['mean']:.3f} ± {row['deviation']:.3f}" for row in parts
+        ]
+        where = [NONE if row is None else f"{row['start'] + 1}…{row['stop']}" for row in parts]
+        both = [
+            f"{cell} ({place})" if cell != NONE else NONE
+            for cell, place in zip(cells, where, strict=True)
+        ]
+        growth = model.get("growth")
+        grows = (
+            NONE
+            if not growth
+            else f"{growth['mean']:+.3f} ± {growth['deviation'] / growth['pieces'] ** 0.5:.3f}"
+        )
+        rows.append(
+            [model["model"], model["encoding"], *both, grows, str(result["data"]["pieces"])]
+        )
+    head = ["model", "encoding", "trained", "to 1.5 ×", "further", "growth", "pieces"]
+    return output.table([head, *rows])

@@ -1,0 +1,107 @@
+"""`musicgen evaluate positions`: what encodings know of position, what they learned, and where attention looks."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from app import output
+from app.commands.evaluate.study_options import add_study, command_line, conducted, devised
+from app.progress import progress_bar
+
+EXAMPLES = """\
+Translation invariance (T) and monotonicity (M) of the best head of the first layer, 0 is perfect,
+± standard error; for queries and offsets of keys in the proportions of the SPE paper's table 7. The
+folder of -o gets all heads as CSV, and pictures: the probes by position, learned templates, and
+attention maps of music that the model writes past its trained length.
+
+examples:
+  musicgen evaluate positions pop-piano
+  musicgen evaluate positions runs/ape runs/sine -o positions
+"""
+NONE = "–"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--tokens", type=int, metavar="N", help="probe with N tokens (default: the vocabulary)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR",
+        help="folder for positions.json, .csv and pictures; interrupted, it goes on there",
+    )  # fmt: skip
+    add_study(parser)
+    output.add_json(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure, write and print."""
+    from app.study import positions
+    from app.subjects import subjects_of
+
+    if arguments.tokens is not None and arguments.tokens < 1:
+        raise ValueError(f"--tokens is {arguments.tokens}; it is 1 or more")
+    experiment = positions(
+        subjects_of(arguments.models),
+        tokens=arguments.tokens,
+        seed=arguments.seed,
+        device=devised(arguments.device),
+        drawn=arguments.output is not None,
+    )
+    with progress_bar("Probing") as progress:
+        found, failures = conducted({"positions": experiment}, arguments, progress)
+    output.remark(failures)
+    result = {"command": command_line(), **found["positions"], "left_out": failures}
+    if not result["models"]:
+        raise ValueError("no model could be probed; the sentences above say why")
+    if arguments.output is not None:
+        _write(arguments.output, result)
+    if arguments.json:
+        output.write_json(result)
+    else:
+        output.write("\n\n".join(_table(model) for model in result["models"]))
+
+
+def _write(folder: Path, result: dict[str, Any]) -> None:
+    from evaluation.plots import figures
+    from evaluation.plots.style import png
+    from evaluation.report.tables import probe_rows
+    from evaluation.result_files import write_bytes, write_csv, write_json
+
+    write_json(folder / "positions.json", result)
+    write_csv(folder / "positions.csv", probe_rows(result))
+    write_bytes(folder / "probes.png", png(figures.probes(result)))
+    for model in result["models"]:
+        name = re.sub(r"[^\w.+-]+", "-", model["model"])
+        drawn = {"attention": figures.attention(model), "look_back": figures.look_back(model)}
+        if model["templates"]:
+            drawn["templates"] = figures.templates(model)
+        if model["templates"] and model["templates"]["features"] > 1:
+            drawn["all_templates"] = figures.all_templates(model)
+        for kind, one in drawn.items():
+            write_bytes(folder / f"{kind}-{name}.png", png(one))
+
+
+def _table(model: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"{row['start']} < pos ≤ {row['stop']}",
+            f"< {row['offset']}",
+            *(_cell(row, metric) for metric in ("translation", "monotonicity")),
+            str(row["tokens"]),
+        ]
+        for row in model["probes"]["best_table"]
+    ]
+    head = [f"{model['model']} ({model['encoding']})", "offset", "T", "M", "tokens"]
+    return output.table([head, *rows])
+
+
+def _cell(row: dict[str, Any], metric: str) -> str:
+    if row[metric] is None:
+        return NONE
+    error = row[f"{metric}_error"]
+    return f"{row[metric]:.4f}" if error is None else f"{row[metric]:.4f} ± {error:.4f}"

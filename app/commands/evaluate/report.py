@@ -1,0 +1,195 @@
+"""`musicgen evaluate report`: every evaluation of some models on one page."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shlex
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import output
+from app.commands.evaluate.extrapolation import add_pieces, tried
+from app.commands.evaluate.study_options import (
+    add_study,
+    command_line,
+    conducted,
+    devised,
+    workers_of,
+)
+from app.progress import progress_bar
+
+if TYPE_CHECKING:
+    from app.study import Experiment
+    from app.subjects import Subject
+
+EXAMPLES = """\
+DIR gets index.html, one page that needs no network, the numbers as CSV files, and all of them in
+results.json. What was measured is kept: an interrupted command goes on, and one more model costs
+only what is new.
+
+examples:
+  musicgen evaluate report pop-piano
+  musicgen evaluate report pop-piano groove -o report --data data/pop909 data/groove --prompts midi/test
+"""
+MISSING = {
+    "extrapolation": "Not measured: this takes a prepared data set (--data).",
+    "continuation": "Not measured: this takes a folder of MIDI files (--prompts).",
+}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR",
+        help="folder to write to (default: report, or report-2, … if that is another's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--data", type=Path, nargs="+", default=[], metavar="DEST",
+        help="prepared data sets, one a language, for the loss by position (default: those in ./data "
+        "that the models learned from)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--prompts", type=Path, metavar="DIR", help="MIDI files to continue, for the style"
+    )
+    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts (default: 24)")
+    add_pieces(parser)
+    add_study(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure what is missing, and write the page."""
+    from app.commands.evaluate.default_data import data_by_language
+    from app.default_folder import claim, own_folder
+    from app.subjects import subjects_of
+
+    subjects = subjects_of(arguments.models)
+    arguments.data = arguments.data or data_by_language(subjects)
+    experiments, commands, left_out = _experiments(subjects, arguments)
+    if arguments.output is None:
+        arguments.output = own_folder("report", arguments)
+        claim(arguments.output, arguments)
+    with progress_bar("Measuring") as progress:
+        found, failures = conducted(experiments, arguments, progress)
+    for name, result in found.items():
+        result["command"] = commands[name]
+    continuation, refused = _continuation(subjects, arguments)
+    sentences = [*left_out, *failures, *refused]
+    output.remark(sentences)
+    results = {
+        "command": command_line(),
+        "made": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": _machine(),
+        "models": [subject.facts() for subject in subjects],
+        "extrapolation": [r for name, r in found.items() if name.startswith("extrapolation")],
+        "realisations": [r for name, r in found.items() if name.startswith("realisations")],
+        "positions": found["positions"],
+        "continuation": continuation,
+        "missing": MISSING,
+        "left_out": sentences,
+    }
+    _write(arguments.output, results)
+    output.write(str(arguments.output / "index.html"))
+
+
+def _experiments(
+    subjects: list[Subject], arguments: argparse.Namespace
+) -> tuple[dict[str, Experiment], dict[str, str], list[str]]:
+    """Return the experiments by name, a command for each alone, and who is left out of them."""
+    from app.study import extrapolation, language_of_data, positions, realisations
+
+    options = {"seed": arguments.seed, "device": devised(arguments.device)}
+    experiments: dict[str, Experiment] = {}
+    commands: dict[str, str] = {}
+    left_out: list[str] = []
+    for folder in arguments.data:
+        spoken = language_of_data(folder)
+        if all(subject.language != spoken for subject in subjects):
+            left_out.append(
+                f"{folder} is left out: it is in {spoken}, which none of the models speaks"
+            )
+            continue
+        able, pieces, others = tried(subjects, folder, arguments)
+        left_out += [] if len(arguments.data) > 1 else others
+        names = [subject.given for subject in able]
+        size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
+        asked = _alone("extrapolation", names, ["--data", str(folder), *size], arguments)
+        for kind, make in (("extrapolation", extrapolation), ("realisations", realisations)):
+            experiments[f"{kind} on {folder}"] = make(able, pieces, **options)
+            commands[f"{kind} on {folder}"] = asked if kind == "extrapolation" else command_line()
+    experiments["positions"] = positions(subjects, tokens=None, drawn=True, **options)
+    given = [subject.given for subject in subjects]
+    commands["positions"] = _alone("positions", given, ["-o", "positions"], arguments)
+    return experiments, commands, left_out
+
+
+def _continuation(
+    subjects: list[Subject], arguments: argparse.Namespace
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the groove experiment of the models that speak groove, else of those of the first one's language."""
+    if arguments.prompts is None:
+        return None, []
+    from app.commands.evaluate.continuation import contenders_of
+    from app.study import speaking
+    from evaluation.continuation.contender import Plan
+    from evaluation.continuation.experiment import run as experiment
+    from evaluation.continuation.prompts import read_prompts
+
+    speak = "groove" if any(s.language == "groove" for s in subjects) else subjects[0].language
+    able, told = speaking(subjects, speak, "continuation")
+    given = [subject.given for subject in able]
+    contenders = [
+        replace(contender, name=subject.label)
+        for contender, subject in zip(contenders_of(given, arguments.device), able, strict=True)
+    ]
+    plan = Plan(seed=arguments.seed)
+    with progress_bar("Reading prompts") as progress:
+        prompts, refused = read_prompts(
+            arguments.prompts,
+            contenders[0].language,
+            bars=plan.prompt_bars,
+            tokens=plan.tokens,
+            limit=arguments.limit,
+            progress=progress,
+        )
+    folder = arguments.output / "continuation"
+    _, result = experiment(
+        contenders, prompts, plan, folder, workers=workers_of(arguments), progress_bar=progress_bar
+    )
+    for model, subject in zip(result["models"], able, strict=True):
+        model["number"] = subject.number
+    options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
+    return {"command": _alone("continuation", given, options, arguments), **result}, told + refused
+
+
+def _alone(kind: str, models: list[str], options: list[str], arguments: argparse.Namespace) -> str:
+    seed = ["--seed", str(arguments.seed)]
+    return shlex.join(["musicgen", "evaluate", kind, *models, *options, *seed])
+
+
+def _machine() -> dict[str, str]:
+    import torch
+
+    from musicgen.common.processes import processors
+
+    return {
+        "processors": str(processors()),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def _write(folder: Path, results: dict[str, Any]) -> None:
+    from evaluation.report.page import page
+    from evaluation.report.tables import csv_tables
+    from evaluation.result_files import write_bytes, write_csv, write_json
+
+    write_json(folder / "results.json", results)
+    for name, rows in csv_tables(results).items():
+        write_csv(folder / f"{name}.csv", rows)
+    with progress_bar("Drawing: sections") as progress:
+        write_bytes(folder / "index.html", page(results, progress).encode())

@@ -1,0 +1,65 @@
+"""What the evaluations of models have in common: their options, and doing their jobs."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.study import Experiment
+
+KEPT = ".results"  # the folder of what was measured, inside that of the output
+
+
+def add_study(parser: argparse.ArgumentParser) -> None:
+    """Declare what all take."""
+    parser.add_argument(
+        "models", metavar="MODEL", nargs="+",
+        help="models of `musicgen models`, folders, or untrained:tiny[:groove]",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
+    parser.add_argument(
+        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes (default: one a processor)"
+    )
+
+
+def conducted(
+    experiments: Mapping[str, Experiment],
+    arguments: argparse.Namespace,
+    progress: Callable[[int, int], None],
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the results of experiments, and sentences about what failed; results in the output folder are kept."""
+    from app.study import conduct
+
+    folder = getattr(arguments, "output", None)
+    kept = None if folder is None else Path(folder) / KEPT
+    return conduct(experiments, folder=kept, workers=workers_of(arguments), progress=progress)
+
+
+def workers_of(arguments: argparse.Namespace) -> int:
+    """Return the number of processes; a GPU is fed by one."""
+    from musicgen.common.processes import processors
+
+    if arguments.workers is not None and arguments.workers < 1:
+        raise ValueError(f"--workers is {arguments.workers}; it is 1 or more")
+    default = processors() if devised(arguments.device) == "cpu" else 1
+    return arguments.workers or default
+
+
+def devised(device: str) -> str:
+    """Return the device to compute on."""
+    from app.models import device_of
+
+    return device_of(device)
+
+
+def command_line() -> str:
+    """Return the command that is running."""
+    return shlex.join(["musicgen", *sys.argv[1:]])

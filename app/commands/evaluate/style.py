@@ -1,0 +1,149 @@
+"""`musicgen evaluate style`: how similar the style of MIDI files is to that of a reference."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from app import output
+
+if TYPE_CHECKING:
+    from evaluation.metrics.style import Profiles
+    from tokenization.score import Score
+
+EXAMPLES = """\
+The similarity of two files is the cosine of histograms of their notes, 1 for the same style: by
+onset in the bar and duration, and by time and interval between notes; with --tracks all also by
+onset and drum. It is given for a whole output and for four parts of it of equal duration; where
+one has no such notes, there is none (–, and null in JSON). Times are those of the files.
+
+examples:
+  musicgen evaluate style song.mid song.cont_0.mid song.cont_1.mid
+  musicgen evaluate style band.mid output/*.mid --tracks all --json
+  musicgen evaluate style band.mid band.prompt_cont_0.mid --by-track --grid 12
+"""
+NONE = "–"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("reference", metavar="REFERENCE", help="the MIDI file to compare with")
+    parser.add_argument("outputs", metavar="OUTPUT", nargs="+", help="MIDI files to compare")
+    parser.add_argument(
+        "--tracks", choices=("pitched", "all"), default="pitched",
+        help="pitched: all but the drums (default); all: the drums too",
+    )  # fmt: skip
+    parser.add_argument(
+        "--by-track", action="store_true", help="compare each track with the one of its name"
+    )
+    parser.add_argument(
+        "--grid", type=int, metavar="N", help="round times to N ticks a beat first (default: not)"
+    )
+    output.add_json(parser)
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print similarities; of files that cannot be compared, why."""
+    reference = _profiles(_read(arguments.reference, arguments.grid), arguments)
+    if not any(histogram.any() for histogram in reference.values()):
+        raise ValueError(
+            f"{arguments.reference} has no {_what(arguments)}, so there is no style to compare with"
+        )
+    rows: list[dict[str, Any]] = []
+    for name in arguments.outputs:
+        try:
+            score = _read(name, arguments.grid)
+            _check_tracks(reference, _profiles(score, arguments), name, arguments)
+        except (ValueError, OSError) as error:
+            output.remark([_sentence(error)])
+            continue
+        rows += _rows(name, reference, score, arguments)
+    if not rows:
+        raise ValueError(
+            f"no output could be compared with {arguments.reference}; the sentences above say why"
+        )
+    if arguments.json:
+        output.write_json(rows)
+    else:
+        output.write(_table(rows))
+
+
+def _read(name: str, grid: int | None) -> Score:
+    from tokenization.any_file import read_file
+
+    if grid is not None and grid < 1:
+        raise ValueError(f"--grid is {grid}; it is a number of ticks a beat, 12 say")
+    score = read_file(name)
+    return score if grid is None else score.rescaled(grid)
+
+
+def _profiles(score: Score, arguments: argparse.Namespace) -> dict[Any, Any]:
+    """Return histograms by track and metric; the track is None where all are taken together."""
+    from evaluation.metrics.style import profiles, track_profiles
+
+    if not arguments.by_track:
+        found: Profiles = profiles(score, arguments.tracks)
+        return {(None, metric): histogram for metric, histogram in found.items()}
+    by_track = track_profiles(score)
+    drums = arguments.tracks == "all"
+    return {
+        key: histogram for key, histogram in by_track.items() if drums or key[1] != "onset_drum"
+    }
+
+
+def _check_tracks(
+    reference: dict[Any, Any], found: dict[Any, Any], name: str, arguments: argparse.Namespace
+) -> None:
+    """Say what an output lacks; nothing at all is an error."""
+    if not any(found[key].any() for key in reference if key in found):
+        of_name = " on the tracks of the reference" if arguments.by_track else ""
+        raise ValueError(
+            f"{name} has no {_what(arguments)}{of_name}, so there is nothing to compare"
+        )
+    missing = dict.fromkeys(track for track, metric in reference if (track, metric) not in found)
+    output.remark(f"{name} has no track {track!r} as the reference has it" for track in missing)
+
+
+def _rows(
+    name: str, reference: dict[Any, Any], score: Score, arguments: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Return the similarities of one output, the whole (no quarter) and its quarters."""
+    from evaluation.metrics.style import quarters, similarities
+
+    parts = {None: score, **dict(enumerate(quarters(score), start=1))}
+    found = {part: _profiles(music, arguments) for part, music in parts.items()}
+    found = {part: similarities(reference, histograms) for part, histograms in found.items()}
+    return [
+        {
+            "output": name,
+            **({"track": track} if arguments.by_track else {}),
+            "metric": metric,
+            "quarter": part,
+            "similarity": found[part][track, metric],
+        }
+        for track, metric in reference
+        for part in parts
+    ]
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Return a line an output and metric, with the whole and the quarters in columns."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in ("output", "track", "metric") if name in row)
+        value = row["similarity"]
+        lines.setdefault(key, []).append(NONE if value is None else f"{value:.3f}")
+    names = [name for name in ("output", "track", "metric") if name in rows[0]]
+    quarters = ["1st quarter", "2nd", "3rd", "4th"]
+    return output.table([[*names, "whole", *quarters], *([*key, *v] for key, v in lines.items())])
+
+
+def _what(arguments: argparse.Namespace) -> str:
+    return "notes on pitched tracks" if arguments.tracks == "pitched" else "notes"
+
+
+def _sentence(error: Exception) -> str:
+    from app.cli import sentence
+
+    return sentence(error)

@@ -1,0 +1,1 @@
+"""The groove experiment: does a continuation keep the style of its prompt?"""

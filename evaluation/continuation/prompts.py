@@ -1,0 +1,133 @@
+"""The prompts of the groove experiment: the first bars of every piece in a folder, and the pieces they come from."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenization.analysis.metres import bar_lines
+from tokenization.any_file import ENDINGS, read_file
+from tokenization.language import Language
+from tokenization.score import Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """A piece in tokens whose first bars are a prompt; what follows is the continuation to be judged."""
+
+    ids: np.ndarray  # (T,)
+    begun: int  # so many of them belong to the prompt
+    score: Score  # what can be heard of them
+    start_ticks: int  # where the continuation begins
+
+    @property
+    def new_ids(self) -> np.ndarray:
+        """The tokens of the continuation."""
+        return self.ids[self.begun :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """The first bars of a piece, and the whole piece as a model hears it."""
+
+    name: str
+    style: str
+    bars: int
+    ids: np.ndarray  # of the prompt
+    piece_ids: np.ndarray
+    piece: Score
+    setting: Any  # what the language keeps beside the tokens
+
+    @property
+    def start_ticks(self) -> int:
+        """The tick at which the continuation begins."""
+        return int(bar_lines(self.piece, self.bars)[-1])
+
+    @cached_property
+    def score(self) -> Score:
+        """The notes that begin in the prompt."""
+        notes = self.piece.notes
+        return self.piece.replace(notes=notes[notes.onset_ticks < self.start_ticks])
+
+    def passage(self, language: Language, ids: np.ndarray, begun: int | None = None) -> Passage:
+        """Return a sequence whose first tokens, so many or equally many bars, are a prompt."""
+        if begun is None:
+            begun = prompt_length(language, language.bars(ids), self.bars)
+        score = language.decode(ids, self.setting)
+        return Passage(ids=ids, begun=begun, score=score, start_ticks=self.start_ticks)
+
+
+def prompt_length(language: Language, bar_starts: np.ndarray, bars: int) -> int:
+    """Return how many tokens of a sequence belong to its first bars; a token that begins the next one does."""
+    return int(bar_starts[bars]) + (language.bar is not None)
+
+
+def read_prompts(
+    folder: Path,
+    language: Language,
+    *,
+    bars: int,
+    tokens: int,
+    limit: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[list[Prompt], list[str]]:
+    """Return the prompts of a folder's files of music, and sentences on the files that give none.
+
+    A prompt shorter than `tokens` leaves something to be written. Of many files a `limit` takes some
+    that depend on the names alone, and not on their order.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}: give one with MIDI files")
+    paths = [p for p in folder.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file()]
+    if not paths:
+        raise ValueError(f"{folder} holds no MIDI files; give a folder with some")
+    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    prompts: list[Prompt] = []
+    refused: list[str] = []
+    drawn = sorted(names, key=lambda name: (zlib.crc32(name.encode(errors="replace")), name))
+    for name in drawn:
+        if len(prompts) == limit:
+            break
+        try:
+            prompts.append(_read(names[name], name, language, bars, tokens))
+        except (ValueError, OSError) as error:
+            refused.append(f"{error}" if name in str(error) else f"{name}: {error}")
+        progress(len(prompts) + len(refused), len(names) if limit is None else limit)
+    if not prompts:
+        shown = "; ".join(refused[:2])
+        raise ValueError(f"none of the {len(names)} files in {folder} gives a prompt: {shown}")
+    return sorted(prompts, key=lambda prompt: prompt.name), sorted(refused)
+
+
+def style_of(name: str) -> str:
+    """Return the style of a file named CHART.STYLE.mid, as both groove data sets have it, else its own name."""
+    stem = Path(name).stem
+    return stem.partition(".")[2] or stem
+
+
+def _read(path: Path, name: str, language: Language, bars: int, tokens: int) -> Prompt:
+    encoded = language.encode(language.arrange(read_file(path)))
+    if len(encoded.bars) <= bars:
+        raise ValueError(
+            f"{name} has {len(encoded.bars)} bars, and more than the {bars} of the prompt are needed"
+        )
+    length = prompt_length(language, encoded.bars, bars)
+    if length >= tokens:
+        raise ValueError(
+            f"{name} has {length} tokens in its first {bars} bars, which leaves none of {tokens} to write"
+        )
+    return Prompt(
+        name=name,
+        style=style_of(name),
+        bars=bars,
+        ids=encoded.ids[:length],
+        piece_ids=encoded.ids,
+        piece=language.decode(encoded.ids, encoded.setting),
+        setting=encoded.setting,
+    )

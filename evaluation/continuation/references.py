@@ -1,0 +1,70 @@
+"""What frames the scores of a continuation: passages that no model wrote, as long as those of the models.
+
+looped  the prompt again and again: nobody can be nearer to it
+piece   how the piece itself goes on: what a perfect musician would score
+other   how a piece of another style goes on, drawn at random: what the sheer language scores
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from evaluation.continuation.prompts import Passage, Prompt
+from tokenization.language import Language
+from tokenization.score import Marker, Notes, Score
+
+YARDSTICKS = {"looped": "prompt looped", "piece": "the piece itself", "other": "another style"}
+
+
+def yardsticks(
+    language: Language, prompts: Sequence[Prompt], prompt: Prompt, tokens: int, seed: int
+) -> dict[str, Passage | None]:
+    """Return the passages by name; there is no other style where all prompts share one."""
+    other = _other(prompts, prompt, seed)
+    sequences = {
+        "looped": looped(language, prompt, tokens),
+        "piece": prompt.piece_ids,
+        "other": None if other is None else other.piece_ids,
+    }
+    return {
+        name: None if ids is None else prompt.passage(language, ids[:tokens])
+        for name, ids in sequences.items()
+    }
+
+
+def looped(language: Language, prompt: Prompt, tokens: int) -> np.ndarray:
+    """Return the ids of the prompt played until there are more tokens than asked for."""
+    times = 2
+    while True:
+        ids = language.encode(_repeated(prompt.score, prompt.start_ticks, times)).ids
+        if len(ids) > tokens:
+            return ids
+        times *= 2
+
+
+def _repeated(score: Score, period_ticks: int, times: int) -> Score:
+    notes = score.notes
+    starts = period_ticks * np.arange(times)
+    return score.replace(
+        notes=Notes.concatenate(
+            notes.replace(onset_ticks=notes.onset_ticks + start) for start in starts
+        ).sorted(),
+        markers=tuple(
+            Marker(marker.onset_ticks + int(start), marker.text)
+            for start in starts
+            for marker in score.markers
+            if marker.onset_ticks < period_ticks
+        ),
+    )
+
+
+def _other(prompts: Sequence[Prompt], prompt: Prompt, seed: int) -> Prompt | None:
+    """Return a prompt of another style whose own first bars leave room, the same one each time."""
+    others = [other for other in prompts if other.style != prompt.style]
+    if not others:
+        return None
+    random = np.random.default_rng([seed, zlib.crc32(prompt.name.encode(errors="replace"))])
+    return others[random.integers(len(others))]

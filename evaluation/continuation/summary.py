@@ -1,0 +1,69 @@
+"""From the rows of the groove experiment to its tables: means over styles with intervals, and distances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from evaluation.continuation.references import YARDSTICKS
+from evaluation.metrics.bootstrap import estimate, mean
+from evaluation.metrics.distances import distances
+from evaluation.metrics.statistics import STATISTICS
+
+Row = dict[str, Any]
+
+SIMILARITY_KEY = ("output", "against", "track", "metric", "quarter")
+MEASURES = ("copied_share", "tokens", "beats")
+
+
+def summary(
+    similarities: Iterable[Row], passages: Sequence[Row], diversities: Iterable[Row], seed: int = 0
+) -> dict[str, list[Row]]:
+    """Return the tables; `values` are those of the styles, sorted by their names."""
+    return {
+        "similarity": by_style(similarities, SIMILARITY_KEY, "similarity", seed),
+        "variety": _variety(passages, diversities, seed),
+        "statistics": _statistics(passages),
+    }
+
+
+def by_style(rows: Iterable[Row], key: Sequence[str], value: str, seed: int) -> list[Row]:
+    """Return a row a key, with the mean over styles of a value and its interval.
+
+    What a passage does not have is in no style's mean; a style of which none has it is missing.
+    """
+    groups: dict[tuple[Any, ...], dict[str, list[float | None]]] = {}
+    for row in rows:
+        styles = groups.setdefault(tuple(row[name] for name in key), {})
+        styles.setdefault(row["style"], []).append(row[value])
+    found = []
+    for group, styles in groups.items():
+        values = [mean(styles[style]) for style in sorted(styles)]
+        known = dict(zip(key, group, strict=True))
+        found.append({**known, **asdict(estimate(values, seed)), "values": values})
+    return found
+
+
+def _variety(passages: Sequence[Row], diversities: Iterable[Row], seed: int) -> list[Row]:
+    tables = [(measure, by_style(passages, ["output"], measure, seed)) for measure in MEASURES]
+    tables.append(("diversity", by_style(diversities, ["output"], "diversity", seed)))
+    return [
+        {"output": row.pop("output"), "measure": measure, **row}
+        for measure, rows in tables
+        for row in rows
+    ]
+
+
+def _statistics(passages: Sequence[Row]) -> list[Row]:
+    """Return the distance of each output's statistics from those of the pieces' own continuations."""
+    outputs: dict[str, list[Row]] = {}
+    for passage in passages:
+        known = {name: passage[name] for name in STATISTICS}
+        outputs.setdefault(passage["output"], []).append(known)
+    real = outputs.pop(YARDSTICKS["piece"], [])
+    return [
+        {"output": output, "unit": STATISTICS[row.statistic].unit, **asdict(row)}
+        for output, rows in outputs.items()
+        for row in distances(rows, real)
+    ]

@@ -1,0 +1,1 @@
+"""Results of every evaluation on one page of HTML."""

@@ -1,0 +1,1 @@
+"""The bench: speed and memory of this machine."""

@@ -1,0 +1,181 @@
+"""The pieces of work that the bench measures: each sets itself up and returns what is to be timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from evaluation.speed.published_spe import AuthorsWay
+from musicgen.attention.linear_attention import attend
+from musicgen.layers.quantise import with_int8_weights
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer, State
+
+VOCABULARY = 333  # as the authors' pop piano
+LENGTHS = (512, 2048, 8192, 16384)
+Timed = Callable[[], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """One row of the bench; `against` names the row its ratio is taken with, that row's time over this one's."""
+
+    title: str
+    size: str
+    set_up: Callable[[], Timed]
+    against: str | None = None
+    repeats: int = 3
+    per: int = 1  # the timed function does so many of them
+
+
+def training_step(
+    model: Performer, length: int, *, device: str = "cpu", batch: int = 1, bfloat16: bool = False
+) -> Timed:
+    """Return one step of training: forward, backward, Adam."""
+    model.train().to(device)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(model.config.vocabulary_size, (batch, length + 1), device=device)
+
+    def step() -> None:
+        with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
+            logits = model(tokens[:, :-1], model.begin(generator))
+        F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    return step
+
+
+def paper(**changes: Any) -> Performer:
+    """Return the paper's model with gated sineSPE, or a change of it."""
+    values = {"vocabulary_size": VOCABULARY, "position": "sine_spe", **changes}
+    return Performer(ModelConfig.preset("paper", **values))
+
+
+def six_layers(encoding: str, *, authors: bool = False, bfloat16: bool = False) -> Timed:
+    """Return a training step of six layers of the paper's size at N = 1024, B = 1."""
+    model = paper(layers=6, position=encoding)
+    if authors:
+        model.position = AuthorsWay(model.position)  # type: ignore[arg-type]
+    return training_step(model, 1024, bfloat16=bfloat16)
+
+
+def generation_step(position: int, rows: int = 1, *, int8: bool = False, count: int = 8) -> Timed:
+    """Return `count` generated tokens of the paper's model from a position on, for so many variations."""
+    model = paper().eval()
+    if int8:
+        model = with_int8_weights(model)
+    with torch.inference_mode():
+        _, state = model.prefill(
+            torch.zeros(1, 8, dtype=torch.long), model.start(torch.Generator())
+        )
+        state = state.select(torch.zeros(rows, dtype=torch.long))
+    tokens = torch.zeros(rows, dtype=torch.long)
+    box: list[State] = [replace(state, position=position)]
+
+    def steps() -> None:
+        for _ in range(count):
+            _, box[0] = model.step(tokens, box[0])
+
+    return steps
+
+
+def weight_reading(count: int = 8) -> Timed:
+    """Return adding up all numbers of the paper model's matrices: what memory gives at its best."""
+    weights = [m.weight for m in paper().modules() if isinstance(m, nn.Linear)]
+
+    def read() -> None:
+        with torch.inference_mode():
+            for _ in range(count):
+                for weight in weights:
+                    weight.sum()
+
+    return read
+
+
+def weight_streaming(count: int = 8) -> Timed:
+    """Return reading all the paper model's matrices once a token through F.linear, and nothing else."""
+    linear = [m for m in paper().modules() if isinstance(m, nn.Linear)]
+    inputs = [torch.randn(1, m.in_features) for m in linear]
+
+    def stream() -> None:
+        with torch.inference_mode():
+            for _ in range(count):
+                for layer, x in zip(linear, inputs, strict=True):
+                    F.linear(x, layer.weight, layer.bias)
+
+    return stream
+
+
+def attention(length: int, backend: str) -> Timed:
+    """Return attention forward and backward at B = 1, H = 8, M = 128, D = 64."""
+    features = [torch.rand(1, length, 8, 128, requires_grad=True) for _ in range(2)]
+    values = torch.randn(1, length, 8, 64, requires_grad=True)
+
+    def both() -> None:
+        inputs: list[Tensor] = [*features, values]
+        out, _ = attend(*inputs, backend=backend)
+        torch.autograd.grad(out.sum(), inputs)
+
+    return both
+
+
+def large_product(side: int = 8192) -> Timed:
+    """Return a bfloat16 matrix product on the GPU: what the chip reaches at its best."""
+    a = torch.randn(side, side, device="cuda", dtype=torch.bfloat16)
+
+    def product() -> None:
+        torch.mm(a, a)
+
+    return product
+
+
+SIX = "6 layers of paper size, N 1024, B 1"
+PAPER = "24 layers, 76 M parameters"
+WORKS: dict[str, Work] = {
+    "train-sine": Work(title="training step, sineSPE", size=SIX, against="train-sine-authors",
+                       set_up=lambda: six_layers("sine_spe")),
+    "train-sine-authors": Work(title="  … the authors' way", size=SIX, repeats=2,
+                               set_up=lambda: six_layers("sine_spe", authors=True)),
+    "train-conv": Work(title="training step, convSPE", size=SIX, against="train-conv-authors",
+                       set_up=lambda: six_layers("conv_spe")),
+    "train-conv-authors": Work(title="  … the authors' way", size=SIX, repeats=1,
+                               set_up=lambda: six_layers("conv_spe", authors=True)),
+    "train-sine-bf16": Work(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
+                            set_up=lambda: six_layers("sine_spe", bfloat16=True)),
+    "train-paper": Work(title="training step, activations recomputed", size=f"{PAPER}, N 2048, B 1", repeats=2,
+                        set_up=lambda: training_step(paper(checkpoint_activations=True), 2048)),
+    "read": Work(title="all weights added up", size=PAPER, set_up=weight_reading, per=8, repeats=5),
+    "stream": Work(title="all weights through F.linear", size=PAPER, set_up=weight_streaming, per=8, repeats=5),
+    "token": Work(title="one token at position 256", size=PAPER, against="read", per=8, repeats=5,
+                  set_up=lambda: generation_step(256)),
+    "token-far": Work(title="one token at position 8192", size=PAPER, against="token", per=8, repeats=5,
+                      set_up=lambda: generation_step(8192)),
+    "token-8": Work(title="8 variations at position 256", size=PAPER, against="token", per=8, repeats=5,
+                    set_up=lambda: generation_step(256, 8)),
+    "token-int8": Work(title="one token, 8-bit weights", size=PAPER, against="token", per=8, repeats=5,
+                       set_up=lambda: generation_step(256, int8=True)),
+}  # fmt: skip
+GPU_BATCH, GPU_LENGTH, GPU_SIDE = 8, 2048, 8192
+GPU_WORKS: dict[str, Work] = {
+    "gpu-product": Work(title="matrix product, bfloat16", size=f"{GPU_SIDE} cubed", repeats=10,
+                        set_up=lambda: large_product(GPU_SIDE)),
+    "gpu-train": Work(title="training step, bfloat16", size=f"{PAPER}, N {GPU_LENGTH}, B {GPU_BATCH}", repeats=5,
+                      set_up=lambda: training_step(paper(), GPU_LENGTH, device="cuda", batch=GPU_BATCH, bfloat16=True)),
+}  # fmt: skip
+for _length in LENGTHS:
+    _size = f"N {_length}, B 1, H 8, M 128, D 64"
+    WORKS[f"attention-{_length}"] = Work(
+        title="attention, forward and backward", size=_size, against=f"attention-{_length}-ft",
+        set_up=lambda n=_length: attention(n, "chunked"),
+    )  # fmt: skip
+    WORKS[f"attention-{_length}-ft"] = Work(
+        title="  … fast-transformers' kernel", size=_size,
+        set_up=lambda n=_length: attention(n, "fast-transformers"),
+    )  # fmt: skip

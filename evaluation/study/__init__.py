@@ -1,0 +1,1 @@
+"""Experiments as jobs: each done once, spread over processes, its result stored."""

@@ -1,0 +1,280 @@
+"""Causal linear attention in several forms that compute the same numbers, with one state between them.
+
+B batch, T time, H heads, M features, D value width. For positive features φ, here handed in as fq and fk,
+
+    out_i = Σ_{j≤i} r^(i−j) (fq_i·fk_j) v_j / Σ_{j≤i} r^(i−j) (fq_i·fk_j)
+
+(Katharopoulos et al. 2020; the decay r: PermuteFormer). `exact` is the definition, `chunked` is for training and
+prompts, `recurrent` for generation; each takes and returns the same state, so a sequence may be cut anywhere and
+continued by another form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from musicgen.attention import kernels
+from musicgen.attention.causal_sums import (
+    Sums,
+    blockwise_sums,
+    exact_sums,
+    parallel_sums,
+    rows_apart,
+    step_calls,
+    step_sums,
+)
+from musicgen.layers.precision import eager_on_cpu, without_autocast
+from musicgen.layers.step_calls import Call
+
+CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
+
+# Added to the denominator, so that 0/0 is 0. It lies below every sum of the features of `features.py`, which stay above
+# 1e-27; the 1e-6 of the papers' code would swallow FAVOR+ keys of a large norm.
+GUARD = 1e-30
+
+Features = tuple[Tensor, Tensor]
+
+
+class AttentionState(NamedTuple):
+    """All that attention remembers of the past: the same size at any position, in float32 or float64."""
+
+    sums: Tensor  # Σ r^(i−j) fk_j [v_j, 1]ᵀ: (B, H, M, D + 1); without the 1, (B, H, M, D), beside a normaliser
+    normaliser: Tensor | None = None  # Σ r^(i−j) gk_j of a normaliser (gq, gk): (B, H, Mn, 1)
+    metre: Tensor | None = None  # memory of metric heads (metre.py): (B, R, M, D + 1)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> AttentionState:
+        """Apply a function to each tensor."""
+        rest = (None if x is None else function(x) for x in self[1:])
+        return AttentionState(function(self.sums), *rest)
+
+    def expand(self, copies: int) -> AttentionState:
+        """Return a state of its own for each of so many variations: batch 1 → batch `copies`."""
+        return self.map(lambda x: x.repeat(copies, 1, 1, 1))
+
+    def clone(self) -> AttentionState:
+        """Return a copy that later steps do not touch."""
+        return self.map(Tensor.clone)
+
+    def detach(self) -> AttentionState:
+        """Return the state cut off from what computed it."""
+        return self.map(Tensor.detach)
+
+
+def exact(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    *,
+    decay: Tensor | None = None,
+    normaliser: Features | None = None,
+    state: AttentionState | None = None,
+) -> tuple[Tensor, AttentionState]:
+    """Attend by the masked (T, T) matrix: for tests, pictures and short sequences.
+
+    fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] a head, (H,). A normaliser (gq, gk), each
+    (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. Returns the
+    output (B, T, H, D) and the state behind the last position.
+    """
+    return _normalised(exact_sums, fq, fk, v, decay, normaliser, state)
+
+
+def chunked(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    *,
+    decay: Tensor | None = None,
+    normaliser: Features | None = None,
+    state: AttentionState | None = None,
+    chunk: int = CHUNK,
+) -> tuple[Tensor, AttentionState]:
+    """Attend block by block, in time and memory linear in T: for training, and for a prompt in one pass.
+
+    Arguments as in `exact`; T need not be a multiple of the chunk.
+    """
+    learned_decay = decay is not None and decay.requires_grad
+    by_turns = eager_on_cpu(v) and not learned_decay
+    sums = partial(blockwise_sums if by_turns else parallel_sums, chunk=chunk)
+    return _normalised(sums, fq, fk, v, decay, normaliser, state)
+
+
+def recurrent(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    *,
+    decay: Tensor | None = None,
+    normaliser: Features | None = None,
+    state: AttentionState | None = None,
+) -> tuple[Tensor, AttentionState]:
+    """Attend token by token, in time and memory that do not grow with the position: for generation.
+
+    Arguments as in `exact`. Where gradients are off, the state handed in is UPDATED IN PLACE and returned, which halves
+    the time of a step: `clone` it first to step from it twice.
+    """
+    return _normalised(step_sums, fq, fk, v, decay, normaliser, state)
+
+
+def calls_of_one(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    decay: Tensor | None,
+    normaliser: Features | None,
+    state: AttentionState,
+    out: Tensor,
+) -> list[Call]:
+    """Return what `recurrent` does for one token as calls: they read (B, H, 1, ·) and write `out`, (B, H, 1, D).
+
+    The state is updated in place; the decay is (H,).
+    """
+    sums, width = state.sums, v.shape[-1]
+    ys = partial(rows_apart, sums, *v.shape[:-1])
+    r = None if decay is None else decay.to(sums.dtype).view(-1, 1, 1)
+    if normaliser is None:
+        v_and_one = sums.new_ones(*v.shape[:-1], width + 1)
+        y = ys(width + 1)
+        total = y[..., width:]
+        summed = step_calls(fq, fk, v_and_one, r, sums, y)
+    else:
+        assert state.normaliser is not None, "the state is of attention without a normaliser"
+        v_and_one, one = sums.new_empty(v.shape), sums.new_ones(*v.shape[:-1], 1)
+        y, total = ys(width), ys(1)
+        summed = step_calls(fq, fk, v_and_one, r, sums, y)
+        summed += step_calls(*normaliser, one, r, state.normaliser, total)
+    return [
+        partial(v_and_one[..., :width].copy_, v),
+        *summed,
+        partial(total.add_, GUARD),
+        partial(torch.div, y[..., :width], total, out=out),
+    ]
+
+
+def fast_transformers(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    *,
+    decay: Tensor | None = None,
+    normaliser: Features | None = None,
+    state: AttentionState | None = None,
+) -> tuple[Tensor, AttentionState]:
+    """Attend by the kernels of pytorch-fast-transformers, in float32 and without decay; arguments as in `exact`."""
+    return _normalised(kernels.causal_sums, fq, fk, v, decay, normaliser, state)
+
+
+BACKENDS: dict[str, Callable[..., tuple[Tensor, AttentionState]]] = {
+    "exact": exact,
+    "chunked": chunked,
+    "recurrent": recurrent,
+    "fast-transformers": fast_transformers,
+}
+
+
+def attend(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    *,
+    decay: Tensor | None = None,
+    normaliser: Features | None = None,
+    state: AttentionState | None = None,
+    backend: str = "chunked",
+    chunk: int = CHUNK,
+) -> tuple[Tensor, AttentionState]:
+    """Attend by the named backend, or by `recurrent` where one token continues a state; arguments as in `exact`."""
+    if backend not in BACKENDS:
+        raise ValueError(
+            f"unknown attention backend {backend!r}: choose one of {', '.join(BACKENDS)}"
+        )
+    form = recurrent if state is not None and fq.shape[1] == 1 else BACKENDS[backend]
+    options = {"chunk": chunk} if form is chunked else {}
+    return form(fq, fk, v, decay=decay, normaliser=normaliser, state=state, **options)
+
+
+def _normalised(
+    sums: Sums,
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    decay: Tensor | None,
+    normaliser: Features | None,
+    state: AttentionState | None,
+) -> tuple[Tensor, AttentionState]:
+    """Divide the weighted sums of the values by the sums of the weights."""
+    dtype = _product_dtype(sums, fq, fk, v)
+    width = v.shape[-1]
+    before = (None, None) if state is None else (state.sums, state.normaliser)
+    with without_autocast(v.device):
+        if normaliser is None:
+            # A column of ones behind the values: the denominator comes with the numerator.
+            v_and_one = functional.pad(v, (0, 1), value=1.0)
+            y, after = _sums_from(sums, fq, fk, v_and_one, decay, before[0], dtype)
+            out = _quotient(y[..., :width], y[..., width:] + GUARD)
+            return out.to(v.dtype), AttentionState(after)
+        y, after = _sums_from(sums, fq, fk, v, decay, before[0], dtype)
+        one = v.new_ones(*v.shape[:-1], 1)
+        total, total_after = _sums_from(sums, *normaliser, one, decay, before[1], dtype)
+        return _quotient(y, total + GUARD).to(v.dtype), AttentionState(after, total_after)
+
+
+def _quotient(y: Tensor, total: Tensor) -> Tensor:
+    """Return y / total, (B, T, H, D) and (B, T, H, 1), without keeping y for the backward pass."""
+    return _Quotient.apply(y, total) if eager_on_cpu(y) else y / total  # pyright: ignore[reportReturnType]
+
+
+class _Quotient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, total: Tensor) -> Tensor:
+        out = y / total
+        ctx.save_for_backward(out, total)  # `out` is kept in any case: the layer behind needs it
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        out, total = ctx.saved_tensors
+        dy = gradient / total
+        return dy, -(dy * out).sum(-1, keepdim=True)
+
+
+def _sums_from(
+    sums: Sums,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    decay: Tensor | None,
+    state: Tensor | None,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    if {q.dtype, k.dtype, v.dtype} != {dtype}:
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    if state is None:
+        shape = q.shape[0], q.shape[2], q.shape[3], v.shape[3]  # (B, H, M, D)
+        state = q.new_zeros(shape, dtype=torch.promote_types(dtype, torch.float32))
+    return sums(q, k, v, decay, state)
+
+
+def _product_dtype(sums: Sums, *tensors: Tensor) -> torch.dtype:
+    """Return the precision of the matrix products; states and sums between blocks are float32 at least.
+
+    Products are bfloat16 where a GPU's autocast or the inputs ask for it. float16 has no room for exponentials, and one
+    step at a time or on a CPU bfloat16 gains nothing.
+    """
+    device = tensors[0].device.type
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    if torch.is_autocast_enabled(device) and dtype is not torch.float64:
+        dtype = torch.get_autocast_dtype(device)
+    may_be_half = device != "cpu" and sums is not step_sums
+    if dtype is torch.bfloat16 and may_be_half:
+        return dtype
+    return torch.promote_types(dtype, torch.float32)

@@ -1,0 +1,1 @@
+"""What every package may use: records read from plain data, child processes, the machine's name."""

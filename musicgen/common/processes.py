@@ -1,0 +1,68 @@
+"""What all that share work out over processes have in common: how many there may be, and how they begin and end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker, util
+from pathlib import Path
+
+ROOT = str(Path(__file__).parents[2])
+# Isolated (-I), Python looks for modules neither where somebody stands nor where PYTHON… variables say, in 3.10 too.
+ISOLATED = "-I"
+_ENTER = (
+    "import os, runpy, sys; "
+    "sys.path[:0] = [p for p in sys.argv.pop(1).split(os.pathsep) if p not in sys.path]; "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+_flags: Callable[[], list[str]] = util._args_from_interpreter_flags  # type: ignore[attr-defined]
+
+
+def _isolated() -> list[str]:
+    """Return how an interpreter is started by multiprocessing: it begins with `-c`, which looks in the folder first."""
+    return [ISOLATED, *(flag for flag in _flags() if flag != ISOLATED)]
+
+
+# From here spawn and the resource tracker take it.
+util._args_from_interpreter_flags = _isolated  # type: ignore[attr-defined]
+
+# A new interpreter a process: one that is forked from threads, as torch and C++ libraries start them, may hang.
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def module_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of ours as a program: nothing of the current folder is imported.
+
+    `python -m` would take an app.py, or a numpy.py, of whatever folder somebody stands in.
+    """
+    here = None
+    with suppress(FileNotFoundError):  # the folder has been deleted
+        here = os.path.realpath(os.curdir)
+    known = (path for path in sys.path if os.path.isabs(path) and os.path.realpath(path) != here)
+    places = os.pathsep.join(dict.fromkeys([ROOT, *known]))
+    return [sys.executable, ISOLATED, "-c", _ENTER, places, module, *arguments]
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Keep Ctrl-C, which goes to every process of a terminal, from those started within: this one ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # or the first start would run it, and unblock what it blocks
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,238 @@
+"""One generated token: what `Performer` computes, as a list of calls made ready.
+
+A token of the paper's model reads 300 MB of weights. They sweep the processor's caches, so that each call of torch
+between two matrices starts cold and takes some 10 µs however few its numbers; a view or a new tensor costs a tenth to a
+half of that, and looking parts up on modules as much again. So all is laid out once for a sequence: tensors that each
+call writes into, the views of them that the next one reads, and queries beside keys so that both go through the same
+calls. Then a token is `for call in calls: call()`. The formulas stay with their owners: attention.py, features.py,
+metre.py and the encodings say how they go in steps.
+
+B rows, H heads, D head width, W width of positioned queries, M features, C model width; "queries beside keys" is a
+tensor of 2H heads, the queries' first. Matrices are multiplied by more rows than B where few_rows.py asks for it: those
+mean nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from musicgen.attention.linear_attention import AttentionState, calls_of_one
+from musicgen.layers.few_rows import into, multiple_of, product, rows_for, way_for
+from musicgen.layers.precision import without_autocast
+from musicgen.layers.quantise import Int8Linear
+from musicgen.layers.step_calls import Call, Moment
+from musicgen.metre.clock import Times
+from musicgen.position import Position
+
+if TYPE_CHECKING:
+    from musicgen.model.performer import Performer
+
+Calls = Iterator[tuple[str, Call]]
+"""Calls in their order, each with the kind of work it is."""
+
+
+@dataclass
+class _Flow:
+    """What goes from call to call; the calls know it and not the stepper, so that nothing lives in a ring."""
+
+    x: Tensor  # (rows, C), what the layers add to
+    normed: Tensor  # (rows, C)
+
+
+class Stepper:
+    """A model's calls for the sequences of one batch, bound to the states, which they update in place."""
+
+    def __init__(
+        self,
+        model: Performer,
+        states: tuple[AttentionState, ...],
+        watch: Callable[[str, Call], Call] = lambda kind, call: call,
+    ) -> None:
+        config = model.config
+        self.states = states
+        self.position, self.time, self.metre = model.position, model.time, model.metre
+        self.moment = Moment(code=None, position=0)
+        self.embedding = model.embedding.weight
+        self.scale = math.sqrt(config.width)
+        self.heads, self.pre = config.heads, config.norm == "pre"
+        self.batch = len(states[0].sums)
+        self.rows = rows_for(self.batch, _multiples(model))
+        x = self.embedding.new_zeros(self.rows, config.width)
+        self.flow = _Flow(x, x)
+        self.logits = x.new_empty(self.rows, config.vocabulary_size)
+        blocks = map(self._block, model.blocks, states)
+        calls = chain(chain.from_iterable(blocks), self._output(model))
+        self.calls = [watch(kind, call) for kind, call in calls]
+
+    def __call__(
+        self, tokens: Tensor, code: Any, position: int, times: Times | None = None
+    ) -> tuple[Tensor, Any, Times | None]:
+        """Absorb a token a row, (B,) → (B, V), and return the code and the times behind it."""
+        if len(tokens) != self.batch:
+            raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
+        with without_autocast(tokens.device):
+            moment, around = self.moment, None
+            if self.time is not None:
+                assert times is not None, "a state of a model that counts musical time has times"
+                behind, newest = self.time.behind_one(tokens, times.ticks), times.newest
+                if self.metre is not None:
+                    moment.metre, newest = self.metre.step(behind, times.ticks, newest)
+                if self.position.musical:
+                    around = torch.stack([behind, times.ticks]).unsqueeze(-1)
+                times = Times(behind, newest)
+            moment.code = self.position.cover(code, position, position + 1, around)
+            moment.position = position
+            x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
+            if self.rows > self.batch:
+                self.flow.x.zero_()  # else the rows of no meaning add up from token to token
+            self.flow.x[: self.batch] = self.position.embed(x, position).squeeze(1)
+            for call in self.calls:
+                call()
+            return self.logits[: self.batch].clone(), moment.code, times
+
+    def serves(self, model: Performer, states: tuple[AttentionState, ...]) -> bool:
+        """Say whether the calls are of this model and update these states, not copies of them."""
+        return self.states is states and self.position is model.position
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """Leave a copied state without a stepper: a copy's calls would write into the tensors of the first."""
+
+    def _block(self, block: Any, state: AttentionState) -> Calls:
+        """Yield the calls of a `Block`."""
+        attention, feedforward, x = block.attention, block.feedforward, self.flow.x
+        branch = torch.empty_like(x)
+        inner = x.new_empty(self.rows, feedforward.inner.bias.numel())
+        attention_norm, feedforward_norm = bare(block.attention_norm), bare(block.feedforward_norm)
+        if self.pre:
+            yield from self._normalised(attention_norm)
+        yield from self._attention(attention, state, branch)
+        yield "rest", partial(x.add_, branch)
+        if not self.pre:
+            yield "norms", lambda: x.copy_(attention_norm(x))
+        else:
+            yield from self._normalised(feedforward_norm)
+        yield "matrices", self._of_normed(feedforward.inner, inner)
+        yield "activation", _in_place(feedforward.activation, inner)
+        yield "matrices", partial(into(feedforward.output, branch), inner)
+        yield "rest", partial(x.add_, branch)
+        if not self.pre:
+            yield "norms", lambda: x.copy_(feedforward_norm(x))
+
+    def _attention(self, attention: Any, state: AttentionState, out: Tensor) -> Calls:
+        """Yield the calls of an `Attention`, whose result goes to `out`, (rows, C)."""
+        batch, heads, layer, position = self.batch, self.heads, attention.layer, self.position
+        x = self.flow.x
+        assert attention.features is not None, "softmax attention does not go in these steps"
+        qkv = x.new_empty(self.rows, 3 * x.shape[1])
+        all_heads = qkv[:batch].view(batch, 3 * heads, -1)  # (B, 3H, D)
+        qk, v = all_heads[:, : 2 * heads], all_heads[:, 2 * heads :].unsqueeze(2)
+        placed = x.new_empty(batch, 2 * heads, position.qk_width)
+        features = state.sums.new_empty(batch, 2 * heads, attention.features.features)
+        fq, fk = features.unsqueeze(2).chunk(2, 1)  # (B, H, 1, M) each
+        y = x.new_zeros(self.rows, attention.output.weight.shape[1])
+        by_head = y[:batch, : x.shape[1]].view(v.shape)
+        yield "matrices", self._of_normed(attention.qkv, qkv)
+        for call in position.for_steps(layer, qk, placed, self.moment):
+            yield "positions", call
+        for call in attention.features.for_steps(placed, features):
+            yield "features", call
+        normaliser = None if position.normaliser_is_positioned else (fq, fk)
+        if type(position).features is not Position.features:
+            place, fq, fk = self._placed(fq, fk, layer, state)
+            yield "positions", place
+        for call in calls_of_one(fq, fk, v, position.decay, normaliser, state, by_head):
+            yield "attention state", call
+        if attention.metre is not None:
+            yield from self._by_metre(attention.metre, state, y[:batch, x.shape[1] :])
+        yield "matrices", partial(into(attention.output, out), y)
+
+    def _by_metre(self, heads: Any, state: AttentionState, out: Tensor) -> Calls:
+        """Yield the calls of `MetricHeads`, whose result goes to `out`, (B, H·D)."""
+        assert state.metre is not None, "a state of a model with metric heads has their memory"
+        qkv = self.flow.x.new_empty(self.rows, heads.qkv.bias.numel())
+        yield "matrices", self._of_normed(heads.qkv, qkv)
+        by_head = out.view(self.batch, heads.heads, -1)
+        for call in heads.for_steps(qkv[: self.batch], state.metre, by_head, self.moment):
+            yield "attention state", call
+
+    def _placed(
+        self, fq: Tensor, fk: Tensor, layer: int, state: AttentionState
+    ) -> tuple[Call, Tensor, Tensor]:
+        """Return the encoding's hook behind the feature map as a call, and the tensors that it writes."""
+        shape = *fq.shape[:-1], state.sums.shape[-2]
+        placed_q, placed_k = fq.new_empty(shape), fk.new_empty(shape)
+        by_time = fq.transpose(1, 2), fk.transpose(1, 2)  # (B, 1, H, M)
+        hook, moment = self.position.features, self.moment
+
+        def place() -> None:
+            q, k = hook(*by_time, moment.code, moment.position, layer)
+            placed_q.copy_(q.transpose(1, 2))
+            placed_k.copy_(k.transpose(1, 2))
+
+        return place, placed_q, placed_k
+
+    def _output(self, model: Performer) -> Calls:
+        yield from self._normalised(bare(model.norm))
+        if model.head is None:
+            head = product(self.embedding, None, self.logits)
+        else:
+            head = into(model.head, self.logits)
+        flow = self.flow
+        yield "matrices", lambda: head(flow.normed)
+
+    def _normalised(self, norm: Callable[[Tensor], Tensor]) -> Calls:
+        flow = self.flow
+
+        def normalise() -> None:
+            flow.normed = norm(flow.x)
+
+        yield "norms", normalise
+
+    def _of_normed(self, layer: nn.Module, out: Tensor) -> Call:
+        """Return the product with what was normalised before the branch, or with x where that comes behind it."""
+        multiply, flow = into(layer, out), self.flow
+        return (lambda: multiply(flow.normed)) if self.pre else partial(multiply, flow.x)
+
+
+def _multiples(model: Performer) -> Iterator[int]:
+    """Yield of what the number of rows has to be a multiple, for each matrix of a model."""
+    for block in model.blocks:
+        for layer in block.modules():
+            if isinstance(layer, nn.Linear | Int8Linear):
+                yield multiple_of(layer)
+    yield (
+        way_for(model.embedding.weight).multiple if model.head is None else multiple_of(model.head)
+    )
+
+
+def bare(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Return what a module computes as a function that looks nothing up."""
+    if isinstance(module, nn.Linear):
+        return partial(F.linear, weight=module.weight, bias=module.bias)
+    if isinstance(module, nn.LayerNorm):
+        shape, weight, bias = module.normalized_shape, module.weight, module.bias
+        return partial(
+            torch.layer_norm, normalized_shape=shape, weight=weight, bias=bias, eps=module.eps
+        )
+    return module.forward
+
+
+_TWO_VECTORS = 32  # numbers of float32, of the widest there are
+
+
+def _in_place(activation: Callable[..., Tensor], x: Tensor) -> Call:
+    """Return an activation of x as a call."""
+    if activation is F.gelu and len(x) > 1 and x.shape[1] % _TWO_VECTORS == 0:
+        # By torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start. Torch's computes what
+        # is left after the last two whole vectors by other means, so that rows would not be alike.
+        return partial(torch.ops.aten.gelu_.default, x.t())
+    return lambda: x.copy_(activation(x))

@@ -1,0 +1,60 @@
+"""How well a model foretells the tokens of a piece, position by position, at any length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from musicgen.model.performer import Performer
+
+WINDOW = 1024  # tokens read at once: bounds the memory of any piece
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """The loss between two positions: its mean over pieces and their deviation, in nats a token."""
+
+    start: int
+    stop: int
+    mean: float
+    deviation: float
+    pieces: int
+
+
+@torch.inference_mode()
+def position_losses(model: Performer, ids: np.ndarray, seed: int) -> np.ndarray:
+    """Return −log p of each token given all before it, in nats: (T + 1,) ids → (T,) float64.
+
+    A stochastic encoding is drawn once, from the seed, as it is for a piece that is generated.
+    """
+    device = model.embedding.weight.device
+    tokens = torch.from_numpy(ids.astype(np.int64)).to(device)[None]
+    state = model.start(torch.Generator().manual_seed(seed))
+    losses = []
+    for start in range(0, len(ids) - 1, WINDOW):
+        inputs = tokens[:, start : start + WINDOW]
+        targets = tokens[0, start + 1 : start + 1 + WINDOW]
+        logits, state = model.read(inputs[:, : len(targets)], state)
+        losses.append(F.cross_entropy(logits[0].float(), targets, reduction="none").cpu())
+    return torch.cat(losses).double().numpy()
+
+
+def stretch(losses: np.ndarray, counts: np.ndarray, start: int, stop: int) -> Stretch | None:
+    """Sum up positions start … stop − 1 of losses and counts of tokens, both (pieces, positions).
+
+    Each piece that has tokens there counts once, by the mean over them; None if no piece has.
+    """
+    tokens = counts[:, start:stop].sum(1)
+    means = losses[:, start:stop].sum(1)[tokens > 0] / tokens[tokens > 0]
+    if not len(means):
+        return None
+    return Stretch(
+        start=start,
+        stop=stop,
+        mean=float(means.mean()),
+        deviation=float(means.std(ddof=1)) if len(means) > 1 else 0.0,
+        pieces=len(means),
+    )

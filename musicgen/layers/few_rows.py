@@ -1,0 +1,215 @@
+"""Products of few rows with a matrix, by the fastest way on this machine that computes each row as if it were alone.
+
+A generated token multiplies 1 to 8 rows, one a variation, by every matrix of the model. There are several ways to ask
+a library for that product, and their speeds differ by up to ten times and rank differently on each processor; some add
+a row up in another order when it has company, so that a variation would depend on how many others are made. So the
+ways are tried, once a machine and shape: those that treat rows alike are timed, and the fastest is stored
+(few_rows_table.py). With always eight rows, most of them of no meaning, every way treats rows alike by construction.
+
+I width of the input, O width of the output.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import cycle
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from musicgen.layers import product_choice as few_rows_table
+
+MOST = 8  # rows that are computed together
+MULTIPLES = (2, 4, 8)  # of rows; with the last one, their number never changes
+Product = Callable[[Tensor], object]
+"""From (rows, I); the result lies where the product was told to write."""
+
+
+class Way(NamedTuple):
+    """A way to multiply, and of what the number of rows has to be a multiple for rows to be treated alike."""
+
+    name: str
+    multiple: int
+
+
+def rows_for(batch: int, multiples: Iterable[int]) -> int:
+    """Return how many rows to multiply so that a batch of so many is computed as each of its rows alone."""
+    multiple = max(multiples)
+    return -(-batch // multiple) * multiple
+
+
+def multiple_of(layer: nn.Module) -> int:
+    """Return of what the number of rows of a linear layer's input has to be a multiple."""
+    if not isinstance(layer, nn.Linear):
+        return layer.multiple()  # type: ignore[operator]
+    return way_for(layer.weight).multiple
+
+
+def way_for(weight: Tensor) -> Way:
+    """Return the way for a matrix (O, I) on its device."""
+    if weight.device.type != "cpu":
+        return Way("rows", 1)
+    if weight.dtype != torch.float32:
+        return Way("rows", MOST)
+    out_width, width = weight.shape
+    way = Way(*few_rows_table.stored((out_width, width), lambda: _fastest(out_width, width)))
+    return way if way.name in possible() and way.multiple in MULTIPLES else Way("rows", MOST)
+
+
+def into(layer: nn.Module, out: Tensor) -> Product:
+    """Return a linear layer as a function of (rows, I) that writes to `out`, (rows, O)."""
+    if not isinstance(layer, nn.Linear):
+        return layer.into(out)  # type: ignore[operator]
+    return product(layer.weight, layer.bias, out)
+
+
+def product(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
+    """Return the product with a matrix (O, I), and the sum with a bias, as a function that writes to `out`."""
+    return _WAYS[way_for(weight).name](weight, bias, out)
+
+
+def _by_rows(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
+    turned = weight.t()
+    if bias is None:
+        return lambda x: torch.mm(x, turned, out=out)
+    return lambda x: torch.addmm(bias, x, turned, out=out)
+
+
+def _by_columns(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
+    columns = out.new_empty(len(weight), len(out))
+    turned = columns.t()
+    if bias is None:
+        finish = partial(out.copy_, turned)
+    else:
+        finish = partial(torch.add, turned, bias, out=out)
+
+    def multiply(x: Tensor) -> None:
+        torch.mm(weight, x.t(), out=columns)
+        finish()
+
+    return multiply
+
+
+def _packed(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
+    packed, call = _PACKS.of(weight), torch.ops.mkldnn._linear_pointwise
+
+    def multiply(x: Tensor) -> None:
+        out.copy_(call(x, packed, bias, "none", [], ""))
+
+    return multiply
+
+
+class _Packs:
+    """Matrices as oneDNN lays them out for few rows, for as long as the matrices live and do not change."""
+
+    def __init__(self) -> None:
+        self.packs = WeakTensorKeyDictionary()
+
+    def of(self, weight: Tensor) -> Tensor:
+        if weight.is_inference():  # does not say when it changes
+            return self._pack(weight)
+        if weight not in self.packs or self.packs[weight][0] != weight._version:
+            self.packs[weight] = weight._version, self._pack(weight)
+        return self.packs[weight][1]
+
+    def _pack(self, weight: Tensor) -> Tensor:
+        return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), MOST)
+
+
+_PACKS = _Packs()
+_WAYS: dict[str, Callable[[Tensor, Tensor | None, Tensor], Product]] = {
+    "packed": _packed,
+    "columns": _by_columns,
+    "rows": _by_rows,
+}
+
+
+def possible() -> list[str]:
+    """Return the ways that this machine's torch knows."""
+    has_packed = torch.backends.mkldnn.is_available() and hasattr(
+        torch.ops.mkldnn, "_reorder_linear_weight"
+    )
+    return [name for name in _WAYS if has_packed or name != "packed"]
+
+
+@torch.inference_mode()
+def _fastest(
+    out_width: int, width: int
+) -> tuple[list[few_rows_table.Choice], few_rows_table.Choice]:
+    """Return every way with rows enough for it to treat them alike, and the fastest of these."""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(out_width, width, generator=generator)
+    bias = torch.randn(out_width, generator=generator)
+    right = []
+    for name in possible():
+        way = partial(_WAYS[name], weight, bias)
+        right.append((name, least_multiple(way, width, out_width)))
+    trials = [_Trial(name, multiple, weight, bias) for name, multiple in right]
+    for _ in range(_TURNS):
+        for trial in trials:
+            trial.turn()
+    enough = _NEARLY * min(trial.seconds for trial in trials)
+    return right, next(w for w, trial in zip(right, trials, strict=True) if trial.seconds <= enough)
+
+
+def least_multiple(way: Callable[[Tensor], Product], width: int, out_width: int) -> int:
+    """Return of what the number of rows has to be a multiple for a row's result to depend on that row alone."""
+    x = torch.randn(MOST, width, generator=torch.Generator().manual_seed(0))
+
+    def multiplied(rows: Tensor) -> Tensor:
+        out = x.new_empty(len(rows), out_width)
+        way(out)(rows)
+        return out
+
+    def alike(count: int) -> bool:
+        """Say whether so many rows, wherever they stood among all, are computed as they were there."""
+        places = [(torch.arange(count) + shift) % MOST for shift in range(MOST)]
+        return all(torch.equal(multiplied(x[rows]), among_all[rows]) for rows in places)
+
+    among_all = multiplied(x)
+    works = {count: alike(count) for count in range(2, MOST, 2)}
+    for multiple in MULTIPLES[:-1]:
+        if all(works[count] for count in range(multiple, MOST, multiple)):
+            return multiple
+    return MOST
+
+
+_TURNS = 32  # each way keeps its best time, since other programs can only make it slower
+_NEARLY = 1.1  # times the best time: then the order of the ways decides and not the noise
+_CACHED = 1 << 18  # numbers of a matrix from which on no cache holds all the weights of its model
+_ALL = 1 << 24  # numbers that no cache holds
+
+
+class _Trial:
+    """The time of one way for a single take, and for each of eight.
+
+    Large matrices take turns with others of their shape, as in a model, whose weights come from memory each time.
+    """
+
+    def __init__(self, name: str, multiple: int, weight: Tensor, bias: Tensor) -> None:
+        out_width, width = weight.shape
+        copies = -(-_ALL // weight.numel()) if weight.numel() >= _CACHED else 1
+        weights = [weight, *(weight.clone() for _ in range(copies - 1))]
+        x = torch.ones(MOST, width)
+        self.runs = []
+        for rows in (rows_for(1, [multiple]), MOST):
+            out = x.new_empty(rows, out_width)
+            self.runs.append(cycle([partial(_WAYS[name](w, bias, out), x[:rows]) for w in weights]))
+        self.best = [math.inf, math.inf]
+
+    @property
+    def seconds(self) -> float:
+        return self.best[0] + self.best[1] / MOST
+
+    def turn(self) -> None:
+        """Time both once."""
+        for number, runs in enumerate(self.runs):
+            run = next(runs)
+            began = time.perf_counter()
+            run()
+            self.best[number] = min(self.best[number], time.perf_counter() - began)

@@ -1,0 +1,87 @@
+"""Which way of multiplying few rows this machine takes for which shape: measured once, then stored.
+
+The ways differ in the last bit of their results, so the choice is part of what makes the same request the same music:
+it may not turn round with the noise of a measurement. It is stored in the user's cache folder, one file for each set of
+processor, libraries and number of threads; whoever stores first is followed by all others. Where nothing can be stored
+nothing is timed either: the first of the ways that treat rows alike is taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from musicgen.common.machine import abilities
+
+Choice = tuple[str, int]  # a way and its multiple of rows
+Trial = Callable[[], tuple[list[Choice], Choice]]
+"""Returns every choice that is right, and the fastest one."""
+
+_SETTINGS = ("ATEN_", "DNNL_", "MKL_", "OMP_", "ONEDNN_")  # variables that change what libraries do
+_chosen: dict[tuple[int, tuple[int, int]], Choice] = {}  # by number of threads, and shape
+
+
+def stored(shape: tuple[int, int], trial: Trial) -> Choice:
+    """Return the choice for a shape, tried and stored if it was not yet."""
+    threads = torch.get_num_threads()
+    if (threads, shape) not in _chosen:
+        file = _folder(_machine(threads)) / f"{shape[0]}x{shape[1]}.json"
+        _chosen[threads, shape] = _read_or_try(file, trial)
+    return _chosen[threads, shape]
+
+
+def _read_or_try(file: Path, trial: Trial) -> Choice:
+    choice = _read(file)
+    if choice is not None:
+        return choice
+    right, fastest = trial()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write_if_absent(file, fastest)
+    except OSError:
+        return right[0]
+    return _read(file) or right[0]
+
+
+def _read(file: Path) -> Choice | None:
+    try:
+        choice = json.loads(file.read_bytes())
+        way, multiple = choice["way"], choice["multiple"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return (way, multiple) if isinstance(way, str) and isinstance(multiple, int) else None
+
+
+def _write_if_absent(file: Path, choice: Choice) -> None:
+    """Write a file that is whole from its first moment, unless another process was faster."""
+    way, multiple = choice
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".part") as written:
+        json.dump({"way": way, "multiple": multiple}, written)
+        written.flush()
+        with suppress(FileExistsError):
+            os.link(written.name, file)
+
+
+def _folder(machine: str) -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.cache"))
+    return root / "musicgen" / "few-rows" / machine
+
+
+@cache
+def _machine(threads: int) -> str:
+    """Return a name for all that decides how products are computed."""
+    settings = sorted(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
+    facts = [
+        abilities(), torch.__version__, torch.backends.cpu.get_cpu_capability(), sys.platform, threads, settings,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

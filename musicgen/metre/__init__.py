@@ -1,0 +1,1 @@
+"""Musical time, and heads that remember by the place in the metre."""

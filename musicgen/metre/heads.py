@@ -1,0 +1,114 @@
+"""The metric heads of a layer: what metre.py says is seen, looked up in a memory that does not grow.
+
+B batch, T time, H metric heads, M features, D value width, c positions of a stretch, R rows of all heads together.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from musicgen.attention.linear_attention import GUARD
+from musicgen.layers.linear import Linear
+from musicgen.layers.precision import without_autocast
+from musicgen.layers.step_calls import Call, Moment
+from musicgen.metre.rows import MetreConfig, Stretch
+
+LEAST = 1e-2  # of a feature: a row that was written to is never empty
+
+
+class MetricHeads(nn.Module):
+    """The metric heads of one layer."""
+
+    def __init__(self, config: MetreConfig, width: int, head_width: int) -> None:
+        super().__init__()
+        self.heads, self.features, self.head_width = len(config.bars), config.features, head_width
+        self.qkv = Linear(width, self.heads * (2 * config.features + head_width))
+
+    @property
+    def width(self) -> int:
+        """Width of what all heads return together."""
+        return self.heads * self.head_width
+
+    def forward(
+        self, x: Tensor, stretches: list[Stretch], memory: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return (B, T, C) → (B, T, H·D), and the memory behind it: (B, R, M, D + 1)."""
+        qkv = self.qkv(x)
+        with without_autocast(x.device):
+            q, k, v = self._split(qkv.to(torch.promote_types(qkv.dtype, torch.float32)))
+            batch, rows = len(x), len(stretches[0].fading)
+            if memory is None:
+                memory = v.new_zeros(batch, rows // batch, self.features, v.shape[-1])
+            table = memory.view(rows, -1)
+            ys = []
+            for stretch in stretches:
+                y, table = self._stretch(q, k, v, stretch, table)
+                ys.append(y)
+            y = torch.cat(ys, 1)
+            out = y[..., :-1] / (y[..., -1:] + GUARD)
+        return out.flatten(2).to(qkv.dtype), table.view(batch, rows // batch, self.features, -1)
+
+    def for_steps(self, qkv: Tensor, memory: Tensor, out: Tensor, moment: Moment) -> list[Call]:
+        """Return the same as calls for one token after the other, which update the memory in place.
+
+        They read what `qkv` computes, (B, H·(2M + D)), and write (B, H, D). They add up without matrix products,
+        whose order would depend on how many variations there are.
+        """
+        batch, features = len(qkv), self.features
+        heads = qkv.view(batch, self.heads, -1)
+        table = memory.view(-1, *memory.shape[2:])  # (B·R, M, D + 1)
+        row = table.new_empty(batch * self.heads, *table.shape[1:])
+        qk = table.new_empty(batch, self.heads, 2 * features)
+        fq, fk = qk.view(-1, 2 * features, 1).split(features, 1)  # (B·H, M, 1) each
+        v = table.new_ones(batch, self.heads, self.head_width + 1)
+        v_of_row = v.view(-1, 1, self.head_width + 1)
+        y = torch.empty_like(v)
+
+        def file() -> None:
+            step = moment.metre
+            torch.index_select(table, 0, step.key_rows, out=row)
+            row.mul_(step.fading).addcmul_(fk, v_of_row)
+            table.index_copy_(0, step.key_rows, row)
+
+        def look_up() -> None:
+            torch.index_select(table, 0, moment.metre.query_rows, out=row)
+            torch.sum(row.mul_(fq), 1, out=y.view(-1, self.head_width + 1))
+
+        return [
+            partial(qk.copy_, heads[..., : 2 * features]),
+            partial(qk.clamp_, min=LEAST),
+            partial(v[..., : self.head_width].copy_, heads[..., 2 * features :]),
+            file,
+            look_up,
+            lambda: torch.div(y[..., :-1], y[..., -1:] + GUARD, out=out),
+        ]
+
+    def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return features of queries and keys, (B, T, H, M), and values with a 1 behind them, (B, T, H, D + 1)."""
+        sizes = [self.features, self.features, self.head_width]
+        q, k, v = qkv.unflatten(-1, (self.heads, -1)).split(sizes, -1)
+        return q.clamp(min=LEAST), k.clamp(min=LEAST), F.pad(v, (0, 1), value=1.0)
+
+    def _stretch(
+        self, q: Tensor, k: Tensor, v: Tensor, stretch: Stretch, table: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sums of one stretch, (B, c, H, D + 1), and the memory behind it, (B·R, M·(D + 1))."""
+        q, k, v = (x[:, stretch.positions] for x in (q, k, v))
+        weights = torch.einsum("bihm,bjhm->bhij", q, k) * stretch.within
+        read = table[stretch.query_rows].view(*q.shape, -1)  # (B, c, H, M, D + 1)
+        # Matrix products this thin are slower than this sum.
+        past = ((q * stretch.query_weights).unsqueeze(-1) * read).sum(-2)
+        y = torch.einsum("bhij,bjhd->bihd", weights, v) + past
+        filed = ((k * stretch.key_weights).unsqueeze(-1) * v.unsqueeze(-2)).flatten(3).flatten(0, 2)
+        return y, _added(table * stretch.fading, stretch.key_rows, filed)
+
+
+def _added(table: Tensor, rows: Tensor, entries: Tensor) -> Tensor:
+    """Return the table with entries added to rows, in the same order each time."""
+    if table.device.type == "cpu":
+        return table.index_add(0, rows, entries)
+    return table.index_put((rows,), entries, accumulate=True)  # sorted; index_add on CUDA is not

@@ -1,0 +1,125 @@
+"""One layer of the model: attention and feed-forward, each added to what came in.
+
+B batch, T time, H heads, D head width, C model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from musicgen.attention.features import FeatureMap
+from musicgen.attention.linear_attention import attend
+from musicgen.attention.softmax import softmax_attend
+from musicgen.layers.dropout import Dropout
+from musicgen.layers.gelu_linear import gelu_linear
+from musicgen.layers.linear import Linear
+from musicgen.metre.heads import MetricHeads
+from musicgen.metre.rows import Stretch
+from musicgen.model.config import ModelConfig
+from musicgen.position import Position
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """Where the tokens of one pass stand: the same for all layers."""
+
+    position: Position
+    code: Any  # of the encoding, made ready for these positions
+    start: int  # position of the first token
+    metre: list[Stretch] | None  # their places in the metre, where the model has metric heads
+
+
+class Attention(nn.Module):
+    """Multi-head causal self-attention; without a feature map it is softmax attention."""
+
+    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
+        super().__init__()
+        self.layer = layer
+        self.heads = config.heads
+        self.backend, self.chunk = config.backend, config.chunk
+        self.features = features
+        self.qkv = Linear(config.width, 3 * config.width)
+        self.metre = None
+        if config.metre is not None:
+            self.metre = MetricHeads(config.metre, config.width, config.head_width)
+        beside = 0 if self.metre is None else self.metre.width
+        self.output = Linear(config.width + beside, config.width)
+
+    def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+        """Return (B, T, C) → (B, T, C), and the state behind the last token."""
+        out, after = self._by_tokens(x, passage, state)
+        if self.metre is not None:
+            assert passage.metre is not None, "a model with metric heads knows the metre"
+            memory = None if state is None else state.metre
+            by_metre, memory = self.metre(x, passage.metre, memory)
+            out, after = torch.cat([out, by_metre], -1), after._replace(metre=memory)
+        return self.output(out), after
+
+    def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+        """Return what the heads find that count tokens, (B, T, C) → (B, T, C), and the state behind."""
+        position, code, start = passage.position, passage.code, passage.start
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
+        q, k = position.qk(q, k, code, start, self.layer)
+        if self.features is None:
+            out, state = softmax_attend(q, k, v, state=state)
+            return out.flatten(2), state
+        fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M) each
+        placed_fq, placed_fk = position.features(fq, fk, code, start, self.layer)
+        out, state = attend(
+            placed_fq,
+            placed_fk,
+            v,
+            decay=position.decay,
+            normaliser=None if position.normaliser_is_positioned else (fq, fk),
+            state=state,
+            backend=self.backend,
+            chunk=self.chunk,
+        )
+        return out.flatten(2), state
+
+
+class FeedForward(nn.Module):
+    """Two linear layers, on each position by itself."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.activation = _ACTIVATIONS[config.activation]
+        self.inner = Linear(config.width, config.feedforward)
+        self.output = Linear(config.feedforward, config.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (B, T, C) → (B, T, C)."""
+        inner = self.inner(x)
+        if self.training and self.activation is F.gelu:
+            return gelu_linear(inner, self.output.weight, self.output.bias)
+        return self.output(self.activation(inner))
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each added to what came in, normalised before or after."""
+
+    def __init__(self, config: ModelConfig, attention: Attention, feedforward: FeedForward) -> None:
+        super().__init__()
+        self.pre = config.norm == "pre"
+        self.attention, self.feedforward = attention, feedforward
+        self.attention_norm = nn.LayerNorm(config.width)
+        self.feedforward_norm = nn.LayerNorm(config.width)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+        """Return (B, T, C) → (B, T, C), and the attention's state."""
+        if self.pre:
+            y, state = self.attention(self.attention_norm(x), passage, state)
+            x = x + self.dropout(y)
+            return x + self.dropout(self.feedforward(self.feedforward_norm(x))), state
+        y, state = self.attention(x, passage, state)
+        x = self.attention_norm(x + self.dropout(y))
+        return self.feedforward_norm(x + self.dropout(self.feedforward(x))), state

@@ -1,0 +1,215 @@
+"""A causal Transformer over tokens, linear in length: the file to read first.
+
+    tokens → embedding → (attention, feed-forward) × layers → logits
+
+What is unusual about it:
+- Attention keeps a state of constant size instead of all keys and values: a whole sequence is computed in blocks, one
+  more token from the state alone (attention.py). Both give the same numbers.
+- Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
+  the feature map, and on the features behind it (position/base.py). It serves all layers (block.py).
+- The encoding may count musical time instead of tokens (clock.py), and there may be heads that do (metre.py).
+- What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
+  batch in training, once a piece in generation.
+- Nothing is remembered on the module: `State` is passed in and returned.
+
+B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from musicgen.attention.features import FEATURES, FeatureMap
+from musicgen.generation.fast_steps import Stepper
+from musicgen.layers.dropout import Dropout
+from musicgen.layers.linear import Linear, linear
+from musicgen.metre.clock import Timekeeper, Times
+from musicgen.metre.rows import Metre
+from musicgen.model.block import Attention, Block, FeedForward, Passage
+from musicgen.model.config import ModelConfig
+from musicgen.position import POSITIONS, Position
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What generation carries from token to token; with linear attention its size does not grow."""
+
+    layers: tuple[Any, ...]  # the state of each layer's attention; None before the first token
+    code: Any  # what the encoding of position drew for this sequence
+    position: int  # of the next token
+    times: Times | None = None  # in musical time, where the model counts that
+    stepper: Stepper | None = None  # what the first step lays out for those after it
+
+    def select(self, rows: Tensor) -> State:
+        """Return the state of the given rows of the batch: to drop some, or to vary one."""
+        layers = tuple(layer.map(lambda x: x.index_select(0, rows)) for layer in self.layers)
+        times = None if self.times is None else self.times.select(rows)
+        return replace(self, layers=layers, times=times, stepper=None)
+
+
+class Performer(nn.Module):
+    """The language model. `seed` determines its initial weights; None leaves them to be loaded."""
+
+    def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
+        super().__init__()
+        self.config = config
+        with torch.random.fork_rng(devices=[]):  # parts that draw without being given a generator
+            torch.manual_seed(0 if seed is None else seed)
+            self.position = POSITIONS[config.position_name][1](config.position, config.shape())
+            self.time, self.metre = None, None
+            if config.metre is not None or self.position.musical:
+                assert config.clock is not None, "ModelConfig sees to it"
+                self.time = Timekeeper(config.clock, config.vocabulary_size)
+                self.metre = None if config.metre is None else Metre(config.metre, config.clock)
+            self.embedding = nn.Embedding(config.vocabulary_size, config.width)
+            self.dropout = Dropout(config.dropout)
+            self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
+            self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+            self.head = (
+                None
+                if config.tie_embeddings
+                else Linear(config.width, config.vocabulary_size, bias=False)
+            )
+        if seed is not None:
+            self.initialise(torch.Generator().manual_seed(seed))
+
+    def _block(self, layer: int) -> Block:
+        config, features = self.config, None
+        if config.attention == "linear":
+            feature_map = FEATURES[config.features_name][1]
+            features = feature_map(config.features, self.position.qk_width)
+        return Block(config, Attention(config, layer, features), FeedForward(config))
+
+    @torch.no_grad()
+    def initialise(self, generator: Generator) -> None:
+        """Draw all weights: normal, the last layer of each residual branch smaller by √(number of branches)."""
+        deviation = self.config.initial_deviation
+        for name, module in [*self.blocks.named_modules(), ("head", self.head)]:
+            if isinstance(module, nn.Linear):
+                branch_end = name.endswith(".output")
+                scale = 1 / math.sqrt(2 * self.config.layers) if branch_end else 1.0
+                module.weight.normal_(0, deviation * scale, generator=generator)
+                if module.bias is not None:
+                    module.bias.zero_()
+        self.embedding.weight.normal_(0, self.config.width**-0.5, generator=generator)
+        self.redraw(generator)
+
+    def redraw(self, generator: Generator) -> None:
+        """Draw the random features of every layer anew."""
+        for module in self.modules():
+            if isinstance(module, FeatureMap):
+                module.redraw(generator)
+
+    def begin(self, generator: Generator) -> Any:
+        """Draw the code that a batch of sequences shares: a new one for each training step."""
+        return self.position.begin(generator)
+
+    def forward(self, tokens: Tensor, code: Any = None) -> Tensor:
+        """Return the logits of what follows each token, (B, T) → (B, T, V); `code` comes from `begin`."""
+        if code is None and type(self.position).begin is not Position.begin:
+            raise ValueError(
+                f"{self.config.position_name} draws a code for each sequence; pass code=model.begin(generator)"
+            )
+        return self._logits(self._hidden(tokens, self._start(code))[0])
+
+    def start(self, generator: Generator) -> State:
+        """Return the state before a sequence's first token."""
+        return self._start(self.begin(generator))
+
+    @torch.inference_mode()
+    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Absorb many tokens and say what follows each: (B, T) → logits (B, T, V), and the state behind them."""
+        x, state = self._hidden(tokens, state)
+        return self._logits(x), state
+
+    @torch.inference_mode()
+    def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Absorb many tokens in one pass: (B, T) → the logits behind the last of them, (B, V), and the state there."""
+        x, state = self._hidden(tokens, state)
+        return self._logits(x[:, -1:])[:, 0], state
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Absorb one token a row, (B,) → (B, V); the state handed in may be overwritten by the one returned.
+
+        The same numbers as `prefill` gives, to rounding, in a fraction of the time (stepper.py).
+        """
+        if self.config.attention == "softmax" or state.layers[0] is None:
+            return self.prefill(tokens[:, None], state)
+        stepper = state.stepper
+        if stepper is None or not stepper.serves(self, state.layers):
+            stepper = Stepper(self, state.layers)
+        logits, code, times = stepper(tokens, state.code, state.position, state.times)
+        return logits, State(
+            layers=state.layers,
+            code=code,
+            position=state.position + 1,
+            times=times,
+            stepper=stepper,
+        )
+
+    def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
+        """Return this model, sharing its weights, with another number of realisations of its stochastic encoding.
+
+        The random features take the width of the encoded queries, so they are drawn anew, from the seed.
+        """
+        other = Performer(self.config.with_realisations(realisations), seed)
+        other.to(self.embedding.weight.device)
+        fresh = other.state_dict()
+        own = {name: t for name, t in self.state_dict().items() if t.shape == fresh[name].shape}
+        other.load_state_dict({**fresh, **own}, assign=True)
+        return other.train(self.training)
+
+    def _start(self, code: Any) -> State:
+        return State(layers=(None,) * self.config.layers, code=code, position=0)
+
+    def passage(self, tokens: Tensor, state: State) -> tuple[Passage, State]:
+        """Say where tokens stand, (B, T), that come behind a state; and the state behind them but for its layers."""
+        start, stop = state.position, state.position + tokens.shape[1]
+        around, metre, times = None, None, state.times
+        if self.time is not None:
+            ticks, newest = times or self._first_times(len(tokens))
+            around = self.time.around(tokens, ticks)
+            if self.metre is not None:
+                metre, newest = self.metre.stretches(around[0], around[1], newest)
+            times = Times(around[0, :, -1], newest)
+        code = self.position.cover(state.code, start, stop, around)
+        passage = Passage(position=self.position, code=code, start=start, metre=metre)
+        return passage, State(layers=state.layers, code=code, position=stop, times=times)
+
+    def _first_times(self, batch: int) -> Times:
+        ticks = torch.zeros(batch, dtype=torch.long, device=self.embedding.weight.device)
+        return Times(
+            ticks, ticks.new_zeros(batch, 0) if self.metre is None else self.metre.start(batch)
+        )
+
+    def embed(self, tokens: Tensor, start: int) -> Tensor:
+        """Return what the first layer is given, (B, T) → (B, T, C)."""
+        x = self.embedding(tokens) * math.sqrt(self.config.width)  # unit variance, as position's
+        return self.dropout(self.position.embed(x, start))
+
+    def _hidden(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        passage, after = self.passage(tokens, state)
+        x = self.embed(tokens, passage.start)
+        layers = []
+        for block, layer in zip(self.blocks, state.layers, strict=True):
+            if self.training and self.config.checkpoint_activations:
+                x, layer = checkpoint(block, x, passage, layer, use_reentrant=False)
+            else:
+                x, layer = block(x, passage, layer)
+            layers.append(layer)
+        return self.norm(x), replace(after, layers=tuple(layers))
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return linear(x, self.embedding.weight) if self.head is None else self.head(x)
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Return the number of learned numbers."""
+    return sum(p.numel() for p in model.parameters())

@@ -1,0 +1,207 @@
+"""sineSPE (Liutkus et al., 2021, equations 18–21): templates that are sums of sinusoids.
+
+P_d(m − n) = Σ_k λ_k² cos(2πf_k(m − n) + θ_k) is realised by q̄ = Ω(f, θ) λZ and k̄ = Ω(f, 0) λZ
+with the same Gaussian Z. The offset θ turns cosine into sine, so it may turn Z instead of Ω: over a
+whole sequence it does, and queries and keys have their waves in common.
+
+In musical time (`time: music`) m and n are times, other ones in each row of a batch and for queries
+and keys, and the frequencies start at harmonics of bars (musical.py), with offsets of 0.
+
+The realised product has noise of its own: the terms of different features and waves, z·z′ of
+independent rows of Z and ε, vanish only on average. `orthogonal` draws these rows orthogonal to each
+other, R at a time, each as long as it is on average: still without bias, since every row alone is as
+before, and without that noise where D · (2K + 1) rows, or 2KD ungated, are no more than R.
+
+B batch, S slots, H heads, D head width, K sines, W = 2K waves, R realisations, T time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from musicgen.attention.features import orthogonal_matrices
+from musicgen.position.base import Shape, check_time
+from musicgen.position.musical import MusicalFrequencies
+from musicgen.position.phase import exact, phases, waves
+from musicgen.position.spe.base import SpeCode, SpeConfig, StochasticPosition, working_dtype
+from musicgen.position.spe.wave_product import wave_product
+
+AHEAD = 8  # positions made in one go for generation: so few are no hitch among the tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class SineSpeConfig(SpeConfig):
+    """The paper's music models: 64 realisations, 5 sines (pop piano) or 8 (groove), gated."""
+
+    sines: int = 5  # K
+    time: Literal["tokens", "music"] = "tokens"
+    orthogonal: bool = False  # the rows of the noise
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_time(self.time)
+        if self.sines < 1:
+            raise ValueError(f"sines is {self.sines}; it must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinePlacement:
+    """The waves of a window and the weights of either side, (queries', keys')."""
+
+    frequencies: Tensor  # (H, K, D)
+    waves: tuple[Tensor, Tensor]  # (H, T, W, D) each; in musical time (H, B, T, W, D)
+    weights: tuple[Tensor, Tensor]  # (H, W, D, R) each
+    places: tuple[Tensor, Tensor]  # (T,) each; in musical time (B, T)
+    ones: Tensor  # (H, D), the gains where none are given
+
+    def __call__(
+        self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Contract with the code: (B, T, H, D) each → (B, T, H, R) each."""
+        gains = self.ones if gains is None else gains.to(self.ones.dtype)
+        return self._side(0, q, first, gains), self._side(1, k, first, gains)
+
+    def _side(self, side: int, x: Tensor, first: int, gains: Tensor) -> Tensor:
+        waves, weights, places = self.waves[side], self.weights[side], self.places[side]
+        places = places.narrow(-1, first, x.shape[1])
+        waves = waves.narrow(-3, first, x.shape[1])
+        if places.ndim == 1:
+            return wave_product(x, gains, self.frequencies, weights, waves, places)
+        # Rows that stand at times of their own are one sequence after the other.
+        flat, waves = x.flatten(0, 1).unsqueeze(0), waves.flatten(1, 2)
+        y = wave_product(flat, gains, self.frequencies, weights, waves, places.flatten())
+        return y.view(*x.shape[:3], -1)
+
+
+class SineSpe(StochasticPosition):
+    """Sinusoids of learned frequency, offset and gain, for each head and feature."""
+
+    def __init__(self, config: SineSpeConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        self.ahead = AHEAD
+        size = (self.slots, shape.heads, shape.head_width, config.sines)
+        if self.musical:
+            slots, _, *waves_of_a_head = size
+            self.learned = MusicalFrequencies(shape, *waves_of_a_head, slots=(slots,))
+            self.offsets = nn.Parameter(torch.zeros(size))
+        else:
+            # As the authors: low frequencies at first, for long memory.
+            self.raw_frequencies = nn.Parameter(torch.randn(size) - 4)
+            self.offsets = nn.Parameter(torch.randn(size))
+        # As the authors: gains of similar strength.
+        gains = torch.randn(size)
+        self.raw_gains = nn.Parameter(2 * gains / gains.norm(dim=-1, keepdim=True).sqrt())
+
+    @property
+    def frequencies(self) -> Tensor:
+        """Cycles a token in [0, ½], or a tick, (S, H, D, K), in float64."""
+        if self.musical:
+            return self.learned()
+        return torch.sigmoid(exact(self.raw_frequencies)) / 2
+
+    @property
+    def gains(self) -> Tensor:
+        """λ > 0, (S, H, D, K)."""
+        return F.softplus(self.raw_gains)
+
+    @property
+    def _amplitude(self) -> float:
+        return self.scale / math.sqrt(2 * self.config.sines)
+
+    def begin(self, generator: Generator) -> SpeCode:
+        """Draw the noise of one sequence and its ε; orthogonal ones together."""
+        if not self.config.orthogonal:
+            return super().begin(generator)
+        _, heads, width, sines = self.raw_gains.shape
+        counts = [2 * sines, 1 if self.config.gated else 0]
+        drawn = [
+            orthogonal_rows(heads, width * sum(counts), self.realisations, generator)
+            .unflatten(1, (width, -1))
+            .to(self.raw_gains)
+            .split(counts, 2)
+            for _ in range(self.slots)
+        ]  # (H, D, 2K, R) and (H, D, 1 or 0, R) a slot
+        gate = torch.stack([rows[1][:, :, 0] for rows in drawn]) if self.config.gated else None
+        return SpeCode(
+            noise=tuple(rows[0].contiguous() for rows in drawn),
+            gate_noise=None if gate is None else gate * self.scale,
+        )
+
+    def draw(self, generator: Generator) -> Tensor:
+        """Draw Z, (H, D, W, R), a cosine's and a sine's row for each k in turn."""
+        _, heads, width, sines = self.raw_gains.shape
+        size = (heads, width, 2 * sines, self.realisations)
+        drawn = torch.randn(size, generator=generator, device=generator.device)
+        return drawn.to(self.raw_gains)
+
+    def long(
+        self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
+    ) -> SinePlacement:
+        """Make waves and weights; the code itself is never formed."""
+        dtype, places = working_dtype(self.raw_gains), self.places(start, stop, times)
+        places = places.to(self.raw_gains.device)
+        frequencies = self.frequencies[slot].transpose(1, 2)  # (H, K, D)
+        with torch.no_grad():
+            both = torch.cat(waves(frequencies, places, self.raw_gains), -2)  # (*, H, W, D)
+            both = both.movedim(-3, -both.ndim if times is None else 1).to(dtype).contiguous()
+        q, k = (x.transpose(1, 2).to(dtype).contiguous() for x in self._weights(noise, slot))
+        return SinePlacement(
+            frequencies=frequencies,
+            waves=(both, both) if times is None else (both[0], both[1]),
+            weights=(q, k),
+            places=(places, places) if times is None else (places[0], places[1]),
+            ones=both.new_ones(q.shape[0], q.shape[2]),
+        )
+
+    def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Return q̄ and k̄ of a few positions, (T, H, D, R) each."""
+        places = torch.arange(start, stop)
+        angles = phases(self.frequencies[slot], places, self.raw_gains)  # (T, H, D, K)
+        angles = torch.stack([angles + self.offsets[slot], angles], 1)  # (T, 2, H, D, K)
+        gains = self.gains[slot].unsqueeze(-1) * self._amplitude
+        both = (torch.stack([angles.cos(), angles.sin()], -1) * gains).flatten(-2)  # Ω(f, ·) λ
+        code = torch.einsum("tshdw,hdwr->tshdr", both, noise.to(both.dtype))
+        q, k = code.to(self.raw_gains.dtype).unbind(1)
+        return q, k
+
+    def template(self, lags: Tensor, layer: int = 0) -> Tensor:
+        """Return what the layer realises at lags m − n, (N,) → (H, D, N): δ + (1 − δ) P_d / 2K."""
+        slot = 0 if self.config.shared else layer
+        template = sine_template(
+            self.frequencies[slot].to(self.gains), self.offsets[slot], self.gains[slot], lags
+        )
+        return self.gate_template(template / (2 * self.config.sines), layer)
+
+    def _weights(self, noise: Tensor, slot: int) -> tuple[Tensor, Tensor]:
+        sides = sine_weights(self.offsets[slot], self.gains[slot], noise)
+        return sides[0] * self._amplitude, sides[1] * self._amplitude
+
+
+def orthogonal_rows(heads: int, rows: int, width: int, generator: Generator) -> Tensor:
+    """Draw rows of length √R, orthogonal R at a time: (H, rows, R)."""
+    blocks = -(-rows // width)
+    directions = orthogonal_matrices(heads * blocks, width, generator)
+    return directions.reshape(heads, -1, width)[:, :rows] * math.sqrt(width)
+
+
+def sine_weights(offsets: Tensor, gains: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Return λZ turned by the offsets, for queries, and λZ, for keys.
+
+    Offsets and gains (H, D, K), noise (H, D, 2K, R) → (H, D, 2K, R) each, cosines' rows first.
+    """
+    first, second = (noise[..., i::2, :] * gains.unsqueeze(-1) for i in (0, 1))  # (H, D, K, R)
+    cosine, sine = offsets.cos().unsqueeze(-1), offsets.sin().unsqueeze(-1)
+    turned = [first * cosine + second * sine, second * cosine - first * sine]
+    return torch.cat(turned, 2), torch.cat([first, second], 2)
+
+
+def sine_template(frequencies: Tensor, offsets: Tensor, gains: Tensor, lags: Tensor) -> Tensor:
+    """Return P_d at the lags by equation 18: (..., K) each and (N,) → (..., N)."""
+    angles = 2 * math.pi * frequencies.unsqueeze(-1) * lags + offsets.unsqueeze(-1)  # (..., K, N)
+    return (gains.square().unsqueeze(-1) * angles.cos()).sum(-2)

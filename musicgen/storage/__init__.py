@@ -1,0 +1,1 @@
+"""Models on disk: a folder each, found by name or path."""

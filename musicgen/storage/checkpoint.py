@@ -1,0 +1,257 @@
+"""A model as a folder: config.json (all that is known of it), model.safetensors (its weights), README.md (for people).
+
+Nothing is pickled. Saving is atomic: the new weights are complete under another name before config.json, which states
+their hash, is replaced, and take their place after it; so at any moment the folder holds one whole model, old or new,
+and loading takes the weights that config.json states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from musicgen.common.records import from_json, from_plain
+from musicgen.layers.quantise import quantise, restore, with_int8_weights
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer, parameter_count
+
+FORMAT = 1
+CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
+DTYPES = ("float32", "bfloat16", "int8")
+LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
+_SCALE = ".scale"  # of an int8 matrix, behind its name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What is known of a model besides its configuration and weights; `save` fills the last four fields."""
+
+    name: str
+    language: dict[str, Any]  # the spec of its token language, as the language gave it
+    trained_length: int  # tokens a training sequence; 0 for an untrained model
+    training: dict[str, Any] = field(default_factory=dict)  # data, licence, steps, losses, …
+    parameters: int = 0
+    dtype: str = "float32"
+    bytes: int = 0
+    sha256: str = ""  # of the weights; identifies the model
+
+
+def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32") -> Card:
+    """Write a model, and return its completed card.
+
+    `dtype` is that of the matrices of linear layers and embeddings; everything else keeps its own.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"weights are stored as {', '.join(DTYPES)}, not as {dtype!r}")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    _settle(folder)
+    # One entry, since several would come in an order that differs from time to time, and so would the hash.
+    weights = safetensors.torch.save(_stored(model, dtype), {"format": "pt"})
+    card = replace(
+        card,
+        parameters=parameter_count(model),
+        dtype=dtype,
+        bytes=len(weights),
+        sha256=hashlib.sha256(weights).hexdigest(),
+    )
+    content = {"format": FORMAT, "model": model.config.plain(), "card": asdict(card)}
+    config = json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"
+    _write(folder / NEW_WEIGHTS, weights)
+    _write(folder / f"{CONFIG}.new", config)
+    os.replace(folder / f"{CONFIG}.new", folder / CONFIG)
+    sync(folder)
+    os.replace(folder / NEW_WEIGHTS, folder / WEIGHTS)
+    sync(folder)
+    return card
+
+
+def load(
+    folder: str | Path,
+    device: str | torch.device = "cpu",
+    *,
+    realisations: int | None = None,
+    seed: int = 0,
+    int8: bool = False,
+) -> tuple[Performer, Card]:
+    """Return a saved model, in evaluation mode, and its card.
+
+    `realisations` overrides those of a stochastic encoding; the random features are then drawn from `seed`. With
+    `int8` it computes by 8-bit weights, however they were stored: faster generation on a CPU, slightly rounded.
+    """
+    folder = Path(folder)
+    config, card = read_card(folder)
+    path = _weights_path(folder, card)
+    try:
+        stored = safetensors.torch.load_file(path)
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path} is no safetensors file ({error}); copy or save the model again"
+        ) from None
+    _check_sizes(config, stored, path)
+    model = Performer(config, seed=None)
+    _fill(model, stored, path)
+    if realisations is not None:
+        model = model.with_realisations(realisations, seed)
+    if int8 and torch.device(device).type != "cpu":
+        raise ValueError(f"8-bit weights are computed with on a CPU only, not on {device}")
+    return (with_int8_weights(model) if int8 else model).to(device).eval(), card
+
+
+def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
+    """Return configuration and card of a saved model without touching its weights."""
+    path = Path(folder) / CONFIG
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is no model: it holds no {CONFIG}")
+    try:
+        content = from_json(path.read_bytes(), str(path))
+    except ValueError as error:
+        raise ValueError(f"{error}; copy or save the model again") from None
+    if not isinstance(content, dict) or {"format", "model", "card"} - content.keys():
+        raise ValueError(
+            f"{path} does not describe a model: format, model and card are wanted in it"
+        )
+    if content["format"] != FORMAT:
+        raise ValueError(
+            f"{path} has format {content['format']!r}, but this version reads {FORMAT}"
+        )
+    config = ModelConfig.read(content["model"], f"{path}: model")
+    card = from_plain(Card, content["card"], f"{path}: card")
+    return config, replace(card, name=_plain_name(card.name))
+
+
+def _plain_name(name: str) -> str:
+    """Return the name that a model gives itself, fit to be a file's: no other folder, no command to a terminal."""
+    fit = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name)
+    return fit.encode()[:LONGEST_NAME_BYTES].decode(errors="ignore")
+
+
+def _stored(model: Performer, dtype: str) -> dict[str, Tensor]:
+    """Return the tensors that go into the file."""
+    matrices = _matrices(model)
+    stored: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict().items():
+        tensor = tensor.detach().cpu()
+        if name in matrices and dtype == "int8":
+            tensor, stored[name + _SCALE] = quantise(tensor)
+        elif name in matrices:
+            tensor = tensor.to(getattr(torch, dtype))
+        stored[name] = tensor.contiguous()
+    return stored
+
+
+def _matrices(model: nn.Module) -> set[str]:
+    kinds = (nn.Linear, nn.Embedding)
+    return {f"{name}.weight" for name, m in model.named_modules() if isinstance(m, kinds)}
+
+
+def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
+    """Compare what takes the memory of a model with the weights at hand, before any is taken."""
+    layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
+    wanted = {
+        "embedding.weight": (config.vocabulary_size, config.width),
+        "blocks.0.feedforward.inner.weight": (config.feedforward, config.width),
+    }
+    missing = [name for name in wanted if name not in stored]
+    if config.layers > layers:
+        missing.append(f"blocks.{layers}.attention.qkv.weight")
+    if missing:
+        raise ValueError(_does_not_belong(path, "lacks", missing[0]))
+    for name, shape in wanted.items():
+        _check_shape(path, name, stored[name], shape)
+
+
+def _does_not_belong(path: Path, has: str, name: str) -> str:
+    return f"{path} {has} tensor {name!r}; it does not belong to the {CONFIG} beside it"
+
+
+def _check_shape(path: Path, name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    if tuple(tensor.shape) != shape:
+        raise ValueError(
+            f"{path} has {name!r} in shape {tuple(tensor.shape)}, where {CONFIG} says {shape}"
+        )
+
+
+def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
+    """Copy the stored tensors into a model, which must be exactly those that it has."""
+    scales = {
+        n: stored.pop(n)
+        for n in [n for n in stored if n.endswith(_SCALE) and n.removesuffix(_SCALE) in stored]
+    }
+    tensors = {
+        n: restore(t, scales[n + _SCALE]) if n + _SCALE in scales else t for n, t in stored.items()
+    }
+    wanted = model.state_dict()
+    for name in sorted(wanted.keys() ^ tensors.keys()):
+        has = "lacks" if name in wanted else "has a superfluous"
+        raise ValueError(_does_not_belong(path, has, name))
+    for name, tensor in wanted.items():
+        _check_shape(path, name, tensors[name], tuple(tensor.shape))
+    # Copied, not assigned: the file's tensors lie in memory as they come, and on another alignment
+    # some kernels add up in another order.
+    model.load_state_dict(tensors)
+
+
+def _weights_path(folder: Path, card: Card) -> Path:
+    """Return the file that holds the weights that the card states."""
+    for path in (folder / WEIGHTS, folder / NEW_WEIGHTS):
+        if path.is_file() and path.stat().st_size == card.bytes and _hash(path) == card.sha256:
+            return path
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is an incomplete model: it holds no {WEIGHTS}")
+    if (size := path.stat().st_size) != card.bytes:
+        raise ValueError(
+            f"{path} has {size} bytes of the {card.bytes} stated in {CONFIG}; copy or save the model again"
+        )
+    raise ValueError(
+        f"{path} is damaged: its SHA-256 is not the one stated in {CONFIG}; copy or save the model again"
+    )
+
+
+def _settle(folder: Path) -> None:
+    """Finish a save that was cut off between its two renames, so that its weights are not overwritten."""
+    if (folder / NEW_WEIGHTS).is_file():
+        with suppress(ValueError, FileNotFoundError):  # no whole model there: nothing to keep
+            os.replace(_weights_path(folder, read_card(folder)[1]), folder / WEIGHTS)
+
+
+def _hash(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file down to the disk, or leave none."""
+    try:
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def sync(path: Path) -> None:
+    """Make a file, or renames inside a folder, last."""
+    if os.name == "posix":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,57 @@
+"""A folder of prompts and small models that continue them, for the tests of the groove experiment."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from evaluation.continuation.contender import Contender, Plan
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
+from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
+from tokenization.language import language
+from tokenization.midi.reading import write_midi
+from tokenization.score import Score
+
+PLAN = Plan(tokens=140, samples=2)
+STYLES = {"march": (12, 24), "waltz-like": (8, 16)}  # steps between notes of the bass and the other
+FILES = ("one.march.mid", "two.march.mid", "one.waltz-like.mid", "deep/two.waltz-like.MIDI")
+
+
+def piece(style: str, root: int, bars: int = 6) -> Score:
+    """Return a band that plays its style on a root: about 30 tokens a bar."""
+    bass, other = STYLES[style]
+    end = 48 * bars
+    rows = [(at, bass // 2, root + 7 * (at % 48 > 20), BASS) for at in range(0, end, bass)]
+    rows += [(at, 1, 36 if at % 24 else 38, DRUMS) for at in range(0, end, 12)]
+    rows += [(at, other - 2, root + 24 + at % 5, OTHER) for at in range(0, end, other)]
+    return trio(rows)
+
+
+def write_pieces(folder: Path) -> Path:
+    """Write four pieces in two styles, one of them in a folder of the folder."""
+    for number, name in enumerate(FILES):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_midi(piece(path.stem.partition(".")[2], 36 + number), path)
+    return folder
+
+
+def small_model(seed: int) -> Performer:
+    """Return a model of one layer that writes groove tokens."""
+    config = ModelConfig(
+        vocabulary_size=len(language("groove").vocabulary), layers=1, width=16, heads=2,
+        feedforward=24, chunk=8, dropout=0.0, initial_deviation=0.3,
+    )  # fmt: skip
+    return Performer(config, seed).eval()
+
+
+def contender(name: str = "small", seed: int = 0) -> Contender:
+    """Return a small model under a name."""
+    return Contender(
+        name=name,
+        language=language("groove"),
+        sha256=f"{seed:064x}",
+        trained_length=64,
+        load=partial(small_model, seed),
+    )

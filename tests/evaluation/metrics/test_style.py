@@ -1,0 +1,185 @@
+"""Style profiles against the reference vectors and against their definition, note by note and pair by pair."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation.metrics import style
+from evaluation.metrics.style import (
+    cosine,
+    onset_drum,
+    onset_duration,
+    profiles,
+    quarters,
+    similarities,
+    time_pitch,
+    track_profiles,
+)
+from tests.evaluation.metrics.slow_style import slow_cosine, slow_onset_duration, slow_time_pitch
+from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
+from tests.tools.measure_style import measure
+from tokenization.score import Notes, Track
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "style_profiles.json").read_text())
+GOLDEN_NOTES = [trio([(*note, OTHER) for note in piece]).notes for piece in GOLDEN["pieces"]]
+
+
+def cells(histogram: np.ndarray) -> dict[tuple[int, int], int]:
+    """Return the bins that are not empty."""
+    return {(int(i), int(j)): int(histogram[i, j]) for i, j in np.argwhere(histogram)}
+
+
+def test_golden_onset_duration():
+    for notes, expected in zip(GOLDEN_NOTES, GOLDEN["onset_duration"], strict=True):
+        np.testing.assert_array_equal(onset_duration(notes, GOLDEN["resolution"]), expected)
+
+
+def test_golden_time_pitch():
+    sums = [int(time_pitch(notes, GOLDEN["resolution"]).sum()) for notes in GOLDEN_NOTES]
+    assert sums == GOLDEN["time_pitch_sum"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "histogram"), [("onset_duration", onset_duration), ("time_pitch", time_pitch)]
+)
+def test_golden_similarity(metric, histogram):
+    found = [histogram(notes, GOLDEN["resolution"]) for notes in GOLDEN_NOTES]
+    assert len(GOLDEN["similarity"]) == 28
+    for pair in GOLDEN["similarity"]:
+        similarity = cosine(found[pair["a"]], found[pair["b"]])
+        if pair[metric] is None:
+            assert similarity is None
+        else:
+            assert similarity == pytest.approx(pair[metric], abs=1e-9)
+
+
+def test_golden_has_an_empty_histogram():
+    assert any(pair["time_pitch"] is None for pair in GOLDEN["similarity"])
+
+
+@st.composite
+def pieces(draw):
+    """Return notes as ugly as they come, and a resolution."""
+    ticks_per_beat = draw(st.sampled_from([1, 5, 12, 480]))
+    onset = st.integers(0, draw(st.sampled_from([1, 6, 40])) * ticks_per_beat)
+    duration = st.integers(0, 3 * ticks_per_beat)
+    pitch = draw(st.sampled_from([st.integers(0, 127), st.integers(60, 62)]))
+    rows = draw(st.lists(st.tuples(onset, duration, pitch, st.just(OTHER)), max_size=40))
+    return trio(rows, ticks_per_beat).notes, ticks_per_beat
+
+
+@given(pieces())
+def test_equals_the_definition(piece):
+    assert cells(onset_duration(*piece)) == slow_onset_duration(*piece)
+    assert cells(time_pitch(*piece)) == slow_time_pitch(*piece)
+
+
+def test_equals_the_definition_across_blocks(monkeypatch):
+    notes = random_trio(3, 150, beats=20).notes
+    whole = time_pitch(notes, 12)
+    for most in (1, 7, 100):
+        monkeypatch.setattr(style, "PAIRS_AT_ONCE", most)
+        np.testing.assert_array_equal(time_pitch(notes, 12), whole)
+
+
+def test_many_notes_at_once_take_little_memory():
+    # 40 000 notes in one beat make 1.6 billion pairs; equal ones are counted together.
+    random = np.random.default_rng(0)
+    onset, pitch = random.integers(12, size=40_000), random.integers(128, size=40_000)
+    notes = Notes(onset, np.ones_like(onset), pitch, onset, np.zeros_like(onset))
+    counted = np.bincount(pitch, minlength=128)
+    wide = sum(
+        int(counted[low] * counted[high])
+        for low in range(128)
+        for high in range(128)
+        if abs(high - low) <= 20
+    ) - len(pitch)
+    at_once = time_pitch(notes.replace(onset_ticks=np.zeros_like(onset)), 12)
+    assert at_once.sum() == wide
+    assert at_once[1:].sum() == 0
+    assert wide / 2 < time_pitch(notes, 12).sum() < wide
+
+
+def test_speed_and_equality_at_2000_notes():
+    found = measure(notes=2000, fast_times=5)
+    assert found["largest_difference"] < 1e-9
+    assert found["ratio"] > 15, "the measurement says 100 and more on a quiet machine"
+
+
+def test_onset_drum():
+    notes = trio([(0, 1, 36, DRUMS), (48, 1, 36, DRUMS), (6, 1, 42, DRUMS)]).notes
+    assert cells(onset_drum(notes, 12)) == {(0, 36): 2, (3, 42): 1}
+
+
+def test_cosine():
+    a, b = np.array([[3, 0], [4, 0]]), np.array([[0, 2], [0, 0]])
+    assert cosine(a, a) == 1.0
+    assert cosine(a, 7 * a) == pytest.approx(1.0)
+    assert cosine(a, b) == 0.0
+    assert cosine(a, np.array([[1, 0], [0, 0]])) == pytest.approx(0.6)
+    assert cosine(a, np.zeros_like(a)) is None
+    assert cosine(np.zeros_like(a), np.zeros_like(a)) is None
+
+
+def test_pitched_tracks_leave_the_drums_out():
+    score = trio([(0, 6, 40, BASS), (0, 1, 36, DRUMS), (12, 6, 60, OTHER)])
+    pitched, everything = profiles(score), profiles(score, "all")
+    assert pitched.keys() == {"onset_duration", "time_pitch"}
+    assert pitched["onset_duration"].sum() == 2
+    assert everything["onset_duration"].sum() == 3
+    assert everything["onset_drum"].sum() == 1
+    with pytest.raises(ValueError, match="pitched or all tracks, not from some"):
+        profiles(score, "some")
+
+
+def test_profiles_by_track():
+    tracks = (Track("Bass", 33), Track("Drums", 0, True), Track("Keys"), Track("Keys"), Track("-"))
+    rows = [(0, 6, 40, 0), (0, 1, 36, 1), (12, 6, 60, 2), (12, 6, 64, 3)]
+    found = track_profiles(trio(rows, tracks=tracks))
+    assert found.keys() == {
+        ("Bass", "onset_duration"), ("Bass", "time_pitch"), ("Drums", "onset_drum"),
+        ("Keys", "onset_duration"), ("Keys", "time_pitch"),
+    }  # fmt: skip
+    assert found["Keys", "time_pitch"].sum() == 2
+    assert found["Bass", "time_pitch"].sum() == 0
+
+
+def test_what_is_missing_has_no_similarity():
+    reference = track_profiles(trio([(0, 6, 40, BASS), (12, 6, 60, OTHER)]))
+    output = track_profiles(trio([(0, 6, 40, BASS)]))
+    assert similarities(reference, output) == {
+        ("Bass", "onset_duration"): 1.0,
+        ("Bass", "time_pitch"): None,  # one note makes no pair
+        ("Other", "onset_duration"): None,
+        ("Other", "time_pitch"): None,
+    }
+
+
+def test_similarity_agrees_with_the_definition_on_other_resolutions():
+    a, b = random_trio(1, 60, 16, 480), random_trio(2, 60, 16, 192)
+    expected = slow_cosine(slow_time_pitch(a.notes, 480), slow_time_pitch(b.notes, 192))
+    found = cosine(time_pitch(a.notes, 480), time_pitch(b.notes, 192))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_quarters_are_of_equal_duration_and_keep_the_place_in_the_bar():
+    score = trio([(at, 3, 60, OTHER) for at in (0, 50, 100, 149, 150, 299, 300, 597)])
+    parts = quarters(score)  # 600 ticks
+    assert [part.notes.onset_ticks.tolist() for part in parts] == [
+        [0, 50, 100, 149], [150, 299], [300], [597],
+    ]  # fmt: skip
+
+
+def test_quarters_from_a_start():
+    score = trio([(at, 10, 60, OTHER) for at in (0, 95, 96, 100, 130, 150)])
+    parts = quarters(score, 96)  # 96 … 160
+    assert [part.notes.onset_ticks.tolist() for part in parts] == [[96, 100], [], [130], [150]]
+
+
+def test_quarters_of_nothing_are_empty():
+    assert [len(part.notes) for part in quarters(trio([]))] == [0, 0, 0, 0]
+    assert [len(part.notes) for part in quarters(trio([(0, 5, 60, OTHER)]), 96)] == [0, 0, 0, 0]

@@ -1,0 +1,73 @@
+from evaluation.report import findings
+
+LENGTH = 64
+
+
+def row(mean: float, deviation: float = 0.1, pieces: int = 25) -> dict:
+    return {"mean": mean, "deviation": deviation, "pieces": pieces}
+
+
+def model(name: str, trained: float, far: float, grows: float | None = None) -> dict:
+    parts = {"trained": row(trained), "far": row(far)}
+    growth = {} if grows is None else {"growth": row(grows)}
+    return {"model": name, "parts": parts, "drift": {"far": row(far - trained)}, **growth}
+
+
+def test_the_best_are_named_and_growth_only_where_it_is_sure():
+    models = [
+        model("ape", 1.0, 2.0, 0.5),
+        model("sine", 1.1, 1.2, -0.5),
+        model("lrpe", 1.2, 1.7, 0.03),
+    ]
+    said = findings.extrapolation({"models": models, "length": LENGTH})
+    assert said[0].startswith("Within the trained length, ape has the lowest loss: 1.000")
+    assert said[1].startswith("Furthest out, sine has the lowest loss: 1.200")
+    assert "for ape (+0.500 ± 0.020), in nats a token, paired by piece, n = 25" in said[2]
+    assert said[3] == "It grows less for sine (−0.500 ± 0.020)."
+    assert "lrpe" not in "".join(said[2:])
+
+
+def test_nothing_is_claimed_where_nothing_is_sure():
+    models = [model("ape", 1.0, 2.0, 0.03), model("sine", 1.1, 1.2, -0.03)]
+    said = findings.extrapolation({"models": models, "length": LENGTH})
+    assert said[2].startswith("Past the trained length the losses of all models grow alike")
+
+
+def test_one_model_is_compared_with_itself():
+    (said,) = findings.extrapolation({"models": [model("ape", 1.0, 2.0)], "length": LENGTH})
+    assert said.startswith("From its trained length to 64 tokens, ape costs +1.000 ± 0.020")
+
+
+def test_realisations_are_compared_with_those_of_training():
+    def tests(*changes: float) -> list[dict]:
+        numbers = (8, 16, 32)
+        return [
+            {"realisations": n, "change": row(c)} for n, c in zip(numbers, changes, strict=True)
+        ]
+
+    models = [
+        {"model": "a", "trained": 16, "tests": tests(0.5, 0, 0.01)},
+        {"model": "b", "trained": 16, "tests": tests(0.01, 0, -0.01)},
+    ]
+    first, second = findings.realisations({"models": models})
+    assert first.endswith("more than two standard errors at R = 8 (+0.500 ± 0.020).")
+    assert second == (
+        "b, trained with R = 16: no R from 8 to 32 changes the loss by more than two standard errors."
+    )
+
+
+def test_positions_within_and_past_the_trained_length():
+    def rows(*values: float | None) -> list[dict]:
+        borders = ((0, 32), (32, 64), (64, 80))
+        return [
+            {"start": a, "stop": b, "translation": v}
+            for (a, b), v in zip(borders, values, strict=True)
+        ]
+
+    models = [
+        {"model": "ape", "probes": {"length": 64, "best_table": rows(0.2, 0.4, 0.9)}},
+        {"model": "none", "probes": {"length": 64, "best_table": rows(None, None, None)}},
+    ]
+    first, second = findings.positions({"models": models})
+    assert "0.300 on average within the trained length, 0.900 past it" in first
+    assert second.startswith("none: weights do not depend on position")

@@ -1,0 +1,57 @@
+import json
+from pathlib import Path
+
+from evaluation.study.jobs import Job, run
+
+
+def noted(*, value: int, where: str) -> int:
+    """Write down that it ran, and return the square; refuse what is negative."""
+    with Path(where).open("a") as file:
+        file.write(f"{value}\n")
+    if value < 0:
+        raise ValueError(f"{value} is\nnegative")
+    return value**2
+
+
+def jobs(tmp_path: Path, *values: int) -> list[Job]:
+    places = {"where": str(tmp_path / "ran")}
+    return [Job(measure=noted, arguments={"value": v}, places=places) for v in values]
+
+
+def ran(tmp_path: Path) -> list[str]:
+    return (tmp_path / "ran").read_text().split()
+
+
+def test_results_come_in_order_and_what_fails_stops_nothing(tmp_path: Path):
+    told = []
+    found = run(jobs(tmp_path, 2, -1, 3), progress=lambda done, total: told.append((done, total)))
+    assert [done.result for done in found] == [4, None, 9]
+    assert found[1].error == "-1 is negative"
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_what_was_done_is_not_done_again_but_what_failed_is(tmp_path: Path):
+    for _ in range(2):
+        run(jobs(tmp_path, 2, -1, 3), folder=tmp_path / "kept")
+    assert ran(tmp_path) == ["2", "-1", "3", "-1"]
+
+
+def test_a_damaged_result_is_measured_again(tmp_path: Path):
+    (job,) = jobs(tmp_path, 5)
+    run([job], folder=tmp_path / "kept")
+    (tmp_path / "kept" / f"{job.key}.json").write_text('{"done": {"resu')
+    assert run([job], folder=tmp_path / "kept")[0].result == 25
+    content = json.loads((tmp_path / "kept" / f"{job.key}.json").read_text())
+    assert content["arguments"] == {"value": 5}
+
+
+def test_a_result_belongs_to_what_was_measured_wherever_it_lies(tmp_path: Path):
+    arguments = {"value": 2}
+    same = [Job(measure=noted, arguments=arguments, places={"where": w}) for w in "ab"]
+    other = Job(measure=noted, arguments=arguments, identity={"weights": "1"})
+    assert same[0].key == same[1].key != other.key
+
+
+def test_processes_share_the_work(tmp_path: Path):
+    found = run(jobs(tmp_path, 1, 2, 3), folder=tmp_path / "kept", workers=2)
+    assert [done.result for done in found] == [1, 4, 9]

@@ -1,0 +1,66 @@
+"""Plain data to frozen dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from musicgen.common.records import from_plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    size: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    rate: float
+    name: str = "x"
+    limit: int | None = None
+    fast: bool = False
+    sizes: tuple[int, ...] = ()
+    inner: Inner = Inner()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def test_values_take_the_annotated_types() -> None:
+    data = {"rate": 1, "limit": 3, "sizes": [1, 2], "inner": {"size": 4}, "facts": {"a": [1]}}
+    read = from_plain(Outer, data, "here")
+    assert read == Outer(rate=1.0, limit=3, sizes=(1, 2), inner=Inner(size=4), facts={"a": [1]})
+    assert isinstance(read.rate, float)
+
+
+def test_yaml_reads_1e_minus_4_as_text_and_we_as_a_number() -> None:
+    assert from_plain(Outer, {"rate": "1e-4"}, "here").rate == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            {"rate": 1.0, "nmae": "y"},
+            r"^here has an unknown key 'nmae' \(did you mean 'name'\?\); there are facts,",
+        ),
+        (
+            {"rate": 1.0, "inner": {"sise": 1}},
+            r"^here: inner has an unknown key 'sise' .*there is size$",
+        ),
+        ({"rate": "fast"}, r"^here: rate is 'fast', where a number is wanted$"),
+        ({"rate": True}, r"rate is True, where a number"),
+        ({"rate": 1.0, "limit": 2.5}, r"limit is 2.5, where a whole number"),
+        ({"rate": 1.0, "limit": True}, r"limit is True"),
+        ({"rate": 1.0, "fast": 1}, r"fast is 1, where true or false"),
+        ({"rate": 1.0, "name": None}, r"name is None, where a text"),
+        ({"rate": 1.0, "sizes": [1, "2"]}, r"sizes\[1\] is '2'"),
+        ({"rate": 1.0, "sizes": 3}, r"sizes is 3, where tuple is wanted"),
+        ({"rate": 1.0, "facts": 3}, r"facts is 3, where dict is wanted"),
+        ({}, r"^here is incomplete: .*'rate'"),
+        ([1], r"^here is \[1\], which is no mapping"),
+    ],
+)
+def test_what_is_wrong_is_named(data: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_plain(Outer, data, "here")

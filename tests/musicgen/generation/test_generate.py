@@ -1,0 +1,228 @@
+"""Continuing a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from musicgen.generation.generate import ENDED, Request, Stop, absorb, generate
+from musicgen.generation.sampling import Sampling
+from musicgen.model.performer import State
+from musicgen.position import POSITIONS
+from tests.musicgen.toys import VOCABULARY, Alternating, toy_config, toy_model
+
+PROMPT = np.array([4, 3, 2, 1])
+
+
+def run(model: Any, prompt: Any = PROMPT, grammar: Any = None, **request: Any) -> np.ndarray:
+    """Return all tokens, (variations, steps)."""
+    return np.stack(list(generate(model, prompt, Request(**request), grammar=grammar)), axis=1)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return toy_model(position="sine_spe", layers=2)
+
+
+def test_the_same_request_gives_the_same_tokens_and_another_seed_others(model: Any) -> None:
+    request = {"variations": 2, "stop": Stop(tokens=40)}
+    first = run(model, seed=1, **request)
+    np.testing.assert_array_equal(first, run(model, seed=1, **request))
+    assert (first != run(model, seed=2, **request)).any()
+    assert (first[0] != first[1]).any()
+
+
+@pytest.mark.parametrize("count", [2, 3, 8, 11])
+def test_a_variation_does_not_depend_on_its_company(model: Any, count: int) -> None:
+    alone = run(model, seed=3, stop=Stop(tokens=60))
+    np.testing.assert_array_equal(
+        run(model, seed=3, variations=count, stop=Stop(tokens=60))[:1], alone
+    )
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("width", [16, 128, 256])
+def test_logits_do_not_depend_on_company(position: str, width: int) -> None:
+    model = toy_model(position=position, layers=2, width=width, heads=4, feedforward=2 * width)
+    absorbed = absorb(model, PROMPT, seed=0)
+    assert absorbed is not None
+
+    def steps(rows: torch.Tensor) -> torch.Tensor:
+        """Return what follows four tokens a row, of which row i takes others than row j."""
+        state, logits = absorbed[1].select(torch.zeros(len(rows), dtype=torch.long)), []
+        for token in range(4):
+            found, state = model.step((rows + token) % VOCABULARY, state)
+            logits.append(found)
+        return torch.stack(logits, 1)
+
+    together = steps(torch.arange(8))
+    for rows in ([0], [6], [1, 3], [7, 6, 5], [2, 0, 4, 1, 3]):
+        assert torch.equal(steps(torch.tensor(rows)), together[rows])
+
+
+def test_generation_follows_the_model_step_by_step(model: Any) -> None:
+    tokens = run(model, sampling=Sampling(temperature=0), stop=Stop(tokens=20))[0]
+    whole = torch.from_numpy(np.concatenate([PROMPT, tokens]))[None]
+    code = model.begin(torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        likeliest = model(whole, code=code)[0, len(PROMPT) - 1 : -1].argmax(-1)
+    np.testing.assert_array_equal(tokens, likeliest)
+
+
+def test_a_grammar_is_obeyed_and_left_as_it_was(model: Any) -> None:
+    grammar = Alternating()
+    tokens = run(model, grammar=grammar, variations=3, stop=Stop(tokens=50))
+    parity = np.concatenate([np.full((3, 1), PROMPT[-1]), tokens], axis=1)
+    live = tokens != ENDED
+    assert ((parity[:, 1:] + parity[:, :-1]) % 2 == 1)[live].all()
+    assert grammar.last == 1
+
+
+def test_a_grammar_may_take_another_token_than_the_one_drawn(model: Any) -> None:
+    class Lowering(Alternating):
+        def instead(self, tokens: np.ndarray) -> np.ndarray:
+            return np.where(tokens > 5, tokens - 2, tokens)
+
+    tokens = run(model, grammar=Alternating(), stop=Stop(tokens=60))[0]
+    lowered = run(model, grammar=Lowering(), stop=Stop(tokens=60))[0]
+    first = int(np.flatnonzero(tokens > 5)[0])
+    np.testing.assert_array_equal(lowered[:first], tokens[:first])
+    assert lowered[first] == tokens[first] - 2
+    assert len(lowered) == 60
+    assert lowered.max() <= 8
+
+
+def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(
+    model: Any, monkeypatch: Any
+) -> None:
+    rows: list[int] = []
+    step = model.step
+
+    def counting(tokens: torch.Tensor, state: State) -> Any:
+        rows.append(len(tokens))
+        return step(tokens, state)
+
+    monkeypatch.setattr(model, "step", counting)
+    tokens = run(model, variations=4, seed=1, stop=Stop(end=5, tokens=300))
+    ends = [row.tolist().index(5) for row in tokens]
+    assert len(set(ends)) > 1
+    for row, end in zip(tokens, ends, strict=True):
+        assert (row[end + 1 :] == ENDED).all()
+        assert (row[:end] != ENDED).all()
+    assert tokens.shape[1] == max(ends) + 1
+    assert rows == [sum(end > i for end in ends) for i in range(max(ends))]
+
+
+def test_a_dead_end_of_the_grammar_ends_a_variation(model: Any) -> None:
+    tokens = run(model, grammar=Alternating(), variations=3, stop=Stop(tokens=300))
+    for row in tokens:
+        end = row.tolist().index(Alternating.END)
+        assert (row[end + 1 :] == ENDED).all()
+
+
+def test_bars_end_before_the_token_that_begins_one_more(model: Any) -> None:
+    request = {"variations": 3, "seed": 5, "stop": Stop(bars=2)}
+    prompt = [0, 1, 0, 3]  # has begun two bars
+    for row in run(model, prompt, Alternating(), **request):
+        assert (row[row != ENDED] == 0).sum() <= 2
+    free = run(model, prompt, Alternating(), variations=3, seed=5, stop=Stop(tokens=400))
+    limited = run(model, prompt, Alternating(), **request)
+    for a, b in zip(free, limited, strict=True):
+        third = np.flatnonzero(a == 0)[2:3]
+        length = third[0] if len(third) else np.flatnonzero(a != ENDED)[-1] + 1
+        np.testing.assert_array_equal(b[b != ENDED], a[:length])
+
+
+def test_a_limit_of_tokens_counts_the_new_ones(model: Any) -> None:
+    assert run(model, stop=Stop(tokens=7)).shape == (1, 7)
+    assert run(model, variations=2, stop=Stop(tokens=1)).shape == (2, 1)
+
+
+def test_without_a_limit_it_goes_on_until_it_is_closed(model: Any) -> None:
+    stream: Iterator[np.ndarray] = generate(model, PROMPT, Request())
+    assert len(list(islice(stream, 200))) == 200
+    stream.close()  # type: ignore[attr-defined]
+    assert next(stream, None) is None
+
+
+def test_it_can_be_cancelled_before_and_between_tokens(model: Any) -> None:
+    event = Event()
+    stream = generate(model, PROMPT, Request(variations=9), cancelled=event.is_set)
+    next(stream)
+    event.set()
+    assert list(stream) == []
+    assert list(generate(model, PROMPT, Request(), cancelled=event.is_set)) == []
+
+
+def sizes(value: Any) -> list[int]:
+    """Return the number of elements of every tensor inside a state."""
+    if isinstance(value, torch.Tensor):
+        return [value.numel()]
+    parts = value if isinstance(value, tuple | list) else getattr(value, "__dict__", {}).values()
+    return [size for part in parts for size in sizes(part)]
+
+
+@pytest.mark.parametrize("position", ["none", "rope", "sine_spe", "conv_spe", "permuteformer"])
+def test_the_state_does_not_grow(position: str) -> None:
+    model = toy_model(position=position)
+    state = model.start(torch.Generator().manual_seed(0))
+    seen = []
+    for _ in range(20):
+        for width in (
+            100,
+            *[1] * 28,
+        ):  # the code is made ready some positions ahead, in a rhythm of 64
+            state = model.prefill(torch.ones(1, width, dtype=torch.long), state)[1]
+        seen.append((state.position, sum(sizes(state))))
+    assert [at for at, _ in seen] == list(range(128, 2561, 128))
+    assert sizes(state)
+    assert seen[0][1] == seen[-1][1]
+
+
+def test_a_long_prompt_is_absorbed_in_windows(model: Any, monkeypatch: Any) -> None:
+    prompt = np.arange(50) % VOCABULARY
+    whole = run(model, prompt, stop=Stop(tokens=5))
+    monkeypatch.setattr("musicgen.generation.generate.WINDOW", 7)
+    np.testing.assert_array_equal(run(model, prompt, stop=Stop(tokens=5)), whole)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ([], "the prompt is empty"),
+        ([[1, 2]], "the prompt has 2 dimensions"),
+        ([1, VOCABULARY], "the prompt has token 11, but the model knows 0 … 10"),
+        ([-1], "the prompt has token -1"),
+        ([4, 2], "token 2 at place 1 of the prompt may not stand there"),
+    ],
+)
+def test_a_wrong_prompt_is_refused_at_once(model: Any, prompt: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        generate(model, prompt, Request(), grammar=Alternating())
+
+
+def test_what_else_cannot_work_is_refused_at_once(model: Any) -> None:
+    with pytest.raises(ValueError, match="takes a grammar"):
+        generate(model, PROMPT, Request(stop=Stop(bars=1)))
+    with pytest.raises(ValueError, match="training mode"):
+        generate(type(model)(toy_config()), PROMPT, Request())
+    with pytest.raises(ValueError, match="variations is 0"):
+        Request(variations=0)
+    with pytest.raises(ValueError, match="seed is -1"):
+        Request(seed=-1)
+    with pytest.raises(ValueError, match="tokens is 0"):
+        Stop(tokens=0)
+
+
+def test_damaged_weights_are_noticed() -> None:
+    model = toy_model()
+    with torch.no_grad():
+        model.embedding.weight.fill_(torch.nan)
+    with pytest.raises(ValueError, match="output is not finite"):
+        next(generate(model, PROMPT, Request()))

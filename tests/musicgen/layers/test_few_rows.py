@@ -1,0 +1,165 @@
+"""Products of few rows: equal in every way, alike in any company, and chosen once a machine."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from musicgen.layers import few_rows
+from musicgen.layers import product_choice as few_rows_table
+from musicgen.layers.few_rows import (
+    MOST,
+    MULTIPLES,
+    Way,
+    least_multiple,
+    possible,
+    product,
+    rows_for,
+    way_for,
+)
+from musicgen.layers.quantise import Int8Linear
+from tests.musicgen.toys import generator
+
+SHAPES = [(24, 16), (17, 48), (192, 768), (512, 192), (64, 2048)]
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return an empty cache folder, in a process that has chosen nothing yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(few_rows_table, "_chosen", {})
+    return tmp_path
+
+
+def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    out = x.new_empty(len(x), len(weight))
+    product(weight, bias, out)(x)
+    return out
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", possible())
+def test_every_way_is_a_linear_layer(
+    name: str, bias: bool, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(few_rows, "way_for", lambda weight: Way(name, 2))
+    layer = torch.nn.Linear(shape[1], shape[0], bias=bias)
+    for rows in (1, 2, 5, 8, 19):
+        x = torch.randn(rows, shape[1], generator=generator())
+        with torch.no_grad():
+            torch.testing.assert_close(multiplied(x, layer.weight, layer.bias), layer(x))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_way_that_is_taken_treats_rows_alike(shape: tuple[int, int]) -> None:
+    weight = torch.randn(shape, generator=generator(1))
+    multiple = way_for(weight).multiple
+    x = torch.randn(MOST, shape[1], generator=generator(2))
+    together = multiplied(x, weight)
+    for count in range(1, MOST):
+        for first in range(MOST):
+            rows = [(first + i) % MOST for i in range(count)]
+            filled = F.pad(x[rows], (0, 0, 0, rows_for(count, [multiple]) - count))
+            assert torch.equal(multiplied(filled, weight)[:count], together[rows])
+
+
+@pytest.mark.parametrize(
+    ("right_for", "multiple"), [({2, 4, 6}, 2), ({4, 6}, 4), ({4}, 4), ({2, 6}, 8), (set(), 8)]
+)
+def test_rows_are_as_many_as_make_a_way_treat_them_alike(
+    right_for: set[int], multiple: int
+) -> None:
+    def way(out: Tensor) -> Any:
+        return lambda x: out.copy_(x[:, :3] + (0 if len(x) in {*right_for, MOST} else x.mean()))
+
+    assert least_multiple(way, width=5, out_width=3) == multiple
+
+
+def test_integers_treat_rows_alike() -> None:
+    layer = Int8Linear(torch.nn.Linear(128, 48))
+    assert layer.multiple() in MULTIPLES
+    assert Int8Linear(torch.nn.Linear(63, 48)).multiple() == MOST
+
+
+def test_other_numbers_than_float32_always_have_eight_rows() -> None:
+    assert way_for(torch.ones(3, 4, dtype=torch.float64)) == ("rows", MOST)
+    assert way_for(torch.ones(3, 4, dtype=torch.bfloat16)) == ("rows", MOST)
+
+
+def test_a_choice_is_measured_once_and_then_followed(
+    forgotten: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[tuple[int, int]] = []
+
+    def trial(out_width: int, width: int) -> Any:
+        tried.append((out_width, width))
+        return [("packed", 8), ("rows", 4)], ("rows", 4)
+
+    monkeypatch.setattr(few_rows, "_fastest", trial)
+    weight = torch.ones(3, 4)
+    assert way_for(weight) == way_for(weight) == ("rows", 4)
+    few_rows_table._chosen.clear()  # as in the next process
+    assert way_for(weight) == ("rows", 4)
+    assert tried == [(3, 4)]
+    (file,) = forgotten.rglob("*.json")
+    file.write_text(json.dumps({"way": "columns", "multiple": 2}))  # what another process stored
+    few_rows_table._chosen.clear()
+    assert way_for(weight) == ("columns", 2)
+
+
+@pytest.mark.parametrize("damage", ["", "[1]", '{"way": 3, "multiple": 2}', '{"way": "rows"}'])
+def test_what_is_damaged_is_tried_again(forgotten: Path, damage: str) -> None:
+    weight = torch.ones(3, 4)
+    way_for(weight)
+    (file,) = forgotten.rglob("*.json")
+    file.write_text(damage)
+    few_rows_table._chosen.clear()
+    assert way_for(weight).multiple in MULTIPLES
+
+
+@pytest.mark.parametrize("way", [{"way": "magic", "multiple": 2}, {"way": "rows", "multiple": 3}])
+def test_a_way_that_is_not_known_here_is_not_taken(forgotten: Path, way: dict[str, Any]) -> None:
+    weight = torch.ones(3, 4)
+    way_for(weight)
+    (file,) = forgotten.rglob("*.json")
+    file.write_text(json.dumps(way))
+    few_rows_table._chosen.clear()
+    assert way_for(weight) == ("rows", MOST)
+
+
+def test_without_a_place_to_store_time_does_not_choose(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
+    monkeypatch.setattr(few_rows_table, "_chosen", {})
+    monkeypatch.setattr(
+        few_rows, "_fastest", lambda *_: ([("columns", 4), ("rows", 8)], ("rows", 8))
+    )
+    assert way_for(torch.ones(3, 4)) == ("columns", 4)
+
+
+def test_a_weight_that_changed_is_packed_anew_and_packs_go_with_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if "packed" not in possible():
+        pytest.skip("this torch is built without oneDNN")
+    monkeypatch.setattr(few_rows, "way_for", lambda weight: Way("packed", 2))
+    before = len(few_rows._PACKS.packs)
+    weight, x = torch.randn(16, 32), torch.randn(2, 32)
+    for _ in range(2):
+        torch.testing.assert_close(multiplied(x, weight), x @ weight.t())
+        weight.mul_(2)
+    assert len(few_rows._PACKS.packs) == before + 1
+    del weight
+    gc.collect()
+    assert len(few_rows._PACKS.packs) == before

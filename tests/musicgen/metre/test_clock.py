@@ -1,0 +1,93 @@
+"""The time that tokens say is read alike by the model's clock and by their languages, whole or cut anywhere."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from musicgen.common.records import from_plain
+from musicgen.metre.clock import Clock, Timekeeper
+from tests.tokenization.groove.cases import walk as groove_walk
+from tests.tokenization.remi.cases import walk as remi_walk
+from tokenization.groove.events import Reading
+from tokenization.groove.language import Groove
+from tokenization.remi.language import Remi, RemiInEveryMetre
+from tokenization.remi.tokens import BAR, SUBBEAT_IDS
+
+
+def keeper(language: Groove | Remi) -> Timekeeper:
+    """Return the timekeeper of a language."""
+    clock = from_plain(Clock, language.clock(), "the clock")
+    return Timekeeper(clock, len(language.vocabulary))
+
+
+def groove_times(ids: np.ndarray) -> np.ndarray:
+    """Return the times that the language itself reads."""
+    return Reading(ids.astype(np.int64)).time_ticks
+
+
+def remi_times(ids: np.ndarray, stride: int) -> np.ndarray:
+    """Return bars begun, of so many sub-beats each, and the place in the last, one token after the other."""
+    bar, place, times = 0, 0, []
+    for token in ids.tolist():
+        if token == BAR:
+            bar, place = bar + 1, 0
+        elif token in SUBBEAT_IDS:
+            place = int(np.flatnonzero(token == SUBBEAT_IDS)[0])
+        times.append(bar * stride + place)
+    return np.array(times)
+
+
+CASES = {
+    "groove": (Groove(), groove_walk, groove_times),
+    "remi": (Remi(), remi_walk, partial(remi_times, stride=16)),
+    "remi-2": (
+        RemiInEveryMetre(),
+        partial(remi_walk, speaker=RemiInEveryMetre()),
+        partial(remi_times, stride=24),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_clock_reads_the_times_of_its_language(name: str, seed: int) -> None:
+    spoken, walk, times = CASES[name]
+    ids = walk(seed, 200)
+    tokens = torch.from_numpy(ids.astype(np.int64))
+    wanted = torch.from_numpy(times(ids))
+    assert wanted.max() > spoken.clock()["bar_ticks"]
+    time, zero = keeper(spoken), torch.zeros(1, dtype=torch.long)
+    assert torch.equal(time.behind(tokens[None], zero)[0], wanted)
+    for cut in (1, 2, 50, len(ids) - 1):
+        at = time.behind(tokens[None, :cut], zero)[:, -1]
+        assert torch.equal(time.behind(tokens[None, cut:], at)[0], wanted[cut:])
+    at = zero
+    for token, one in zip(tokens, wanted, strict=True):
+        at = time.behind_one(token[None], at)
+        assert at == one
+
+
+def test_rows_keep_their_own_time() -> None:
+    time = keeper(Groove())
+    both = torch.from_numpy(np.stack([groove_walk(seed, 80)[:80] for seed in (1, 2)]).astype(int))
+    at = torch.tensor([5, 1000])
+    alone = [time.behind(row[None], at[i : i + 1])[0] for i, row in enumerate(both)]
+    assert torch.equal(time.behind(both, at), torch.stack(alone))
+    assert not torch.equal(alone[0], alone[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"bar_ticks": 0}, "a bar has 0 ticks and a step 12"),
+        ({"moves": [[3, 0, 12]]}, r"\[3, 0, 12\] is no move: a token, steps, and a tick below 12"),
+        ({"moves": [[3, 0]]}, r"\[3, 0\] is no move"),
+    ],
+)
+def test_a_wrong_clock_is_refused(changes: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        from_plain(Clock, {**Groove().clock(), **changes}, "the clock")

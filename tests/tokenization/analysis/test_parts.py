@@ -1,0 +1,110 @@
+"""Bass, drums and the busiest other are told by channel, name, instrument, register and playing."""
+
+import numpy as np
+import pytest
+
+from tokenization.analysis.parts import find_bass, find_drums, find_other, parts_of
+from tokenization.score import Notes, Score, Track
+
+BASS_LINE = [(beat, 1, 36 + beat % 5, 90) for beat in range(16)]
+CHORDS = [(beat, 1, pitch, 70) for beat in range(16) for pitch in (60, 64, 67)]
+TUNE = [(beat, 1, 72 + beat % 7, 80) for beat in range(16)]
+KIT = [(beat, 0, pitch, 80) for beat in range(16) for pitch in (42, 36 if beat % 2 else 38)]
+
+
+def band(*tracks: tuple[Track, list]) -> Score:
+    rows = [(*note, index) for index, (_, notes) in enumerate(tracks) for note in notes]
+    return Score(
+        ticks_per_beat=1,
+        notes=Notes(*np.array(rows).T).sorted(),
+        tracks=tuple(track for track, _ in tracks),
+    )
+
+
+def labels(found) -> list[str]:
+    return [part.label for part in found[0]]
+
+
+def test_tracks_of_one_name_and_family_are_one_part():
+    parts = parts_of(
+        band(
+            (Track("BB Guitar", 24), CHORDS),
+            (Track("bb guitar ", 26), TUNE),
+            (Track("BB Guitar", 48), TUNE),
+            (Track("", 24), TUNE),
+            (Track("", 24), TUNE),
+            (Track("empty", 24), []),
+        )
+    )
+    assert [part.tracks for part in parts] == [(0, 1), (2,), (3,), (4,)]
+    assert parts[0].notes == len(CHORDS) + len(TUNE)
+    assert [part.label for part in parts[2:]] == ["track 3", "track 4"]
+
+
+def test_the_part_tells_how_it_plays():
+    bass, chords, kit = parts_of(band((Track(), BASS_LINE), (Track(), CHORDS), (Track(), KIT)))
+    assert bass.one_at_a_time == 1
+    assert chords.one_at_a_time == pytest.approx(1 / 3)
+    assert chords.median_pitch == 64
+    assert (bass.kit_share, chords.kit_share, kit.kit_share) == (0, 0, 1)
+
+
+def test_drums_are_all_parts_of_the_drum_channel():
+    score = band(
+        (Track("Snare", is_drum=True), KIT),
+        (Track("Drums"), TUNE),
+        (Track("Hats", is_drum=True), KIT),
+    )
+    found = find_drums(parts_of(score))
+    assert labels(found) == ["Snare", "Hats"]
+    assert found[1] == "on the drum channel"
+
+
+def test_drums_off_their_channel_are_told_by_name_then_by_pitches():
+    score = band((Track("Steel drums", 114), TUNE), (Track("Drum Kit"), TUNE), (Track("x"), KIT))
+    assert labels(find_drums(parts_of(score))) == ["Drum Kit"]
+    assert labels(find_drums(parts_of(score)[::2])) == ["x"]
+    assert labels(find_drums(parts_of(band((Track("y"), TUNE), (Track("z"), BASS_LINE))))) == []
+
+
+def test_a_bass_line_on_drum_pitches_is_no_kit():
+    line = [(beat, 1, pitch, 80) for beat, pitch in enumerate([36, 38, 40, 42] * 4)]
+    assert parts_of(band((Track(), line)))[0].kit_share == 0
+
+
+@pytest.mark.parametrize(
+    ("track", "line"),
+    [
+        (Track("Bass"), TUNE),
+        (Track("Walking", 32), CHORDS),
+        (Track("x", 58), BASS_LINE),
+        (Track(), BASS_LINE),
+    ],
+)
+def test_a_bass_is_told_by_name_instrument_or_register(track, line):
+    found = find_bass(parts_of(band((track, line), (Track("a", 4), CHORDS), (Track("b"), TUNE))))
+    assert [part.tracks for part in found[0]] == [(0,)]
+
+
+def test_the_bass_instrument_wins_over_a_name():
+    score = band((Track("Bass Sax", 67), TUNE), (Track("Fretless", 35), BASS_LINE))
+    found = find_bass(parts_of(score))
+    assert labels(found) == ["Fretless"]
+    assert found[1] == "a bass instrument, the lowest, low, one note at a time"
+
+
+@pytest.mark.parametrize("track", [Track("Piano"), Track("Bassoon", 70), Track("Bass Drum")])
+def test_a_part_that_is_high_or_percussion_is_no_bass(track):
+    assert labels(find_bass(parts_of(band((track, TUNE))))) == []
+    assert labels(find_bass([])) == []
+
+
+def test_the_other_is_the_busiest_that_is_no_effect():
+    score = band(
+        (Track("Tune"), TUNE), (Track("Chords"), CHORDS), (Track("Birds", 123), CHORDS + TUNE)
+    )
+    found = find_other(parts_of(score))
+    assert labels(found) == ["Chords"]
+    assert found[1] == "the busiest of the rest"
+    assert find_other(parts_of(score)[:1])[1] == "the only one left"
+    assert labels(find_other(parts_of(score)[2:])) == []

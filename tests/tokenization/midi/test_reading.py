@@ -1,0 +1,263 @@
+"""Any file that users have reads as the music in it, or says in one sentence why not."""
+
+import io
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tokenization.midi import files as make
+from tests.tokenization.midi.files import NOTE, remarks, rows
+from tokenization.analysis.beats import tempo_map
+from tokenization.midi.reading import UPLOAD, Limits, MidiError, read_midi
+from tokenization.score import Marker, Score, Track
+
+
+def tempos(score: Score) -> list[tuple[int, float]]:
+    return list(
+        zip(score.tempos.onset_ticks.tolist(), score.tempos.beats_per_minute.tolist(), strict=True)
+    )
+
+
+def meters(score: Score) -> list[tuple[int, ...]]:
+    return list(zip(*(column.tolist() for column in score.meters.columns), strict=True))
+
+
+def end_seconds(score: Score) -> float:
+    return float(tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat)))
+
+
+def zipped() -> bytes:
+    with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
+        archive.writestr("song.mid", make.midi(NOTE))
+    return file.getvalue()
+
+
+# What is refused, and with which sentence.
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"M", "is not a MIDI file: it has 1 bytes"),
+        (b"abc", "is not a MIDI file: it has 3 bytes"),
+        (b"MThd\0\0\0\6\0", "breaks off inside its header, after 9 of 14 bytes"),
+        (make.header(), "no tracks behind it"),
+        (make.header() + b"MTrk\0\0", "no tracks behind it"),
+        (make.midi(make.track()), "holds no notes that can be read: choose a file with music"),
+        (make.midi(make.track(make.off(0), make.off(9))), "holds no notes"),
+        (make.midi(make.track(b"\x81\x80\x80\x80\x00\x90\x3c\x40")), r"\(1 damaged track could"),
+        (b"\n<!DOCTYPE html><html>MThd</html>", "is a web page, not a MIDI file: the download"),
+        (b"<?xml version='1.0'?><score-partwise/>", "is an XML document"),
+        (b"ID3\x04" + bytes(100), "is an MP3 recording, not a MIDI file: only notes"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", "is a WAV"),
+        (zipped(), "is a zip archive"),
+        (bytes(5000), "is not a MIDI file: it has 5000 bytes"),
+        (make.midi(make.track(make.on(0), make.off(2**27))), "beats where at most 25,000"),
+        (
+            make.midi(make.track(*[make.on(2**28 - 1), make.off(2**28 - 1)] * 9)),
+            "goes on for more than 268,435,455 ticks",
+        ),
+    ],
+)
+def test_what_is_no_music_is_refused_in_a_sentence(data, sentence):
+    with pytest.raises(MidiError, match=sentence) as caught:
+        read_midi(data, name="song\n.mid")
+    message = str(caught.value)
+    assert message.startswith("song?.mid ")
+    assert "\n" not in message
+    assert len(message) < 250
+
+
+def test_limits_name_what_is_too_much():
+    with pytest.raises(MidiError, match=r"larger than the 1,048,576 bytes"):
+        read_midi(bytes(2**20 + 1), limits=UPLOAD)
+    many = make.midi(make.track(*[make.on(0), make.off(1)] * 50_001))
+    with pytest.raises(MidiError, match="50,001 notes where at most 50,000"):
+        read_midi(many, limits=UPLOAD)
+    with pytest.raises(MidiError, match="65 tracks where at most 64"):
+        read_midi(make.midi(*[NOTE] * 65), limits=UPLOAD)
+    long = make.midi(make.track(make.on(480 * 2_600), make.off(480)))
+    with pytest.raises(MidiError, match="22 minutes where at most 20"):
+        read_midi(long, limits=UPLOAD)
+    assert len(read_midi(long).notes) == 1
+    with pytest.raises(MidiError, match="2,601 beats where at most 100"):
+        read_midi(long, limits=Limits(beats=100))
+    with pytest.raises(MidiError, match="more than 4,096 tracks"):
+        read_midi(make.midi(*[make.track()] * 5_000))
+
+
+def test_paths_are_read_and_named_in_errors(tmp_path: Path):
+    path = tmp_path / "song.MID"
+    path.write_bytes(make.midi(NOTE))
+    assert rows(read_midi(path)) == rows(read_midi(str(path))) == [(0, 480, 60)]
+    path.write_bytes(b"no")
+    with pytest.raises(MidiError, match=r"^song\.MID is not a MIDI file"):
+        read_midi(path)
+    with pytest.raises(MidiError, match="is a folder"):
+        read_midi(tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        read_midi(tmp_path / "none.mid")
+
+
+# Tracks.
+
+
+def test_one_track_of_many_channels_splits_by_channel_and_program():
+    score = read_midi(make.sixteen_channels())
+    assert [track.is_drum for track in score.tracks].index(True) == 9
+    assert [track.program for track in score.tracks] == [3 * channel for channel in range(16)]
+    assert len(score.notes) == 18
+    assert score.markers == (Marker(0, "A_m7"),)
+    assert meters(score) == [(0, 3, 4)]
+    changing = [make.program(0, 5), make.on(0), make.off(9), make.program(0, 6), make.on(0)]
+    score = read_midi(make.midi(make.track(*changing, make.off(9))))
+    assert [track.program for track in score.tracks] == [5, 6]
+    assert [rows(score, track) for track in (0, 1)] == [[(0, 9, 60)], [(9, 9, 60)]]
+
+
+def test_seventeen_programs_and_more_are_kept():
+    parts = [make.program(0, 0), make.on(0), make.off(1)]
+    events = [p for n in range(40) for p in (make.program(0, n), *parts[1:])]
+    assert len(read_midi(make.midi(make.track(*events))).tracks) == 40
+
+
+def test_programs_set_in_a_track_without_notes_hold_for_the_others():
+    setup = make.track(make.program(0, 33, 1), make.program(0, 5, 2), make.program(9, 6, 2))
+    first = make.track(make.on(0, channel=1), make.off(9, channel=1))
+    second = make.track(make.program(0, 7, 2), make.on(0, channel=2), make.off(9, channel=2))
+    assert [t.program for t in read_midi(make.midi(setup, first, second)).tracks] == [33, 7]
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "pitch", "is_drum"),
+    [
+        ("Drums", 0, 38, True),
+        ("BB drum kit 2", 0, 38, True),
+        ("Percussion", 0, 76, True),
+        ("Bass Drum", 0, 36, True),
+        ("Steel Drums", 0, 60, False),
+        ("Drums", 114, 60, False),
+        ("Drums", 0, 100, False),
+        ("Drumming lesson", 0, 60, False),
+        ("Bass", 0, 36, False),
+    ],
+)
+def test_drums_off_channel_10_are_known_by_name_where_that_is_clear(name, program, pitch, is_drum):
+    events = [make.name(name.encode()), make.program(0, program), make.on(0, pitch)]
+    score = read_midi(make.midi(make.track(*events, make.off(9, pitch))))
+    assert score.tracks == (Track(name, program, is_drum),)
+    assert ("not on channel 10" in remarks(score)) == is_drum
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("ピアノ".encode("cp932"), "ピアノ"),
+        ("桜ソロ".encode(), "桜ソロ"),
+        ("Trompete für Jürgen".encode("latin-1"), "Trompete für Jürgen"),
+        ("été à Besançon".encode("latin-1"), "été à Besançon"),
+        (b"\xff\xfe odd \x81", "ÿþ odd \x81"),
+        (b" Piano\0\0", "Piano"),
+    ],
+)
+def test_text_in_any_encoding(data, text):
+    score = read_midi(make.note_file(make.name(data), make.meta(0, 6, data.strip(b" \0"))))
+    assert score.tracks[0].name == text
+    assert score.markers == (Marker(0, text),)
+
+
+def test_pieces_of_a_type_2_file_follow_each_other():
+    second = make.track(make.tempo(0, 400_000), make.on(0, 62), make.off(9, 62))
+    score = read_midi(make.midi(NOTE, second, kind=2))
+    assert rows(score) == [(0, 480, 60), (1920, 9, 62)]
+    assert tempos(score) == [(0, 120), (1920, 150)]
+    assert "2 pieces of a type-2 file" in remarks(score)
+    assert rows(read_midi(make.midi(NOTE, kind=2))) == [(0, 480, 60)]
+    with pytest.raises(MidiError, match="2 notes where at most 1"):
+        read_midi(make.midi(NOTE, second, kind=2), limits=Limits(notes=1))
+
+
+# Time.
+
+
+def test_no_tempo_and_no_meter_are_assumed_with_a_remark():
+    score = read_midi(make.midi(NOTE))
+    assert tempos(score) == [(0, 120)]
+    assert meters(score) == [(0, 4, 4)]
+    assert score.remarks == (
+        "No tempo is given: 120 beats a minute were assumed.",
+        "No time signature is given: 4/4 was assumed.",
+    )
+
+
+def test_a_complete_file_needs_no_remark():
+    score = read_midi(make.note_file(make.tempo(0, 600_000), make.meter(0, 6, 3)))
+    assert (tempos(score), meters(score), score.remarks) == ([(0, 100)], [(0, 6, 8)], ())
+
+
+def test_hundreds_of_tempos_are_kept_and_the_last_on_a_tick_holds():
+    changes = [make.tempo(24, 500_000 + step) for step in range(500)]
+    score = read_midi(make.note_file(make.tempo(0, 1), make.tempo(0, 300_000), *changes))
+    assert len(score.tempos) == 501
+    assert score.tempos.beats_per_minute[0] == 200
+
+
+def test_impossible_tempos_and_signatures_are_left_out():
+    for bad in (0, 1, 29_999):
+        score = read_midi(make.note_file(make.tempo(0, 500_000), make.tempo(9, bad)))
+        assert tempos(score) == [(0, 120)]
+        assert "1 tempo of 0 or above 2000" in remarks(score)
+    for numerator, power in ((0, 0), (255, 255), (3, 31), (0, 2)):
+        score = read_midi(make.note_file(make.meter(0, numerator, power)))
+        assert meters(score) == [(0, 4, 4)]
+        assert "1 impossible time signature" in remarks(score)
+
+
+def test_a_late_signature_holds_from_the_start_or_behind_four_four():
+    soon = read_midi(make.note_file(make.meter(10, 3, 2), make.meter(1430, 4, 2)))
+    assert meters(soon) == [(0, 3, 4), (1440, 4, 4)]
+    assert "taken from the start" in remarks(soon)
+    late = read_midi(make.note_file(make.meter(5000, 3, 2)))
+    assert meters(late) == [(0, 4, 4), (5000, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("frames", "frame_ticks", "ticks_a_second"),
+    [(24, 4, 96), (25, 40, 1000), (25, 1, 25), (30, 80, 2400), (29, 100, 3000 / 1.001)],
+)
+def test_smpte_time_becomes_beats_at_the_right_seconds(frames, frame_ticks, ticks_a_second):
+    division = (256 - frames) << 8 | frame_ticks
+    notes = make.track(make.tempo(0, 10**6), make.on(0), make.off(7_000))
+    score = read_midi(make.midi(notes, division=division))
+    assert end_seconds(score) == pytest.approx(7_000 / ticks_a_second, rel=1e-12)
+    assert "SMPTE" in remarks(score)
+
+
+def test_half_an_hour_is_read():
+    bar = [make.on(0), make.off(480)] * 4
+    score = read_midi(make.midi(make.track(*bar * 900)))
+    assert end_seconds(score) == 1800
+    assert len(score.notes) == 3600
+
+
+def test_what_lies_far_behind_the_notes_is_dropped():
+    far = make.track(
+        make.pedal(0, 127), make.on(0), make.off(480), make.meta(2**27, 6, b"far"), make.tempo(0, 9)
+    )
+    score = read_midi(make.midi(far))
+    assert score.markers == ()
+    assert tempos(score) == [(0, 120)]
+    assert score.pedals.duration_ticks.tolist() == [25_000 * 480]
+
+
+def test_notes_are_in_canonical_order_in_any_thread():
+    files = [make.sixteen_channels(), make.karaoke(), make.drums_by_name()] * 20
+    with ThreadPoolExecutor(8) as pool:
+        scores = list(pool.map(read_midi, files))
+    for score, again in zip(scores, scores[3:], strict=False):
+        assert score == again
+        assert score.notes == score.notes.sorted()

@@ -1,0 +1,186 @@
+"""Damaged files keep what they still say; what was repaired is remarked."""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from tests.tokenization.midi import files as make
+from tests.tokenization.midi.files import NOTE, remarks, rows
+from tokenization.midi.reading import MidiError, read_midi
+
+# Chunks and what is around them.
+
+
+@pytest.mark.parametrize(
+    ("data", "remark"),
+    [
+        (make.header(tracks=5) + NOTE, "announces 5 tracks; the file has 1"),
+        (make.header(tracks=0) + NOTE, "announces 0 tracks; the file has 1"),
+        (make.header() + make.track(make.on(0), make.off(480), length=1000), "wrong length"),
+        (make.header() + make.track(make.on(0), make.off(480), length=6), "wrong length"),
+        (make.header() + make.track(make.on(0), make.off(480), end=b""), ""),
+        (make.header() + make.chunk(b"XFIH", b"abc") + NOTE, ""),
+        (make.header() + NOTE + b"garbage behind", ""),
+        (make.chunk(b"MThd", make.header()[8:] + b"more") + NOTE, ""),
+        (b"MThd\0\0\0\1" + make.header()[8:] + NOTE, "wrong length"),
+        (b"\0" * 128 + make.midi(NOTE), "128 bytes before the header was skipped"),
+        (b"RIFF\0\0\0\0RMIDdata\0\0\0\0" + make.midi(NOTE), "A RIFF wrapper of 20 bytes"),
+        (make.midi(NOTE, kind=7), "unknown file type 7 was read as type 1"),
+        (make.midi(make.track(make.on(0), make.off(480), make.END, make.on(0))), ""),
+        (make.header() + NOTE[:-5], "could be read only in part"),
+        (make.midi(NOTE, division=0), "time division 0 makes no sense: 480 ticks"),
+        (make.midi(NOTE, division=0xFF01), "time division 65281 makes no sense"),
+    ],
+)
+def test_wrong_chunks_lose_no_note(data, remark):
+    score = read_midi(data)
+    assert rows(score) == [(0, 480, 60)]
+    assert score.ticks_per_beat == 480
+    assert remark in remarks(score)
+
+
+def test_the_track_behind_one_with_a_wrong_length_is_found():
+    for length in (3, 30, 10**9):
+        first = make.track(make.on(0, 50), make.off(10, 50), length=length)
+        score = read_midi(make.header(tracks=2) + first + NOTE)
+        assert rows(score) == [(0, 10, 50), (0, 480, 60)]
+
+
+# Events.
+
+
+def test_running_status_goes_on_behind_meta_events_and_exclusive_messages():
+    for between in (
+        make.meta(0, 1, b"hi"),
+        make.event(0, 0xF0, 2, 1, 0xF7),
+        make.event(0, 0xF0, 0),
+        make.event(0, 0xF7, 2, 0x61, 0x62),
+        make.event(0, 0xFF, 0x77, 0),
+        make.event(0, 0xF2, 1, 2),
+        make.event(0, 0xF1, 1),
+        make.event(0, 0xF6),
+        make.event(0, 0xF8),
+    ):
+        score = read_midi(make.midi(make.track(make.on(0), between, make.event(480, 60, 0))))
+        assert rows(score) == [(0, 480, 60)], between
+
+
+def test_values_above_127_become_127():
+    score = read_midi(make.midi(make.track(make.on(0, 60, 200), make.off(480))))
+    assert score.notes.velocity.tolist() == [127]
+    assert "1 value above 127 became 127" in remarks(score)
+    controlled = make.note_file(make.event(0, 0xB0, 7, 168))  # symusic's issue 104
+    assert rows(read_midi(controlled)) == [(0, 480, 60)]
+
+
+def test_damage_keeps_what_stands_before_it():
+    score = read_midi(make.midi(make.track(make.on(0), make.off(480), b"\x00\x90\x3c"), NOTE))
+    assert rows(score) == [(0, 480, 60), (0, 480, 60)]
+    undefined = make.midi(make.track(make.on(0), make.off(480), make.event(0, 0xF4), make.on(0)))
+    assert len(read_midi(undefined).notes) == 2
+
+
+def test_overlapping_notes_of_a_pitch_end_first_in_first_out():
+    score = read_midi(make.midi(make.track(make.on(0), make.on(10), make.off(90), make.off(100))))
+    assert rows(score) == [(0, 100, 60), (10, 190, 60)]
+    again = read_midi(make.midi(make.track(make.on(0), make.off(9), make.on(0), make.off(5))))
+    assert rows(again) == [(0, 9, 60), (9, 5, 60)]
+
+
+def test_notes_without_length_get_a_tick():
+    score = read_midi(make.midi(make.track(make.on(0), make.off(0), make.on(5), make.off(9))))
+    assert rows(score) == [(0, 1, 60), (5, 9, 60)]
+    assert "1 note without length got a tick" in remarks(score)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        # Until the pitch starts again, and at most four beats.
+        ([make.on(0), make.on(480), make.off(240)], [(0, 480, 60), (480, 240, 60)]),
+        ([make.on(0), make.on(4800), make.off(240)], [(0, 1920, 60), (4800, 240, 60)]),
+        # A missing end early on does not prolong what follows.
+        (
+            [make.on(0)] + [make.on(480), make.off(100)] * 2,
+            [(0, 480, 60), (480, 100, 60), (1060, 100, 60)],
+        ),
+        # No ends at all, as drum machines write.
+        ([make.on(0), make.on(10), make.on(10)], [(0, 10, 60), (10, 10, 60), (20, 480, 60)]),
+        # Until all notes are switched off; other pitches are untouched.
+        (
+            [make.on(0), make.on(0, 64), make.off(30, 64), make.event(70, 0xB0, 123, 0)],
+            [(0, 100, 60), (0, 30, 64)],
+        ),
+        # Until the track ends, but at least a beat.
+        ([make.on(0), make.meta(960, 1, b"later")], [(0, 960, 60)]),
+        ([make.on(0)], [(0, 480, 60)]),
+    ],
+)
+def test_notes_that_never_end_do(events, expected):
+    score = read_midi(make.midi(make.track(*events)))
+    assert rows(score) == expected
+    assert "never ended" in remarks(score)
+
+
+def test_a_large_file_with_notes_that_never_end_is_read_with_a_remark():
+    plain = [make.on(0, 50), make.off(10, 50)] * 70_000
+    score = read_midi(make.midi(make.track(make.on(0), *plain)))
+    assert rows(score)[:2] == [(0, 10, 50), (0, 1920, 60)]
+    assert len(score.notes) == 70_001
+    assert "too large to be repaired" in remarks(score)
+
+
+def test_pedals_are_spans():
+    events = [make.pedal(0, 127), make.on(0), make.pedal(5, 90), make.pedal(5, 0)]
+    events += [make.pedal(0, 64), make.pedal(10, 63), make.off(100), make.pedal(5, 100)]
+    score = read_midi(make.midi(make.track(*events, b"\x0a\xff\x2f\x00", end=b"")))
+    spans = zip(*(column.tolist() for column in score.pedals.columns), strict=True)
+    assert list(spans) == [(0, 10, 0), (10, 10, 0), (125, 10, 0)]  # the last is held to the end
+
+
+ENDLESS = {
+    "notes that never end": (b"\x00\x90\x3c\x40", b"\x00\x3c\x40", 170_000),
+    "odd text": (b"\x00\x90\x3c\x40\x01\x3c\x00", b"\x00\xff\x06\x01\x83", 100_000),
+    "a number without end": (b"", b"\xff", 500_000),
+    "messages that do not end": (b"", b"\xf0\x81\x81\x01", 130_000),
+    "programs": (b"\x00\xc0\x05", b"\x00\x05", 260_000),
+    "notes on one key": (b"\x00\x90\x3c\x40", b"\x00\x3c\x00\x00\x3c\x40", 500_000),
+}
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """Return how many lines of Python a call takes."""
+    count = 0
+
+    def trace(frame, event, value):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def tried(name: str, share: float) -> None:
+    """Read a part of an endless file, or be refused."""
+    head, repeated, times = ENDLESS[name]
+    body = head + repeated * round(share * times)
+    with suppress(MidiError):
+        assert len(read_midi(make.midi(make.chunk(b"MTrk", body))).notes)
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_no_file_takes_long(name: str):
+    """Twice the file takes twice the steps at most, and the whole one comes to an end."""
+    tried(name, 0.001)  # what is imported at first use
+    half, whole = (lines_run(partial(tried, name, share)) for share in (0.01, 0.02))
+    assert whole <= 2.1 * half
+    tried(name, 1)

@@ -1,0 +1,237 @@
+"""What is written reads back as the same music."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tokenization.midi import files as make
+from tokenization.midi.reading import read_midi, write_midi
+from tokenization.midi.writing import written_ticks_per_beat
+from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
+
+PARTS = ("notes", "tracks", "tempos", "meters", "pedals", "markers", "ticks_per_beat")
+MIDDLE_C = Notes([0], [480], [60], [80], [0])
+TEXT = st.text(
+    st.characters(exclude_categories=("C", "Z"), exclude_characters="\ufffd"), min_size=1
+)
+
+
+def parts_of(count: int) -> tuple[Track, ...]:
+    return tuple(Track(f"part {number}", number % 15) for number in range(count))
+
+
+def score_of(notes: Notes = MIDDLE_C, **parts: object) -> Score:
+    """Return a score that needs nothing assumed when it is read."""
+    complete = {
+        "ticks_per_beat": 480,
+        "tracks": parts_of(1),
+        "tempos": Tempos([0], [120.0]),
+        "meters": Meters([0], [4], [4]),
+    }
+    return Score(notes=notes.sorted(), **{**complete, **parts})  # type: ignore[arg-type]
+
+
+def assert_same(read: Score, written: Score) -> None:
+    for part in PARTS:
+        assert getattr(read, part) == getattr(written, part), part
+
+
+def changes(draw, values: st.SearchStrategy, end: int) -> tuple[list[int], list]:
+    """Draw changes at growing ticks, the first at 0."""
+    ticks = [0, *sorted(draw(st.sets(st.integers(1, end), max_size=4)))]
+    return ticks, [draw(values) for _ in ticks]
+
+
+def spans(draw, end: int) -> list[tuple[int, int]]:
+    """Draw spans that follow each other, with or without a gap."""
+    ticks = sorted(draw(st.lists(st.integers(0, end), max_size=8, unique=True)))
+    return [(a, b - a) for a, b in pairwise(ticks)][:: draw(st.integers(1, 2))]
+
+
+@st.composite
+def scores(draw) -> Score:
+    """Return any score that MIDI can say: a pitch of a track starts anew when it has ended."""
+    ticks_per_beat = draw(st.sampled_from([1, 8, 12, 96, 480, 32_767]))
+    end = 20 * ticks_per_beat
+    notes, pedals, tracks = [], [], []
+    kit = draw(st.integers(0, 127))
+    for track in range(draw(st.integers(1, 18))):
+        is_drum = draw(st.booleans())
+        named = draw(TEXT)
+        tracks.append(Track(named, kit if is_drum else draw(st.integers(1, 15)), is_drum))
+        for pitch in draw(st.sets(st.integers(0, 127), min_size=1, max_size=3)):
+            length = st.tuples(st.integers(0, end), st.integers(1, end))
+            for onset, duration in spans(draw, end) or [draw(length)]:
+                notes.append((onset, duration, pitch, draw(st.integers(1, 127)), track))
+        pedals += [(onset, duration, track) for onset, duration in spans(draw, end)]
+    tempo = st.integers(30_000, 0xFFFFFF).map(lambda microseconds: 60e6 / microseconds)
+    meter = st.tuples(st.integers(1, 255), st.sampled_from([1, 2, 4, 8, 16, 32, 64]))
+    meter_ticks, meters = changes(draw, meter, end)
+    return Score(
+        ticks_per_beat=ticks_per_beat,
+        notes=Notes(*np.array(notes).T).sorted(),
+        tracks=tuple(tracks),
+        tempos=Tempos(*changes(draw, tempo, end)),
+        meters=Meters(meter_ticks, *zip(*meters, strict=True)),
+        pedals=Pedals(*np.array(pedals).reshape(-1, 3).T),
+        markers=tuple(Marker(*marker) for marker in zip(*changes(draw, TEXT, end), strict=True)),
+    )
+
+
+@given(scores())
+@settings(max_examples=150, deadline=None)
+def test_any_score_reads_back(score: Score):
+    written = score.rescaled(written_ticks_per_beat(score.ticks_per_beat))
+    data = write_midi(score)
+    read = read_midi(data)
+    assert_same(read, written)
+    assert read.remarks == ()
+    assert write_midi(score) == data
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 20)] * 2, st.integers(60, 61)), min_size=1))
+@settings(max_examples=100, deadline=None)
+def test_overlapping_notes_of_a_pitch_keep_onsets_and_ends(rows):
+    onsets, durations, pitches = zip(*rows, strict=True)
+    notes = Notes(onsets, np.add(durations, 1), pitches, [64] * len(rows), [0] * len(rows))
+    read = read_midi(write_midi(score_of(notes))).notes
+    for pitch in (60, 61):
+        before, after = notes[notes.pitch == pitch], read[read.pitch == pitch]
+        assert sorted(after.onset_ticks) == sorted(before.onset_ticks)
+        assert sorted(after.end_ticks) == sorted(before.end_ticks)
+
+
+def test_coarse_ticks_are_multiplied():
+    assert [written_ticks_per_beat(n) for n in (1, 8, 12, 95, 96, 220)] == [
+        480,
+        480,
+        480,
+        475,
+        96,
+        220,
+    ]
+    read = read_midi(write_midi(score_of(Notes([3], [1], [60], [80], [0]), ticks_per_beat=12)))
+    assert (read.notes.onset_ticks[0], read.notes.duration_ticks[0]) == (120, 40)
+
+
+def test_another_resolution_rounds_but_loses_no_note():
+    score = score_of(Notes([3, 13], [8, 1], [60, 61], [80, 80], [0, 0]), markers=(Marker(14, "x"),))
+    coarse = score.rescaled(48)
+    assert coarse.notes == Notes([0, 1], [1, 1], [60, 61], [80, 80], [0, 0])
+    assert coarse.markers == (Marker(1, "x"),)
+    assert score.rescaled(480) is score
+
+
+def test_odd_files_read_back_as_they_were_read():
+    for data in (make.sixteen_channels(), make.karaoke(), make.drums_by_name()):
+        score = read_midi(data)
+        assert_same(read_midi(write_midi(score)), score)
+
+
+def statuses(data: bytes, first: int) -> set[int]:
+    """Return the channels of program changes, which are written without running status."""
+    return {
+        value - first
+        for value in re.sub(rb"MTrk....", b"", data, flags=re.S)
+        if value >> 4 == first >> 4
+    }
+
+
+def test_tracks_have_channels_of_their_own_and_drums_the_tenth():
+    notes = Notes(*[[0] * 16, [9] * 16, [60] * 16, [80] * 16, range(16)])
+    tracks = tuple(Track("", 1, is_drum=index == 3) for index in range(16))
+    data = write_midi(score_of(notes, tracks=tracks))
+    assert statuses(data, 0xC0) == set(range(16))
+    assert data.count(b"\x00\x99\x3c") == 1
+
+
+def test_more_tracks_than_channels_share_by_program():
+    notes = Notes(*[[0] * 30, [9] * 30, [60] * 30, [80] * 30, range(30)])
+    score = score_of(notes, tracks=parts_of(30))
+    data = write_midi(score)
+    for channel in range(15):
+        status = 0xC0 | (channel + (channel > 8))
+        assert data.count(bytes((0, status, channel))) == 2
+    assert_same(read_midi(data), score)
+
+
+@pytest.mark.parametrize(
+    ("score", "sentence"),
+    [
+        (score_of(Notes.empty()), "there are no notes to write"),
+        (score_of(MIDDLE_C.replace(pitch=[128])), "pitches of 0 to 127, but the score has 128"),
+        (score_of(MIDDLE_C.replace(velocity=[0])), "velocities of 1 to 127, but .* has 0"),
+        (score_of(MIDDLE_C.replace(onset_ticks=[-1])), "onsets of 0 to"),
+        (score_of(MIDDLE_C.replace(duration_ticks=[0])), "lengths of notes of 1 to"),
+        (score_of(tempos=Tempos([0], [1.0])), "microseconds a beat of 1 to 16777215"),
+        (score_of(meters=Meters([0], [4], [3])), "time signatures over powers of two"),
+        (score_of(ticks_per_beat=40_000), "ticks a beat of 1 to 32767, but .* 40000"),
+        (score_of(tracks=(Track("", 128),)), "programs of 0 to 127"),
+        (
+            score_of(
+                Notes(*[[0] * 16, [9] * 16, [60] * 16, [80] * 16, range(16)]),
+                tracks=tuple(Track("", number) for number in range(16)),
+            ),
+            "channels for 15 programs and one drum kit, but the score has 16 and 0",
+        ),
+    ],
+)
+def test_what_midi_cannot_say_is_refused(score, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        write_midi(score)
+
+
+def test_texts_stand_at_the_beginning_in_utf8():
+    data = write_midi(score_of(), texts=("model: größe", "x" * 300))
+    text = "model: größe".encode()
+    assert data.index(b"\x00\xff\x01" + bytes((len(text),)) + text) == 22
+    assert b"\x00\xff\x01\x82\x2c" + b"x" * 300 in data
+    assert_same(read_midi(data), score_of())
+
+
+def test_pedals_that_overlap_are_one():
+    pedals = Pedals([10, 0, 30], [20, 15, 5], [0, 0, 0])
+    read = read_midi(write_midi(score_of(pedals=pedals))).pedals
+    assert read == Pedals([0, 30], [30, 5], [0, 0])
+
+
+def test_tracks_without_notes_are_left_out():
+    score = score_of(MIDDLE_C.replace(track=[1]), tracks=parts_of(2))
+    assert read_midi(write_midi(score)).tracks == score.tracks[1:]
+
+
+def test_files_are_written_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "out.mid"
+    data = write_midi(score_of(), path)
+    assert path.read_bytes() == data
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "a passing name")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*out\.mid"):
+        write_midi(score_of(markers=(Marker(0, "new"),)), path)
+    assert path.read_bytes() == data
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        write_midi(score_of(), tmp_path / "none" / "out.mid")
+
+
+def test_a_link_stays_a_link(tmp_path: Path):
+    (tmp_path / "real.mid").touch()
+    (tmp_path / "link.mid").symlink_to("real.mid")
+    data = write_midi(score_of(), tmp_path / "link.mid")
+    assert (tmp_path / "link.mid").is_symlink()
+    assert (tmp_path / "real.mid").read_bytes() == data
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev"])
+def test_devices_and_folders_are_not_replaced(path: str):
+    with pytest.raises(ValueError, match=f"{path} is a folder or a device"):
+        write_midi(score_of(), path)
+    assert not Path(path).is_file()

@@ -1,0 +1,120 @@
+"""ABC reads as it is played."""
+
+import pytest
+
+from tests.tokenization.notation.scores import heard, meters
+from tokenization.midi.limits import GENEROUS, MidiError
+from tokenization.notation.abc.reading import read_abc
+from tokenization.score import Score
+
+
+def read(music: str, head: str = "M:4/4\nL:1/4\nK:C", **options: int) -> Score:
+    return read_abc(f"X:1\nT:tune\n{head}\n{music}".encode(), GENEROUS, "tune", **options)
+
+
+def pitches(found: Score) -> list[int]:
+    return [pitch for *_, pitch in heard(found)]
+
+
+@pytest.mark.parametrize(
+    ("music", "notes"),
+    [
+        ("C D/ E/4 z/4 c2|", [(0, 1, 60), (1, 0.5, 62), (1.5, 0.25, 64), (2, 2, 72)]),
+        ("C, c' z2|", [(0, 1, 48), (1, 1, 84)]),
+        ("A3/2 B// z9/4|", [(0, 1.5, 69), (1.5, 0.25, 71)]),
+        ("[CEG]2 [C2E]|", [(0, 2, 60), (0, 2, 64), (0, 2, 67), (2, 2, 60), (2, 1, 64)]),
+        ("A>B c<d|", [(0, 1.5, 69), (1.5, 0.5, 71), (2, 0.5, 72), (2.5, 1.5, 74)]),
+        ("(3ABc (A>B)|", [(0, 2 / 3, 69), (2 / 3, 2 / 3, 71), (4 / 3, 2 / 3, 72), (2, 1.5, 69), (3.5, 0.5, 71)]),
+        ("^F F z2|F =F _E [K:G] F|", [(0, 1, 66), (1, 1, 66), (4, 1, 65), (5, 1, 65), (6, 1, 63), (7, 1, 66)]),
+        ("^F4-|F F z2|", [(0, 5, 66), (5, 1, 65)]),
+        ("[CE]-[CE] z2|", [(0, 2, 60), (0, 2, 64)]),
+        ('z {B}c "Am"!trill!d ~e|', [(0.75, 0.25, 71), (1, 1, 72), (2, 1, 74), (3, 1, 76)]),
+        ("|:A4|1 B4:|2 c4|]d4|", [(0, 4, 69), (4, 4, 71), (8, 4, 69), (12, 4, 72), (16, 4, 74)]),
+        ("A4::B4:|", [(0, 4, 69), (4, 4, 69), (8, 4, 71), (12, 4, 71)]),
+        ("A2 B2 & C4|D4|", [(0, 4, 60), (0, 2, 69), (2, 2, 71), (4, 4, 62)]),
+        ("Z2|A4|", [(8, 4, 69)]),
+        ("A4 % B4\nw: words\n|c4|", [(0, 4, 69), (4, 4, 72)]),
+    ],
+)  # fmt: skip
+def test_music(music: str, notes: list[tuple[float, float, int]]):
+    found = heard(read(music))
+    assert [note[2] for note in found] == [note[2] for note in notes]
+    assert [n for note in found for n in note[:2]] == pytest.approx(
+        [n for note in notes for n in note[:2]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "scale"),
+    [
+        ("G", [65 + 1, 72]), ("Dm", [65, 72]), ("D", [66, 73]), ("Bb", [65, 72]), ("Ador", [66, 72]),
+        ("E mix", [66, 73]), ("HP", [66, 73]), ("C exp ^f", [66, 72]), ("none", [65, 72]),
+        ("C clef=treble-8", [53, 60]), ("C transpose=-2", [63, 70]), ("Cm bass", [65, 72]),
+    ],
+)  # fmt: skip
+def test_keys(key: str, scale: list[int]):
+    assert pitches(read("F c|", f"L:1/4\nK:{key}")) == scale
+
+
+def test_metre_tempo_program_and_the_length_of_a_note():
+    found = read("GAB cde|f3", "M:6/8\nQ:3/8=60\n%%MIDI program 73\nK:C")
+    assert meters(found) == [(0, 6, 8)]
+    assert heard(found)[-1] == (3, 1.5, 77)
+    assert found.tempos.beats_per_minute.tolist() == [90]
+    assert found.tracks[0].program == 73
+    assert heard(read("C|", "M:2/4\nK:C")) == [(1.75, 0.25, 60)]  # a 16th in short bars
+    changed = read("C4|[M:3/4]C3|\nM:2/4\nC2|")
+    assert meters(changed) == [(0, 4, 4), (4, 3, 4), (7, 2, 4)]
+
+
+def test_a_pickup_and_its_complement_keep_the_bars():
+    found = read("|:C|DEF|G2:|", "M:3/4\nL:1/4\nK:C")
+    assert meters(found) == [(0, 3, 4)]
+    assert [onset for onset, *_ in heard(found)] == [2, 3, 4, 5, 6, 8, 9, 10, 11, 12]
+
+
+def test_voices_sound_together():
+    found = read("V:1 name=Flute\nV:2 clef=bass octave=-1\n[V:1] c4|d4|\n[V:2] C4|D4|")
+    assert heard(found, 0) == [(0, 4, 72), (4, 4, 74)]
+    assert heard(found, 1) == [(0, 4, 48), (4, 4, 50)]
+    assert found.tracks[0].name == "Flute"
+
+
+def test_a_book_gives_the_tune_that_is_wanted():
+    book = b"M:4/4\nL:1/4\n\nX:1\nK:C\nC4|\n\nsome text C D E\n\nX:2\nK:C\nD4|\n"
+    first = read_abc(book, GENEROUS, "book")
+    assert pitches(first) == [60]
+    assert "The file holds 2 tunes: the first is read." in first.remarks
+    assert pitches(read_abc(book, GENEROUS, "book", tune=1)) == [62]
+    with pytest.raises(MidiError, match="book holds 2 tunes: there is no number 3"):
+        read_abc(book, GENEROUS, "book", tune=2)
+
+
+def test_equal_to_music21():
+    """Tunes of another library's corpus are what that library reads."""
+    import warnings
+
+    import music21
+
+    compared = 0
+    for name in ("NorthEndReel", "AmericanHornpipe", "TeaInTheMorningJig"):
+        path = music21.common.getCorpusFilePath() / "ryansMammoth"
+        for file in sorted(path.glob(f"{name}*.abc")):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                parsed = music21.converter.parseData(file.read_text(), format="abc")
+                parsed = parsed.expandRepeats().stripTies()
+            theirs = [
+                (float(n.offset), p.midi)
+                for part in parsed.parts
+                for n in part.flatten().notes
+                for p in n.pitches
+                if not n.duration.isGrace and not isinstance(n, music21.harmony.ChordSymbol)
+            ]
+            ours = heard(read_abc(file.read_bytes(), GENEROUS, name))
+            rest = ours[0][0] - theirs[0][0]  # before a pickup
+            assert [(onset, pitch) for onset, _, pitch in ours] == [
+                (pytest.approx(at + rest), pitch) for at, pitch in theirs
+            ]
+            compared += len(ours)
+    assert compared > 200

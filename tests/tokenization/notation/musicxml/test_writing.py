@@ -1,0 +1,161 @@
+"""What is written as MusicXML reads back as the same notes, also by another library."""
+
+import warnings
+import xml.etree.ElementTree as ET
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokenization.any_file import read_file
+from tokenization.notation.musicxml.spelling import key_fifths, spelled
+from tokenization.notation.musicxml.values import values_of
+from tokenization.notation.musicxml.voices import MOST_VOICES, voices_of
+from tokenization.notation.musicxml.writing import write_musicxml
+from tokenization.score import Meters, Notes, Score, Tempos, Track
+
+PIANO, KIT = (Track("Piano"),), (Track("Drums", 0, True),)
+HITS = [(0, 1, 36), (0, 1, 42), (12, 1, 42), (20, 1, 38), (96, 1, 49)]
+
+
+def piece(
+    rows: list[tuple[int, int, int]],
+    *,
+    tracks: tuple[Track, ...] = PIANO,
+    meters: tuple[tuple[int, int, int], ...] = ((0, 4, 4),),
+) -> Score:
+    """Return a score of onset, duration and pitch in 24ths of a beat; the tracks take turns."""
+    onset, duration, pitch = np.array(rows).T
+    track = np.arange(len(onset)) % len(tracks)
+    return Score(
+        ticks_per_beat=24,
+        notes=Notes(onset, duration, pitch, 0 * onset + 81, track).sorted(),
+        tracks=tracks,
+        tempos=Tempos(np.array([0, 96]), np.array([90.0, 70.0])),
+        meters=Meters(*np.array(meters).T),
+    )
+
+
+def rows(score: Score) -> Counter:
+    found = score.rescaled(24).notes
+    return Counter(zip(*(column.tolist() for column in found.columns), strict=True))
+
+
+SCALE = [(24 * n, 24, 60 + n) for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        piece(SCALE),
+        piece([(0, 300, 40), (6, 6, 70), (13, 50, 71), (24, 8, 72), (32, 8, 74), (40, 8, 76)]),
+        piece(SCALE, meters=((0, 3, 4), (72, 6, 8), (144, 2, 4))),
+        piece(SCALE, meters=((0, 4, 4), (60, 3, 4))),  # … which comes within a bar
+        piece(SCALE, tracks=(Track("Bass", 33), Track("Other", 25))),
+    ],
+)
+def test_notes_metres_and_tempos_read_back(score: Score):
+    found = read_file(write_musicxml(score))
+    assert rows(found) == rows(score)
+    assert found.tempos == score.tempos.replace(onset_ticks=score.tempos.onset_ticks * 20)
+    assert [t.program for t in found.tracks] == [t.program for t in score.tracks]
+    if score.meters.onset_ticks.tolist() != [0, 60]:
+        assert found.meters == score.meters.replace(onset_ticks=score.meters.onset_ticks * 20)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 400), st.integers(1, 200), st.integers(21, 108)),
+        min_size=1,
+        max_size=40,
+        unique_by=lambda row: (row[0], row[2]),
+    )
+)
+def test_every_onset_reads_back_and_no_staff_has_a_fifth_voice(notes: list[tuple[int, int, int]]):
+    score = piece(notes)
+    found, written = rows(read_file(write_musicxml(score))), rows(score)
+    assert Counter(row[0::2] for row in found.elements()) == Counter(
+        row[0::2] for row in written.elements()
+    )
+    # What is changed is the end of notes that a fifth voice would need.
+    voices = voices_of(score.notes)
+    assert len(voices) <= MOST_VOICES
+    assert all(a.end <= b.start for voice in voices for a, b in pairwise(voice))
+
+
+def test_drums_keep_their_onsets_and_instruments():
+    score = piece(HITS, tracks=KIT)
+    found = read_file(write_musicxml(score))
+    assert {row[0::2][:2] for row in rows(found)} == {row[0::2][:2] for row in rows(score)}
+    assert found.tracks[0].is_drum
+
+
+def test_another_library_reads_the_same():
+    import music21
+
+    score = piece(
+        [
+            (0, 300, 40),
+            (6, 6, 70),
+            (13, 50, 71),
+            (24, 8, 72),
+            (32, 8, 74),
+            (40, 8, 76),
+            (96, 24, 60),
+        ],
+        meters=((0, 3, 4), (72, 6, 8)),
+    )
+    data = write_musicxml(score, title="A <title> & more", made='{"seed": 1}')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parsed = music21.converter.parseData(data.decode(), format="musicxml")
+    found = Counter(
+        (round(24 * float(chord.getOffsetInHierarchy(parsed))), one.pitch.midi)
+        for chord in parsed.recurse().notes
+        for one in (chord.notes if isinstance(chord, music21.chord.Chord) else [chord])
+        if one.tie is None or one.tie.type == "start"
+    )
+    assert found == Counter((row[0], row[2]) for row in rows(score).elements())
+    times = parsed.parts[0].recurse().getElementsByClass(music21.meter.TimeSignature)
+    assert [time.ratioString for time in times] == ["3/4", "6/8"]
+    assert ET.fromstring(data).findtext("work/work-title") == "A <title> & more"
+
+
+@pytest.mark.parametrize(
+    ("fifths", "names"),
+    [
+        (0, "C C# D Eb E F F# G G# A Bb B"),
+        (-2, "C Db D Eb E F F# G Ab A Bb B"),  # B♭ major and G minor
+        (3, "C C# D D# E E# F# G G# A A# B"),
+    ],
+)
+def test_notes_are_named_by_the_key(fifths: int, names: str):
+    signs = {-1: "b", 0: "", 1: "#"}
+    found = [spelled(60 + n, fifths) for n in range(12)]
+    shown = [f"{step}{signs[alter]}" for step, alter, _ in found]
+    wanted = names.split()
+    assert shown[:4] == wanted[:4]
+    steps = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
+    for number, (step, alter, octave) in enumerate(found):
+        assert 12 * (octave + 1) + steps[step] + alter == 60 + number
+
+
+def test_the_key_is_that_whose_scale_is_played():
+    minor = [(24 * n, 24, 60 + p) for n, p in enumerate((7, 10, 2, 3, 9, 5, 0, 7))]
+    assert key_fifths(piece(minor)) == -2
+    assert spelled(70, -2) == ("B", -1, 4)
+
+
+@given(st.integers(1, 400), st.integers(0, 200))
+def test_values_make_up_the_length(length: int, at: int):
+    assert sum(value.length for value in values_of(length, at)) == length
+
+
+def test_nothing_to_write_is_an_error():
+    empty = Score(ticks_per_beat=24, tracks=(Track(),))
+    with pytest.raises(ValueError, match="no notes to write"):
+        write_musicxml(empty)

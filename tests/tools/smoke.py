@@ -1,0 +1,201 @@
+"""Build the wheel, install it into a fresh environment, and use it from another folder: python -m tests.tools.smoke.
+
+All that pip chooses is the newest that pyproject.toml allows; torch alone is the tested one, since a newer build may
+draw in gigabytes of GPU libraries (--torch torch takes the newest). This needs nothing but Python and a package index,
+so any Python can be tried: make smoke PYTHON=python3.13.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("musicgen", "tokenization", "training", "evaluation", "app")
+# What lies in a package's folder for those who read the source, and is used by no program.
+FOR_READERS = {"app/page.png", "musicgen/position/README.md"}
+READY_SECONDS = 180
+VERSIONS = """
+import platform
+from importlib.metadata import version
+names = ("torch", "numpy", "gradio", "symusic", "lightning-fabric")
+print(f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names), sep=", ")
+"""
+LISTED = """
+import json, sys
+from importlib.metadata import files
+print(json.dumps([str(path) for path in files("musicgen") if not str(path).endswith(".pyc")]))
+"""
+CALLS = """
+import json, sys
+from gradio_client import Client, handle_file
+client = Client(sys.argv[1], verbose=False)
+paths, facts = client.predict(handle_file(sys.argv[2]), bars=1, seed=7, api_name="/continue")
+print(json.dumps([paths, facts, client.predict(handle_file(paths[0]), api_name="/sound")]))
+"""
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def built(place: Path) -> Path:
+    """Build the wheel of a clean copy: what an old build has left behind is not packed."""
+    source = place / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(place / "dist")]
+    subprocess.run([*pip, str(source)], check=True)
+    (wheel,) = (place / "dist").iterdir()
+    return wheel
+
+
+def installed(place: Path, wheel: Path, torch: str) -> Path:
+    """Return the folder of programs of a fresh environment with the wheel in it."""
+    subprocess.run([sys.executable, "-m", "venv", str(place / "environment")], check=True)
+    programs = place / "environment" / ("Scripts" if os.name == "nt" else "bin")
+    pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, "--quiet", torch], check=True)
+    subprocess.run([*pip, "--quiet", str(wheel)], check=True)
+    return programs
+
+
+def tested_torch() -> str:
+    """Return torch with the version in constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return next(line for line in lines if line.startswith("torch=="))
+
+
+class Smoke:
+    """An installed musicgen, used from a folder that knows nothing of the source."""
+
+    def __init__(self, programs: Path, place: Path) -> None:
+        self.programs, self.place = programs, place
+        shutil.copy(ROOT / "app" / "examples" / "trio-jazz.mid", place / "song.mid")
+        hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        self.environment = {k: v for k, v in os.environ.items() if k not in hidden}
+
+    def run(self, program: str, *arguments: str) -> str:
+        """Return what a program of the environment prints, or end with what it said."""
+        done = subprocess.run(
+            [str(self.programs / program), *arguments],
+            cwd=self.place, env=self.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            sys.exit(f"{program} {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def holds_all(self) -> None:
+        """Compare the files that are installed with those of the source."""
+        ours = {
+            path.relative_to(ROOT).as_posix()
+            for name in PACKAGES
+            for path in (ROOT / name).rglob("*")
+            if path.is_file() and path.suffix != ".pyc"
+        }
+        theirs = {path.replace("\\", "/") for path in json.loads(self.run("python", "-c", LISTED))}
+        if missing := ours - theirs - FOR_READERS:
+            sys.exit(f"the wheel lacks {', '.join(sorted(missing))}")
+        strange = {p for p in theirs if not p.startswith((*PACKAGES, "musicgen-", ".."))}
+        if strange:
+            sys.exit(f"the wheel holds {', '.join(sorted(strange))}, which is no part of it")
+        say(f"files: {len(ours - FOR_READERS)}, all there")
+
+    def continues(self) -> None:
+        """List the models, and let each continue a song with sound."""
+        for model in json.loads(self.run("musicgen", "models", "--json")):
+            name = model["name"]
+            asked = ("--model", name, "--bars", "2", "--audio", "-o", name, "--json")
+            made = json.loads(self.run("musicgen", "continue", "song.mid", *asked))
+            sounds = [p for p in (self.place / name).glob("*.wav") if p.read_bytes()[:4] == b"RIFF"]
+            if not made or not sounds:
+                sys.exit(f"{name} wrote {made}, and these sounds: {sounds}")
+            say(
+                f"musicgen continue --model {name}: {made[0]['tokens']} tokens, {len(sounds)} sounds"
+            )
+
+    def answers(self) -> None:
+        """Open the page, fetch what it is made of, and press Continue as a program does."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        address = f"http://127.0.0.1:{port}"
+        command = [str(self.programs / "musicgen"), "app", "--port", str(port), "--no-browser"]
+        with tempfile.TemporaryFile() as log:
+            server = subprocess.Popen(
+                command, cwd=self.place, env=self.environment, stdout=log, stderr=log
+            )
+            try:
+                page = _page(server, address)
+                if page is None:
+                    log.seek(0)
+                    sys.exit(f"the page did not come up: {log.read().decode()}")
+                parts = sorted(set(re.findall(r"musicgen/\w+\.(?:js|css)", page)))
+                sizes = [len(_read(f"{address}/{part}")) for part in parts]
+                made = json.loads(self.run("python", "-c", CALLS, address, "song.mid"))
+            finally:
+                server.terminate()
+                server.wait(60)
+        if not sizes or not all(sizes):
+            sys.exit(f"the page names no scripts, or empty ones: {parts}, of {sizes} bytes")
+        say(f"musicgen app: a page of {len(page)} characters and {len(sizes)} files answers; "
+            f"/continue wrote {made[1][0]['notes']} notes, and /sound played them")  # fmt: skip
+
+
+def _read(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return answer.read()
+
+
+def _page(server: subprocess.Popen, address: str) -> str | None:
+    """Return the page as soon as it answers; None if the server ends before or takes too long."""
+    late = time.monotonic() + READY_SECONDS
+    while server.poll() is None and time.monotonic() < late:
+        try:
+            return _read(address).decode()
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.2)
+    return None
+
+
+def main() -> None:
+    """Build, install, use."""
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.smoke", description=__doc__)
+    parser.add_argument("--torch", default=tested_torch(), help="default: %(default)s")
+    parser.add_argument(
+        "--environment", type=Path, help="use the musicgen that is installed there, build nothing"
+    )
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="musicgen-smoke-") as folder:
+        place = Path(folder)
+        if given.environment is None:
+            wheel = built(place)
+            say(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MB")
+            programs = installed(place, wheel, given.torch)
+        else:
+            programs = given.environment.resolve() / ("Scripts" if os.name == "nt" else "bin")
+        (place / "elsewhere").mkdir()
+        smoke = Smoke(programs, place / "elsewhere")
+        say(smoke.run("python", "-c", VERSIONS).strip())
+        smoke.holds_all()
+        smoke.continues()
+        smoke.answers()
+    say("all of it works")
+
+
+if __name__ == "__main__":
+    main()

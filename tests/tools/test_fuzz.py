@@ -1,0 +1,72 @@
+"""Thousands of damaged files; and the fuzzer itself finds what it is there to find."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tools.fuzz import MEMORY_BYTES, fuzz
+from tests.tools.mutants import mutant, seed_files
+
+MUTANTS = 2000
+LIMIT_SECONDS = 60  # of one: an endless loop, on any machine
+BEHIND_COUNTS = (" mutants in", " read, ")
+
+
+def test_damaged_files_are_read_or_refused(tmp_path: Path):
+    command = [
+        sys.executable,
+        "-m",
+        "tests.tools.fuzz",
+        "--processes",
+        "1",
+        "--keep",
+        str(tmp_path),
+    ]
+    command += ["--mutants", str(MUTANTS), "--limit", str(LIMIT_SECONDS), "--seconds", "3600"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert " 0 failures" in run.stdout
+    total, read = (
+        int(run.stdout.split(word)[0].split()[-1].replace(",", "")) for word in BEHIND_COUNTS
+    )
+    assert total == MUTANTS
+    assert total / 10 < read < total
+
+
+def crash(_: bytes, __: object) -> str:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return "survived"
+
+
+def hang(_: bytes, __: object) -> str:
+    while True:
+        pass
+
+
+def hoard(_: bytes, __: object) -> str:
+    return str(len(bytearray(2 * MEMORY_BYTES)))
+
+
+def stumble(data: bytes, _: object) -> str:
+    return str({}[data])
+
+
+@pytest.mark.parametrize(
+    ("examiner", "find"),
+    [
+        (crash, "died with exit code -11"),
+        (hang, "more than 2.0 s in hang"),
+        (hoard, "MemoryError in test_fuzz.py"),
+        (stumble, "KeyError in test_fuzz.py"),
+    ],
+)
+def test_what_must_not_happen_is_found(examiner, find: str, tmp_path: Path):
+    tally = fuzz(seconds=60, mutants=2, seed=7, processes=2, keep=tmp_path, examiner=examiner)
+    assert sorted(number for number, _ in tally.failures) == [0, 1]
+    assert all(find in what for _, what in tally.failures)
+    kept = [(tmp_path / f"7-{number}.mid").read_bytes() for number in (0, 1)]
+    assert kept == [mutant(seed_files(), 7, number) for number in (0, 1)]

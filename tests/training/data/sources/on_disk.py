@@ -1,0 +1,211 @@
+"""Tiny data sets in the shape of each known source."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+
+from tests.tokenization.notation.scores import bars, compressed, note, rest, score
+from tokenization.midi.writing import write_midi
+from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
+
+TICKS = 480
+
+
+def piano(seed: int = 0, *, bars: int = 4, markers: tuple[Marker, ...] = ()) -> Score:
+    """Return a piano piece, a chord a bar and a note a beat, another for each seed."""
+    random = np.random.default_rng(seed)
+    onset = np.repeat(np.arange(4 * bars) * TICKS, 2)
+    pitch = random.integers(40, 90, len(onset))
+    pitch[1::2] = (pitch[::2] - 40 + 7) % 50 + 40  # never the same key twice at once
+    return Score(
+        ticks_per_beat=TICKS,
+        notes=Notes(
+            onset, np.full_like(onset, TICKS), pitch, np.full_like(onset, 80), 0 * onset
+        ).sorted(),
+        tracks=(Track(name="piano"),),
+        tempos=Tempos(np.array([0]), np.array([100.0])),
+        meters=Meters(np.array([0]), np.array([4]), np.array([4])),
+        markers=markers,
+    )
+
+
+def band(
+    seed: int = 0,
+    *,
+    names: tuple[str, ...] = ("Bass", "Drums", "Piano", "Guitar"),
+    first_beat: int = 0,
+) -> Score:
+    """Return a bass, drums and others that play four bars, from a beat on."""
+    random = np.random.default_rng(seed)
+    programs = {"Bass": 33, "Drums": 0, "Piano": 0, "Guitar": 25, "Strings": 48}
+    parts, tracks = [], []
+    for index, name in enumerate(names):
+        beats = first_beat + np.arange(16)
+        lowest = {"Bass": 30, "Drums": 36}.get(name.split()[-1], 60)
+        pitch = lowest + random.integers(0, 12, 16)
+        ticks = np.full(16, TICKS // 2)
+        parts.append(Notes(beats * TICKS, ticks, pitch, ticks * 0 + 90, ticks * 0 + index))
+        kind = name.split()[-1]
+        tracks.append(Track(name=name, program=programs[kind], is_drum=kind == "Drums"))
+    return Score(
+        ticks_per_beat=TICKS,
+        notes=Notes.concatenate(parts).sorted(),
+        tracks=tuple(tracks),
+        tempos=Tempos(np.array([0]), np.array([120.0])),
+        meters=Meters(np.array([0]), np.array([4]), np.array([4])),
+    )
+
+
+def midi_folder(folder: Path, count: int = 5) -> Path:
+    """Write MIDI files at several depths, under all extensions."""
+    for number in range(count):
+        path = (
+            folder
+            / ("deep/er" if number % 2 else "")
+            / f"song{number}{('.mid', '.MIDI', '.kar')[number % 3]}"
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_midi(piano(number), path)
+    return folder
+
+
+def pop909_song(folder: Path, number: int) -> None:
+    """Write a song at 100 beats a minute that starts at half a second, with a chord a bar."""
+    song = folder / f"{number:03d}"
+    song.mkdir(parents=True)
+    write_midi(piano(number), song / f"{number:03d}.mid")
+    beats = [
+        f"{0.6 * beat:.3f} {float(beat % 2 == 0)} {float(beat % 4 == 0)}" for beat in range(17)
+    ]
+    (song / "beat_midi.txt").write_text("\n".join(beats))
+    chords = [
+        f"{2.4 * bar} {2.4 * (bar + 1)} {name}"
+        for bar, name in enumerate(("C:maj", "A:min7", "N", "G:7"))
+    ]
+    (song / "chord_midi.txt").write_text("\n".join(chords))
+
+
+def pop909(folder: Path, count: int = 3) -> Path:
+    for number in range(1, count + 1):
+        pop909_song(folder, number)
+    (folder / "LICENSE").write_text("MIT License")
+    return folder
+
+
+def pop_piano_midi(folder: Path, count: int = 3) -> Path:
+    """Write files of the release's two last stages, the last one with markers."""
+    markers = tuple(
+        Marker(tick, text)
+        for tick, text in (
+            (0, "global_bpm_100"),
+            (0, "A_m7_A"),
+            (960, "N_N_N"),
+            (1920, "C_M_E"),
+            (1920, "Bar-2"),
+        )
+    )
+    for stage, marked in (("midi_synchronized", ()), ("midi_analyzed", markers)):
+        for number in range(count):
+            path = folder / stage / f"{number}.mid"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_midi(piano(number, markers=marked), path)
+    return folder
+
+
+def events(seed: int = 0) -> tuple[list[int], list[dict]]:
+    """Return the content of an event pickle: two bars, with numpy's numbers among the values."""
+    bar = [
+        *(("Bar", None), ("Beat", 0), ("Tempo", 110), ("Chord", "A_m7")),
+        *(
+            ("Note_Pitch", np.int64(60 + seed)),
+            ("Note_Velocity", np.int64(80)),
+            ("Note_Duration", 480),
+        ),
+        *(("Beat", 8), ("Note_Pitch", 64), ("Note_Velocity", 70), ("Note_Duration", 60)),
+    ]
+    listed = [{"name": name, "value": value} for name, value in [*bar, *bar, ("EOS", None)]]
+    return [0, len(bar)], listed
+
+
+def pop_piano_events(folder: Path, count: int = 3) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        (folder / f"{number}.pkl").write_bytes(pickle.dumps(events(number)))
+    return folder
+
+
+def lieder(folder: Path, count: int = 3) -> Path:
+    """Write scores for voice and piano that begin with a pickup, compressed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        music = bars(
+            *(note("CDEFGAB"[n + number], 4, 2 if n == 0 else 6) for n in range(4)), beats=3
+        )
+        piano = bars(rest(2), *(note("C", 3 + number % 2, 6) for _ in range(3)), beats=3)
+        (folder / f"lc{100 + number}.mxl").write_bytes(compressed(score(music, piano)))
+    (folder / "LICENSE.txt").write_text("CC0 1.0 Universal")
+    return folder
+
+
+DRUM_LIST = "drummer,style,beat_type,time_signature,midi_filename,split"
+
+
+def human_drums(folder: Path, *, odd: bool = False) -> Path:
+    """Write performances for every split; an odd set also lists a fill, a 3/4 and what is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    listed = [DRUM_LIST]
+    rows = [("beat", "4-4", split) for split in ("train", "train", "validation", "test")]
+    if odd:
+        rows += [("fill", "4-4", "train"), ("beat", "3-4", "train"), ("beat", "4-4", "train")]
+    for number, (kind, metre, split) in enumerate(rows):
+        file = f"drummer1/{number}_rock_120_{kind}_{metre}.mid"
+        listed.append(f"drummer1,rock,{kind},{metre},{file},{split}")
+        beats = 3 if kind == "fill" else 16
+        onset = np.arange(2 * beats) * TICKS // 2 + np.arange(2 * beats) % 2 * (5 + number)
+        pitch = np.random.default_rng(number).choice([36, 22, 38, 26], len(onset))
+        drums = Notes(onset, 0 * onset + 40, pitch, 0 * onset + 90, 0 * onset)
+        path = folder / file
+        path.parent.mkdir(exist_ok=True)
+        if number < 6:
+            tracks = (Track("Drums", 0, True),)
+            write_midi(Score(ticks_per_beat=TICKS, notes=drums, tracks=tracks), path)
+    (folder / "info.csv").write_text("\n".join(listed) + "\n")
+    (folder / "LICENSE").write_text("Creative Commons Attribution 4.0")
+    return folder
+
+
+def groove_songs(folder: Path) -> Path:
+    """Write accompaniments over songs, all to train on."""
+    for number, style in enumerate("ab"):
+        path = folder / "train" / f"bb{number:04d}.{style}_{style}1.mid"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_midi(band(60 + number), path)
+    return folder
+
+
+def groove(folder: Path) -> Path:
+    """Write two styles to train on and one each to validate and test with, two pieces a style."""
+    for split, styles in {"train": "ab", "val": "c", "test": "d"}.items():
+        for style in styles:
+            for chart in range(2):
+                path = folder / split / f"pop{chart}.lib{style}_{style}.mid"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_midi(band(10 * ord(style) + chart), path)
+    return folder
+
+
+def groove2groove(folder: Path, styles: int = 6) -> Path:
+    """Write the layout of Groove2Groove: two sub-styles a style, two files a sub-style, count-in."""
+    names = ("BB Bass", "BB Drums", "BB Piano", "BB Strings", "BB Strings")
+    for part, range_ in {"train": range(styles), "itest": range(1), "val": range(90, 91)}.items():
+        for style in range_:
+            for sub in "ab":
+                for chart in range(2):
+                    path = folder / "midi" / part / "fixed" / f"maj{chart}.STYLE{style}_{sub}.mid"
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    score = band(1000 * style + 10 * ord(sub) + chart, names=names, first_beat=8)
+                    count_in = Notes([0, 480], [240, 240], [37, 37], [90, 90], [1, 1])
+                    notes = Notes.concatenate([score.notes, count_in]).sorted()
+                    write_midi(score.replace(notes=notes), path)
+    return folder

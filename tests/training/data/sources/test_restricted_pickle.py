@@ -1,0 +1,137 @@
+import os
+import pickle
+import subprocess
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.training.data.sources.on_disk import events
+from training.data.sources.restricted_pickle import MOST_BYTES, RestrictedPickleError, read_pickle
+
+
+@pytest.fixture
+def saved(tmp_path: Path):
+    def save(content: object, protocol: int = 4) -> Path:
+        path = tmp_path / "piece.pkl"
+        path.write_bytes(content if isinstance(content, bytes) else pickle.dumps(content, protocol))
+        return path
+
+    return save
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_data_comes_back_with_numbers_as_python_has_them(saved, protocol: int):
+    content = {
+        "numbers": (1, -5, 2.5, True, None, 1 << 70),
+        "texts": ["a", "ü", b"\xff"],
+        "sets": {1, 2},
+        "numpy": [
+            np.int64(-5),
+            np.uint8(200),
+            np.float32(2.5),
+            np.bool_(True),
+            np.dtype(">i2").type(7),
+        ],
+    }
+    assert read_pickle(saved(content, protocol)) == content
+
+
+def test_events_are_read_as_the_release_pickles_them(saved):
+    found = read_pickle(saved(events()))
+    assert found == events()
+    assert type(found[1][4]["value"]) is int
+
+
+class Runs:
+    def __init__(self, function, *arguments):
+        self.call = (function, arguments)
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (os.system, ("touch {marker}",)),
+        (subprocess.Popen, (["touch", "{marker}"],)),
+        (eval, ("open('{marker}', 'w')",)),
+        (getattr, (os, "system")),
+        (np.load, ("{marker}",)),
+    ],
+)
+def test_nothing_a_pickle_asks_for_is_run(
+    saved, tmp_path: Path, function, arguments, protocol: int
+):
+    marker = tmp_path / "ran"
+    filled = tuple(a.format(marker=marker) if isinstance(a, str) else a for a in arguments)
+    if function is getattr:
+        path = saved(b"c__builtin__\ngetattr\n(cos\nsystem\nS'x'\ntR.")
+    else:
+        path = saved([Runs(function, *filled)], protocol)
+    with pytest.raises(
+        RestrictedPickleError, match="only containers, numbers and strings are read"
+    ):
+        read_pickle(path)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "content", [Counter("ab"), Fraction(1, 2), np.arange(3), Path("x"), object()]
+)
+def test_objects_are_refused_by_name(saved, content: object):
+    with pytest.raises(RestrictedPickleError, match=r"piece\.pkl asks for [\w.]+"):
+        read_pickle(saved(content))
+
+
+def test_numpy_data_that_is_no_number_is_refused(saved):
+    with pytest.raises(RestrictedPickleError, match="type 'O8', not numbers"):
+        read_pickle(saved(b"cnumpy\ndtype\n(S'O8'\nI00\nI01\ntR."))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"M",
+        b"MThd\x00\x00\x00\x06",
+        b"\x80\x04",
+        pickle.dumps(list(range(99)))[:-9],
+        b"\x80\xff.",
+        b"(" * 99 + b".",
+    ],
+)
+def test_a_damaged_pickle_is_named(saved, data: bytes):
+    with pytest.raises(RestrictedPickleError, match=r"piece\.pkl is no readable pickle"):
+        read_pickle(saved(data))
+
+
+def test_every_cut_of_a_pickle_is_refused_in_a_sentence(saved):
+    whole = pickle.dumps(events())
+    for length in range(0, len(whole), 7):
+        with pytest.raises(RestrictedPickleError):
+            read_pickle(saved(whole[:length]))
+
+
+def test_random_bytes_change_nothing_but_the_result(saved):
+    whole = bytearray(pickle.dumps(events()))
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        mutant = bytearray(whole)
+        mutant[random.integers(len(mutant))] = random.integers(256)
+        try:
+            read_pickle(saved(bytes(mutant)))
+        except RestrictedPickleError:
+            continue
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path):
+    path = tmp_path / "huge.pkl"
+    with path.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(RestrictedPickleError, match="67 MB"):
+        read_pickle(path)

@@ -1,0 +1,114 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.training.data.sources import on_disk as disk
+from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from tokenization.groove.language import Groove
+from tokenization.groove.tokens import DRUMS
+from tokenization.prepared import Prepared
+from training.config import DataConfig
+from training.data.batches import Batches
+from training.data.prepare import PrepareOptions, prepare
+from training.data.shards import Shards
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("parts")
+    sizes = ((3, 1), (2, 3))
+    return [
+        str(prepared_set(folder / str(i), "groove", train=train, held_out=held_out))
+        for i, (train, held_out) in enumerate(sizes)
+    ]
+
+
+def test_one_set_is_itself(parts: list[str]):
+    shards, prepared = Shards(parts[:1]), Prepared.open(parts[0])
+    assert shards.checksum == prepared.meta["checksum"]
+    assert shards.counts == prepared.meta["counts"]
+    np.testing.assert_array_equal(shards.rows("train"), prepared.rows("train"))
+    np.testing.assert_array_equal(shards.file, prepared.pieces.file)
+
+
+def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
+    shards, sets = Shards(parts), [Prepared.open(part) for part in parts]
+    assert len(shards.length) == sum(len(one) for one in sets)
+    numbered = [(one, row) for one in sets for row in range(len(one))]
+    for row, (one, own) in enumerate(numbered):
+        np.testing.assert_array_equal(shards.ids(row), one.ids(own))
+        np.testing.assert_array_equal(shards.bars(row), one.bars(own))
+        assert shards.length[row] == len(shards.ids(row))
+    for split in ("train", "validation"):
+        expected = [row for row, (one, own) in enumerate(numbered) if own in one.rows(split)]
+        assert shards.rows(split).tolist() == expected
+    assert sorted(set(shards.file)) == list(range(9))
+    assert shards.counts["train"]["files"] == 5
+    assert (shards.said("title"), shards.said("licence")) == ("test pieces", "MIT")
+    assert shards.checksum != Shards(parts[::-1]).checksum
+
+
+def test_a_run_trains_on_several_sets_as_one(parts: list[str], tmp_path: Path):
+    run = toy_run(toy_config(tmp_path, Path("unused"), data={"folder": parts}))
+    assert run.batches.steps(None, 4.0) == 5
+    run.fit(Heard())
+    assert run.state.data == Shards(parts).checksum
+
+
+def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
+    with pytest.raises(
+        ValueError, match=r"is in another language than .*: remi in its version, not"
+    ):
+        Shards([*parts, str(pianos)])
+    with pytest.raises(ValueError, match="no data set is named"):
+        Shards([])
+
+
+def prepared(source: str, folder: Path, destination: Path) -> str:
+    prepare(source, folder, destination, PrepareOptions(workers=0))
+    return str(destination)
+
+
+def test_grooves_are_trained_on_beside_songs_and_human_drums(tmp_path: Path):
+    folders = [
+        prepared(name, maker(tmp_path / name), tmp_path / "data" / name)
+        for name, maker in (
+            ("groove", disk.groove),
+            ("groove-songs", disk.groove_songs),
+            ("human-drums", disk.human_drums),
+        )
+    ]
+    config = DataConfig(folder=folders, length=64, batch=8, mix_drums=1.0)  # type: ignore[arg-type]
+    batches = Batches(config, seed=3)
+    licences = batches.shards.said("licence")
+    for part in ("not stated", "MMA (GPL-2.0-or-later)", "CC BY 4.0, Google LLC", "changed: "):
+        assert part in licences
+    # Drums come from all of the sets: those of people, which are of four kinds here, beside a bass.
+    groove, mixed = Groove(), 0
+    for step in range(20):
+        for ids in batches.batch(step):
+            notes = groove.notes(ids[ids >= 0].astype(np.uint16))
+            drums = notes.pitch[notes.track == DRUMS]
+            mixed += 6 <= len(drums) < len(notes) and {*drums.tolist()} <= {36, 38, 42, 46}
+    assert mixed
+
+
+def test_a_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
+    grooves = prepared("groove", disk.groove(tmp_path / "groove"), tmp_path / "data" / "groove")
+    for number, style in enumerate("cdx"):  # `groove` holds out c and d
+        source = tmp_path / style
+        songs = disk.groove_songs(source)
+        (songs / "train" / "bb0000.a_a1.mid").rename(
+            songs / "train" / f"bb{number:04d}.lib{style}_other.mid"
+        )
+        folders = [prepared("groove-songs", songs, tmp_path / "data" / style), grooves]
+        if style == "x":
+            assert len(Shards(folders).sets) == 2
+            continue
+        for order in (folders, folders[::-1]):
+            with pytest.raises(
+                ValueError,
+                match=rf"data.{style} trains on the style lib{style}, which .*groove holds",
+            ):
+                Shards(order)

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from musicgen.storage import checkpoint
+from tests.training.makers import Heard, toy_config, toy_run
+from training.results.publish import Stored, _copy_beside, choose, publish
+from training.validation import Measured
+
+
+def stored(dtype: str, size: int, inside: float, beyond: float | None = None) -> Stored:
+    measured = Measured(inside=inside, beyond=beyond, sequences=1, rows=[])
+    return Stored(dtype=dtype, bytes=size, measured=measured)
+
+
+def test_the_smallest_weights_that_cost_next_to_nothing_are_taken():
+    whole, half = stored("float32", 4, 2.0, 3.0), stored("bfloat16", 2, 2.001, 3.001)
+    assert choose([whole, half, stored("int8", 1, 2.009, 3.009)]).dtype == "int8"
+    assert choose([whole, half, stored("int8", 1, 2.011, 3.0)]).dtype == "bfloat16"
+    assert choose([whole, half, stored("int8", 1, 2.0, 3.02)]).dtype == "bfloat16"
+    assert choose([whole, stored("bfloat16", 2, 2.1, 3.0)]).dtype == "float32"
+
+
+def test_a_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Path):
+    metre = {"bars": [1, 2], "remembers": [2, 4], "features": 2}
+    config = toy_config(tmp_path, pianos, model={"metre": metre})
+    run = toy_run(config)
+    run.fit(Heard())
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    (run.folder / "curves.png").touch()
+    target = tmp_path / "toy-model"
+    target.mkdir()
+    (target / "encodings.md").write_text("| run | loss |\n")
+    ways = publish(run.folder, target)
+    _, card = checkpoint.load(target)
+    whole = next(way for way in ways if way.dtype == "float32")
+    assert whole.measured.inside == pytest.approx(run.state.best_loss, abs=1e-6)
+    assert (card.name, card.dtype) == ("toy-model", ways[0].dtype)
+    assert card.training["validation_loss"] == ways[0].measured.inside
+    text = (target / "README.md").read_text(encoding="utf-8")
+    for fact in (
+        "# toy-model",
+        f"{card.parameters:,} parameters",
+        "| licence of the data | MIT |",
+        "test pieces: 8 pieces",
+        "| metric heads | at the same place of every so many bars (and how many times): 1 (2), 2 (4) |",
+        f"SHA-256 {card.sha256[:16]}",
+        f"{whole.measured.inside:.4f}",
+        "| run | loss |",
+    ):
+        assert fact in text
+    assert (target / "curves.png").exists()
+
+
+def test_an_untrained_run_is_refused(pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path, pianos)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    with pytest.raises(ValueError, match="holds no checkpoint; train it first"):
+        publish(tmp_path, tmp_path / "model")
+
+
+def test_the_licences_of_all_sets_stay_with_the_model(tmp_path: Path):
+    data = [tmp_path / name for name in "abc"]
+    for folder, text in zip(data, ("CC BY 4.0", None, "MIT"), strict=True):
+        folder.mkdir()
+        if text:
+            (folder / "LICENSE").write_text(text)
+    _copy_beside(tmp_path, [*data, data[0]], tmp_path)
+    assert (tmp_path / "DATA-LICENSE").read_text() == "CC BY 4.0\n\nMIT"
+    _copy_beside(tmp_path, data[2:], tmp_path)
+    assert (tmp_path / "DATA-LICENSE").read_text() == "MIT"

@@ -1,0 +1,91 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.training.makers import toy_config
+from training.config import RunConfig, read
+from training.storage.run_folder import run_folder
+
+
+def begin(config: RunConfig, *, resume: bool = False) -> list[str]:
+    with run_folder(config, resume=resume) as remarks:
+        return remarks
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> RunConfig:
+    return toy_config(tmp_path, tmp_path / "data")
+
+
+def saved(config: RunConfig, step: int) -> None:
+    (Path(config.run) / "checkpoints" / f"{step:08d}").mkdir(parents=True)
+
+
+def test_the_configuration_is_written_whole(config: RunConfig):
+    assert begin(config) == []
+    assert read(Path(config.run) / "config.yaml") == config
+    assert (
+        yaml.safe_load((Path(config.run) / "config.yaml").read_text())["optimiser"]["beta1"] == 0.9
+    )
+
+
+def test_a_run_is_not_overwritten(config: RunConfig):
+    begin(config)
+    with pytest.raises(ValueError, match="already holds a run, with nothing saved yet; --resume"):
+        begin(config)
+    saved(config, 30)
+    with pytest.raises(ValueError, match="already holds a run, at step 30; --resume goes on"):
+        begin(config)
+    assert begin(config, resume=True) == []
+
+
+def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").touch()
+    with pytest.raises(ValueError, match="is not empty and holds no run"):
+        begin(replace(config, run=str(tmp_path / "other")), resume=True)
+    with pytest.raises(ValueError, match="is a file"):
+        begin(replace(config, run=str(tmp_path / "other" / "letter.txt")))
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["letter.txt"]
+
+
+def test_resuming_what_is_not_there_begins(config: RunConfig):
+    [remark] = begin(config, resume=True)
+    assert "Nothing is saved in" in remark
+    [remark] = begin(config, resume=True)
+    assert "begins anew" in remark
+
+
+def test_a_change_that_matters_is_said_on_resuming(config: RunConfig):
+    begin(config)
+    saved(config, 30)
+    changed = replace(
+        config,
+        data=replace(config.data, batch=8, prefetch=1),
+        log_every=1,
+        model={**config.model, "dropout": 0.5},
+    )
+    [remark] = begin(changed, resume=True)
+    assert remark.endswith(
+        "trained otherwise than it was begun: data.batch was 4 and is 8; "
+        "model.dropout was None and is 0.5."
+    )
+    assert begin(changed, resume=True) == []  # it is the run's configuration now
+
+
+def test_a_setting_that_is_younger_than_the_run_is_no_change(config: RunConfig):
+    begin(config)
+    saved(config, 30)
+    written = Path(config.run) / "config.yaml"
+    values = yaml.safe_load(written.read_text())
+    del values["data"]["mix_drums"]
+    written.write_text(yaml.safe_dump(values))
+    assert begin(config, resume=True) == []
+
+
+def test_two_programs_do_not_train_in_one_folder(config: RunConfig):
+    with run_folder(config, resume=False), pytest.raises(ValueError, match="another program is"):
+        begin(config, resume=True)
+    begin(config, resume=True)

@@ -1,0 +1,1 @@
+"""What files of music leave unsaid: beats, bars, chords, which part is which."""

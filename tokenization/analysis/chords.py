@@ -1,0 +1,172 @@
+"""The chords of a score: those that its markers name, or recognised from its notes.
+
+Recognition matches templates beat by beat and smooths over time. Beats are weighted by how long,
+how loud and how fresh each note sounds; every chord scores by the share of its tones in the beat,
+by what the bass plays, and by how common its quality is; the best path pays for each change of
+chord, least at a bar line (the Viterbi algorithm). The constants were fitted on every fifth song of
+POP909, by random search; `tests/tools/measure_chords.py` prints the agreement with the annotation, on the
+songs that they were not fitted on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.analysis.chord_names import CHORDS, NO_CHORD, QUALITIES, ROOTS, parse
+from tokenization.analysis.pulse import pulse_of
+from tokenization.score import Marker, Notes, Score
+
+PITCH_CLASSES = 12
+NONE = CHORDS.index(NO_CHORD)
+
+# Weight of root, third (or what is suspended), fifth and seventh, by share and in the bass.
+TONE_WEIGHTS = (0.97, 0.95, 1.10, 0.66)
+OTHER_WEIGHT = -0.50
+BASS_WEIGHTS = (0.27, 0.03, 0.06, 0.11)
+QUALITY_BONUS = {
+    "M": 0.15,
+    "m": 0.1,
+    "o": 0.02,
+    "+": -0.13,
+    "7": -0.04,
+    "M7": -0.06,  # by hand, from -0.09: a bare seventh chord must be one
+    "m7": -0.07,
+    "o7": -0.12,
+    "/o7": -0.14,
+    "sus2": -0.02,
+    "sus4": -0.06,
+}
+NONE_SCORE = 0.05
+FAINT = 0.07  # added to a beat's total, so that a beat with hardly a sound says little
+CHANGE_COST = (0.15, 0.42, 0.28, 0.42)  # by beat of the bar
+
+LONGEST_BEATS = 3.5  # what a note adds is over by then
+DECAY_PER_BEAT = 0.27
+LENGTH_POWER, VELOCITY_POWER = 0.83, 0.11
+ON_BEAT_BONUS = 0.86  # for a note that starts with the beat:
+EARLIEST_BEATS, LATEST_BEATS = 0.2, 0.05
+SHORTEST_BASS_BEATS = 0.14
+SILENCE_SCORE = 0.5  # a beat; a rest of a beat or two is bridged, a longer one is N_N
+LONGEST_SILENCE_BEATS = 8
+BLOCK_BEATS = 4096  # bounds the memory of a long piece
+
+
+def named(score: Score) -> tuple[Marker, ...]:
+    """Return the chords that the score's markers name, in the vocabulary's names.
+
+    Bare letters alone do not count: they are as often the names of sections.
+    """
+    found = [(marker, parse(marker.text)) for marker in score.markers]
+    if all(len(marker.text.strip()) == 1 for marker, chord in found if chord is not None):
+        return ()
+    return tuple(Marker(m.onset_ticks, chord) for m, chord in found if chord is not None)
+
+
+def recognise(score: Score) -> tuple[Marker, ...]:
+    """Return the chords of a score on the beat grid, a marker at each change.
+
+    Short rests are bridged; a bar of silence is `N_N`.
+    """
+    pitched = ~np.array([track.is_drum for track in score.tracks], dtype=bool)
+    notes = score.notes[pitched[score.notes.track]]
+    if not len(notes):
+        return (Marker(0, NO_CHORD),)
+    pulse = pulse_of(score)
+    beats, tones, bass = _profiles(notes, *pulse.spans(notes))
+    path = _best_path(beats, tones, bass, np.array(CHANGE_COST)[pulse.place(beats)])
+    changes = np.append(True, np.diff(path) != 0)
+    ticks = pulse.to_ticks(beats[changes])
+    return tuple(
+        Marker(int(tick), CHORDS[chord]) for tick, chord in zip(ticks, path[changes], strict=True)
+    )
+
+
+def _profiles(
+    notes: Notes, onset: np.ndarray, length: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the beats (K,), their weight of each pitch class (K, 12), their lowest pitch (K,).
+
+    Onsets and lengths are in beats. Of several silent beats in a row only the first is kept; a pitch
+    of −1 says silence.
+    """
+    end = onset + np.minimum(length, LONGEST_BEATS)
+    first = np.floor(onset).astype(np.int64)
+    spans = np.maximum(np.ceil(end).astype(np.int64) - first, 1)
+    # A row for each note in each beat in which it sounds.
+    note = np.repeat(np.arange(len(notes)), spans)
+    beat = first[note] + np.arange(len(note)) - np.repeat(np.cumsum(spans) - spans, spans)
+    overlap = np.minimum(end[note], beat + 1) - np.maximum(onset[note], beat)
+    late = onset[note] - beat
+    weight = overlap**LENGTH_POWER * notes.velocity[note] ** VELOCITY_POWER
+    weight *= np.exp(-DECAY_PER_BEAT * np.maximum(-late, 0))
+    weight[(late > -EARLIEST_BEATS) & (late <= LATEST_BEATS)] *= 1 + ON_BEAT_BONUS
+    sounding = np.unique(beat)
+    silent = sounding[:-1][np.diff(sounding) > 1] + 1
+    beats = np.union1d(np.append(sounding, 0), silent)
+    row = np.searchsorted(beats, beat)
+    pitch = notes.pitch[note]
+    cells = row * PITCH_CLASSES + pitch % PITCH_CLASSES
+    tones = np.bincount(cells, weight, len(beats) * PITCH_CLASSES).reshape(-1, PITCH_CLASSES)
+    bass = np.full(len(beats), 128)
+    steady = overlap > SHORTEST_BASS_BEATS
+    np.minimum.at(bass, row[steady], pitch[steady])
+    return beats, tones, np.where(bass < 128, bass, -1)
+
+
+def _best_path(
+    beats: np.ndarray, tones: np.ndarray, bass: np.ndarray, costs: np.ndarray
+) -> np.ndarray:
+    """Return the index of the best chord in each row (Viterbi; a change costs by beat of bar)."""
+    rows = len(beats)
+    best_before = np.zeros(rows, dtype=np.int64)
+    changed = np.zeros((rows, len(CHORDS)), dtype=bool)
+    silent_beats = np.minimum(np.diff(beats, append=beats[-1] + 1), LONGEST_SILENCE_BEATS)
+    total = np.zeros(len(CHORDS))
+    for start in range(0, rows, BLOCK_BEATS):
+        block = slice(start, start + BLOCK_BEATS)
+        scores = _scores(tones[block], bass[block], silent_beats[block])
+        for row, (score, cost) in enumerate(zip(scores, costs[block].tolist(), strict=True), start):
+            best = total.argmax()
+            after_change = total[best] - cost
+            best_before[row] = best
+            np.less(total, after_change, out=changed[row])
+            np.maximum(total, after_change, out=total)
+            total += score
+    path = np.empty(rows, dtype=np.int64)
+    chord = int(total.argmax())
+    for row in range(rows - 1, -1, -1):
+        path[row] = chord
+        if changed[row, chord]:
+            chord = int(best_before[row])
+    return path
+
+
+def _scores(tones: np.ndarray, bass: np.ndarray, silent_beats: np.ndarray) -> np.ndarray:
+    """Return how well each chord fits each row: (K, 133)."""
+    total = tones.sum(axis=1, keepdims=True)
+    scores = np.zeros((len(tones), len(CHORDS)))
+    scores[:, :NONE] = tones / (total + FAINT) @ BY_TONES + BONUS
+    scores[:, :NONE] += np.where(bass[:, None] >= 0, BY_BASS[bass % PITCH_CLASSES], 0)
+    scores[:, NONE] = NONE_SCORE
+    silent = total[:, 0] == 0
+    scores[silent] = 0
+    scores[silent, NONE] = SILENCE_SCORE * silent_beats[silent]
+    return scores
+
+
+def _templates() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the weights of the chords (12, 132) by tone and by bass, and their bonus (132,)."""
+    by_tones = np.full((PITCH_CLASSES, len(QUALITIES)), OTHER_WEIGHT)
+    by_bass = np.zeros((PITCH_CLASSES, len(QUALITIES)))
+    for column, tones in enumerate(QUALITIES.values()):
+        by_tones[list(tones), column] = TONE_WEIGHTS[: len(tones)]
+        by_bass[list(tones), column] = BASS_WEIGHTS[: len(tones)]
+    roots = range(len(ROOTS))  # a chord's column rolled down by its root
+    return (
+        np.concatenate([np.roll(by_tones, root, axis=0) for root in roots], axis=1),
+        np.concatenate([np.roll(by_bass, root, axis=0) for root in roots], axis=1),
+        np.tile([QUALITY_BONUS[quality] for quality in QUALITIES], len(ROOTS)),
+    )
+
+
+BY_TONES, BY_BASS, BONUS = _templates()

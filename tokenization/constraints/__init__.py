@@ -1,0 +1,1 @@
+"""Grammars around a grammar: no end, a last bar, tokens that are given."""

@@ -1,0 +1,113 @@
+"""A grammar with a script: around the tokens that begin its bars stand others that are not to be chosen.
+
+Letters: B rows of a batch, L tokens of the script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenization.grammar import Grammar
+from tokenization.language import Language
+
+FREE = -1  # no place in the script: the row writes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Script:
+    """What is said around the bar tokens of a piece of N bars, one after the other."""
+
+    tokens: np.ndarray  # (L,)
+    is_bar: np.ndarray  # (L,) which of them are the bar tokens of the bars that are written
+    stop: np.ndarray  # (L,) where each bar's part ends
+    first: np.ndarray  # (N + 1,) the place of each bar's part; L behind the last
+
+    @classmethod
+    def around(
+        cls, bar: int, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
+    ) -> Script:
+        """Say of each bar what stands before its bar token and what right after it."""
+        parts = [[*b, bar, *a] for b, a in zip(before, after, strict=True)]
+        lengths = np.array([len(part) for part in parts])
+        first = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
+        is_bar = np.zeros(first[-1], dtype=bool)
+        is_bar[first[:-1] + [len(b) for b in before]] = True
+        tokens = np.array([token for part in parts for token in part], dtype=np.int64)
+        return cls(tokens=tokens, is_bar=is_bar, stop=np.repeat(first[1:], lengths), first=first)
+
+
+class Scripted(Grammar):
+    """Another grammar whose music has as many bars as the script, and then ends.
+
+    The other grammar hears nothing of what the script says, but the bar tokens.
+    """
+
+    def __init__(
+        self, grammar: Grammar, language: Language, script: Script, *, may_end_silent: bool = False
+    ) -> None:
+        """Stand where `grammar` stands, at the start of a sequence.
+
+        `may_end_silent`: the end may also come where another bar could, in a language that has no end after an empty
+        bar.
+        """
+        assert language.bar is not None, "a script stands around bar tokens"
+        assert language.idle is not None, "the grammar of a language with goals takes a token idly"
+        self._grammar, self._script = grammar, script
+        self._bar, self._end, self._idle = language.bar, language.end, language.idle
+        self._may_end_silent = may_end_silent
+        self._opening = np.append(script.tokens, -1)[script.first]  # of each bar's part; −1 at last
+        self._place = np.full(len(grammar.bars), FREE)
+
+    @property
+    def bars(self) -> np.ndarray:
+        """How many bars each row has begun to write."""
+        return self._grammar.bars
+
+    def allowed(self) -> np.ndarray:
+        """Return which tokens may come next."""
+        mask = self._grammar.allowed().copy()
+        bars, scripted = self._grammar.bars, self._place != FREE
+        may_begin, rest = mask[:, self._bar].copy(), bars < len(self._script.first) - 1
+        mask[:, self._bar] = False
+        mask[rest, self._end] = False
+        if self._may_end_silent:
+            mask[~rest, self._end] |= may_begin[~rest]
+        opens = np.flatnonzero(may_begin & rest)
+        mask[opens, self._opening[bars[opens]]] = True
+        rows = np.flatnonzero(scripted)
+        mask[rows] = False
+        mask[rows, self._script.tokens[self._place[rows]]] = True
+        return mask
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return what a row takes in place of a token; nothing else where the script speaks."""
+        scripted, opens = self._place != FREE, self._opens(tokens)
+        plain = np.where(opens, self._bar, np.where(scripted, self._idle, tokens))
+        taken = self._grammar.instead(plain)
+        return np.where(scripted | (opens & (taken == plain)), tokens, taken)
+
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take one more token a row."""
+        tokens = np.asarray(tokens, dtype=np.int64)
+        opens = self._opens(tokens)
+        scripted = opens | (self._place != FREE)
+        first = self._script.first[np.where(opens, self._grammar.bars, 0)]
+        place = np.where(opens, first, np.maximum(self._place, 0))
+        own = ~scripted | self._script.is_bar[place]
+        self._grammar.advance(np.where(own, tokens, self._idle))
+        goes_on = scripted & (place + 1 < self._script.stop[place])
+        self._place = np.where(goes_on, place + 1, FREE)
+
+    def select(self, rows: np.ndarray) -> Scripted:
+        """Return copies of the given rows."""
+        chosen = object.__new__(Scripted)
+        vars(chosen).update(vars(self))
+        chosen._grammar, chosen._place = self._grammar.select(rows), self._place[rows]
+        return chosen
+
+    def _opens(self, tokens: np.ndarray) -> np.ndarray:
+        """Say where a token is the first one of a bar's part: (B,)."""
+        return (self._place == FREE) & (tokens == self._opening[self._grammar.bars])

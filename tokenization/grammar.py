@@ -1,0 +1,38 @@
+"""The contract of a grammar: which tokens may come next, and what happens when one does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+
+import numpy as np
+from typing_extensions import Self
+
+
+class Grammar(ABC):
+    """What may follow: a state machine over a batch of B prefixes, array look-ups only."""
+
+    @property
+    @abstractmethod
+    def bars(self) -> np.ndarray:
+        """How many bars each row has begun, to stop by: (B,)."""
+
+    @abstractmethod
+    def allowed(self) -> np.ndarray:
+        """Return which tokens may come next: (B, V) bool, not to be written into."""
+
+    @abstractmethod
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take one more token a row: (B,) ids that `allowed` allowed."""
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return what a row takes in place of an allowed token that was drawn: as a rule, the token."""
+        return tokens
+
+    def select(self, rows: np.ndarray) -> Self:
+        """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
+        chosen = copy(self)
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray):  # with a row for each prefix: (B, …)
+                setattr(chosen, name, values[rows])
+        return chosen

@@ -1,0 +1,119 @@
+"""The rules of the second groove language to generate by: events of one time in any order, and some of them given.
+
+What groove_free.py says of order, unisons and notes that hang holds here too. Given events are taken where they stand:
+a token that would pass the next one is not taken, and what leads to it is (`instead`). A mask that forbade to pass it
+would push the model into notes that it does not want. Nothing else happens on the keys of given events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenization.groove.events import Events
+from tokenization.groove.free_grammar import FAR_TICKS, FreeGrooveGrammar
+from tokenization.groove.grammar import RANK
+from tokenization.groove.tokens import BAR_TICKS, END, KEYS, NOTE_OFF, NOTE_ON, PITCHES
+from tokenization.groove_2.grammar import MOVED, SPOKEN, BarGrammar
+from tokenization.groove_2.tokens import AT, BAR, TICK_OF
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Events that come behind the prompt in any case, in order, with one at the end that never comes: (G + 1,)."""
+
+    time_ticks: np.ndarray
+    tokens: np.ndarray
+    last: (
+        np.ndarray
+    )  # (K,) the number of the last event of each key, G where it is never free, −1 without
+
+    @classmethod
+    def of(cls, events: Events, reserved: np.ndarray) -> Given:
+        """Take sorted events, and which keys nothing else may happen on, ever: (K,) bool."""
+        last = np.full(KEYS, -1)
+        last[events.track * PITCHES + events.pitch] = np.arange(len(events))
+        last[reserved] = len(events)
+        return cls(
+            time_ticks=np.append(events.time_ticks, FAR_TICKS),
+            tokens=np.append(events.ids, -1),
+            last=last,
+        )
+
+
+# How far each token goes on from the bar line, 0 where it does not: (V,). The end goes to the line, as a bar does.
+MOVES_TO = np.maximum(TICK_OF, 0)
+MOVES_TO[[BAR, END]] = BAR_TICKS
+
+NOTHING = Given.of(Events.empty(), np.zeros(KEYS, dtype=bool))
+
+
+class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
+    """What may follow when only the music counts."""
+
+    def __init__(
+        self,
+        *,
+        prompt_tokens: int = 0,
+        longest_ticks: Sequence[int] | None = None,
+        given: Given = NOTHING,
+    ) -> None:
+        """Stand at the start of one sequence, before the begin token; given events come behind its prompt."""
+        longest = None if longest_ticks is None else tuple(longest_ticks)
+        super().__init__(prompt_tokens=prompt_tokens, start_ticks=0, longest_ticks=longest)
+        self._given = given
+        self._next = np.zeros(1, dtype=np.int64)  # the number of the given event that is due next
+        self._longest[:, given.last >= 0] = FAR_TICKS  # these end where they are given to
+
+    def allowed(self) -> np.ndarray:
+        """Return which tokens may come next: (B, V) bool."""
+        mask = super().allowed()
+        if self._given is NOTHING:
+            return mask
+        kept = (self._next[:, None] <= self._given.last) & (self._prompt == 0)[:, None]
+        mask[:, NOTE_ON.start : NOTE_ON.stop] &= ~kept
+        mask[:, NOTE_OFF.start : NOTE_OFF.stop] &= ~kept
+        now = np.isin(self._phase, (SPOKEN, MOVED)) & (self._due_given() == self._time)
+        rows = np.flatnonzero(now)
+        mask[rows, self._given.tokens[self._next[rows]]] = True
+        return mask
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return tokens; of a move past what must come first, the part up to there, or that itself."""
+        tokens = np.asarray(tokens, dtype=np.int64)
+        line = self._time - self._time % BAR_TICKS
+        reached = np.where(MOVES_TO[tokens] > 0, line + MOVES_TO[tokens], self._time)
+        given = self._due_given()
+        due = np.where(self._prompt == 0, np.minimum(self._next_due, given), FAR_TICKS)
+        passes = (reached > due) & (self._phase == SPOKEN)
+        taken = np.where(passes & (due > self._time), AT.start - 1 + due - line, tokens)
+        if self._given is NOTHING:
+            return taken
+        token = self._given.tokens[self._next]
+        now = (given == self._time) & (passes | (_order(tokens) > _order(token)))
+        return np.where(now, token, taken)
+
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take one more token a row."""
+        if self._given is NOTHING:
+            super().advance(tokens)
+            return
+        now = (self._due_given() == self._time) & (tokens == self._given.tokens[self._next])
+        super().advance(tokens)
+        self._next = self._next + now
+
+    def _due_given(self) -> np.ndarray:
+        """Return when the next given event comes; inside the prompt none does: (B,)."""
+        return np.where(self._prompt == 0, self._given.time_ticks[self._next], FAR_TICKS)
+
+    def _may_leave(self) -> np.ndarray:
+        """Say which rows may go on in time: those in which nothing must end now."""
+        return ~self._must_end()
+
+
+def _order(tokens: np.ndarray) -> np.ndarray:
+    """Return where events of one time stand among each other; note-offs, and what is none, are first."""
+    on = NOTE_ON.holds(tokens)
+    return np.where(on, RANK[np.where(on, tokens - NOTE_ON.start, 0)] + 1, 0)

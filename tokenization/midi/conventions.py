@@ -1,0 +1,148 @@
+"""What the MIDI standard lets a file leave out, and what no music has, put right with a remark."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
+from tokenization.midi.limits import Limits
+from tokenization.score import Columns, Meters, Score, Tempos
+from tokenization.wording import counted
+
+Changes = TypeVar("Changes", bound=Columns)
+
+FASTEST_BEATS_PER_MINUTE = 2000
+DENOMINATORS = (1, 2, 4, 8, 16, 32, 64)
+DRUM_NAME = re.compile(
+    r"\b(drums?|drum ?(kit|set)|perc(ussion)?|batterie|bater[ií]a|batteria|schlagzeug)\b|ドラム",
+    re.IGNORECASE,
+)
+NO_DRUM_NAME = re.compile(r"steel|bass(?! drum)|synth|melodic|taiko|tuned|pad|loop", re.IGNORECASE)
+LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # the percussion key map of General MIDI 2
+
+
+def finished(score: Score, limits: Limits, name: str) -> Score:
+    """Return a complete score that is within the limits; the name is what an error calls it."""
+    limits.check(name, "notes", len(score.notes))
+    limits.check(name, "tracks", len(score.tracks))
+    limits.check(name, "beats", score.end_ticks / score.ticks_per_beat)
+    score = complete(without_far_events(score, limits.beats))
+    seconds = tempo_map(score).to_seconds(np.array(score.end_ticks / score.ticks_per_beat))
+    limits.check(name, "seconds", float(seconds))
+    return score
+
+
+def complete(score: Score) -> Score:
+    """Return a score with a tempo and a meter from its start, in which every note sounds."""
+    return _with_drums(_with_meters(_with_tempos(_sounding(score))))
+
+
+def without_far_events(score: Score, beats: float) -> Score:
+    """Drop what lies behind a beat where no note does; pedals are released there."""
+    last = int(beats * score.ticks_per_beat)
+    tempos, meters, pedals = score.tempos, score.meters, score.pedals
+    ticks = (tempos.onset_ticks, meters.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)
+    if all((onset_ticks <= last).all() for onset_ticks in ticks) and all(
+        marker.onset_ticks <= last for marker in score.markers
+    ):
+        return score
+    pedals = pedals[pedals.onset_ticks < last]
+    return score.replace(
+        tempos=tempos[tempos.onset_ticks <= last],
+        meters=meters[meters.onset_ticks <= last],
+        pedals=pedals.replace(
+            duration_ticks=np.minimum(pedals.duration_ticks, last - pedals.onset_ticks)
+        ),
+        markers=tuple(marker for marker in score.markers if marker.onset_ticks <= last),
+    )
+
+
+def _sounding(score: Score) -> Score:
+    """Give notes without length a tick: drum machines end a hit where it starts."""
+    notes = score.notes
+    silent = int((notes.duration_ticks < 1).sum())
+    if silent:
+        notes = notes.replace(duration_ticks=np.maximum(notes.duration_ticks, 1))
+        score = score.remark(f"{counted(silent, 'note')} without length got a tick.")
+    return score.replace(notes=notes.sorted())
+
+
+def _with_tempos(score: Score) -> Score:
+    tempos = score.tempos
+    playable = (tempos.onset_ticks >= 0) & (tempos.beats_per_minute <= FASTEST_BEATS_PER_MINUTE)
+    if not playable.all():
+        score = score.remark(
+            f"{counted(int((~playable).sum()), 'tempo')} of 0 or above "
+            f"{FASTEST_BEATS_PER_MINUTE} beats a minute left out."
+        )
+        tempos = tempos[playable]
+    tempos = _one_a_tick(tempos)
+    if not len(tempos) or tempos.onset_ticks[0] > 0:
+        start = "Before the first tempo" if len(tempos) else "No tempo is given:"
+        score = score.remark(f"{start} {DEFAULT_BEATS_PER_MINUTE:.0f} beats a minute were assumed.")
+        tempos = Tempos.concatenate(
+            (Tempos(np.zeros(1), np.array([DEFAULT_BEATS_PER_MINUTE])), tempos)
+        )
+    return score.replace(tempos=tempos)
+
+
+def _with_meters(score: Score) -> Score:
+    meters = score.meters
+    known = (
+        (meters.onset_ticks >= 0)
+        & (meters.numerator > 0)
+        & np.isin(meters.denominator, DENOMINATORS)
+    )
+    if not known.all():
+        impossible = counted(int((~known).sum()), "impossible time signature")
+        score = score.remark(f"{impossible} left out.")
+        meters = meters[known]
+    meters = _one_a_tick(meters)
+    if not len(meters):
+        score = score.remark("No time signature is given: 4/4 was assumed.")
+    elif meters.onset_ticks[0] == 0:
+        return score.replace(meters=meters)
+    elif meters.onset_ticks[0] < _bar_ticks(meters, score.ticks_per_beat):
+        score = score.remark("The time signature comes late; it was taken from the start on.")
+        first = np.append(0, meters.onset_ticks[1:])
+        return score.replace(meters=meters.replace(onset_ticks=first))
+    else:
+        score = score.remark("The first time signature comes late: 4/4 was assumed till then.")
+    return score.replace(
+        meters=Meters.concatenate((Meters(np.zeros(1), np.array([4]), np.array([4])), meters))
+    )
+
+
+def _bar_ticks(meters: Meters, ticks_per_beat: int) -> float:
+    return 4 * ticks_per_beat * meters.numerator[0] / meters.denominator[0]
+
+
+def _one_a_tick(changes: Changes) -> Changes:
+    """Keep the last of several changes on a tick: the one that holds."""
+    onset_ticks: np.ndarray = changes.columns[0]
+    last = np.append(np.diff(onset_ticks) > 0, np.ones(min(len(changes), 1), dtype=bool))
+    return changes if last.all() else changes[last]
+
+
+def _with_drums(score: Score) -> Score:
+    """Take as drums what stands off channel 10, but has a drummer's name, pitches and no program."""
+    tracks = list(score.tracks)
+    for index, track in enumerate(tracks):
+        if track.is_drum or track.program or not _is_drum_name(track.name):
+            continue
+        pitch = score.notes.pitch[score.notes.track == index]
+        if pitch.min() >= LOWEST_DRUM and pitch.max() <= HIGHEST_DRUM:
+            tracks[index] = replace(track, is_drum=True)
+            score = score.remark(
+                f"The track {track.name!r} is not on channel 10, but its name, pitches and lack of "
+                "a program are those of drums."
+            )
+    return score.replace(tracks=tuple(tracks))
+
+
+def _is_drum_name(name: str) -> bool:
+    return bool(DRUM_NAME.search(name)) and not NO_DRUM_NAME.search(name)

@@ -1,0 +1,181 @@
+"""Write a score as a MIDI file of type 1 that reads back as the same music.
+
+Overlapping notes of one pitch and track read back first-in first-out, as everywhere in MIDI: a note
+that would end before an earlier one swaps ends with it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import miditoolkit
+import numpy as np
+from miditoolkit.midi import containers
+
+from tokenization.midi.chunks import HEADER, TRACK
+from tokenization.midi.conventions import DENOMINATORS
+from tokenization.midi.repair import LAST_TICK, variable_length
+from tokenization.score import Pedals, Score, Track
+from tokenization.whole_file import write_whole
+
+COARSE_TICKS_PER_BEAT = 96  # players are known to stumble over coarser time
+USUAL_TICKS_PER_BEAT = 480
+FINEST_TICKS_PER_BEAT = 0x7FFF
+LONGEST_BEAT_MICROSECONDS = 0xFFFFFF
+PITCHED_CHANNELS = 15
+FIRST_TRACK_LENGTH = slice(18, 22)  # behind the header chunk and the track's letters
+FIRST_TRACK_BODY = 22
+
+
+def write_midi(score: Score, path: str | Path | None = None, *, texts: Sequence[str] = ()) -> bytes:
+    """Return a score as the bytes of a MIDI file; with a path, write them there in one step.
+
+    `texts` become text events at the beginning. Coarse ticks are multiplied; tracks without notes
+    are left out.
+    """
+    score = score.rescaled(written_ticks_per_beat(score.ticks_per_beat))
+    _check(score)
+    played = np.unique(score.notes.track).tolist()
+    tracks = [_events(score, texts)]
+    for index, channel in zip(played, _channels([score.tracks[i] for i in played]), strict=True):
+        tracks.append(_dumped(_instrument(score, index), channel))
+    data = b"".join(
+        (HEADER, struct.pack(">IHHH", 6, 1, len(tracks), score.ticks_per_beat), *tracks)
+    )
+    if path is not None:
+        _write_at_once(Path(path), data)
+    return data
+
+
+def written_ticks_per_beat(ticks_per_beat: int) -> int:
+    """Return the resolution at which a score is written: its own, or a multiple if that is coarse."""
+    coarse = ticks_per_beat < COARSE_TICKS_PER_BEAT
+    return ticks_per_beat * (USUAL_TICKS_PER_BEAT // ticks_per_beat) if coarse else ticks_per_beat
+
+
+def _check(score: Score) -> None:
+    """Raise where a score holds what MIDI cannot say."""
+    if not len(score.notes):
+        raise ValueError("there are no notes to write: a MIDI file needs at least one")
+    notes, meters = score.notes, score.meters
+    with np.errstate(divide="ignore"):
+        beat_microseconds = 60e6 / score.tempos.beats_per_minute
+    spans = (
+        ("ticks a beat", score.ticks_per_beat, 1, FINEST_TICKS_PER_BEAT),
+        ("onsets", notes.onset_ticks, 0, LAST_TICK),
+        ("ends of notes", notes.end_ticks, 0, LAST_TICK),
+        ("lengths of notes", notes.duration_ticks, 1, LAST_TICK),
+        ("pitches", notes.pitch, 0, 127),
+        ("velocities", notes.velocity, 1, 127),
+        ("programs", [track.program for track in score.tracks], 0, 127),
+        ("microseconds a beat", beat_microseconds, 1, LONGEST_BEAT_MICROSECONDS),
+        ("beats of a bar", meters.numerator, 1, 255),
+    )
+    for what, values, lowest, highest in spans:
+        wrong = [v for v in np.atleast_1d(values).tolist() if not lowest <= v <= highest]
+        if wrong:
+            raise ValueError(
+                f"a MIDI file has {what} of {lowest} to {highest}, but the score has {wrong[0]:g}"
+            )
+    if not np.isin(meters.denominator, DENOMINATORS).all():
+        found = sorted(set(meters.denominator.tolist()))
+        raise ValueError(f"MIDI has time signatures over powers of two up to 64, not {found}")
+
+
+def _events(score: Score, texts: Sequence[str]) -> bytes:
+    """Return the chunk of a first track, with all that holds for every track."""
+    midi = miditoolkit.MidiFile()
+    midi.tempo_changes = [
+        containers.TempoChange(tempo, time)
+        for time, tempo in _rows(score.tempos.onset_ticks, score.tempos.beats_per_minute)
+    ]
+    midi.time_signature_changes = [
+        containers.TimeSignature(numerator, denominator, time)
+        for time, numerator, denominator in _rows(*score.meters.columns)
+    ]
+    midi.markers = [containers.Marker(_spelled(m.text), m.onset_ticks) for m in score.markers]
+    file = BytesIO()
+    midi.dump(file=file)
+    spelled = [text.encode("utf-8", errors="replace") for text in texts]
+    # miditoolkit knows no text events.
+    body = b"".join(b"\x00\xff\x01" + variable_length(len(text)) + text for text in spelled)
+    body += file.getvalue()[FIRST_TRACK_BODY:]
+    return TRACK + len(body).to_bytes(4, "big") + body
+
+
+def _rows(*columns: np.ndarray) -> zip[tuple]:
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _spelled(text: str) -> str:
+    """Return text whose Latin-1 bytes, which miditoolkit writes, are the UTF-8 of the given one."""
+    return text.encode("utf-8", errors="replace").decode("latin-1")
+
+
+def _instrument(score: Score, index: int) -> containers.Instrument:
+    track = score.tracks[index]
+    instrument = containers.Instrument(track.program, track.is_drum, _spelled(track.name))
+    notes = score.notes[score.notes.track == index]
+    instrument.notes = [
+        containers.Note(velocity, pitch, start, end)
+        for velocity, pitch, start, end in _rows(
+            notes.velocity, notes.pitch, notes.onset_ticks, notes.end_ticks
+        )
+    ]
+    instrument.pedals = [
+        containers.Pedal(start, end)
+        for start, end in _united(score.pedals[score.pedals.track == index])
+    ]
+    return instrument
+
+
+def _united(pedals: Pedals) -> list[tuple[int, int]]:
+    """Return start and end of the spans in which a pedal is down, those that overlap as one."""
+    spans: list[tuple[int, int]] = []
+    order = np.argsort(pedals.onset_ticks, kind="stable")
+    for start, length in _rows(pedals.onset_ticks[order], pedals.duration_ticks[order]):
+        if spans and start < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], start + length))
+        else:
+            spans.append((start, start + length))
+    return spans
+
+
+def _channels(tracks: Sequence[Track]) -> list[int]:
+    """Return a channel for each track, 0 … 14, not counting that of the drums.
+
+    Where there are more tracks than channels, those of one program share.
+    """
+    pitched = [track.program for track in tracks if not track.is_drum]
+    kits = {track.program for track in tracks if track.is_drum}
+    programs = sorted(set(pitched))
+    if len(programs) > PITCHED_CHANNELS or len(kits) > 1:
+        raise ValueError(
+            f"a MIDI file has channels for {PITCHED_CHANNELS} programs and one drum kit, but the "
+            f"score has {len(programs)} and {len(kits)}: leave out or unite some tracks"
+        )
+    if len(pitched) > PITCHED_CHANNELS:
+        return [0 if track.is_drum else programs.index(track.program) for track in tracks]
+    return [sum(not other.is_drum for other in tracks[:place]) for place in range(len(tracks))]
+
+
+def _dumped(instrument: containers.Instrument, channel: int) -> bytes:
+    """Return the chunk of a track; miditoolkit takes the channel from its place in the file."""
+    midi = miditoolkit.MidiFile()
+    midi.instruments = [containers.Instrument(0) for _ in range(channel)] + [instrument]
+    file = BytesIO()
+    midi.dump(file=file, instrument_idx=channel)
+    data = file.getvalue()
+    return data[FIRST_TRACK_BODY + int.from_bytes(data[FIRST_TRACK_LENGTH], "big") :]
+
+
+def _write_at_once(path: Path, data: bytes) -> None:
+    """Write a file that is there as a whole or not at all."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder or a device: give the name of a file to write")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into")
+    write_whole(path, data)

@@ -1,0 +1,1 @@
+"""ABC, the notation of folk tunes as text, to a score."""

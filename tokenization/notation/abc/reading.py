@@ -1,0 +1,151 @@
+"""ABC, the notation of folk tunes as text, to a score: a tune of a file, in all its voices."""
+
+from __future__ import annotations
+
+import re
+
+from tokenization.midi.limits import Limits, MidiError
+from tokenization.notation.abc.voice import VoiceReader
+from tokenization.notation.played import played
+from tokenization.notation.written import Line, Written
+from tokenization.score import Score, Track
+
+_TUNE = re.compile(r"^X:", re.MULTILINE)
+_FIELD = re.compile(r"([A-Za-z+]):(?![|:])\s*(.*)")
+_PROGRAM = re.compile(r"%%MIDI\s+program(?:\s+\d+)?\s+(\d{1,3})\s*$")
+_DRUMS = re.compile(r"%%MIDI\s+channel\s+10\s*$")
+_NAME = re.compile(r'\b(?:name|nm)="?([^"\s]{1,60})')
+_FOR_ALL = "MLQK"  # fields that, in the header, hold for all voices
+_LONGEST_LINE = 20_000
+
+
+def tunes_of(data: bytes) -> list[str]:
+    """Return the tunes of a file, each with the fields that stand before the first."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    starts = [found.start() for found in _TUNE.finditer(text)]
+    if len(starts) < 2:
+        return [text]
+    head = "\n".join(line for line in text[: starts[0]].split("\n") if _FIELD.match(line))
+    return [f"{head}\n{text[a:b]}" for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def read_abc(data: bytes, limits: Limits, name: str, tune: int | None = None) -> Score:
+    """Return a tune of a file, by default the first; a MidiError says what is wrong."""
+    tunes = tunes_of(data)
+    wanted = tune or 0
+    if not 0 <= wanted < len(tunes):
+        raise MidiError(f"{name} holds {len(tunes)} tunes: there is no number {wanted + 1}")
+    reader = _Tune(limits, name)
+    for line in tunes[wanted].split("\n"):
+        if len(line) > _LONGEST_LINE:
+            raise MidiError(f"{name} has a line of {len(line):,} letters, as no tune has")
+        reader.take(line.strip())
+    written = reader.written()
+    if len(tunes) > 1 and tune is None:
+        written.remarks.append(f"The file holds {len(tunes)} tunes: the first is read.")
+    return played(written, limits, name)
+
+
+class _Tune:
+    """Takes a tune line by line."""
+
+    def __init__(self, limits: Limits, name: str) -> None:
+        self._limits, self._name = limits, name
+        self._lines: list[Line] = []
+        self._voices: dict[str, VoiceReader] = {}
+        self._header: list[tuple[str, str]] = []
+        self._in_header, self._is_over = True, False
+        self._program, self._is_drum = 0, False
+        self._voice: VoiceReader | None = None
+        self._counts: dict[int, int] = {}
+        self._remarks: list[str] = []
+
+    def take(self, line: str) -> None:
+        """Read a line."""
+        if line.startswith("%%"):
+            self._directive(line)
+        if not line:  # what stands after an empty line is text about tunes
+            self._is_over = self._is_over or not self._in_header
+        line = re.sub(r"(?<!\\)%.*", "", line).rstrip("\\ ")
+        field = _FIELD.match(line)
+        if self._is_over or not line:
+            return
+        if field:
+            self._field(field[1], field[2].strip())
+        elif not self._in_header:
+            self._music(line)
+
+    def written(self) -> Written:
+        """Return the tune."""
+        for voice in self._voices.values():
+            voice.close()
+        return Written([voice.part for voice in self._voices.values()], self._lines, self._remarks)
+
+    def _directive(self, line: str) -> None:
+        program, drums = _PROGRAM.match(line), _DRUMS.match(line)
+        if program:
+            self._program = min(127, int(program[1]))
+        if drums:
+            self._is_drum = True
+        if self._voice is not None and (program or drums):
+            self._voice.track = Track(self._voice.track.name, self._program, self._is_drum)
+
+    def _field(self, name: str, text: str) -> None:
+        if name == "P" and self._in_header and re.search(r"[A-Z].*[A-Z]", text):
+            self._remarks.append(f"The order of its parts ({text[:20]}) is not followed.")
+        if name == "V":
+            self._open_voice(text)
+        elif name not in _FOR_ALL:
+            return
+        elif self._in_header and self._voice is None:
+            self._header.append((name, text))
+            self._in_header = name != "K"
+        elif self._in_header:  # after voices were declared
+            self._header.append((name, text))
+            for voice in self._voices.values():
+                voice.field(name, text)
+            self._in_header = name != "K"
+        else:
+            self._current().field(name, text)
+
+    def _open_voice(self, text: str) -> None:
+        key = (text.split() or [""])[0]
+        if key not in self._voices:
+            self._limits.check(self._name, "tracks", len(self._voices) + 1)
+            number = len(self._voices)
+            voice = VoiceReader(self._lines, lambda notes, bars: self._check(number, notes, bars))
+            found = _NAME.search(text)
+            voice.track = Track(found[1] if found else "", self._program, self._is_drum)
+            for one in (
+                self._header if not self._voices else [f for f in self._header if f[0] != "Q"]
+            ):
+                voice.field(*one)
+            self._voices[key] = voice
+        self._voice = self._voices[key]
+        self._voice.field("V", text)
+
+    def _music(self, line: str) -> None:
+        """Read music, which may change the voice within a line."""
+        if line.startswith(":") and line[1:2] not in (":", "|"):  # the bar line stands a line above
+            line = f"|{line}"
+        pieces = re.split(r"\[V:\s*([^\]]{1,60})\]", line)
+        for place, piece in enumerate(pieces):
+            if place % 2:
+                self._open_voice(piece)
+            elif piece:
+                self._current().music(piece)
+
+    def _current(self) -> VoiceReader:
+        if self._voice is None:
+            self._open_voice("")
+        assert self._voice is not None
+        return self._voice
+
+    def _check(self, voice: int, notes: int, bars: int) -> None:
+        self._counts[voice] = notes
+        self._limits.check(self._name, "notes", sum(self._counts.values()))
+        self._limits.check(self._name, "beats", bars)

@@ -1,0 +1,265 @@
+"""One voice of an ABC tune: its music, bar by bar (ABC standard 2.1, section 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import ClassVar
+
+from tokenization.analysis.chord_names import parse
+from tokenization.notation.abc.fields import (
+    ALTERS,
+    LETTERS,
+    key_of,
+    metre_of,
+    shift_of,
+    tempo_of,
+    unit_of,
+    usual_unit,
+)
+from tokenization.notation.abc.tokens import NOTE, TOKEN, length_of, times_of
+from tokenization.notation.written import (
+    DYNAMICS,
+    TICKS_PER_BEAT,
+    VELOCITY,
+    Line,
+    Part,
+    PartBar,
+    WrittenNote,
+    place_graces,
+)
+from tokenization.score import Track
+
+_IN_TIME_OF = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}  # notes of a tuplet; 5, 7 and 9 depend on the metre
+_JUMPS = {"D.C.": "dacapo", "dacapo": "dacapo", "D.S.": "dalsegno", "dalsegno": "dalsegno"}
+_SIGNS = {**_JUMPS, "segno": "segno", "fine": "fine"}
+
+
+class VoiceReader:
+    """Takes stretches of music and fields in turn; `lines` are shared by all voices."""
+
+    def __init__(self, lines: list[Line], count: Callable[[int, int], None]) -> None:
+        self.part, self.track = Part([]), Track()
+        self._lines, self._count = lines, count  # … which raises where there are too many
+        self.metre: tuple[int, int] | None = None
+        self.unit: Fraction | None = None
+        self._key: dict[str, int] = {}
+        self._shift, self._velocity = 0, VELOCITY
+        self._changed: tuple[int, int] | None = None  # a metre from the next bar on
+        self._forward, self._endings = False, frozenset[int]()
+        self._tied: dict[tuple[str, str], int] = {}
+        self._ties: dict[tuple[str, str], int] = {}
+        self._notes = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._bar, self._tick = PartBar(), 0
+        self._altered: dict[str, int] = {}  # by an accidental in this bar, in all octaves
+        self._tempos: list[tuple[int, float]] = []
+        self._chords: list[tuple[int, str]] = []
+        self._marks: set[str] = set()
+        self._graces: list[WrittenNote] = []
+        self._last: tuple[list[WrittenNote], int, int] = ([], 0, 0)  # notes, tick and length
+        self._next, self._tuplet = Fraction(1), (0, Fraction(1))
+
+    def field(self, name: str, text: str) -> None:
+        """Take a field that holds from here on."""
+        if name == "K":
+            self._key = key_of(text)
+            self._altered = {}
+        if name in "KV":
+            shift = shift_of(text)
+            self._shift = self._shift if shift is None else shift
+        elif name == "M":
+            self.metre = self._changed = metre_of(text)
+        elif name == "L":
+            self.unit = unit_of(text) or self.unit
+        elif name == "Q" and (tempo := tempo_of(text, self.unit or usual_unit(self.metre))):
+            self._tempos.append((self._tick, tempo))
+
+    def music(self, text: str) -> None:
+        """Take a line of music."""
+        for found in TOKEN.finditer(text):
+            kind = found.lastgroup
+            if found["bar"] is not None:
+                self._bar_line(found["bar"], found["times"])
+            elif kind == "ending":
+                self._endings = times_of(found["ending"][1:])
+            elif found["note"] is not None:
+                self._sound([found["note"]], Fraction(1))
+            elif found["rest"] is not None:
+                self._step([], self._ticks(length_of(found["rest"][1:])))
+            elif found["chord"] is not None:
+                self._chord(found["chord"])
+            else:
+                assert kind is not None, "one of the kinds is found"
+                self._READ[kind](self, found[kind])
+
+    def close(self) -> None:
+        """End the last bar; the voice's part is whole."""
+        self._close_bar()
+        self.part.tracks.append(self.track)
+
+    def _ticks(self, length: Fraction) -> int:
+        unit = self.unit or usual_unit(self.metre)
+        left, ratio = self._tuplet
+        if left:
+            self._tuplet = (left - 1, ratio)
+            length *= ratio
+        length, self._next = length * self._next, Fraction(1)
+        return round(4 * TICKS_PER_BEAT * unit * length)
+
+    def _step(self, notes: list[WrittenNote], ticks: int) -> None:
+        """Go on behind notes that begin here."""
+        self._bar.notes += place_graces(self._graces, self._tick) + notes
+        self._graces = []
+        self._notes += len(notes)
+        self._count(self._notes, len(self.part.bars))
+        self._last = (notes, self._tick, ticks)
+        self._tick += ticks
+        self._bar.length = max(self._bar.length, self._tick)
+
+    def _chord(self, text: str) -> None:
+        inside, _, after = text[1:].partition("]")
+        notes = [found[0] for found in NOTE.finditer(re.sub(r'"[^"]*"|![^!]*!', "", inside))]
+        if notes:
+            self._sound(notes, length_of(after))
+            if "-" in inside:
+                self._tie("-")
+
+    def _sound(self, texts: list[str], times: Fraction) -> None:
+        """Play notes together; the first says how long all last."""
+        lengths = [length_of(text.lstrip("^_=")[1:].lstrip(",'")) for text in texts]
+        first = self._ticks(lengths[0] * times)
+        notes: list[WrittenNote] = []
+        self._tied, self._ties = self._ties, {}
+        places: dict[tuple[str, str], int] = {}
+        for text, length in zip(texts, lengths, strict=True):
+            place, pitch, tied_from = self._pitch(text)
+            places[place] = pitch
+            if 0 <= pitch <= 127:
+                ticks = round(first * length / lengths[0]) if lengths[0] else first
+                notes.append(WrittenNote(self._tick, ticks, pitch, self._velocity, 0, tied_from))
+        self._places = places
+        self._step(notes, first)
+
+    def _pitch(self, text: str) -> tuple[tuple[str, str], int, bool]:
+        """Return a note's place on the staff, its pitch, and whether the note before goes on in it."""
+        found = NOTE.match(text)
+        assert found is not None, "it was found by this expression"
+        sign, letter, octaves = found[1], found[2].upper(), found[3]
+        place = (found[2], octaves)
+        if sign is None and place in self._tied:  # a tie carries the accidental over the bar line
+            return place, self._tied[place], True
+        if sign is not None:
+            self._altered[letter] = ALTERS[sign]
+        octave = found[2].islower() + octaves.count("'") - octaves.count(",")
+        alter = self._altered.get(letter, self._key.get(letter, 0))
+        pitch = 60 + 12 * octave + LETTERS[letter] + alter + self._shift
+        return place, pitch, self._tied.get(place) == pitch
+
+    def _tie(self, _: str) -> None:
+        for note in self._last[0]:
+            note.tied_on = True
+        if self._last[0]:
+            self._ties = dict(self._places)
+
+    def _broken(self, text: str) -> None:
+        """Lengthen the note before and shorten the next, or the other way round."""
+        short = Fraction(1, 2 ** len(text))
+        this, self._next = (2 - short, short) if text[0] == ">" else (short, 2 - short)
+        notes, tick, ticks = self._last
+        for note in notes:
+            note.length = round(note.length * this)
+        if tick + ticks == self._tick:
+            self._tick = tick + round(ticks * this)
+            self._bar.length = self._tick
+        self._last = (notes, tick, round(ticks * this))
+
+    def _begin_tuplet(self, text: str) -> None:
+        p, q, r = (*(int(n) if n else 0 for n in text[1:].split(":")), 0, 0)[:3]
+        if p:
+            compound = self.metre is not None and self.metre[1] == 8 and self.metre[0] % 3 == 0
+            q = q or _IN_TIME_OF.get(p, 3 if compound else 2)
+            self._tuplet = (r or p, Fraction(q, p))
+
+    def _grace(self, text: str) -> None:
+        for found in NOTE.finditer(text):
+            pitch = self._pitch(found[0])[1]
+            if 0 <= pitch <= 127:
+                self._graces.append(WrittenNote(0, 0, pitch, self._velocity, 0))
+
+    def _text(self, text: str) -> None:
+        if text[1:2] not in tuple("^_<>@"):
+            chord = parse(text.strip('"'))
+            if chord:
+                self._chords.append((self._tick, chord))
+
+    def _sign(self, text: str) -> None:
+        word = text[1:-1]
+        self._velocity = DYNAMICS.get(word, self._velocity)
+        if word in _SIGNS:
+            self._marks.add(_SIGNS[word])
+
+    def _rest_bars(self, text: str) -> None:
+        bar = Fraction(*(self.metre or (4, 4)))
+        count = int(text[1:] or 1)
+        for _ in range(count - 1):
+            self._step([], round(4 * TICKS_PER_BEAT * bar))
+            self._close_bar()
+        if count:
+            self._step([], round(4 * TICKS_PER_BEAT * bar))
+
+    def _overlay(self, _: str) -> None:
+        self._tick = 0
+
+    def _inline(self, text: str) -> None:
+        self.field(text[1], text[3:-1].strip())
+
+    _READ: ClassVar[dict[str, Callable[[VoiceReader, str], None]]] = {
+        "tie": _tie,
+        "broken": _broken,
+        "tuplet": _begin_tuplet,
+        "grace": _grace,
+        "text": _text,
+        "sign": _sign,
+        "bars": _rest_bars,
+        "overlay": _overlay,
+        "field": _inline,
+    }
+
+    def _bar_line(self, text: str, times: str | None) -> None:
+        self._close_bar()
+        before, _, after = text.partition("|") if "|" in text else (":", "", ":")
+        line = self._lines[len(self.part.bars) - 1] if self.part.bars else None
+        if ":" in before and line is not None:
+            line.backward = before.count(":") + 1
+        if ":" in before or ":" in after or any(end in text for end in ("||", "|]", "[|")):
+            self._endings = frozenset()
+        self._forward = self._forward or ":" in after
+        if times:
+            self._endings = times_of(times)
+
+    def _close_bar(self) -> None:
+        """End a bar; two bar lines with nothing between them make none."""
+        self._bar.notes += place_graces(self._graces, self._tick)
+        if not self._bar.notes and not self._bar.length:
+            kept = self._tempos, self._chords, self._marks
+            self._begin()
+            self._tempos, self._chords, self._marks = kept
+            return
+        number = len(self.part.bars)
+        self.part.bars.append(self._bar)
+        self._count(self._notes, number)
+        if number == len(self._lines):
+            self._lines.append(Line())
+        line = self._lines[number]
+        line.time = self._changed or line.time
+        line.tempos += self._tempos
+        line.chords += self._chords
+        line.marks |= self._marks
+        line.forward = line.forward or self._forward
+        line.endings = self._endings or line.endings
+        self._changed, self._forward = None, False
+        self._begin()

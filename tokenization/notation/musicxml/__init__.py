@@ -1,0 +1,1 @@
+"""MusicXML to a score, and a score to MusicXML."""

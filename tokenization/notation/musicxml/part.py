@@ -1,0 +1,247 @@
+"""One part of a MusicXML score, bar by bar: its notes, and the tempos and chords at them."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from tokenization.midi.conventions import FASTEST_BEATS_PER_MINUTE
+from tokenization.notation.written import (
+    DYNAMICS,
+    TICKS_PER_BEAT,
+    VELOCITY,
+    Line,
+    Part,
+    PartBar,
+    WrittenNote,
+    place_graces,
+)
+from tokenization.score import Track
+
+_NUMBER = re.compile(r"\s*[-+]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
+_STEPS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
+FORTE = 90  # the velocity that `dynamics` are percents of
+_UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32nd": 0.125}
+# Where drums stand on a five-line staff, for parts that do not say which drum is meant.
+_DRUMS = {
+    **{("D", 4): 44, ("F", 4): 36, ("A", 4): 43, ("C", 5): 38, ("D", 5): 47, ("E", 5): 50},
+    **{("F", 5): 51, ("G", 5): 42, ("A", 5): 49},
+}
+_KINDS = {
+    **{"major": "M", "minor": "m", "augmented": "+", "diminished": "o", "dominant": "7"},
+    **{"major-seventh": "M7", "minor-seventh": "m7", "diminished-seventh": "o7"},
+    **{"half-diminished": "/o7", "suspended-second": "sus2", "suspended-fourth": "sus4"},
+    **{"augmented-seventh": "+", "major-minor": "m", "major-sixth": "M", "minor-sixth": "m"},
+    **{"major-ninth": "M7", "minor-ninth": "m7", "major-11th": "M7", "minor-11th": "m7"},
+    **{"major-13th": "M7", "minor-13th": "m7", "power": "M"},
+    **{"dominant-ninth": "7", "dominant-11th": "7", "dominant-13th": "7"},
+}
+
+
+def number_in(element: ET.Element | None, path: str) -> float | None:
+    """Return the number at a path; None where there is none, ValueError where it is no number."""
+    text = None if element is None else element.findtext(path)
+    return None if text is None else number(text, path)
+
+
+def number(text: str, what: str) -> float:
+    """Return a number as MusicXML writes it."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{what.rpartition('/')[2]} is {text[:20]!r}, not a number")
+    return float(text)
+
+
+class PartReader:
+    """Reads the bars of a part one after the other."""
+
+    def __init__(
+        self, tracks: list[Track], instruments: Mapping[str, tuple[int, int | None]]
+    ) -> None:
+        self.part = Part(tracks)
+        self._instruments = instruments
+        self._drum_track = next((i for i, track in enumerate(tracks) if track.is_drum), None)
+        self._divisions, self._transpose, self._velocity = 1.0, 0, VELOCITY
+        self._offset = 0.0  # of a direction from where it stands
+
+    @property
+    def bars(self) -> list[PartBar]:
+        """The bars so far."""
+        return self.part.bars
+
+    def take(self, measure: ET.Element, line: Line) -> None:
+        """Read a bar."""
+        self._bar, self._line = PartBar(), line
+        self._anchor, self._units = 0, 0.0  # ticks where the divisions changed, and those since
+        self._onset = 0
+        self._graces: list[WrittenNote] = []
+        for element in measure:
+            read = self._READ.get(element.tag)
+            if read is not None:
+                read(self, element)
+            self._bar.length = max(self._bar.length, self._tick())
+        self._place_graces(self._tick())
+        self.bars.append(self._bar)
+
+    def _tick(self) -> int:
+        return self._anchor + round(self._units * TICKS_PER_BEAT / self._divisions)
+
+    def _attributes(self, element: ET.Element) -> None:
+        divisions = number_in(element, "divisions")
+        if divisions is not None:
+            if divisions <= 0:
+                raise ValueError(f"divisions is {divisions:g}, but a beat has at least one")
+            self._anchor, self._units, self._divisions = self._tick(), 0.0, divisions
+        transpose = element.find("transpose")
+        if transpose is not None:
+            octaves = (number_in(transpose, "octave-change") or 0) - (
+                transpose.find("double") is not None
+            )
+            self._transpose = round((number_in(transpose, "chromatic") or 0) + 12 * octaves)
+        self._line.time = _time(element.find("time")) or self._line.time
+
+    def _note(self, element: ET.Element) -> None:
+        duration = number_in(element, "duration") or 0.0
+        grace = element.find("grace") is not None
+        if element.find("chord") is None and not grace:
+            self._onset = self._tick()
+            self._units += max(0.0, duration)
+            self._place_graces(self._onset)
+        if element.find("rest") is not None or element.find("cue") is not None:
+            return
+        note = self._pitched(element)
+        if note is None:
+            return
+        if grace:
+            self._graces.append(note)
+            return
+        note.ticks, note.length = self._onset, self._length(duration)
+        ties = {tie.get("type") for tie in element.findall("tie")}
+        note.tied_from, note.tied_on = "stop" in ties, "start" in ties
+        self._bar.notes.append(note)
+
+    def _length(self, duration: float) -> int:
+        """Return how many ticks a note lasts that ends where the next one begins, rounding and all."""
+        return max(1, round(duration * TICKS_PER_BEAT / self._divisions))
+
+    def _pitched(self, element: ET.Element) -> WrittenNote | None:
+        named = element.find("instrument")
+        known = next(iter(self._instruments.values()), (0, None))
+        track, drum = self._instruments.get(named.get("id", "") if named is not None else "", known)
+        unpitched = element.find("unpitched")
+        if unpitched is not None:
+            if self._drum_track is not None and named is None:
+                track, drum = self._drum_track, None
+            step, octave = (
+                unpitched.findtext("display-step"),
+                number_in(unpitched, "display-octave"),
+            )
+            pitch = drum if drum is not None else _DRUMS.get((step, octave), 38)  # type: ignore[arg-type]
+        elif element.find("pitch") is None:
+            raise ValueError("a note has no pitch")
+        else:
+            pitch = self._pitch(element)
+        if not 0 <= pitch <= 127:
+            return None
+        velocity = self._velocity
+        if element.get("dynamics") is not None:
+            velocity = _velocity(number(element.get("dynamics", ""), "dynamics"))
+        return WrittenNote(0, 0, pitch, velocity, track)
+
+    def _pitch(self, element: ET.Element) -> int:
+        step = (element.findtext("pitch/step") or "").strip()
+        octave = number_in(element, "pitch/octave")
+        if step not in _STEPS or octave is None:
+            raise ValueError("a note's pitch has no step or no octave")
+        alter = number_in(element, "pitch/alter") or 0  # quarter tones go to the nearest key
+        return round(12 * (octave + 1) + _STEPS[step] + alter) + self._transpose
+
+    def _place_graces(self, tick: int) -> None:
+        """Play the grace notes that wait before the note they lead to, or at the end of the last."""
+        self._bar.notes += place_graces(self._graces, tick)
+        self._graces = []
+
+    def _backup(self, element: ET.Element) -> None:
+        self._place_graces(self._tick())
+        back = number_in(element, "duration") or 0.0
+        if self._units < back:  # over a change of divisions, or to before the bar
+            tick = max(0, self._tick() - round(back * TICKS_PER_BEAT / self._divisions))
+            self._anchor, self._units = tick, 0.0
+        else:
+            self._units -= back
+
+    def _forward(self, element: ET.Element) -> None:
+        self._units += max(0.0, number_in(element, "duration") or 0.0)
+
+    def _direction(self, element: ET.Element) -> None:
+        for marking in element.findall("direction-type/dynamics/*"):
+            self._velocity = DYNAMICS.get(marking.tag, self._velocity)
+        self._offset = number_in(element, "offset") or 0.0
+        before = len(self._line.tempos)
+        for sound in element.findall("sound"):
+            self._sound(sound)
+        metronome = element.find("direction-type/metronome")
+        if metronome is not None and len(self._line.tempos) == before:
+            self._metronome(metronome)
+        self._offset = 0.0
+
+    def _sound(self, element: ET.Element) -> None:
+        if element.get("dynamics") is not None:
+            self._velocity = _velocity(number(element.get("dynamics", ""), "dynamics"))
+        if element.get("tempo") is not None:
+            self._tempo(number(element.get("tempo", ""), "tempo"))
+
+    def _metronome(self, element: ET.Element) -> None:
+        """Take a mark such as ♩. = 60; one that says no number, or relates two notes, says no tempo."""
+        per_minute = re.search(r"\d{1,4}(?:\.\d{1,4})?", element.findtext("per-minute") or "")
+        unit = _UNITS.get((element.findtext("beat-unit") or "").strip())
+        if per_minute and unit:
+            dots = len(element.findall("beat-unit-dot"))
+            self._tempo(float(per_minute[0]) * unit * (2 - 0.5 ** min(dots, 4)))
+
+    def _tempo(self, beats_per_minute: float) -> None:
+        if 0 < beats_per_minute <= FASTEST_BEATS_PER_MINUTE:
+            later = round(self._offset * TICKS_PER_BEAT / self._divisions)
+            self._line.tempos.append((self._tick() + later, beats_per_minute))
+
+    def _harmony(self, element: ET.Element) -> None:
+        step, alter = element.findtext("root/root-step"), number_in(element, "root/root-alter") or 0
+        kind = (element.findtext("kind") or "").strip()
+        if kind == "none":
+            self._line.chords.append((self._tick(), "N"))
+        elif step in _STEPS and kind in _KINDS and alter in (-1, 0, 1):
+            sign = {-1: "b", 0: "", 1: "#"}[int(alter)]
+            self._line.chords.append((self._tick(), f"{step}{sign}_{_KINDS[kind]}"))
+
+    _READ: ClassVar[dict[str, Callable[[PartReader, ET.Element], None]]] = {
+        "attributes": _attributes,
+        "note": _note,
+        "backup": _backup,
+        "forward": _forward,
+        "direction": _direction,
+        "sound": _sound,
+        "harmony": _harmony,
+    }
+
+
+def _velocity(percent: float) -> int:
+    return min(127, max(1, round(percent * FORTE / 100)))
+
+
+def _time(element: ET.Element | None) -> tuple[int, int] | None:
+    """Return a time as one fraction: 3+2/8 is 5/8, and of 2/4 + 3/8 the sum."""
+    if element is None or element.find("senza-misura") is not None:
+        return None
+    eighths = 0.0  # of a 64th: times are summed in the finest unit
+    pairs = list(zip(element.findall("beats"), element.findall("beat-type"), strict=False))
+    finest = 1
+    for beats, beat_type in pairs[:4]:
+        parts = re.findall(r"\d{1,3}", beats.text or "")[:16]
+        unit = round(number(beat_type.text or "", "beat-type"))
+        if unit not in (1, 2, 4, 8, 16, 32, 64) or not parts:
+            return None
+        eighths += sum(map(int, parts)) / unit
+        finest = max(finest, unit)
+    numerator = round(eighths * finest)
+    return (numerator, finest) if 0 < numerator < 256 else None

@@ -1,0 +1,265 @@
+"""A score as MusicXML for programs that print music: bars, voices, ties, staves, keys and names of notes by the key."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenization.notation.bars import own_metre
+from tokenization.notation.musicxml.spelling import DRUM_PLACES, key_fifths, spelled
+from tokenization.notation.musicxml.values import DIVISIONS, Value, values_of
+from tokenization.notation.musicxml.voices import Chord, voices_of
+from tokenization.score import Notes, Score, Track
+
+_DOCTYPE = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE score-partwise PUBLIC '
+    b'"-//Recordare//DTD MusicXML 4.0 Partwise//EN" "http://www.musicxml.org/dtds/partwise.dtd">\n'
+)
+MIDDLE_C = 60
+_CLEFS = {"treble": ("G", "2"), "bass": ("F", "4"), "drums": ("percussion", None)}
+FORTE = 90  # the velocity that `dynamics` are percents of
+DRUM_CHANNEL, PITCHED_CHANNELS = 10, (*range(1, 10), *range(11, 17))
+
+
+@dataclass(frozen=True)
+class _Bar:
+    start: int  # in divisions, as everything here
+    length: int
+    time: tuple[int, int]
+    changes: bool  # it is the first in its time
+
+
+def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
+    """Return a score as MusicXML: every note at its tick of a 24th of a beat, tied where it is long.
+
+    Four voices a staff are what programs read: a note that would be a fifth shortens the one that has
+    sounded longest. `made` is kept with the file's encoding.
+    """
+    if not len(score.notes):
+        raise ValueError("there are no notes to write: a score needs at least one")
+    score = score.rescaled(DIVISIONS)
+    root = ET.Element("score-partwise", version="4.0")
+    if title:
+        _add(_add(root, "work"), "work-title", title)
+    encoding = _add(_add(root, "identification"), "encoding")
+    _add(encoding, "software", "musicgen")
+    if made:
+        _add(encoding, "encoding-description", made)
+    bars = _bars(score)
+    fifths = key_fifths(score)
+    part_list = _add(root, "part-list")
+    heard = np.unique(score.notes.track).tolist()
+    for number, index in enumerate(heard, 1):
+        track, notes = score.tracks[index], score.notes[score.notes.track == index]
+        _announce(part_list, f"P{number}", track, notes, number)
+        writer = _PartWriter(score, track, notes, fifths, f"P{number}", number == 1)
+        part = _add(root, "part", id=f"P{number}")
+        for place, bar in enumerate(bars):
+            part.append(writer.measure(place, bar))
+    ET.indent(root)
+    return _DOCTYPE + ET.tostring(root, encoding="unicode").encode() + b"\n"
+
+
+def _add(parent: ET.Element, tag: str, text: object = None, **attributes: str) -> ET.Element:
+    element = ET.SubElement(parent, tag, attributes)
+    if text is not None:
+        # Letters that XML cannot hold are left out.
+        element.text = "".join(c for c in str(text) if c.isprintable() or c in "\n\t")
+    return element
+
+
+def _bars(score: Score) -> list[_Bar]:
+    """Return the bars from the start to the last note, by the score's times."""
+    changes = {
+        at: (n, d) for at, n, d in zip(*(c.tolist() for c in score.meters.columns), strict=True)
+    }
+    bars: list[_Bar] = []
+    at, time = 0, (4, 4)
+    while at < score.end_ticks or not bars:
+        passed = [tick for tick in changes if tick <= at]
+        new = changes[max(passed)] if passed else time
+        length = max(1, 4 * DIVISIONS * new[0] // new[1])
+        following = [tick for tick in changes if tick > at]
+        if (
+            following and min(following) - at < length
+        ):  # a time may change within what would be a bar
+            length = min(following) - at
+            new = own_metre(length, new, DIVISIONS)
+        bars.append(_Bar(at, length, new, not bars or new != time))
+        at, time = at + length, new
+    return bars
+
+
+def _announce(parts: ET.Element, key: str, track: Track, notes: Notes, number: int) -> None:
+    """Write what plays a part; a kit has an instrument for each of its drums."""
+    part = _add(parts, "score-part", id=key)
+    name = track.name or ("Drums" if track.is_drum else "Music")
+    _add(part, "part-name", name)
+    drums = np.unique(notes.pitch).tolist() if track.is_drum else [None]
+    for drum in drums:
+        instrument = _add(part, "score-instrument", id=_instrument(key, drum))
+        _add(instrument, "instrument-name", name if drum is None else f"drum {drum}")
+    channel = DRUM_CHANNEL if track.is_drum else PITCHED_CHANNELS[(number - 1) % 15]
+    for drum in drums:
+        midi = _add(part, "midi-instrument", id=_instrument(key, drum))
+        _add(midi, "midi-channel", channel)
+        _add(midi, "midi-program", track.program + 1)
+        if drum is not None:
+            _add(midi, "midi-unpitched", drum + 1)
+
+
+def _instrument(key: str, drum: int | None) -> str:
+    return f"{key}-I{1 if drum is None else drum}"
+
+
+class _PartWriter:
+    """Writes a part bar by bar."""
+
+    def __init__(
+        self, score: Score, track: Track, notes: Notes, fifths: int, key: str, leads: bool
+    ) -> None:
+        self._score, self._track, self._fifths, self._key = score, track, fifths, key
+        self._leads = leads  # tempos stand in the first part
+        staves = [notes]
+        if track.is_drum:
+            self._clefs = ["drums"]
+        elif notes.pitch.min() < MIDDLE_C - 5 and notes.pitch.max() > MIDDLE_C + 5:
+            self._clefs = ["treble", "bass"]
+            high = notes.pitch >= MIDDLE_C
+            staves = [notes[high], notes[~high]]
+        else:
+            self._clefs = ["treble" if np.median(notes.pitch) >= MIDDLE_C else "bass"]
+        self._voices = [
+            (staff, voice)
+            for staff, part in enumerate(staves, 1)
+            for voice in voices_of(part, drums=track.is_drum)
+        ]
+
+    def measure(self, place: int, bar: _Bar) -> ET.Element:
+        """Return a bar."""
+        measure = ET.Element("measure", number=str(place + 1))
+        self._attributes(measure, place, bar)
+        if self._leads:
+            self._tempos(measure, bar)
+        for number, (staff, voice) in enumerate(self._voices, 1):
+            if number > 1:
+                _add(_add(measure, "backup"), "duration", bar.length)
+            self._voice(measure, bar, voice, number, staff)
+        return measure
+
+    def _attributes(self, measure: ET.Element, place: int, bar: _Bar) -> None:
+        if place and not bar.changes:
+            return
+        attributes = _add(measure, "attributes")
+        if not place:
+            _add(attributes, "divisions", DIVISIONS)
+            if not self._track.is_drum:
+                _add(_add(attributes, "key"), "fifths", self._fifths)
+        time = _add(attributes, "time")
+        _add(time, "beats", bar.time[0])
+        _add(time, "beat-type", bar.time[1])
+        if place:
+            return
+        if len(self._clefs) > 1:
+            _add(attributes, "staves", len(self._clefs))
+        for number, name in enumerate(self._clefs, 1):
+            sign, line = _CLEFS[name]
+            clef = _add(attributes, "clef", number=str(number))
+            _add(clef, "sign", sign)
+            if line:
+                _add(clef, "line", line)
+
+    def _tempos(self, measure: ET.Element, bar: _Bar) -> None:
+        tempos = self._score.tempos
+        inside = (tempos.onset_ticks >= bar.start) & (tempos.onset_ticks < bar.start + bar.length)
+        for at, bpm in zip(*(c.tolist() for c in tempos[inside].columns), strict=True):
+            direction = _add(measure, "direction", placement="above")
+            metronome = _add(_add(direction, "direction-type"), "metronome")
+            _add(metronome, "beat-unit", "quarter")
+            _add(metronome, "per-minute", f"{bpm:.0f}")
+            if at > bar.start:
+                _add(direction, "offset", at - bar.start, sound="yes")
+            _add(direction, "sound", tempo=f"{bpm:g}")
+
+    def _voice(
+        self, measure: ET.Element, bar: _Bar, voice: Sequence[Chord], number: int, staff: int
+    ) -> None:
+        """Write a voice's part of a bar: chords cut at bar lines, rests between them."""
+        at, end = bar.start, bar.start + bar.length
+        for chord in voice:
+            if chord.end <= at or chord.start >= end:
+                continue
+            self._rests(measure, max(chord.start, at) - at, at - bar.start, number, staff)
+            at, stop = max(chord.start, at), min(chord.end, end)
+            for value in values_of(stop - at, at - bar.start):
+                self._chord(measure, chord, at, value, number, staff)
+                at += value.length
+        self._rests(measure, end - at, at - bar.start, number, staff)
+
+    def _rests(self, measure: ET.Element, length: int, at: int, number: int, staff: int) -> None:
+        """Write rests where a staff's first voice is silent; the others are only moved on."""
+        if not length:
+            return
+        first = number == next(n for n, (s, _) in enumerate(self._voices, 1) if s == staff)
+        if not first:
+            _add(_add(measure, "forward"), "duration", length)
+            return
+        for value in values_of(length, at):
+            note = _add(measure, "note")
+            _add(note, "rest")
+            self._value(note, value, number, staff)
+
+    def _chord(
+        self, measure: ET.Element, chord: Chord, at: int, value: Value, number: int, staff: int
+    ) -> None:
+        goes_on, comes_from = at + value.length < chord.end, at > chord.start
+        for place, (pitch, velocity) in enumerate(chord.notes):
+            note = _add(measure, "note", dynamics=f"{100 * velocity / FORTE:.2f}")
+            if place:
+                _add(note, "chord")
+            self._pitch(note, pitch)
+            _add(note, "duration", value.length)
+            kinds = ["stop"] * comes_from + ["start"] * goes_on
+            for kind in kinds:
+                _add(note, "tie", type=kind)
+            if self._track.is_drum:
+                _add(note, "instrument", id=_instrument(self._key, pitch))
+            self._value(note, value, number, staff, duration=False)
+            if kinds:
+                notations = _add(note, "notations")
+                for kind in kinds:
+                    _add(notations, "tied", type=kind)
+
+    def _pitch(self, note: ET.Element, pitch: int) -> None:
+        if self._track.is_drum:
+            unpitched = _add(note, "unpitched")
+            step, octave = DRUM_PLACES.get(pitch, ("E", 5))
+            _add(unpitched, "display-step", step)
+            _add(unpitched, "display-octave", octave)
+            return
+        element = _add(note, "pitch")
+        step, alter, octave = spelled(pitch, self._fifths)
+        _add(element, "step", step)
+        if alter:
+            _add(element, "alter", alter)
+        _add(element, "octave", octave)
+
+    def _value(
+        self, note: ET.Element, value: Value, number: int, staff: int, *, duration: bool = True
+    ) -> None:
+        """Write how long a note or rest lasts, and where it stands."""
+        if duration:
+            _add(note, "duration", value.length)
+        _add(note, "voice", number)
+        _add(note, "type", value.type)
+        for _ in range(value.dots):
+            _add(note, "dot")
+        if value.is_triplet:
+            ratio = _add(note, "time-modification")
+            _add(ratio, "actual-notes", 3)
+            _add(ratio, "normal-notes", 2)
+        if len(self._clefs) > 1:
+            _add(note, "staff", staff)

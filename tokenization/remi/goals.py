@@ -1,0 +1,82 @@
+"""Goals of pop piano: a gap to be filled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.constraints.scripted import Script, Scripted
+from tokenization.goal import COUNTED, Goal
+from tokenization.language import Language
+from tokenization.remi.gap import FAR_TICKS, GapGrammar
+from tokenization.remi.layouts import SEAM_1, bar_offsets, beyond, plain
+from tokenization.remi.reading import Reading
+from tokenization.remi.tokens import BAR, BEGIN, END, KEYS, LOWEST_PITCH, SUBBEAT_TICKS
+from tokenization.score import Marker, Notes, Score, Tempos
+from tokenization.wording import counted
+
+
+def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goal:
+    """Return the goal to write the bars start … stop − 1 of a piece anew."""
+    ids = np.asarray(ids, dtype=np.int64)
+    lines = bar_offsets(ids)
+    bars = len(lines) - 1
+    if not 0 <= start < stop <= bars:
+        raise ValueError(
+            f"bars {start + 1} to {stop} cannot be filled in a piece that has {counted(bars, 'bar')}"
+        )
+    if stop - start > COUNTED:
+        raise ValueError(
+            f"bars {start + 1} to {stop} are {stop - start}; {COUNTED} at most can be filled at once"
+        )
+    piece, reading = language.decode(ids), Reading(ids)
+    edges = np.append(reading.bars.start, reading.bars.start[-1] + reading.bars.length[-1])
+    line, seam = edges[[start, stop]] * SUBBEAT_TICKS
+    first = beyond(ids, stop, stop)
+    counts = range(stop - start, 0, -1)
+    prompt = np.concatenate([[BEGIN], first, ids[1 : lines[start]], [BAR, SEAM_1 + counts[0] - 1]])
+    script = Script.around(
+        BAR,
+        [first.tolist(), *[[]] * (stop - 1)],
+        [*[[]] * start, *([SEAM_1 + count - 1] for count in counts)],
+    )
+    later = piece.notes[piece.notes.onset_ticks >= seam]
+    free_until = np.full(KEYS, FAR_TICKS)
+    np.minimum.at(free_until, later.pitch - LOWEST_PITCH, later.onset_ticks)
+    grammar = GapGrammar(start, reading.bars.metre[start:stop], free_until)
+
+    def whole(written: np.ndarray) -> np.ndarray:
+        sequence = plain(written)
+        new = language.decode(sequence[sequence != END])
+        return language.encode(_joined(piece, new, int(line), int(seam))).ids
+
+    return Goal(
+        prompt=prompt,
+        grammar=Scripted(grammar, language, script, may_end_silent=True),
+        whole=whole,
+    )
+
+
+def _joined(piece: Score, new: Score, line: int, seam: int) -> Score:
+    """Return a piece with what is new between two times, and all else as it was."""
+
+    def within(onset_ticks: np.ndarray) -> np.ndarray:
+        return (onset_ticks >= line) & (onset_ticks < seam)
+
+    kept = piece.notes[~within(piece.notes.onset_ticks)]
+    notes = Notes.concatenate([kept, new.notes[within(new.notes.onset_ticks)]]).sorted()
+    back = piece.tempos[piece.tempos.onset_ticks <= seam][-1:]  # in force again at the seam
+    tempos = Tempos.concatenate(
+        [
+            piece.tempos[piece.tempos.onset_ticks < line],
+            new.tempos[within(new.tempos.onset_ticks)],
+            back.replace(onset_ticks=np.full(len(back), seam)),
+            piece.tempos[piece.tempos.onset_ticks > seam],
+        ]
+    )
+    chords = [marker for marker in piece.markers if marker.onset_ticks < line]
+    chords += [marker for marker in new.markers if line <= marker.onset_ticks < seam]
+    chords += [
+        Marker(seam, m.text) for m in [m for m in piece.markers if m.onset_ticks <= seam][-1:]
+    ]
+    chords += [marker for marker in piece.markers if marker.onset_ticks > seam]
+    return piece.replace(notes=notes, tempos=tempos, markers=tuple(chords))

@@ -1,0 +1,238 @@
+"""REMI, the language of one piano in bars: spelling a score and reading it back.
+
+    begin (bar metre? (subbeat tempo? chord? (pitch volume duration)*)*)* end
+
+Metre, tempo and chord stand where they change, a tempo only at the start of a bar; where no metre
+is named, it is 4/4. The notes of a sub-beat ascend; an empty bar is a bare `bar` and perhaps a
+metre, and other changes that fall into it wait for the next bar with notes.
+
+The first version has bars of 4/4 alone; the second has every metre, and each piece of the first in
+the same ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenization.analysis.chord_names import QUALITIES, ROOTS
+from tokenization.analysis.metres import FOUR_FOUR, NAMES
+from tokenization.goal import Goal
+from tokenization.language import Encoded, Language
+from tokenization.remi.arrange import arrange
+from tokenization.remi.chord_line import ChordLine
+from tokenization.remi.faults import explain
+from tokenization.remi.goals import infilling
+from tokenization.remi.grammar import AFTER_CHORD, AFTER_TEMPO, RemiGrammar
+from tokenization.remi.grid import Gridded, to_grid
+from tokenization.remi.layouts import plain
+from tokenization.remi.reading import Reading
+from tokenization.remi.tokens import (
+    BAR,
+    BAR_BEATS,
+    BAR_SUBBEATS,
+    BEGIN,
+    CHORD,
+    DURATION_IDS,
+    END,
+    EVERY_METRE,
+    FASTEST,
+    FOUR_FOUR_ALONE,
+    HIGHEST_PITCH,
+    LOWEST_PITCH,
+    METRE,
+    PITCH,
+    SLOWEST,
+    SUBBEAT_IDS,
+    SUBBEAT_TICKS,
+    TEMPO,
+    TEMPO_STEP,
+    TICKS_OF,
+    VOCABULARY,
+    VOLUME,
+    VOLUMES,
+)
+from tokenization.score import Score
+
+
+class Remi(Language):
+    """The pop piano language, in bars of 4/4."""
+
+    name = "remi"
+    title = "pop piano (REMI)"
+    alphabet = FOUR_FOUR_ALONE
+    vocabulary = alphabet.vocabulary
+    begin = BEGIN
+    end = END
+    bar = BAR
+
+    def arrange(self, score: Score, tracks: Any = None) -> Score:
+        """Bring any score to one piano on the grid, with chords; its remarks explain.
+
+        `tracks` names the tracks to play, by index or name; else all pitched ones are.
+        """
+        return arrange(score, tracks, every_metre=self.alphabet.has_metres)
+
+    def quantise(self, score: Score) -> Score:
+        """Return an arranged score as the tokens can say it."""
+        return to_grid(score, self.alphabet)[0].score()
+
+    def encode(self, score: Score) -> Encoded:
+        """Spell an arranged score, from the begin token to the end token."""
+        gridded, losses = to_grid(score, self.alphabet)
+        ids = _spell(gridded)
+        return Encoded(ids=ids, bars=self.bars(ids), notes=len(gridded.key), losses=losses)
+
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
+        return _read(Reading(self.valid(ids))).score()
+
+    def grammar(self, batch: int = 1) -> RemiGrammar:
+        """Return the grammar at the start of `batch` sequences, before the begin token."""
+        return RemiGrammar(batch, len(self.vocabulary))
+
+    def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
+        """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
+        return ChordLine(line, start, len(self.vocabulary))
+
+    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """Return the ids transposed, chords too, or None where a pitch would leave the range."""
+        ids = np.asarray(ids)
+        moved = _transposition(semitones)[ids]
+        return None if (moved < 0).any() else moved.astype(ids.dtype)
+
+    def bars(self, ids: np.ndarray) -> np.ndarray:
+        """Return the token offset at which each bar starts."""
+        return np.flatnonzero(np.asarray(ids) == BAR)
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and full configuration as plain data, to go with data sets and models."""
+        return {
+            "language": self.name,
+            "tokens": len(self.vocabulary),
+            "blocks": {block.name: len(block) for block in self.vocabulary.blocks.values()},
+            "bar_beats": BAR_BEATS,
+            "bar_subbeats": BAR_SUBBEATS,
+            "duration_steps_per_subbeat": SUBBEAT_TICKS,
+            "pitch_range": [LOWEST_PITCH, HIGHEST_PITCH],
+            "volume_levels": VOLUMES,
+            "tempo_range_and_step": [SLOWEST, FASTEST, TEMPO_STEP],
+            "chord_roots": list(ROOTS),
+            "chord_qualities": list(QUALITIES),
+        }
+
+    def clock(self) -> dict[str, Any]:
+        """Return how bars and sub-beats move time, in sub-beats.
+
+        Each bar takes as long as the longest there is. So what stands at the same place of the bar before lies one
+        bar back in every metre, and a change of metre moves nothing.
+        """
+        stride = self.alphabet.bar_subbeats
+        places = [[token, 0, place] for place, token in enumerate(SUBBEAT_IDS[:stride].tolist())]
+        return {"bar_ticks": stride, "step_ticks": stride, "moves": [[BAR, 1, 0], *places]}
+
+    def first_fault(self, ids: np.ndarray) -> int | None:
+        """Return the first position whose token may not stand there."""
+        return Reading(ids).fault()
+
+    def reason(self, ids: np.ndarray) -> str:
+        """Say why the last of these ids may not follow the others."""
+        return explain(ids)
+
+
+class RemiInEveryMetre(Remi):
+    """The pop piano language in every metre, with goals."""
+
+    name = "remi-2"
+    title = "pop piano in every metre (REMI)"
+    alphabet = EVERY_METRE
+    vocabulary = alphabet.vocabulary
+    idle = VOCABULARY.id("after")
+
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a sequence or a prefix of one, without what belongs to its goal."""
+        return super().decode(plain(ids))
+
+    def infilling(
+        self,
+        ids: np.ndarray,
+        start: int,
+        stop: int,
+        *,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> Goal:
+        """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
+        return infilling(self, ids, start, stop)
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and full configuration as plain data, to go with data sets and models."""
+        plain = super().spec()
+        del plain["bar_beats"]
+        return {**plain, "bar_subbeats": self.alphabet.bar_subbeats, "metres": list(NAMES)}
+
+
+def _spell(piece: Gridded) -> np.ndarray:
+    """Return the tokens of a piece: (T,) uint16.
+
+    Every part of the spelling gets a place, sub-beat × 8 + its rank there; sorting the places and
+    summing the parts' widths gives each part its offset.
+    """
+    notes, bars = piece.onset_subbeats, piece.bars.start
+    metre = piece.bars.metre
+    changes = np.flatnonzero(np.diff(metre, prepend=FOUR_FOUR))
+    tempos = bars[piece.tempo_bar]
+    subbeats = np.unique(np.concatenate([notes, tempos, piece.chord_subbeats]))
+    parts = [bars, bars[changes], subbeats, tempos, piece.chord_subbeats, notes]
+    counts = [len(part) for part in parts]
+    place = np.concatenate([part * 8 + rank for rank, part in enumerate(parts)])
+
+    order = np.argsort(place, kind="stable")  # stable: the notes of a sub-beat stay in order
+    width = np.ones(len(place), dtype=np.int64)
+    width[-len(notes) :] = 3
+    offset = np.empty_like(width)
+    offset[order] = np.cumsum(width[order]) - width[order] + 1  # behind begin
+    bar_at, metre_at, subbeat_at, tempo_at, chord_at, note_at = np.split(
+        offset, np.cumsum(counts)[:-1]
+    )
+
+    ids = np.empty(width.sum() + 2, dtype=np.uint16)
+    ids[0], ids[-1] = BEGIN, END
+    ids[bar_at] = BAR
+    ids[metre_at] = METRE.start + metre[changes]
+    ids[subbeat_at] = SUBBEAT_IDS[subbeats - bars[piece.bars.of(subbeats)]]
+    ids[tempo_at] = TEMPO.start + piece.tempo
+    ids[chord_at] = CHORD.start + piece.chord
+    ids[note_at] = PITCH.start + piece.key
+    ids[note_at + 1] = VOLUME.start + piece.volume
+    ids[note_at + 2] = DURATION_IDS[piece.duration_ticks - 1]
+    return ids
+
+
+def _read(reading: Reading) -> Gridded:
+    """Return what valid tokens say."""
+    ids, notes = reading.ids, reading.notes
+    tempos = np.flatnonzero(reading.kind == AFTER_TEMPO)
+    chords = np.flatnonzero(reading.kind == AFTER_CHORD)
+    return Gridded(
+        bars=reading.bars,
+        onset_subbeats=reading.onset_subbeats[notes],
+        key=ids[notes] - PITCH.start,
+        volume=ids[notes + 1] - VOLUME.start,
+        duration_ticks=TICKS_OF[ids[notes + 2]],
+        tempo_bar=reading.bar[tempos],
+        tempo=ids[tempos] - TEMPO.start,
+        chord_subbeats=reading.onset_subbeats[chords],
+        chord=ids[chords] - CHORD.start,
+    )
+
+
+def _transposition(semitones: int) -> np.ndarray:
+    """Return each token's id when transposed, -1 for a pitch that leaves the range: (V,)."""
+    ids = np.arange(len(VOCABULARY))
+    pitches = ids[PITCH.start : PITCH.stop] + semitones
+    ids[PITCH.start : PITCH.stop] = np.where(PITCH.holds(pitches), pitches, -1)
+    chords = ids[CHORD.start : CHORD.stop - 1].reshape(len(ROOTS), len(QUALITIES))
+    ids[CHORD.start : CHORD.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
+    return ids

@@ -1,0 +1,125 @@
+"""From a piece's tokens to one training sequence: a crop from a random bar, transposed, tracks dropped.
+
+Everything works on token arrays and draws from the generator it is given (Liutkus et al. 2021, appendices C.1 and C.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tokenization.goal import COUNTED
+from tokenization.groove.language import Groove
+from tokenization.groove.tokens import BAR_TICKS, BASS, DRUMS, OTHER
+from tokenization.remi.language import Remi
+from tokenization.score import Notes
+from training.config import DataConfig
+
+Another = Callable[[np.random.Generator], np.ndarray]
+"""Draws another piece to train on: its ids."""
+
+Cut = Callable[[np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another], np.ndarray]
+
+
+def cut_remi(
+    ids: np.ndarray,
+    bars: np.ndarray,
+    config: DataConfig,
+    random: np.random.Generator,
+    another: Another,
+) -> np.ndarray:
+    """Return up to length + 1 tokens from a bar on, transposed, chords too."""
+    start = start_bar(bars, len(ids), config, random)
+    crop = ids[(bars[start] if start else 0) :][: config.length + 1]
+    return transposed(Remi(), crop, config.transpose, random)
+
+
+def cut_groove(
+    ids: np.ndarray,
+    bars: np.ndarray,
+    config: DataConfig,
+    random: np.random.Generator,
+    another: Another,
+) -> np.ndarray:
+    """Return up to length + 1 tokens of a trio spelled anew from a bar on, with some tracks silent.
+
+    Its drums may be another piece's, of the same bars: a style that nobody has heard, to be learned from its beginning.
+    """
+    groove = Groove()
+    drums = drums_of_another(groove, config, random, another)
+    line = start_bar(bars, len(ids), config, random) * BAR_TICKS
+    notes = heard_from(line, groove.notes(ids), drums, config, random)
+    return transposed(groove, groove.spell(notes), config.transpose, random)[: config.length + 1]
+
+
+def drums_of_another(
+    groove: Groove, config: DataConfig, random: np.random.Generator, another: Another
+) -> Notes | None:
+    """Return another piece's drums, by chance."""
+    if not config.mix_drums or random.random() >= config.mix_drums:
+        return None
+    notes = groove.notes(another(random))
+    return notes[notes.track == DRUMS]
+
+
+def heard_from(
+    line: int, notes: Notes, drums: Notes | None, config: DataConfig, random: np.random.Generator
+) -> Notes:
+    """Return a trio's notes from a line on, with some tracks silent, to other drums where there are some."""
+    if drums is not None and (drums.onset_ticks >= line).any():
+        notes = Notes.concatenate([notes[notes.track != DRUMS], drums])
+    heard = (notes.onset_ticks >= line) & np.isin(notes.track, _kept(config.drop_track, random))
+    if not heard.any():  # the tracks left are silent: drop none
+        heard = notes.onset_ticks >= line
+    notes = notes[heard]
+    return notes.replace(onset_ticks=notes.onset_ticks - line)
+
+
+def start_bar(
+    bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator
+) -> int:
+    """Return a bar that leaves a whole crop behind it; the first where none does."""
+    last = int(np.searchsorted(bars, tokens - config.length - 1, side="right"))
+    return int(random.integers(last)) if config.skip_bars and last > 1 else 0
+
+
+def _kept(probability: float, random: np.random.Generator) -> np.ndarray:
+    """Return the tracks that stay when each is dropped by chance, and at least one."""
+    tracks = np.array([BASS, DRUMS, OTHER])
+    while True:
+        kept = tracks[random.random(len(tracks)) >= probability]
+        if len(kept):
+            return kept
+
+
+def transposed(
+    language: Remi | Groove, ids: np.ndarray, most: int, random: np.random.Generator
+) -> np.ndarray:
+    """Return the ids moved by up to `most` semitones; a move out of the range is drawn again."""
+    for semitones in random.permutation(2 * most + 1) - most:
+        moved = language.transpose(ids, int(semitones))
+        if moved is not None:
+            return moved
+    return ids
+
+
+def kind_of(config: DataConfig, random: np.random.Generator) -> str:
+    """Return which kind of example a sequence is; nothing is drawn where there is one kind."""
+    shares = {
+        "ending": config.endings,
+        "gap": config.gaps,
+        "accompaniment": config.accompaniments,
+    }
+    drawn = random.random() if any(shares.values()) else 1.0
+    for kind, share in shares.items():
+        drawn -= share
+        if drawn < 0:
+            return kind
+    return "plain"
+
+
+def first_to_the_end(bars: np.ndarray, tokens: int, config: DataConfig) -> int:
+    """Return the first bar from which the rest of a piece, counted down, fits into a sequence."""
+    fits = tokens - bars + COUNTED + 1 <= config.length + 1
+    return int(fits.argmax()) if fits.any() else len(bars) - 1

@@ -1,0 +1,187 @@
+"""Batches from a prepared data set; batch number s is a pure function of (seed, s), so nothing of a sampler is saved.
+
+In each epoch every file comes once, in a new order, with one of its rows drawn (a groove file has a row for each of its
+other tracks). Of P processes, process p takes the rows p, p + P, … of each batch.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tokenization.language import language
+from training.config import DataConfig
+from training.data.groove_examples import CUTS
+from training.data.shards import Shards
+from training.loss import IGNORED
+
+ORDER, CROP = range(2)  # purposes of randomness
+_HELD_OUT_SEED = 0  # one for all runs, so that their losses compare
+
+
+class Batches:
+    """The training and validation sequences of a data set."""
+
+    def __init__(
+        self, config: DataConfig, seed: int, *, process: int = 0, processes: int = 1
+    ) -> None:
+        if config.batch % processes:
+            raise ValueError(
+                f"data.batch is {config.batch}, which does not divide among {processes} processes"
+            )
+        self.shards = Shards(config.folders)
+        self.config, self.seed = config, seed
+        self.process, self.processes = process, processes
+        self.language = self.shards.language
+        name = self.language.get("language")
+        if name not in CUTS:
+            raise ValueError(
+                f"{config.folder} is in the language {name!r}; {', '.join(CUTS)} can be trained on"
+            )
+        self._cut = CUTS[name]
+        self._files = _Files(self.shards, "train")
+        self._held_out = _Files(self.shards, "validation")
+        if not len(self._files) or not len(self._held_out):
+            raise ValueError(
+                f"{config.folder} has {len(self._files)} files to train on and {len(self._held_out)} "
+                "to validate with; both are needed: prepare a larger set"
+            )
+        self._order: tuple[int, np.ndarray] = (-1, np.array([]))
+
+    @property
+    def checksum(self) -> str:
+        """What identifies the data."""
+        return self.shards.checksum
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many ids the language has."""
+        return int(self.language["tokens"])
+
+    @cached_property
+    def longest_ticks(self) -> list[int] | None:
+        """How long notes last at most in a thousand or two of the pieces to train on: what to generate by."""
+        rows = self.shards.rows("train")
+        spread = rows[:: max(1, len(rows) // 1000)]
+        return language(self.language["language"]).longest(self.shards.ids(int(r)) for r in spread)
+
+    def steps(self, steps: int | None, epochs: float | None) -> int:
+        """Return the length of a run given in steps or in epochs."""
+        if steps is not None:
+            return steps
+        return math.ceil((epochs or 0) * len(self._files) / self.config.batch)
+
+    def batch(self, step: int) -> np.ndarray:
+        """Return this process's share of a step's batch: (B, T + 1) int64, IGNORED behind a piece's end."""
+        first = step * self.config.batch
+        own = range(first + self.process, first + self.config.batch, self.processes)
+        return _padded([self._sequence(number) for number in own], self.config.length + 1)
+
+    def validation(self, count: int, length: int) -> np.ndarray:
+        """Return held-out sequences, the same for every run: (up to count, length + 1), unaugmented.
+
+        They are drawn from the pieces that fill the length, then from the rest, each from its beginning.
+        """
+        random = np.random.default_rng(_HELD_OUT_SEED)
+        held_out = range(len(self._held_out))
+        rows = random.permutation([self._held_out.draw(file, random) for file in held_out])
+        whole = self.shards.length[rows] > length
+        order = np.argsort(~whole, kind="stable")[:count]
+        return _padded([self.shards.ids(int(rows[i]))[: length + 1] for i in order], length + 1)
+
+    def _sequence(self, number: int) -> np.ndarray:
+        """Return the training sequence that comes at a place of the endless stream."""
+        epoch, place = divmod(number, len(self._files))
+        if self._order[0] != epoch:
+            random = np.random.default_rng([self.seed, ORDER, epoch])
+            self._order = (epoch, random.permutation(len(self._files)))
+        random = np.random.default_rng([self.seed, CROP, number])
+        row = self._files.draw(int(self._order[1][place]), random)
+        return self._cut(
+            self.shards.ids(row), self.shards.bars(row), self.config, random, self._another
+        )
+
+    def _another(self, random: np.random.Generator) -> np.ndarray:
+        """Return the ids of any piece to train on."""
+        file = int(random.integers(len(self._files)))
+        return self.shards.ids(self._files.draw(file, random))
+
+
+class Loader:
+    """Prepares batches ahead in a thread, and measures how long the model waits for them."""
+
+    def __init__(self, batches: Batches, start: int, stop: int, ahead: int) -> None:
+        self.batches, self.start, self.stop = batches, start, stop
+        self._queue: queue.Queue[Any] = queue.Queue(maxsize=ahead)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._waited, self._since = 0.0, time.perf_counter()
+
+    def __enter__(self) -> Loader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        while self._thread.is_alive():
+            try:
+                self._queue.get_nowait()
+            except queue.Empty:
+                self._thread.join(0.01)
+
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
+        for step in range(self.start, self.stop):
+            asked = time.perf_counter()
+            item = self._queue.get()
+            self._waited += time.perf_counter() - asked
+            if isinstance(item, BaseException):
+                raise item
+            yield step, item
+
+    def share(self) -> float:
+        """Return the share of the time since the last call in which the model waited for data."""
+        now = time.perf_counter()
+        share = self._waited / max(1e-9, now - self._since)
+        self._waited, self._since = 0.0, now
+        return share
+
+    def _work(self) -> None:
+        try:
+            for step in range(self.start, self.stop):
+                batch = self.batches.batch(step)
+                if self._closing.is_set():
+                    return
+                self._queue.put(batch)
+        except Exception as error:  # handed to the loop, which raises it
+            self._queue.put(error)
+
+
+class _Files:
+    """The files of a split, each a stretch of rows."""
+
+    def __init__(self, shards: Shards, split: str) -> None:
+        rows = shards.rows(split)
+        edges = np.flatnonzero(np.diff(shards.file[rows], prepend=-1))
+        self._first = rows[edges]
+        self._count = np.diff(edges, append=len(rows))
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def draw(self, file: int, random: np.random.Generator) -> int:
+        """Return one of a file's rows."""
+        return int(self._first[file] + random.integers(self._count[file]))
+
+
+def _padded(sequences: list[np.ndarray], length: int) -> np.ndarray:
+    batch = np.full((len(sequences), length), IGNORED, dtype=np.int64)
+    for row, ids in zip(batch, sequences, strict=True):
+        row[: len(ids)] = ids
+    return batch

@@ -1,0 +1,114 @@
+"""From a groove in bars to one training sequence: a crop as in augment.py, or an example of a goal.
+
+An example is laid out as the language lays out what it gives a model to complete, so that training and generation
+agree; the crop is chosen so that the goal is in it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.goal import COUNTED
+from tokenization.groove.tokens import BAR_TICKS, DRUMS, PITCHES
+from tokenization.groove_2 import layouts
+from tokenization.groove_2.language import Groove2
+from tokenization.groove_2.layouts import PERIOD
+from tokenization.score import Notes
+from training.config import DataConfig
+from training.data.augmentation import (
+    Another,
+    Cut,
+    cut_groove,
+    cut_remi,
+    drums_of_another,
+    first_to_the_end,
+    heard_from,
+    kind_of,
+    start_bar,
+)
+from training.data.piano_examples import cut_remi_2
+
+LONGEST_GAP = 8  # bars
+
+
+def cut_groove_2(
+    ids: np.ndarray,
+    bars: np.ndarray,
+    config: DataConfig,
+    random: np.random.Generator,
+    another: Another,
+) -> np.ndarray:
+    """Return up to length + 1 tokens of a trio spelled anew from a bar on, by chance laid out for a goal."""
+    groove, kind = Groove2(), kind_of(config, random)
+    drums = drums_of_another(groove, config, random, another)
+    start = first_to_the_end(bars, len(ids), config) if kind == "ending" else 0
+    if kind in ("plain", "accompaniment"):
+        start = start_bar(bars, len(ids), config, random)
+    notes = heard_from(start * BAR_TICKS, groove.notes(ids), drums, config, random)
+    notes = _transposed(notes, config.transpose, random)
+    return _laid_out(kind, groove, notes, config, random)[: config.length + 1].astype(np.uint16)
+
+
+def _laid_out(
+    kind: str, groove: Groove2, notes: Notes, config: DataConfig, random: np.random.Generator
+) -> np.ndarray:
+    if kind == "ending":
+        return layouts.ending(notes, int(random.integers(1, COUNTED + 1)))
+    if kind == "accompaniment":
+        given = _given(np.unique(notes.track), random)
+        if len(given):
+            return layouts.accompaniment(notes, given.tolist())
+    if kind == "gap":
+        return _gap(groove, notes, config, random)
+    return groove.spell(notes)
+
+
+def _given(tracks: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return some of the tracks that play, but not all; none of a single one."""
+    if len(tracks) < 2:
+        return tracks[:0]
+    return random.permutation(tracks)[: random.integers(1, len(tracks))]
+
+
+def _gap(
+    groove: Groove2, notes: Notes, config: DataConfig, random: np.random.Generator
+) -> np.ndarray:
+    """Return a piece with a gap somewhere, from the first bar on from which all that fits."""
+    ids = groove.spell(notes)
+    ends = np.append(
+        groove.bars(ids), len(ids)
+    )  # where each bar starts, in tokens, and the last ends
+    bars = len(ends) - 1
+    length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
+    start = int(random.integers(bars - length + 1))
+    most = 2 * PERIOD - 1  # bars that stand behind the gap, and each takes a token if it is empty
+    behind = int(ends[min(start + length + most, bars)]) + most
+    marks = length + 4  # seams, begin, end, and around what stands behind
+    fits = behind - ends[: start + 1] + marks <= config.length + 1
+    if not fits.any():
+        return ids
+    first = int(fits.argmax())
+    line = first * BAR_TICKS
+    later = notes[notes.onset_ticks >= line]
+    later = later.replace(onset_ticks=later.onset_ticks - line)
+    return layouts.gap(later, start - first, start - first + length)
+
+
+def _transposed(notes: Notes, most: int, random: np.random.Generator) -> Notes:
+    """Return notes moved by up to `most` semitones, all but the drums; a move out of the range is drawn again."""
+    if not len(notes):
+        return notes
+    melodic = notes.track != DRUMS
+    for semitones in random.permutation(2 * most + 1) - most:
+        pitch = notes.pitch + semitones * melodic
+        if pitch.min() >= 0 and pitch.max() < PITCHES:
+            return notes.replace(pitch=pitch).sorted()
+    return notes
+
+
+CUTS: dict[str, Cut] = {
+    "remi": cut_remi,
+    "remi-2": cut_remi_2,
+    "groove": cut_groove,
+    "groove-2": cut_groove_2,
+}

@@ -1,0 +1,53 @@
+"""From a piano piece in any metre to one training sequence: a crop, or by chance an example of a goal.
+
+An example is laid out as the language lays out what it gives a model to complete, so that training and generation
+agree; the crop is chosen so that the goal is in it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.goal import COUNTED
+from tokenization.remi.language import RemiInEveryMetre
+from tokenization.remi.layouts import PERIOD, bar_offsets, ending, from_bar, gap
+from training.config import DataConfig
+from training.data.augmentation import Another, first_to_the_end, kind_of, start_bar, transposed
+
+LONGEST_GAP = 8  # bars
+MARKS = 6  # begin, end, those around what stands after a gap, and two metres
+
+
+def cut_remi_2(
+    ids: np.ndarray,
+    bars: np.ndarray,
+    config: DataConfig,
+    random: np.random.Generator,
+    another: Another,
+) -> np.ndarray:
+    """Return up to length + 1 tokens from a bar on, transposed, chords too, by chance laid out for a goal."""
+    kind, laid_out = kind_of(config, random), None
+    if kind == "gap":
+        laid_out = _gap(ids, config, random)
+    elif kind == "ending":
+        start = first_to_the_end(bars, len(ids) + 1, config)  # and perhaps a metre
+        rest = from_bar(ids, int(bars[start])) if start else ids
+        laid_out = ending(rest, int(random.integers(1, COUNTED + 1)))
+    if laid_out is None:
+        start = start_bar(bars, len(ids), config, random)
+        laid_out = from_bar(ids, int(bars[start])) if start else ids
+    crop = laid_out[: config.length + 1]
+    return transposed(RemiInEveryMetre(), crop, config.transpose, random).astype(np.uint16)
+
+
+def _gap(ids: np.ndarray, config: DataConfig, random: np.random.Generator) -> np.ndarray | None:
+    """Return a piece with a gap somewhere, from the first bar on from which all that fits; None where nothing does."""
+    lines = bar_offsets(ids)
+    bars = len(lines) - 1
+    length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
+    start = int(random.integers(bars - length + 1))
+    stop = start + length
+    most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
+    after = int(lines[min(stop + most, bars)] - lines[stop]) + most
+    fits = lines[stop] - lines[: start + 1] + after + length + MARKS <= config.length + 1
+    return gap(ids, int(fits.argmax()), start, stop) if fits.any() else None

@@ -1,0 +1,107 @@
+"""Prepared data sets end to end, as one: the shards of a set that was prepared in parts, or sets of one language."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenization.prepared import SPLITS, Prepared
+
+
+class Shards:
+    """Rows of several sets under one numbering; the tokens stay in their files, mapped."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        if not folders:
+            raise ValueError("no data set is named; data.folder is a prepared folder or several")
+        self.sets = [Prepared.open(folder) for folder in folders]
+        first = self.sets[0]
+        for other in self.sets[1:]:
+            if other.meta["language"] != first.meta["language"]:
+                raise ValueError(
+                    f"{other.folder} is in another language than {first.folder}: "
+                    f"{other.meta['language'].get('language')} in its version, "
+                    f"not {first.meta['language'].get('language')}; prepare both alike"
+                )
+        _check_styles(self.sets)
+        self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
+        files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
+        self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
+        self.file = np.concatenate(  # (R,)
+            [one.pieces.file + start for one, start in zip(self.sets, files[:-1], strict=True)]
+        )
+
+    @property
+    def language(self) -> dict[str, Any]:
+        """The spec of the language."""
+        return self.sets[0].meta["language"]
+
+    @property
+    def checksum(self) -> str:
+        """What identifies the tokens."""
+        sums = [one.meta["checksum"] for one in self.sets]
+        return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
+
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How much there is, by split."""
+        totals: dict[str, Counter[str]] = {}
+        for one in self.sets:
+            for split, count in one.meta["counts"].items():
+                totals.setdefault(split, Counter()).update(count)
+        return {split: dict(count) for split, count in totals.items()}
+
+    def said(self, key: str) -> str:
+        """Return what the sources of the sets say under a key, each once."""
+        said = (one.meta.get("source", {}).get(key) for one in self.sets)
+        return ", ".join(dict.fromkeys(str(value) for value in said if value))
+
+    def verify(self) -> None:
+        """Raise ValueError if the tokens of a set are not those that were prepared."""
+        for one in self.sets:
+            one.verify()
+
+    def rows(self, split: str) -> np.ndarray:
+        """Return the numbers of the rows of a split, ascending."""
+        starts = self._starts[:-1]
+        parts = [one.rows(split) + start for one, start in zip(self.sets, starts, strict=True)]
+        return np.concatenate(parts)
+
+    def ids(self, row: int) -> np.ndarray:
+        """Return a row's tokens, a view into a file: (length,)."""
+        one, row = self._place(row)
+        return np.asarray(one.ids(row))  # plain: slices of a memmap are slow
+
+    def bars(self, row: int) -> np.ndarray:
+        """Return the offsets in a row's tokens at which its bars start."""
+        one, row = self._place(row)
+        return one.bars(row)
+
+    def _place(self, row: int) -> tuple[Prepared, int]:
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self.sets[number], row - int(self._starts[number])
+
+
+def _check_styles(sets: Sequence[Prepared]) -> None:
+    """Raise ValueError where a style that one set holds out, or a sibling of it, is trained on in another."""
+    trained = [_families(one, ("train",)) for one in sets]
+    held_out = [_families(one, ("validation", "test")) for one in sets]
+    for here, families in zip(sets, trained, strict=True):
+        for there, others in zip(sets, held_out, strict=True):
+            if here is not there and (leaked := sorted(families & others)):
+                raise ValueError(
+                    f"{here.folder} trains on the style {leaked[0]}, which {there.folder} holds out: "
+                    "train on one of the two sets, or prepare both with the same split"
+                )
+
+
+def _families(prepared: Prepared, splits: Sequence[str]) -> set[str]:
+    """Return the families of the styles in some splits: what is before the last `_` of their names."""
+    wanted = np.isin(prepared.pieces.split, [SPLITS.index(split) for split in splits])
+    numbers = np.unique(prepared.pieces.style[wanted & (prepared.pieces.style >= 0)])
+    styles = (prepared.meta["styles"][number] for number in numbers)
+    return {style.rpartition("_")[0] or style for style in styles}

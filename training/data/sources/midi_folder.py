@@ -1,0 +1,49 @@
+"""Any folder of MIDI, MusicXML and ABC files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tokenization.language import Language
+from tokenization.midi.limits import GENEROUS
+from tokenization.notation.abc.reading import tunes_of
+from tokenization.score import Score
+from training.data.sources.listing import Listing, shown
+from training.data.sources.source import Found, Piece, Source, arranged, read
+from training.data.sources.splits import split_by_name
+
+
+class MidiFolder(Source):
+    """Files of music by their endings, in any case and at any depth."""
+
+    name = "midi"
+    title = "a folder of MIDI files"
+    shape = "files that end in .mid, .midi, .kar, .mxl, .musicxml, .xml or .abc"
+    language = "remi-2"
+    licence = "not stated: that of the files"
+
+    def fits(self, listing: Listing) -> bool:
+        return bool(listing.music_files)
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        pieces = []
+        for file in listing.music_files:
+            tunes = _tunes(listing.path(file)) if file.lower().endswith(".abc") else 1
+            for tune in range(tunes):
+                name = file if tunes == 1 else f"{file}#{tune + 1}"
+                split = split_by_name(name, validation=validation)
+                path, number = listing.path(file), tune if tunes > 1 else None
+                pieces.append(Piece(name=shown(name), path=path, split=split, tune=number))
+        return Found(pieces=pieces)
+
+    def scores(self, piece: Piece, language: Language) -> list[Score]:
+        return arranged(read(piece), language)
+
+
+def _tunes(path: Path) -> int:
+    """Return how many tunes a file holds; one that cannot be read is said so when it is."""
+    try:
+        with path.open("rb") as file:
+            return len(tunes_of(file.read(GENEROUS.bytes)))
+    except OSError:
+        return 1

@@ -1,0 +1,109 @@
+"""The pop piano data of the paper (Hsiao et al., AAAI 2021): transcribed songs with beats and chords.
+
+People have it as MIDI files whose markers name the chords (`A_m7_A` or `Chord-A_m7`), in several
+stages of which the last is `midi_analyzed`, or as pickled events.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+
+from tokenization.analysis.chord_names import parse
+from tokenization.language import Language
+from tokenization.score import Marker, Score
+from training.data.sources.events import score_of_events
+from training.data.sources.listing import Listing, shown
+from training.data.sources.restricted_pickle import read_pickle
+from training.data.sources.source import Found, Piece, Source, read
+from training.data.sources.splits import split_by_name
+
+_PICKLE = re.compile(r"\.(pkl|pickle)$", re.IGNORECASE)
+_SPLIT_LIST = re.compile(r"(?:^|.*/)(train|val|valid|validation|test)_pieces\.pkl")
+_SPLITS = {"train": "train", "test": "test"}  # all else is validation
+_ROOT = rb"(?:[A-G]#?|N)"
+_CHORD_MARKER = re.compile(
+    rb"(?:Chord-)?" + _ROOT + rb"_(?:M7?|m7?|/?o7|o|\+|7|sus[24]|N)(?:_" + _ROOT + rb")?"
+)
+_LAST_STAGE = "midi_analyzed"
+_LOOKED_AT = 8  # files, to tell what a folder is
+
+
+class PopPiano(Source):
+    """MIDI files with chord markers, or event pickles, at any depth."""
+
+    name = "pop-piano"
+    title = "the pop piano data"
+    shape = "MIDI files with chord markers, or event pickles (.pkl)"
+    language = "remi-2"
+    licence = "not stated by its authors; transcriptions of recordings"
+
+    def fits(self, listing: Listing) -> bool:
+        files = self._midi_files(listing)
+        if not files:
+            return any(_PICKLE.search(file) for file in listing.files)
+        spread = files[:: max(1, len(files) // _LOOKED_AT)][:_LOOKED_AT]
+        marked = sum(bool(_CHORD_MARKER.search(_beginning(listing.path(f)))) for f in spread)
+        return 2 * marked > len(spread)
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        files = self._midi_files(listing)
+        pickles = [f for f in listing.files if _PICKLE.search(f) and not _SPLIT_LIST.fullmatch(f)]
+        remarks = []
+        if files and pickles:
+            remarks.append(f"{len(pickles)} pickles are not read: the MIDI files hold the songs.")
+        listed = _listed_splits(listing)
+        if listed:
+            remarks.append("The splits are those of the lists of pieces beside the files.")
+        pieces = []
+        for file in files or pickles:
+            stem = PurePosixPath(file).stem  # the same from whatever folder above it is read
+            split = listed.get(stem) or split_by_name(stem, validation=validation)
+            pieces.append(Piece(name=shown(file), path=listing.path(file), split=split))
+        return Found(pieces=pieces, remarks=remarks)
+
+    def scores(self, piece: Piece, language: Language) -> list[Score]:
+        if _PICKLE.search(piece.path.name):
+            score = score_of_events(read_pickle(piece.path))
+        else:
+            score = read(piece)
+        return [language.arrange(with_chords(score))]
+
+    def _midi_files(self, listing: Listing) -> list[str]:
+        """Return the MIDI files, of several stages those of the last."""
+        files = listing.midi_files
+        return [file for file in files if _LAST_STAGE in file.split("/")] or files
+
+
+def with_chords(score: Score) -> Score:
+    """Return the score with those markers alone that are chords, without the bass `A_m7_A` ends in."""
+    markers = []
+    for marker in score.markers:
+        name = "_".join(marker.text.split("_")[:2])
+        if "_" in name and (chord := parse(name)):
+            markers.append(Marker(marker.onset_ticks, chord))
+    return score.replace(markers=tuple(markers))
+
+
+def _beginning(path: Path) -> bytes:
+    """Return enough of a file to find a marker in; nothing of one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1 << 20)
+    except OSError:
+        return b""
+
+
+def _listed_splits(listing: Listing) -> dict[str, str]:
+    """Return the split of each piece that the release's lists of pieces name."""
+    splits: dict[str, str] = {}
+    for file in listing.files:
+        if named := _SPLIT_LIST.fullmatch(file):
+            names = read_pickle(listing.path(file))
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise ValueError(
+                    f"{listing.path(file)} is no list of names, as a list of pieces is"
+                )
+            split = _SPLITS.get(named[1], "validation")
+            splits |= {PurePosixPath(name).stem: split for name in names}
+    return splits

@@ -1,0 +1,145 @@
+"""From a finished run to a model that ships: the smallest weights that cost next to nothing, and a README of facts.
+
+python -m training.results.publish RUN DEST
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from musicgen.common.machine import machine
+from musicgen.model.performer import Performer
+from musicgen.storage import checkpoint
+from tokenization.whole_file import write_whole
+from training.config import DeviceConfig, read
+from training.data.batches import Batches
+from training.devices import start_fabric
+from training.fabric_model import CodedModel, Sealed
+from training.loop import MODEL, VALIDATE, seed_of
+from training.results.model_readme import model_readme
+from training.storage import saving
+from training.storage.model_card import card_of
+from training.validation import Measured, Validation
+
+MOST_LOST = 0.01  # nats a token that smaller weights may cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A model as stored in one of the ways, and its loss then."""
+
+    dtype: str
+    bytes: int
+    measured: Measured
+
+
+def publish(run: Path, destination: Path) -> list[Stored]:
+    """Write the best model of a run; return what each way to store it costs, the chosen one first."""
+    config = read(run / "config.yaml")
+    batches = Batches(config.data, config.seed)
+    validation = Validation(config, batches)
+    found = saving.newest(run)
+    if found is None:
+        raise ValueError(f"{run} holds no checkpoint; train it first")
+    state = saving.read_state(found)
+    model, saved = checkpoint.load(run / MODEL)
+    best = replace(state, step=state.best_step)
+    card = card_of(config, batches, best, saved.training.get("start"))
+    seed = seed_of(config.seed, VALIDATE)
+    with tempfile.TemporaryDirectory() as folder:
+        ways = [_store(model, card, dtype, Path(folder), validation, seed) for dtype in _DTYPES]
+    chosen = choose(ways)
+    facts = {
+        "validation_loss": chosen.measured.inside,
+        "validation_loss_beyond": chosen.measured.beyond,
+        "steps_of_the_run": state.step,
+        "seconds": round(state.seconds),
+        "machine": machine(),
+    }
+    card = replace(card, name=destination.name, training={**card.training, **facts})
+    card = checkpoint.save(destination, model, card, chosen.dtype)
+    _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
+    losses = {way.dtype: (way.bytes, way.measured) for way in ways}
+    text = model_readme(model.config, card, config, losses, _encodings(destination))
+    write_whole(destination / "README.md", text.encode())
+    return [chosen, *(way for way in ways if way is not chosen)]
+
+
+_DTYPES = ("float32", "bfloat16", "int8")
+
+
+def choose(ways: Sequence[Stored]) -> Stored:
+    """Return the smallest of those that cost less than MOST_LOST nats against the first, inside and beyond."""
+    whole = ways[0].measured
+
+    def cost(way: Stored) -> float:
+        beyond = (way.measured.beyond or 0.0) - (whole.beyond or 0.0)
+        return max(way.measured.inside - whole.inside, beyond)
+
+    return min((way for way in ways if cost(way) < MOST_LOST), key=lambda way: way.bytes)
+
+
+def _store(
+    model: Performer,
+    card: checkpoint.Card,
+    dtype: str,
+    folder: Path,
+    validation: Validation,
+    seed: int,
+) -> Stored:
+    """Store a model in a way, and measure it as loaded again."""
+    size = checkpoint.save(folder / dtype, model, card, dtype).bytes
+    loaded = checkpoint.load(folder / dtype)[0]
+    fabric = start_fabric(DeviceConfig(accelerator="cpu"))
+    with torch.no_grad():
+        code = Sealed(loaded.begin(torch.Generator().manual_seed(seed)))
+        measured = validation.measure(fabric, CodedModel(loaded), code)
+    return Stored(dtype=dtype, bytes=size, measured=measured)
+
+
+def _copy_beside(run: Path, data: Sequence[Path], destination: Path) -> None:
+    """Keep the licences of the data and the picture of the training beside the model."""
+    licences = [folder / "LICENSE" for folder in data if (folder / "LICENSE").is_file()]
+    if licences:
+        texts = dict.fromkeys(licence.read_bytes() for licence in licences)
+        (destination / "DATA-LICENSE").write_bytes(b"\n\n".join(texts))
+    if (run / "curves.png").is_file():
+        shutil.copyfile(run / "curves.png", destination / "curves.png")
+
+
+def _encodings(destination: Path) -> str:
+    """Return the comparison of encodings that lies beside a model, if one does."""
+    path = destination / "encodings.md"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def main() -> int:
+    """Publish, and print what each way to store the model costs."""
+    parser = argparse.ArgumentParser(description="Write the best model of a run for shipping.")
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("destination", type=Path, metavar="DEST")
+    arguments = parser.parse_args()
+    try:
+        ways = publish(arguments.run, arguments.destination)
+    except (ValueError, OSError) as error:
+        print(f"publish: {error}", file=sys.stderr)
+        return 2
+    for way in ways:
+        beyond = "–" if way.measured.beyond is None else f"{way.measured.beyond:.4f}"
+        print(
+            f"{way.dtype:9} {way.bytes / 1e6:6.1f} MB  loss {way.measured.inside:.4f}  past the trained length {beyond}"
+        )
+    print(f"{arguments.destination}: stored as {ways[0].dtype}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

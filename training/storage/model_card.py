@@ -1,0 +1,38 @@
+"""What is known of a model that comes out of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from musicgen.storage.checkpoint import Card
+from training.config import RunConfig
+from training.data.batches import Batches
+from training.storage.saving import RunState
+
+
+def card_of(
+    config: RunConfig, batches: Batches, state: RunState, start: dict[str, Any] | None = None
+) -> Card:
+    """Return the card of the model as it stands, which began as `start`; nothing depends on the machine's speed."""
+    return Card(
+        name=Path(config.run).name,
+        language=batches.language,
+        trained_length=config.data.length,
+        training={
+            "data": batches.shards.said("title"),
+            "licence": batches.shards.said("licence"),
+            "checksum": batches.checksum,
+            "counts": batches.shards.counts,
+            "longest_ticks": batches.longest_ticks,
+            "steps": state.step,
+            "sequences_a_step": config.data.batch,
+            "tokens_a_sequence": config.data.length,
+            "learning_rate": config.optimiser.learning_rate,
+            "seed": config.seed,
+            "precision": config.device.precision,
+            "validation_loss": state.validation_loss,
+            "validation_loss_beyond": state.validation_beyond,
+            **({} if start is None else {"start": start}),
+        },
+    )

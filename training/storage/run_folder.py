@@ -1,0 +1,113 @@
+"""The folder of a run: taken by one program at a time, never overwritten, and what it was begun with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from musicgen.common.records import from_plain, from_yaml
+from tokenization.whole_file import write_whole
+from training.config import RunConfig
+from training.disk import full_disk_named, held
+from training.storage import saving
+
+CONFIG = "config.yaml"
+# What may differ when a run goes on, and it stays the same run.
+_FREE = (
+    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch"),
+    *("device.accelerator", "device.devices", "device.nodes", "device.strategy"),
+    *("device.compile", "validation.batch", "validation.patience"),
+    *("validation.samples", "validation.sample_tokens", "model.checkpoint_activations"),
+)
+
+
+@contextmanager
+def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
+    """Hold the folder of a run while it goes on; gives remarks on what is resumed, and writes the configuration.
+
+    A folder that holds anything raises ValueError, unless it is a run and `resume` is said.
+    """
+    folder = Path(config.run)
+    remarks = _check(folder, config, resume=resume)
+    with full_disk_named(folder, "choose another folder with --set run=…"):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = held(folder, f"another program is training in {folder} at this moment")
+        try:
+            text = yaml.safe_dump(_plain(config), sort_keys=False)
+            write_whole(folder / CONFIG, text.encode())
+            yield remarks
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+
+def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; --set run=… names a folder for the run")
+    known = folder / CONFIG
+    if not known.is_file():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise ValueError(
+                f"{folder} is not empty and holds no run; --set run=… names another folder"
+            )
+        return [f"Nothing is saved in {folder} yet: the run begins."] if resume else []
+    found = saving.newest(folder)
+    if not resume:
+        stands = f"at step {int(found.name)}" if found else "with nothing saved yet"
+        raise ValueError(
+            f"{folder} already holds a run, {stands}; "
+            "--resume goes on with it, and --set run=… begins another"
+        )
+    if found is None:
+        return [f"Nothing is saved in {folder} yet: the run begins anew."]
+    try:
+        before = from_yaml(known.read_text(encoding="utf-8"), str(known))
+    except ValueError as error:
+        raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
+    return _differences(before, _plain(config), folder)
+
+
+def _differences(old: Any, new: dict[str, Any], folder: Path) -> list[str]:
+    """Return remarks on changes that make it another run from here on."""
+    before = _flat(_completed(old)) if isinstance(old, Mapping) else {}
+    after = _flat(new)
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    changes = [
+        f"{key} was {before.get(key)} and is {after.get(key)}" for key in keys if key not in _FREE
+    ]
+    if not changes:
+        return []
+    said = "; ".join(changes)
+    return [f"From here on {folder} is trained otherwise than it was begun: {said}."]
+
+
+def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an older configuration with the defaults of settings that have come since."""
+    try:
+        return _plain(from_plain(RunConfig, old, "the run"))
+    except ValueError:  # of a setting that is no more
+        return old
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _plain(config: RunConfig) -> dict[str, Any]:
+    """Return the configuration with its paths made whole, to be read from anywhere."""
+    plain = config.plain()
+    plain["run"] = str(Path(config.run).resolve())
+    folders = [str(Path(folder).resolve()) for folder in config.data.folders]
+    plain["data"]["folder"] = folders[0] if isinstance(config.data.folder, str) else folders
+    return plain

@@ -1,0 +1,183 @@
+"""The checkpoints of a run: a folder each, complete or absent, from which a run goes on bit for bit.
+
+All randomness of a run is a function of its seed and the step (training/loop.py), so what must be kept is little: the
+model, Adam's averages, the step and the record of the best loss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_of
+from torch.optim import Optimizer
+
+from musicgen.common.records import from_json, from_plain
+from musicgen.model.performer import Performer
+from musicgen.storage import checkpoint
+from training.sharding import laid_out_like, whole
+
+CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
+CHECKSUMS = "checksums"
+AVERAGES = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of a parameter
+_COMPLETE = "[0-9]*"  # the names of whole checkpoints; hidden ones are being written or deleted
+
+
+@dataclass(kw_only=True)
+class RunState:
+    """Where a run stands."""
+
+    step: int = 0  # steps done
+    best_loss: float | None = None  # on the validation data, within the trained length
+    best_step: int = 0
+    stale: int = 0  # validations since the best
+    validation_loss: float | None = None  # the latest, within the trained length
+    validation_beyond: float | None = None  # and past it
+    window: tuple[float, ...] = ()  # sums of the steps since the last log
+    seconds: float = 0.0  # of computing, over all its sessions
+    data: str = ""  # checksum of the data set
+
+
+def save(
+    run: Path,
+    model: Performer,
+    card: checkpoint.Card,
+    averages: dict[str, torch.Tensor],
+    state: RunState,
+) -> Path:
+    """Write a checkpoint under its step's name; it appears whole or not at all."""
+    target = run / CHECKPOINTS / f"{state.step:08d}"
+    if target.exists():  # a step has one outcome
+        return target
+    fresh = target.with_name(f".{target.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        fresh.mkdir(parents=True)
+        checkpoint.save(fresh, model, card)
+        stored = safetensors.torch.save(averages)
+        (fresh / OPTIMISER).write_bytes(stored)
+        plain = asdict(state)
+        sums = {OPTIMISER: hashlib.sha256(stored).hexdigest(), STATE: _sum(plain)}
+        (fresh / STATE).write_text(json.dumps({**plain, CHECKSUMS: sums}, indent=2) + "\n")
+        for path in [*fresh.iterdir(), fresh]:
+            checkpoint.sync(path)
+        os.replace(fresh, target)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    checkpoint.sync(target.parent)
+    return target
+
+
+def averages_of(model: Performer, optimiser: Optimizer) -> dict[str, torch.Tensor]:
+    """Return what Adam keeps of each parameter, by name; every process calls it."""
+    return {
+        f"{name}/{key}": whole(value.detach()).cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimiser.state[parameter].items()
+    }
+
+
+def newest(run: Path) -> Path | None:
+    """Return the latest checkpoint of a run, if it has one."""
+    return max((run / CHECKPOINTS).glob(_COMPLETE), default=None)
+
+
+def prune(run: Path, keep: int) -> None:
+    """Delete all but the latest `keep` checkpoints, and what an interruption left."""
+    for folder in sorted((run / CHECKPOINTS).glob(_COMPLETE))[:-keep]:
+        os.replace(folder, folder.with_name(f".{folder.name}.old"))
+    for folder in (run / CHECKPOINTS).glob(".*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_state(folder: Path) -> RunState:
+    """Return where a checkpoint's run stood."""
+    return _read_state(folder)[0]
+
+
+def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
+    """Return where a checkpoint's run stood, and the checksums that came with it; older ones have none."""
+    path = folder / STATE
+    try:
+        plain = from_json(path.read_bytes(), str(path))
+        sums = plain.pop(CHECKSUMS, {}) if isinstance(plain, dict) else {}
+        state = from_plain(RunState, plain, str(path))
+        if sums and sums[STATE] != _sum(asdict(state)):
+            raise ValueError(f"{path} is damaged: its checksum is another")
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
+    if str(state.step).zfill(len(folder.name)) != folder.name:
+        raise ValueError(f"{path} is of step {state.step}, and not of this one; {_advice(folder)}")
+    return state, sums
+
+
+def _sum(plain: dict[str, Any]) -> str:
+    lasting = {
+        key: value for key, value in plain.items() if key != "seconds"
+    }  # of the clock, not the run
+    return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
+
+
+def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
+    """Put model and optimiser where a checkpoint left them."""
+    state, sums = _read_state(folder)
+    stored, _ = checkpoint.load(folder)
+    if _weights_of(stored) != _weights_of(model):
+        raise ValueError(
+            f"{folder} holds a model of another configuration; "
+            "train with the one in config.yaml of its run, or begin a new run"
+        )
+    averages = _read_averages(folder, model, sums.get(OPTIMISER))
+    own = model.state_dict()
+    model.load_state_dict({n: laid_out_like(x, own[n]) for n, x in stored.state_dict().items()})
+    on_cpu = () if optimiser.defaults.get("fused") else ("step",)
+    for name, parameter in model.named_parameters():
+        prefix = f"{name}/"
+        found = {k.removeprefix(prefix): v for k, v in averages.items() if k.startswith(prefix)}
+        optimiser.state[parameter] = {
+            # Copied, since a view into the file may lie at odd addresses and round differently.
+            key: value.clone() if key in on_cpu else laid_out_like(value.clone(), parameter)
+            for key, value in found.items()
+        }
+    return state
+
+
+def _read_averages(folder: Path, model: Performer, checksum: str | None) -> dict[str, torch.Tensor]:
+    """Return what Adam kept of each parameter: all of it, and of those parameters alone."""
+    path = folder / OPTIMISER
+    try:
+        data = path.read_bytes()
+        averages = tensors_of(data)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
+    if checksum is not None and hashlib.sha256(data).hexdigest() != checksum:
+        raise ValueError(f"{path} is damaged: its checksum is another; {_advice(folder)}")
+    own = {name: tuple(x.shape) for name, x in model.named_parameters()}
+    kept = {name.rpartition("/")[0] for name in averages}
+    for name in sorted(kept | own.keys()):
+        shapes = {
+            key: averages[key].shape for part in AVERAGES if (key := f"{name}/{part}") in averages
+        }
+        right = {f"{name}/{part}": own.get(name) if part != "step" else () for part in AVERAGES}
+        if name not in own or {key: tuple(shape) for key, shape in shapes.items()} != right:
+            raise ValueError(f"{path} has not what belongs to {name!r}; {_advice(folder)}")
+    return averages
+
+
+def _weights_of(model: Performer) -> dict[str, object]:
+    """Return the configuration without what may change in the middle of a run."""
+    free = ("dropout", "backend", "chunk", "checkpoint_activations")
+    return {key: value for key, value in model.config.plain().items() if key not in free}
+
+
+def _advice(folder: Path) -> str:
+    return f"delete {folder} to go on from the checkpoint before it"
