@@ -209,14 +209,15 @@ class Continuation(Generation):
             model.language,
             prompt.ids,
             prompt_bars=prompt.bars,
-            bars=wish.bars if by_bars else None,
             may_end=wish.may_end,
-            ends=wish.ends,
+            end_in=wish.bars if wish.ends else None,
             chords=wish.chords,
             longest_ticks=longest_ticks(model, prompt.ids, prompt.score),
         )
-        bars = 1 if by_bars and not wish.ends else None
-        super().__init__(model, prompt.ids, grammar, wish, tokens=wish.tokens, bars=bars)
+        before_bar = prompt.bars + wish.bars if by_bars and not wish.ends else None
+        super().__init__(
+            model, prompt.ids, grammar, wish, tokens=wish.tokens, before_bar=before_bar
+        )
 
     def _take(self, number: int, ids: np.ndarray, tokens: int) -> Take:
         bars = None if self.wish.tokens else self.prompt.bars + self.wish.bars

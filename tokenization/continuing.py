@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from tokenization.constraints.endless import Endless
-from tokenization.constraints.last_bar import LastBar
 from tokenization.constraints.scripted import Script, Scripted
 from tokenization.goal import COUNTED, LEFT
 from tokenization.grammar import Grammar
@@ -19,21 +18,20 @@ def continuing(
     prompt: np.ndarray,
     *,
     prompt_bars: int = 0,
-    bars: int | None = None,
     may_end: bool = False,
-    ends: bool = False,
+    end_in: int | None = None,
     chords: list[list[str]] | None = None,
     longest_ticks: Sequence[int] | None = None,
 ) -> Grammar:
     """Return the grammar of sequences that begin with a prompt; it stands before the prompt's first token.
 
-    With `bars`, it counts no bar before the prompt and these are full, so the music stops at one bar. `longest_ticks`
-    is what `Language.longest` found in the data that the model learned from. `Language.close` completes what is
-    generated so.
+    `longest_ticks` is what `Language.longest` found in the data that the model learned from. `Language.close` completes
+    what is generated so.
 
     The bars after the prompt keep to the line of `chords`, over and over.
 
-    With `ends`, the music ends with the last of `bars`, and says in each how many are left; the prompt has begun a bar.
+    With `end_in`, the music ends with the last of so many bars, and says in each how many are left; the prompt has
+    begun the first of them.
     """
     if chords is not None:
         grammar = language.on_chords(chords, prompt_bars)
@@ -41,12 +39,9 @@ def continuing(
         grammar = language.free_grammar(
             prompt_tokens=len(prompt), prompt_bars=prompt_bars, longest_ticks=longest_ticks
         )
-    if ends:
-        assert bars is not None, "where music shall end, somebody says in how many bars"
-        return _ending(language, grammar, prompt_bars, prompt_bars + bars)
-    if not may_end:
-        grammar = Endless(grammar, language.end)
-    return grammar if bars is None else LastBar(grammar, prompt_bars + bars)
+    if end_in is not None:
+        return _ending(language, grammar, prompt_bars, prompt_bars + end_in)
+    return grammar if may_end else Endless(grammar, language.end)
 
 
 def _ending(language: Language, grammar: Grammar, start: int, stop: int) -> Grammar:

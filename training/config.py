@@ -36,7 +36,7 @@ class DataConfig:
     transpose: int = 6  # up to so many semitones up or down
     drop_track: float = 0.0  # groove: with this probability each track is silent (never all)
     mix_drums: float = 0.0  # groove: with this probability the drums are another piece's
-    # The shares of sequences that are examples of a goal, where the language has it (examples.py).
+    # The shares of sequences that are examples of a goal, where the language has it (groove_examples.py).
     endings: float = 0.0  # count down to the end of their piece
     gaps: float = 0.0  # have a gap to be filled
     accompaniments: float = 0.0  # groove: have parts written to given ones
@@ -150,7 +150,9 @@ class RunConfig:
     data: DataConfig
     optimiser: OptimiserConfig
     model: Any = None
-    start: str | None = None  # a trained model, by name or folder, that learns on (start.py)
+    start: str | None = (
+        None  # a trained model, by name or folder, that learns on (initial_model.py)
+    )
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     seed: int = 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from musicgen.generation.fast_steps import Stepper
+from musicgen.generation.fast_steps import ReadyCalls
 from musicgen.model.performer import Performer
 
 KINDS = ("matrices", "positions", "features", "attention state", "norms", "activation")
@@ -68,12 +68,12 @@ def _runs(model: Performer, watch: Stopwatch, tokens: int, position: int) -> lis
     with torch.inference_mode():
         prompt = torch.zeros(1, 8, dtype=torch.long)
         _, state = model.prefill(prompt, model.start(torch.Generator().manual_seed(0)))
-        stepper = Stepper(model, state.layers, watch.over)
+        calls = ReadyCalls(model, state.layers, watch.over)
         code, times, runs, token = state.code, state.times, [], prompt[:, 0]
         for number in range(tokens + 8):  # the first 8 warm up
             watch.read_and_reset()
             began = time.perf_counter()
-            _, code, times = stepper(token, code, position + number, times)
+            _, code, times = calls(token, code, position + number, times)
             whole = time.perf_counter() - began
             parts = watch.read_and_reset()
             runs.append({**parts, REST: whole - sum(parts.values()), "whole": whole})

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from evaluation.speed.published_spe import AuthorsWay
 from musicgen.attention.linear_attention import attend
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.layers.quantise import with_int8_weights
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
@@ -78,10 +79,11 @@ def generation_step(position: int, rows: int = 1, *, int8: bool = False, count: 
         state = state.select(torch.zeros(rows, dtype=torch.long))
     tokens = torch.zeros(rows, dtype=torch.long)
     box: list[State] = [replace(state, position=position)]
+    step = FastSteps(model)
 
     def steps() -> None:
         for _ in range(count):
-            _, box[0] = model.step(tokens, box[0])
+            _, box[0] = step(tokens, box[0])
 
     return steps
 

@@ -47,7 +47,7 @@ class AttentionState(NamedTuple):
 
     sums: Tensor  # Σ r^(i−j) fk_j [v_j, 1]ᵀ: (B, H, M, D + 1); without the 1, (B, H, M, D), beside a normaliser
     normaliser: Tensor | None = None  # Σ r^(i−j) gk_j of a normaliser (gq, gk): (B, H, Mn, 1)
-    metre: Tensor | None = None  # memory of metric heads (metre.py): (B, R, M, D + 1)
+    metre: Tensor | None = None  # memory of metric heads (metre/heads.py): (B, R, M, D + 1)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> AttentionState:
         """Apply a function to each tensor."""

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.sampling import Sampling, draw, probabilities
 from musicgen.layers.few_rows import MOST
 from musicgen.model.performer import Performer, State
@@ -58,11 +59,13 @@ class Stop:
     """When a variation ends: whichever comes first; with none of these, when it is cancelled."""
 
     tokens: int | None = None  # so many new tokens
-    bars: int | None = None  # before the token that begins one bar more than these; needs a grammar
+    before_bar: int | None = (
+        None  # before the token that begins it, from 0 at the first of the prompt; needs a grammar
+    )
     end: int | None = None  # this token, which is still given out
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "bars"):
+        for name in ("tokens", "before_bar"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; to continue at all it is 1 or more")
@@ -98,8 +101,8 @@ def generate(
     `cancelled` is asked before every step (an Event's `is_set`, say); closing the iterator ends the work as well.
     """
     ids = _checked(model, prompt)
-    if request.stop.bars is not None and grammar is None:
-        raise ValueError("to stop after some bars takes a grammar, which counts them")
+    if request.stop.before_bar is not None and grammar is None:
+        raise ValueError("to stop before a bar takes a grammar, which counts them")
     behind_prompt = None if grammar is None else _behind(grammar, ids)
     return _stream(model, ids, request, behind_prompt, cancelled)
 
@@ -151,8 +154,8 @@ def _vary(
 ) -> Iterator[np.ndarray]:
     """Yield the tokens of a group of variations."""
     stop = request.stop
-    last_bar = None if stop.bars is None or grammar is None else grammar.bars[0] + stop.bars
     streams = [np.random.default_rng([request.seed, int(i)]) for i in variations]
+    steps = FastSteps(model)
     rows = _Rows(*absorbed, grammar, np.zeros(1, np.int64)).select(np.zeros_like(variations))
     rows = replace(rows, live=np.arange(len(variations)))
     for step in count(1):
@@ -170,8 +173,8 @@ def _vary(
         if rows.grammar is not None:
             tokens = rows.grammar.instead(tokens)
             rows.grammar.advance(tokens)
-            if last_bar is not None:
-                goes_on &= rows.grammar.bars <= last_bar
+            if stop.before_bar is not None:
+                goes_on &= rows.grammar.bars <= stop.before_bar
         if goes_on.any():
             given = np.full(len(variations), ENDED)
             given[rows.live[goes_on]] = tokens[goes_on]
@@ -181,7 +184,7 @@ def _vary(
             return
         if not goes_on.all():
             rows, tokens = rows.select(np.flatnonzero(goes_on)), tokens[goes_on]
-        rows = rows.step(model, tokens)
+        rows = rows.step(steps, tokens)
 
 
 @dataclass(frozen=True)
@@ -199,9 +202,9 @@ class _Rows:
         grammar = None if self.grammar is None else self.grammar.select(rows)
         return _Rows(self.logits[chosen], self.state.select(chosen), grammar, self.live[rows])
 
-    def step(self, model: Performer, tokens: np.ndarray) -> _Rows:
+    def step(self, steps: FastSteps, tokens: np.ndarray) -> _Rows:
         """Return the batch one token further."""
-        logits, state = model.step(torch.from_numpy(tokens).to(self.logits.device), self.state)
+        logits, state = steps(torch.from_numpy(tokens).to(self.logits.device), self.state)
         return replace(self, logits=logits, state=state)
 
     def scores(self) -> np.ndarray:

@@ -4,7 +4,7 @@ A generated token multiplies 1 to 8 rows, one a variation, by every matrix of th
 a library for that product, and their speeds differ by up to ten times and rank differently on each processor; some add
 a row up in another order when it has company, so that a variation would depend on how many others are made. So the
 ways are tried, once a machine and shape: those that treat rows alike are timed, and the fastest is stored
-(few_rows_table.py). With always eight rows, most of them of no meaning, every way treats rows alike by construction.
+(product_choice.py). With always eight rows, most of them of no meaning, every way treats rows alike by construction.
 
 I width of the input, O width of the output.
 """

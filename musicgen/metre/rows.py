@@ -17,7 +17,7 @@ A row fades only when it is written to: its newest entry has the weight 1, and `
 What a query sees it weighs from the newest of it on, since a factor above and below the fraction is none: so weights
 never vanish together, however long a row was silent.
 
-Here are the rows and weights, which all layers share; metric_heads.py has the heads.
+Here are the rows and weights, which all layers share; heads.py has the heads.
 
 B batch, T time, H metric heads, c positions of a stretch, R rows of all heads together.
 """

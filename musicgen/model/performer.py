@@ -4,10 +4,10 @@
 
 What is unusual about it:
 - Attention keeps a state of constant size instead of all keys and values: a whole sequence is computed in blocks, one
-  more token from the state alone (attention.py). Both give the same numbers.
+  more token from the state alone (linear_attention.py). Both give the same numbers.
 - Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
   the feature map, and on the features behind it (position/base.py). It serves all layers (block.py).
-- The encoding may count musical time instead of tokens (clock.py), and there may be heads that do (metre.py).
+- The encoding may count musical time instead of tokens (metre/clock.py), and there may be heads that do (rows.py).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
   batch in training, once a piece in generation.
 - Nothing is remembered on the module: `State` is passed in and returned.
@@ -26,7 +26,6 @@ from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from musicgen.attention.features import FEATURES, FeatureMap
-from musicgen.generation.fast_steps import Stepper
 from musicgen.layers.dropout import Dropout
 from musicgen.layers.linear import Linear, linear
 from musicgen.metre.clock import Timekeeper, Times
@@ -44,13 +43,12 @@ class State:
     code: Any  # what the encoding of position drew for this sequence
     position: int  # of the next token
     times: Times | None = None  # in musical time, where the model counts that
-    stepper: Stepper | None = None  # what the first step lays out for those after it
 
     def select(self, rows: Tensor) -> State:
         """Return the state of the given rows of the batch: to drop some, or to vary one."""
         layers = tuple(layer.map(lambda x: x.index_select(0, rows)) for layer in self.layers)
         times = None if self.times is None else self.times.select(rows)
-        return replace(self, layers=layers, times=times, stepper=None)
+        return replace(self, layers=layers, times=times)
 
 
 class Performer(nn.Module):
@@ -136,23 +134,8 @@ class Performer(nn.Module):
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb one token a row, (B,) → (B, V); the state handed in may be overwritten by the one returned.
-
-        The same numbers as `prefill` gives, to rounding, in a fraction of the time (stepper.py).
-        """
-        if self.config.attention == "softmax" or state.layers[0] is None:
-            return self.prefill(tokens[:, None], state)
-        stepper = state.stepper
-        if stepper is None or not stepper.serves(self, state.layers):
-            stepper = Stepper(self, state.layers)
-        logits, code, times = stepper(tokens, state.code, state.position, state.times)
-        return logits, State(
-            layers=state.layers,
-            code=code,
-            position=state.position + 1,
-            times=times,
-            stepper=stepper,
-        )
+        """Absorb one token a row, (B,) → (B, V): the definition of what generation computes faster (fast_steps.py)."""
+        return self.prefill(tokens[:, None], state)
 
     def with_realisations(self, realisations: int, seed: int = 0) -> Performer:
         """Return this model, sharing its weights, with another number of realisations of its stochastic encoding.

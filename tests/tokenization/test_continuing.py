@@ -18,14 +18,13 @@ def prompt_of(speaker: Language) -> np.ndarray:
     return ids[: speaker.bars(ids)[PROMPT_BARS] + (speaker.bar is not None)]
 
 
-def walk(grammar: Grammar, prompt: np.ndarray, seed: int) -> list[int]:
-    """Return random tokens behind a prompt up to the token that begins a bar too many, or to the end."""
+def walk(grammar: Grammar, prompt: np.ndarray, before_bar: int, seed: int) -> list[int]:
+    """Return random tokens after a prompt up to the token that begins a bar too many, or to the end."""
     random, tokens = np.random.default_rng(seed), []
     for token in prompt:
         assert grammar.allowed()[0, token]
         grammar.advance(np.array([token]))
-    start = grammar.bars[0]
-    while grammar.bars[0] <= start + 1 and len(tokens) < 3000:
+    while grammar.bars[0] <= before_bar and len(tokens) < 3000:
         allowed = np.flatnonzero(grammar.allowed()[0])
         if not len(allowed):
             return tokens
@@ -39,10 +38,8 @@ def walk(grammar: Grammar, prompt: np.ndarray, seed: int) -> list[int]:
 def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
     speaker = language(name)
     prompt = prompt_of(speaker)
-    grammar = continuing(
-        speaker, prompt, prompt_bars=PROMPT_BARS, bars=2, longest_ticks=[24, 4, 48]
-    )
-    tokens = walk(grammar, prompt, seed=1)
+    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[24, 4, 48])
+    tokens = walk(grammar, prompt, PROMPT_BARS + 2, seed=1)
     assert speaker.end not in tokens
     closed = speaker.close(np.concatenate([prompt, tokens]), PROMPT_BARS + 2)
     assert speaker.validate(closed) is None
@@ -67,9 +64,7 @@ def test_the_music_may_end_where_it_is_asked_to(name: str):
 def test_rows_of_it_go_their_own_ways():
     speaker = language("groove")
     prompt = prompt_of(speaker)  # its last note begins a beat before the line
-    grammar = continuing(
-        speaker, prompt, prompt_bars=PROMPT_BARS, bars=1, longest_ticks=[60, 1, 12]
-    )
+    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[60, 1, 12])
     for token in prompt:
         grammar.advance(np.array([token]))
     rows = grammar.select(np.zeros(2, dtype=np.int64))
@@ -89,4 +84,4 @@ def test_rows_of_it_go_their_own_ways():
     take("time_shift_1_11", "time_shift_2_0")
     take("note_on_0_40", "time_shift_2_0")
     assert take("time_shift_2_0", "time_shift_2_0") == ["time_shift_2_0"] * 2
-    assert rows.bars.tolist() == [0, 2]
+    assert rows.bars.tolist() == [3, 4]

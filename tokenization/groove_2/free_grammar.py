@@ -1,8 +1,8 @@
 """The rules of the second groove language to generate by: events of one time in any order, and some of them given.
 
-What groove_free.py says of order, unisons and notes that hang holds here too. Given events are taken where they stand:
-a token that would pass the next one is not taken, and what leads to it is (`instead`). A mask that forbade to pass it
-would push the model into notes that it does not want. Nothing else happens on the keys of given events.
+What groove/free_grammar.py says of order, unisons and notes that hang holds here too. Given events are taken where they
+stand: a token that would pass the next one is not taken, and what leads to it is (`instead`). A mask that forbade to
+pass it would push the model into notes that it does not want. Nothing else happens on the keys of given events.
 """
 
 from __future__ import annotations

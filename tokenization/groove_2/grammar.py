@@ -1,6 +1,6 @@
 """The rules of the second groove language: token by token over a batch, and over a whole sequence at once.
 
-The order of events at one time is that of the first one (groove_grammar.py). Places in a bar ascend, and something
+The order of events at one time is that of the first one (groove/grammar.py). Places in a bar ascend, and something
 happens at each. The last bar has something in it, be it a note that sounds on: so a piece has one number of bars.
 
 Letters: B rows of a batch, T tokens of a sequence, K = 384 keys, V tokens of the vocabulary.

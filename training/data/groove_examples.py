@@ -1,4 +1,4 @@
-"""From a groove in bars to one training sequence: a crop as in augment.py, or an example of a goal.
+"""From a groove in bars to one training sequence: a crop as in augmentation.py, or an example of a goal.
 
 An example is laid out as the language lays out what it gives a model to complete, so that training and generation
 agree; the crop is chosen so that the goal is in it.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.generate import ENDED, Request, Stop, absorb, generate
 from musicgen.generation.sampling import Sampling
 from musicgen.model.performer import State
@@ -56,8 +57,9 @@ def test_logits_do_not_depend_on_company(position: str, width: int) -> None:
     def steps(rows: torch.Tensor) -> torch.Tensor:
         """Return what follows four tokens a row, of which row i takes others than row j."""
         state, logits = absorbed[1].select(torch.zeros(len(rows), dtype=torch.long)), []
+        fast = FastSteps(model)
         for token in range(4):
-            found, state = model.step((rows + token) % VOCABULARY, state)
+            found, state = fast((rows + token) % VOCABULARY, state)
             logits.append(found)
         return torch.stack(logits, 1)
 
@@ -102,13 +104,13 @@ def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(
     model: Any, monkeypatch: Any
 ) -> None:
     rows: list[int] = []
-    step = model.step
+    step = FastSteps.__call__
 
-    def counting(tokens: torch.Tensor, state: State) -> Any:
+    def counting(steps: FastSteps, tokens: torch.Tensor, state: State) -> Any:
         rows.append(len(tokens))
-        return step(tokens, state)
+        return step(steps, tokens, state)
 
-    monkeypatch.setattr(model, "step", counting)
+    monkeypatch.setattr(FastSteps, "__call__", counting)
     tokens = run(model, variations=4, seed=1, stop=Stop(end=5, tokens=300))
     ends = [row.tolist().index(5) for row in tokens]
     assert len(set(ends)) > 1
@@ -126,9 +128,9 @@ def test_a_dead_end_of_the_grammar_ends_a_variation(model: Any) -> None:
         assert (row[end + 1 :] == ENDED).all()
 
 
-def test_bars_end_before_the_token_that_begins_one_more(model: Any) -> None:
-    request = {"variations": 3, "seed": 5, "stop": Stop(bars=2)}
-    prompt = [0, 1, 0, 3]  # has begun two bars
+def test_music_stops_before_the_token_that_begins_a_bar(model: Any) -> None:
+    request = {"variations": 3, "seed": 5, "stop": Stop(before_bar=4)}
+    prompt = [0, 1, 0, 3]  # has begun the bars 0 and 1
     for row in run(model, prompt, Alternating(), **request):
         assert (row[row != ENDED] == 0).sum() <= 2
     free = run(model, prompt, Alternating(), variations=3, seed=5, stop=Stop(tokens=400))
@@ -209,7 +211,7 @@ def test_a_wrong_prompt_is_refused_at_once(model: Any, prompt: Any, message: str
 
 def test_what_else_cannot_work_is_refused_at_once(model: Any) -> None:
     with pytest.raises(ValueError, match="takes a grammar"):
-        generate(model, PROMPT, Request(stop=Stop(bars=1)))
+        generate(model, PROMPT, Request(stop=Stop(before_bar=1)))
     with pytest.raises(ValueError, match="training mode"):
         generate(type(model)(toy_config()), PROMPT, Request())
     with pytest.raises(ValueError, match="variations is 0"):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.generate import Request, Stop, generate
 from musicgen.layers.quantise import Int8Linear, quantise, restore, with_int8_weights
 from musicgen.metre import rows as metre
@@ -25,12 +26,13 @@ from tests.musicgen.toys import VOCABULARY, generator, toy_tokens
 @pytest.mark.parametrize("cut", [1, 100, 140])
 def test_prompt_and_steps_equal_the_whole(position: str, cut: int) -> None:
     model, tokens = toy(position=position).double(), toy_tokens(2, LENGTH)
+    steps = FastSteps(model)
     with torch.no_grad():
         whole = model(tokens, code=model.begin(generator()))
     logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
     for t in range(cut, 170):
         torch.testing.assert_close(logits, whole[:, t - 1], rtol=1e-9, atol=1e-9)
-        logits, state = model.step(tokens[:, t], state)
+        logits, state = steps(tokens[:, t], state)
     rest, _ = model.read(tokens[:, 170:], state)
     torch.testing.assert_close(rest, whole[:, 170:], rtol=1e-9, atol=1e-9)
 
@@ -42,13 +44,14 @@ def test_after_a_long_silence_steps_equal_the_whole(
 ) -> None:
     monkeypatch.setitem(metre.CHUNKS, "cpu", 512)  # so that it may lie within a stretch
     model = toy().double()
+    steps = FastSteps(model)
     silence = torch.zeros(1, bars, dtype=torch.long)
     tokens = torch.cat([toy_tokens(1, before), silence, toy_tokens(1, 60, 1)], 1)
     with torch.no_grad():
         whole = model(tokens, code=model.begin(generator()))
     state, rows = model.start(generator()), []
     for token in tokens[0]:
-        logits, state = model.step(token[None], state)
+        logits, state = steps(token[None], state)
         rows.append(logits)
     assert whole.isfinite().all()
     torch.testing.assert_close(torch.stack(rows, 1), whole, rtol=1e-9, atol=1e-9)
@@ -56,11 +59,12 @@ def test_after_a_long_silence_steps_equal_the_whole(
 
 def test_steps_in_bfloat16_are_the_whole_to_its_precision() -> None:
     model, tokens = toy().bfloat16(), toy_tokens(2, 60)
+    steps = FastSteps(model)
     with torch.inference_mode():
         whole = model(tokens, code=model.begin(generator())).float()
         state, rows = model.start(generator()), []
         for at in range(60):
-            logits, state = model.step(tokens[:, at], state)
+            logits, state = steps(tokens[:, at], state)
             rows.append(logits.float())
     difference = (torch.stack(rows, 1) - whole).abs().mean() / whole.abs().mean()
     assert difference < 0.02
@@ -68,11 +72,12 @@ def test_steps_in_bfloat16_are_the_whole_to_its_precision() -> None:
 
 def test_single_precision_steps_choose_the_tokens_of_the_whole() -> None:
     model, tokens = toy(layers=3), toy_tokens(2, 60)
+    steps = FastSteps(model)
     with torch.inference_mode():
         whole = model(tokens, model.begin(generator()))
         state, rows = model.start(generator()), []
         for at in range(60):
-            logits, state = model.step(tokens[:, at], state)
+            logits, state = steps(tokens[:, at], state)
             rows.append(logits)
     found = torch.stack(rows, 1)
     torch.testing.assert_close(found, whole, rtol=0, atol=1e-5 * whole.abs().max().item())
@@ -140,13 +145,14 @@ def test_a_variation_does_not_depend_on_its_company(count: int) -> None:
 
 def test_a_state_can_be_gone_on_from_twice() -> None:
     model, tokens = toy(), toy_tokens(1, 40)
+    steps = FastSteps(model)
     _, state = model.prefill(tokens[:, :20], model.start(generator()))
-    _, state = model.step(tokens[:, 20], state)
+    _, state = steps(tokens[:, 20], state)
     copied = state.select(torch.zeros(1, dtype=torch.long))
     rows = []
     for at in (state, copied):
         for token in tokens[0, 21:]:
-            logits, at = model.step(token[None], at)
+            logits, at = steps(token[None], at)
         rows.append(logits)
     assert torch.equal(*rows)
 
@@ -178,10 +184,11 @@ def test_8_bit_weights_go_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     four = MetreConfig(bars=(1, 0.5, 2, 2), remembers=(2, 8, 3, 3))
     wide = replace(config(width=64, feedforward=64), metre=four)
     model, tokens = with_int8_weights(Performer(wide, 0).eval()), toy_tokens(1, 50)
+    steps = FastSteps(model)
     with torch.inference_mode():
         whole = model(tokens, code=model.begin(generator()))
         state = model.start(generator())
         for token in tokens[0]:
-            logits, state = model.step(token[None], state)
+            logits, state = steps(token[None], state)
     assert widths == {64, 64 + 4 * 32}  # all layers, the one behind the metric heads too
     torch.testing.assert_close(logits, whole[:, -1], rtol=0, atol=0.05 * whole.abs().max().item())

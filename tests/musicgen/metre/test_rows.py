@@ -27,7 +27,7 @@ def heads(width: int = 16) -> MetricHeads:
 
 
 def by_definition(made: MetricHeads, x: Tensor, behind: list[int], before: list[int]) -> Tensor:
-    """Return the equation at the head of metre.py, term by term, for one sequence: x (T, C) → (T, H, D)."""
+    """Return the equation at the head of rows.py, term by term, for one sequence: x (T, C) → (T, H, D)."""
     q, k, v = made.qkv(x[None])[0].unflatten(-1, (made.heads, -1)).split([3, 3, 5], -1)
     q, k = q.clamp(min=LEAST), k.clamp(min=LEAST)
     out = torch.zeros_like(v)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from musicgen.attention.features import FEATURES
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.model.config import needs_linear_attention
 from musicgen.storage.checkpoint import Card, load, save
 from tests.musicgen.toys import ENCODINGS, generator, toy_model, toy_tokens, unlimited
@@ -52,12 +53,13 @@ def test_heads_of_several_horizons_compute_alike(position: str, features: str) -
 @pytest.mark.parametrize("cut", [1, 8, 30])
 def test_prompt_and_steps_equal_the_whole(position: str, features: str, cut: int) -> None:
     model, tokens = model_of(position, features).double(), toy_tokens(2, LENGTH)
+    steps = FastSteps(model)
     with torch.no_grad():
         whole = model(tokens, code=model.begin(generator()))
     logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
     for t in range(cut, LENGTH):
         torch.testing.assert_close(logits, whole[:, t - 1], rtol=1e-9, atol=1e-9)
-        logits, state = model.step(tokens[:, t], state)
+        logits, state = steps(tokens[:, t], state)
 
 
 @pytest.mark.parametrize("place", [0, 15, 16, 36])
@@ -119,11 +121,12 @@ def test_long_sequences_stay_finite_forward_and_backward(
 def test_far_steps_stay_finite(position: str, features: str) -> None:
     """Past any trained length there is no table to outgrow: a state says position 30 000, and steps go on."""
     model = model_of(position, features)
+    steps = FastSteps(model)
     state = model.prefill(toy_tokens(2, LENGTH), model.start(generator()))[1]
     later = None if state.times is None else state.times._replace(ticks=state.times.ticks + 10**7)
     state = replace(state, position=30_000, times=later)
     for token in range(5):
-        logits, state = model.step(torch.tensor([token, token]), state)
+        logits, state = steps(torch.tensor([token, token]), state)
         assert logits.isfinite().all()
 
 
@@ -135,9 +138,10 @@ def test_softmax_attention_takes_what_acts_before_the_features(
             model_of(position, features, attention="softmax")
         return
     model, tokens = model_of(position, features, attention="softmax").double(), toy_tokens(2, 12)
+    steps = FastSteps(model)
     with torch.no_grad():
         whole = model(tokens, code=model.begin(generator()))
     state = model.prefill(tokens[:, :5], model.start(generator()))[1]
     for t in range(5, 12):
-        logits, state = model.step(tokens[:, t], state)
+        logits, state = steps(tokens[:, t], state)
         torch.testing.assert_close(logits, whole[:, t], rtol=1e-9, atol=1e-9)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.generate import Request, Stop, generate
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
@@ -112,6 +113,7 @@ def test_behind_the_feature_map_the_whole_model_knows_only_differences(
 def test_rows_at_other_times_are_no_company(name: str) -> None:
     """A step of a row among others is, to the last bit, what it is among others that stand elsewhere."""
     model = toy_model(position={"name": name, "time": "music"}, layers=2)
+    steps = FastSteps(model)
     prompts = toy_tokens(3, 30)
     prompts[1] = 5  # time stands still there
     _, together = model.prefill(prompts, model.start(generator()))
@@ -121,9 +123,9 @@ def test_rows_at_other_times_are_no_company(name: str) -> None:
     together = together.select(torch.arange(3))
     for step in range(20):
         given = toy_tokens(3, 1, seed=step)[:, 0]
-        logits, together = model.step(given, together)
+        logits, together = steps(given, together)
         for row in range(3):
-            own, alone[row] = model.step(given[row : row + 1], alone[row])
+            own, alone[row] = steps(given[row : row + 1], alone[row])
             torch.testing.assert_close(own[0], logits[row], rtol=1e-5, atol=1e-5)
 
 
@@ -140,9 +142,10 @@ def test_a_variation_does_not_depend_on_its_company(count: int) -> None:
 
 def test_no_more_ticks_are_kept_than_there_are_rows_to_stand_at_them() -> None:
     model = toy_model(position={"name": "sine_spe", "time": "music"})
+    steps = FastSteps(model)
     _, state = model.prefill(toy_tokens(3, 10), model.start(generator()))
     for step in range(40):
-        _, state = model.step(toy_tokens(3, 1, seed=step)[:, 0], state)
+        _, state = steps(toy_tokens(3, 1, seed=step)[:, 0], state)
         assert 1 <= len(state.code.ticks[0]) <= 2 * 3
 
 

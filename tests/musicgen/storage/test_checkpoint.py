@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 from safetensors import safe_open
 
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.model.performer import parameter_count
 from musicgen.storage.checkpoint import CONFIG, NEW_WEIGHTS, WEIGHTS, Card, load, read_card, save
 from tests.musicgen.toys import generator, toy_model, toy_tokens
@@ -80,8 +81,8 @@ def test_eight_bit_computing_is_close_and_for_cpus(tmp_path: Path) -> None:
     model = toy_model(width=64, feedforward=128)
     save(tmp_path, model, CARD, "int8")
     tokens, state = TOKENS[:, 0], model.start(generator())
-    expected = load(tmp_path)[0].step(tokens, state)[0]
-    found = load(tmp_path, int8=True)[0].step(tokens, state)[0]
+    expected = FastSteps(load(tmp_path)[0])(tokens, state)[0]
+    found = FastSteps(load(tmp_path, int8=True)[0])(tokens, state)[0]
     assert 0 < (found - expected).norm() / expected.norm() < 0.02
     with pytest.raises(ValueError, match="on a CPU only, not on meta"):
         load(tmp_path, "meta", int8=True)

@@ -98,7 +98,7 @@ def test_an_end_comes_after_so_many_bars(notes, bars, seed, chatty, longest):
     prompt_bars = bars_of(notes)
     prompt = np.append(ids[:-1], BAR)
     grammar = continuing(
-        GROOVE, prompt, prompt_bars=prompt_bars, bars=bars, ends=True, longest_ticks=longest
+        GROOVE, prompt, prompt_bars=prompt_bars, end_in=bars, longest_ticks=longest
     )
     [said] = written(grammar, prompt, [seed], chatty)
     closed = GROOVE.close(said)
@@ -154,7 +154,7 @@ def test_a_counted_end_to_learn_from_is_what_the_grammar_allows(notes, counted):
     bars = bars_of(notes)
     first = max(bars - min(counted, 16), 0)
     start = np.flatnonzero(example == BAR)[first] + 1
-    grammar = continuing(GROOVE, example[:start], prompt_bars=first, bars=bars - first, ends=True)
+    grammar = continuing(GROOVE, example[:start], prompt_bars=first, end_in=bars - first)
     take(grammar, example)
     assert plain(example).tolist() == GROOVE.spell(notes).tolist()
 
@@ -228,7 +228,7 @@ def test_the_first_language_says_that_it_cannot():
     ):
         first.accompanying(ids, ["drums"])
     with pytest.raises(ValueError, match="speaks groove, in which an end cannot be asked for"):
-        continuing(first, ids[:-1], prompt_bars=20, bars=4, ends=True)
+        continuing(first, ids[:-1], prompt_bars=20, end_in=4)
 
 
 def names(ids: np.ndarray) -> list[str]:

@@ -69,7 +69,7 @@ def test_a_model_of_no_knowledge_keeps_to_the_line(speaker, seed, prompt_length,
     starts = speaker.bars(piece)
     prompt = np.append(piece[: starts[-1]], speaker.bar)
     before = len(starts) - 1
-    grammar = continuing(speaker, prompt, prompt_bars=before, bars=6, chords=line)
+    grammar = continuing(speaker, prompt, prompt_bars=before, chords=line)
     sequence = written(grammar, prompt, seed, most=len(prompt) + 400, thrift=0.3)
     assert speaker.validate(sequence) is None
     named = [
@@ -108,7 +108,7 @@ def test_rows_of_a_batch_keep_to_it_as_one_does():
     line = read_chords("C | Am F")
     walks = []
     for seed in range(4):
-        grammar = continuing(remi, np.array([remi.begin]), bars=99, chords=line)
+        grammar = continuing(remi, np.array([remi.begin]), chords=line)
         walks.append(written(grammar, np.array([remi.begin]), seed, most=80))
     together = remi.on_chords(line, 0).select(np.zeros(4, dtype=np.int64))
     alone = [remi.on_chords(line, 0) for _ in walks]

@@ -122,7 +122,7 @@ def test_the_first_version_fills_no_gap_and_has_no_end_to_ask_for():
     with pytest.raises(ValueError, match="speaks remi, in which no gap can be filled"):
         REMI.infilling(ids, 0, 1)
     with pytest.raises(ValueError, match="speaks remi, in which an end cannot be asked for"):
-        continuing(REMI, ids[:1], bars=2, ends=True)
+        continuing(REMI, ids[:1], end_in=2)
 
 
 @settings(deadline=None, max_examples=40)
@@ -131,7 +131,7 @@ def test_music_ends_with_the_bar_that_is_asked_for(seed, bars, prompt_length):
     piece = walk(seed, prompt_length, EVERY_METRE)
     starts = EVERY_METRE.bars(piece)
     prompt = np.append(piece[: starts[-1]], EVERY_METRE.bar)
-    grammar = continuing(EVERY_METRE, prompt, prompt_bars=len(starts) - 1, bars=bars, ends=True)
+    grammar = continuing(EVERY_METRE, prompt, prompt_bars=len(starts) - 1, end_in=bars)
     sequence = written(grammar, prompt, seed, thrift=0.2)
     assert sequence[-1] == EVERY_METRE.end
     spelled = plain(sequence)
