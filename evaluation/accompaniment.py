@@ -12,7 +12,7 @@ A style is one value, the mean over its pieces; means and intervals are over sty
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -20,9 +20,8 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import estimate
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
-from musicgen.generation.generate import Request, Stop, generate
-from musicgen.generation.sampling import MUSICAL
-from musicgen.model.performer import Performer
+from musicgen.continuation import Generation, Options
+from musicgen.playable import Playable
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, DRUMS, TICKS_PER_BEAT
 from tokenization.score import Notes
@@ -42,22 +41,13 @@ def first_bars(notes: Notes, bars: int, start: int = 0) -> Notes:
     )
 
 
-def accompany(
-    performer: Performer,
-    language: Groove,
-    piece: Notes,
-    part: int,
-    *,
-    seed: int,
-    longest_ticks: Sequence[int] | None,
-) -> Notes:
-    """Return the piece with one part written anew."""
+def accompany(model: Playable, language: Groove, piece: Notes, part: int, *, seed: int) -> Notes:
+    """Return the piece with one part written anew by a model of this language."""
     goal = language.accompanying(
-        language.spell(piece), [language.parts[part]], longest_ticks=longest_ticks
+        language.spell(piece), [language.parts[part]], longest_ticks=model.longest_ticks
     )
-    request = Request(seed=seed, sampling=MUSICAL, stop=Stop(end=language.end))
-    steps = list(generate(performer, goal.prompt, request, grammar=goal.grammar))
-    return language.notes(goal.whole(np.append(goal.prompt, np.concatenate(steps))))
+    work = Generation(model, goal.prompt, goal.grammar, Options(seed=seed)).finish()
+    return language.notes(goal.whole(work.sequences()[0]))
 
 
 def hidden_parts(piece: Notes) -> list[int]:

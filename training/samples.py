@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from musicgen.generation.generate import Request, Stop, generate
-from musicgen.generation.sampling import MUSICAL
+from musicgen.continuation import Continuation, Options
 from musicgen.model.performer import Performer
-from tokenization.continuing import continuing
+from musicgen.pieces import no_prompt
+from musicgen.playable import Playable
 from tokenization.language import language_from_spec
 
 
@@ -23,7 +20,7 @@ def write_samples(
     *,
     count: int,
     tokens: int,
-    longest_ticks: Sequence[int] | None = None,
+    longest_ticks: list[int] | None = None,
 ) -> list[Path]:
     """Write `count` pieces from nothing as STEP_0.mid …; one without a note is left out.
 
@@ -32,20 +29,17 @@ def write_samples(
     from tokenization.midi.writing import write_midi
 
     language = language_from_spec(spec)
-    request = Request(
-        variations=count, sampling=MUSICAL, stop=Stop(tokens=tokens, end=language.end)
+    player = Playable(
+        name=f"step {step}", language=language, weights=lambda: model, longest_ticks=longest_ticks
     )
-    prompt = np.array([language.begin])
-    grammar = continuing(language, prompt, may_end=True, longest_ticks=longest_ticks)
-    stream = generate(model, prompt, request, grammar=grammar)
-    steps = np.array(list(stream)).reshape(-1, count)  # (T, count), −1 behind an end
+    options = Options(tokens=tokens, variations=count, may_end=True)
+    work = Continuation(player, no_prompt(language), options).finish()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for number in range(count):
-        new = steps[steps[:, number] >= 0, number]
-        score = language.decode(language.close(np.append(prompt, new)))
-        if len(score.notes):
-            path = folder / f"{step:08d}_{number}.mid"
-            write_midi(score, path, texts=(f"musicgen training step {step}, sample {number}",))
+    for take in work.takes():
+        if len(take.score.notes):
+            path = folder / f"{step:08d}_{take.number}.mid"
+            text = f"musicgen training step {step}, sample {take.number}"
+            write_midi(take.score, path, texts=(text,))
             paths.append(path)
     return paths

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app import output
-from app.commands.takes import add_options, do, fit, wish_of
+from app.commands.takes import add_options, do, fit, options_of
 
 EXAMPLES = """\
 examples:
@@ -38,23 +38,22 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.accompany_0.mid …, the given parts with those that were written."""
-    from app.completion import Completion
-    from app.models import load
-    from app.service import read_piece
     from app.track_choice import tracks_of
+    from musicgen.completion import accompaniment
+    from musicgen.loading import load
+    from musicgen.pieces import read_piece
 
-    wish, path = wish_of(arguments), Path(arguments.piece)
+    options, path = options_of(arguments), Path(arguments.piece)
     model = load(arguments.model, arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
     piece = read_piece(model.language, path, name=path.name, tracks=tracks)
-    write, ids = arguments.write, piece.encoded.ids
-    goal = model.language.accompanying(ids, write, longest_ticks=model.longest_ticks)
+    work = accompaniment(model, piece, arguments.write, options)
     output.remark(piece.remarks)
     name = f"{fit(path.stem)}.accompany_"
     do(
         arguments,
-        Completion(model, piece, goal, wish, {"written_parts": write}),
-        2 * len(ids),
+        work,
+        2 * len(piece.encoded.ids),
         (name,),
-        lambda take, number: {f"{name}{number}": take.whole},
+        lambda take, number: {f"{name}{number}": take.score},
     )

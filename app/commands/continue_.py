@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app import output
-from app.commands.takes import add_options, make, wish_of
+from app.commands.takes import add_options, make, options_of
 
 EXAMPLES = """\
 examples:
@@ -42,18 +42,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.cont_0.mid …, the continuations, and NAME.prompt_cont_0.mid …, with the prompt."""
-    from app.models import load
-    from app.service import read_prompt
     from app.track_choice import tracks_of
+    from musicgen.loading import load
+    from musicgen.pieces import read_piece
 
-    bars, wish = _bars(arguments.prompt_bars), wish_of(arguments)
+    bars, options = _bars(arguments.prompt_bars), options_of(arguments)
     path = Path(arguments.prompt)
     model = load(arguments.model, arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
     name = path.name or arguments.prompt  # of a folder, such as `.`
-    prompt = read_prompt(model, path, name=name, bars=bars, tracks=tracks)
+    prompt = read_piece(model.language, path, name=name, tracks=tracks).prompt(bars)
     output.remark(prompt.remarks)
-    make(arguments, wish, model, prompt, path.stem)
+    make(arguments, options, model, prompt, path.stem)
 
 
 def _bars(text: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.takes import add_options, make, wish_of
+from app.commands.takes import add_options, make, options_of
 
 EXAMPLES = """\
 examples:
@@ -21,9 +21,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write MODEL.cont_0.mid …"""
-    from app.models import load
-    from app.service import no_prompt
+    from musicgen.loading import load
+    from musicgen.pieces import no_prompt
 
-    wish = wish_of(arguments)
+    options = options_of(arguments)
     model = load(arguments.model, arguments.device)
-    make(arguments, wish, model, no_prompt(model), model.name.replace(":", "-"))
+    make(arguments, options, model, no_prompt(model.language), model.name.replace(":", "-"))

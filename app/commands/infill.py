@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from app import output
-from app.commands.takes import add_options, do, fit, wish_of
+from app.commands.takes import add_options, do, fit, options_of
 
 EXAMPLES = """\
 examples:
@@ -35,27 +35,25 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.infill_0.mid …, the whole piece with these bars written anew."""
-    from app.completion import Completion
-    from app.models import load
-    from app.service import longest_ticks, read_piece
     from app.track_choice import tracks_of
+    from musicgen.completion import infilling
+    from musicgen.loading import load
+    from musicgen.pieces import read_piece
 
-    (first, last), wish = _bars(arguments.range), wish_of(arguments)
+    (first, last), options = _bars(arguments.range), options_of(arguments)
     path = Path(arguments.piece)
     model = load(arguments.model, arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
     piece = read_piece(model.language, path, name=path.name, tracks=tracks)
-    ids = piece.encoded.ids
-    longest = longest_ticks(model, ids, piece.score)
-    goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest)
+    work = infilling(model, piece, (first, last), options)
     output.remark(piece.remarks)
     name = f"{fit(path.stem)}.infill_"
     do(
         arguments,
-        Completion(model, piece, goal, wish, {"written_bars": [first, last]}),
-        round(len(ids) / piece.bars * (last - first + 1)),
+        work,
+        round(len(piece.encoded.ids) / piece.bars * (last - first + 1)),
         (name,),
-        lambda take, number: {f"{name}{number}": take.whole},
+        lambda take, number: {f"{name}{number}": take.score},
     )
 
 

@@ -28,12 +28,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print a row a model."""
-    from app.models import UNTRAINED, described, table
+    from musicgen.loading import UNTRAINED, described, models
     from musicgen.storage.library import folder_of
 
     if made := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
         raise ValueError(f"{made[0]} is no folder: untrained models are made when they are used")
-    rows = table() + [described(Path(name).name, folder_of(name)) for name in arguments.folder]
+    rows = models() + [described(Path(name).name, folder_of(name)) for name in arguments.folder]
     if arguments.json:
         output.write_json(rows)
         return

@@ -15,9 +15,9 @@ from app import output
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
-    from app.completion import Completion
-    from app.models import Model
-    from app.service import Continuation, Prompt, Take, Wish
+    from musicgen.continuation import Options, Take, Work
+    from musicgen.pieces import Prompt
+    from musicgen.playable import Playable
     from tokenization.score import Score
 
 MOST_VARIATIONS = 1000  # each keeps its state in memory
@@ -104,9 +104,9 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def wish_of(arguments: argparse.Namespace) -> Wish:
+def options_of(arguments: argparse.Namespace) -> Options:
     """Return what is asked for, checked before anything is read."""
-    from app.service import Wish
+    from musicgen.continuation import Options
     from musicgen.generation.sampling import Sampling
     from tokenization.remi.chord_line import read_chords
 
@@ -124,7 +124,7 @@ def wish_of(arguments: argparse.Namespace) -> Wish:
             "ends": arguments.end,
             "chords": None if arguments.chords is None else read_chords(arguments.chords),
         }
-    return Wish(
+    return Options(
         variations=_variations(arguments.variations),
         seed=arguments.seed,
         sampling=Sampling(
@@ -143,31 +143,31 @@ def fit(name: str) -> str:
 
 
 def make(
-    arguments: argparse.Namespace, wish: Wish, model: Model, prompt: Prompt, name: str
+    arguments: argparse.Namespace, options: Options, model: Playable, prompt: Prompt, name: str
 ) -> None:
     """Continue a prompt, write the files, and say what was written."""
-    from app.service import Continuation
+    from musicgen.continuation import Continuation
 
     name = fit(name)
 
     def scores(take: Take, number: int) -> dict[str, Score]:
         new = {f"{name}.cont_{number}": take.continuation}
-        return {**new, f"{name}.prompt_cont_{number}": take.whole} if prompt.bars else new
+        return {**new, f"{name}.prompt_cont_{number}": take.score} if prompt.bars else new
 
-    expected = wish.tokens or round(wish.bars * _tokens_a_bar(prompt))
+    expected = options.tokens or round(options.bars * _tokens_a_bar(prompt))
     kinds = (f"{name}.cont_", f"{name}.prompt_cont_")
-    do(arguments, Continuation(model, prompt, wish), expected, kinds, scores)
+    do(arguments, Continuation(model, prompt, options), expected, kinds, scores)
 
 
 def do(
     arguments: argparse.Namespace,
-    work: Continuation | Completion,
+    work: Work,
     expected: int,
     kinds: Sequence[str],
     scores: Callable[[Take, int], dict[str, Score]],
 ) -> None:
     """Do the work, write what `scores` names for each take under a number not yet taken, and say what was written."""
-    model, wish = work.model, work.wish
+    model, options = work.model, work.options
     folder = _writable(arguments.output)
     began = time.perf_counter()
     with progress_bar(f"{model.name}: tokens") as show:
@@ -183,7 +183,7 @@ def do(
     for number, take in enumerate(takes, _first_free(folder, kinds)):
         paths = _write(folder, take, scores(take, number), with_score=arguments.score)
         midi_files += paths
-        facts = {"seconds": round(seconds, 3), "seed": wish.seed, "model": model.name}
+        facts = {"seconds": round(seconds, 3), "seed": options.seed, "model": model.name}
         results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
         if not arguments.json:
             output.write(str(paths[0]))
@@ -191,7 +191,7 @@ def do(
         _sound(midi_files, arguments.soundfont)
     if arguments.json:
         output.write_json(results)
-    output.remark(_told(wish.variations, takes, seconds))
+    output.remark(_told(options.variations, takes, seconds))
 
 
 def _told(variations: int, takes: Sequence[Take], seconds: float) -> list[str]:
@@ -215,16 +215,14 @@ def _writable(folder: Path) -> Path:
 
 def _write(folder: Path, take: Take, scores: dict[str, Score], *, with_score: bool) -> list[Path]:
     """Write the scores of one take, and what is known of them."""
-    from app.service import midi_of
-    from tokenization.notation.musicxml.writing import write_musicxml
+    from musicgen.continuation import midi_of, musicxml_of
     from tokenization.whole_file import write_whole
 
     paths = [folder / f"{stem}.mid" for stem in scores]
     for path, score in zip(paths, scores.values(), strict=True):
         write_whole(path, midi_of(score, take.provenance))
         if with_score:
-            made = json.dumps(take.provenance, ensure_ascii=False)
-            written = write_musicxml(score, title=path.stem, made=made)
+            written = musicxml_of(score, take.provenance, path.stem)
             write_whole(path.with_suffix(".musicxml"), written)
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"

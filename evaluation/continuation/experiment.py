@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.continuation.contender import Contender, Plan
+from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Passage, Prompt
 from evaluation.continuation.references import YARDSTICKS, yardsticks
 from evaluation.continuation.samples import read_samples, write_samples
@@ -26,6 +26,7 @@ from evaluation.continuation.summary import summary
 from evaluation.metrics.copying import copied_share, diversity
 from evaluation.metrics.statistics import statistics
 from evaluation.metrics.style import profiles, quarters, similarities, track_profiles
+from musicgen.playable import Playable
 from tokenization.excerpt import excerpt
 from tokenization.score import Score
 
@@ -50,7 +51,7 @@ class Measured:
 
 
 def run(
-    contenders: Sequence[Contender],
+    models: Sequence[Playable],
     prompts: Sequence[Prompt],
     plan: Plan,
     folder: Path,
@@ -59,17 +60,17 @@ def run(
     progress_bar: ProgressBar = lambda title: nullcontext(lambda done, total: None),
 ) -> tuple[Measured, dict[str, Any]]:
     """Write what is missing of the continuations into a folder, measure them all, and sum up."""
-    for contender in contenders:
-        with progress_bar(f"{contender.name}: prompts") as progress:
+    for model in models:
+        with progress_bar(f"{model.name}: prompts") as progress:
             write_samples(
-                contender, prompts, plan, folder / SAMPLES, workers=workers, progress=progress
+                model, prompts, plan, folder / SAMPLES, workers=workers, progress=progress
             )
     with progress_bar("Measuring: prompts") as progress:
-        measured = measure(contenders, prompts, plan, folder, progress)
+        measured = measure(models, prompts, plan, folder, progress)
     results = {
         "experiment": "continuation",
         "settings": plan.plain(),
-        "models": [contender.plain() for contender in contenders],
+        "models": [_facts(model) for model in models],
         "yardsticks": list(YARDSTICKS.values()),
         "prompts": len(prompts),
         "styles": len({prompt.style for prompt in prompts}),
@@ -78,20 +79,30 @@ def run(
     return measured, results
 
 
+def _facts(model: Playable) -> Row:
+    """Return what identifies a model, as plain data."""
+    return {
+        "name": model.name,
+        "sha256": model.sha256 or None,
+        "language": model.language.name,
+        "trained_length": model.trained_length or None,
+    }
+
+
 def measure(
-    contenders: Sequence[Contender],
+    models: Sequence[Playable],
     prompts: Sequence[Prompt],
     plan: Plan,
     folder: Path,
     progress: Progress = lambda done, total: None,
 ) -> Measured:
     """Compare what the models wrote, and the yardsticks, with prompts and pieces."""
-    measured, language = Measured(), contenders[0].language
+    measured, language = Measured(), models[0].language
     for done, prompt in enumerate(prompts, start=1):
-        for contender in contenders:
-            samples = read_samples(contender, prompt, plan, folder / SAMPLES)
+        for model in models:
+            samples = read_samples(model, prompt, plan, folder / SAMPLES)
             passages = [prompt.passage(language, ids, len(prompt.ids)) for ids in samples]
-            _add(measured, contender.name, prompt, passages)
+            _add(measured, model.name, prompt, passages)
         for name, passage in yardsticks(language, prompts, prompt, plan.tokens, plan.seed).items():
             _add(measured, YARDSTICKS[name], prompt, [] if passage is None else [passage])
         progress(done, len(prompts))

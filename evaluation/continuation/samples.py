@@ -11,6 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.continuation.contender import Contender, Plan
+from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Prompt
 from evaluation.study.worker_pool import share_out
-from musicgen.generation.generate import ENDED, Request, Stop, generate
+from musicgen.continuation import Generation, Options
 from musicgen.generation.sampling import Sampling
-from musicgen.model.performer import Performer
+from musicgen.playable import Playable
 from tokenization.continuing import continuing
 from tokenization.midi.reading import write_midi
 from tokenization.whole_file import write_whole
@@ -32,7 +33,7 @@ Progress = Callable[[int, int], None]
 
 
 def write_samples(
-    contender: Contender,
+    model: Playable,
     prompts: Sequence[Prompt],
     plan: Plan,
     folder: Path,
@@ -41,81 +42,72 @@ def write_samples(
     progress: Progress = lambda done, total: None,
 ) -> None:
     """Continue every prompt that has not been continued by this model yet."""
-    home = home_of(contender, plan, folder)
+    home = home_of(model, plan, folder)
     home.mkdir(parents=True, exist_ok=True)
-    missing = [p for p in prompts if _kept(home, contender, p, plan) is None]
+    missing = [p for p in prompts if _kept(home, model, p, plan) is None]
     done = count(len(prompts) - len(missing))
 
     def tell() -> None:
         progress(next(done), len(prompts))
 
     tell()
-    share_out(partial(_write_all, contender, plan, home), missing, workers, tell)
+    share_out(partial(_write_all, model, plan, home), missing, workers, tell)
 
 
-def read_samples(
-    contender: Contender, prompt: Prompt, plan: Plan, folder: Path
-) -> list[np.ndarray]:
+def read_samples(model: Playable, prompt: Prompt, plan: Plan, folder: Path) -> list[np.ndarray]:
     """Return the sequences that a model wrote, each with the prompt at its beginning."""
-    kept = _kept(home_of(contender, plan, folder), contender, prompt, plan)
+    kept = _kept(home_of(model, plan, folder), model, prompt, plan)
     if kept is None:
-        raise FileNotFoundError(f"{contender.name} has not continued {prompt.name} in {folder}")
+        raise FileNotFoundError(f"{model.name} has not continued {prompt.name} in {folder}")
     return [np.array(ids, dtype=np.uint16) for ids in kept]
 
 
-def continuations(
-    contender: Contender, performer: Performer, prompt: Prompt, plan: Plan
-) -> list[np.ndarray]:
+def continuations(model: Playable, prompt: Prompt, plan: Plan) -> list[np.ndarray]:
     """Return as many valid sequences as planned, of the planned length and broken off there.
 
     Each has the prompt at its beginning. Without an end token, one that falls silent before may be shorter.
     """
-    language = contender.language
-    request = Request(
+    options = Options(
         variations=plan.samples,
         seed=zlib.crc32(f"{plan.seed} {prompt.name}".encode(errors="replace")),
         sampling=Sampling(temperature=plan.temperature),
-        stop=Stop(tokens=plan.tokens - len(prompt.ids)),
     )
     grammar = continuing(
-        language, prompt.ids, prompt_bars=prompt.bars, longest_ticks=contender.longest_ticks
+        model.language, prompt.ids, prompt_bars=prompt.bars, longest_ticks=model.longest_ticks
     )
-    steps = np.array(list(generate(performer, prompt.ids, request, grammar=grammar)))
-    rows = steps.reshape(len(steps), plan.samples).T
-    written = [np.concatenate([prompt.ids, row[row != ENDED]]) for row in rows]
-    return [language.close(ids)[: plan.tokens].astype(np.uint16) for ids in written]
+    new = plan.tokens - len(prompt.ids)
+    work = Generation(model, prompt.ids, grammar, options, tokens=new).finish()
+    return [model.language.close(ids)[: plan.tokens].astype(np.uint16) for ids in work.sequences()]
 
 
-def home_of(contender: Contender, plan: Plan, folder: Path) -> Path:
+def home_of(model: Playable, plan: Plan, folder: Path) -> Path:
     """Return the folder of what this very model wrote under this very plan."""
-    asked = json.dumps([contender.sha256, contender.longest_ticks, plan.plain()], sort_keys=True)
-    return (
-        folder / f"{_plain_name(contender.name)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
-    )
+    asked = json.dumps([model.sha256, model.longest_ticks, plan.plain()], sort_keys=True)
+    return folder / f"{_plain_name(model.name)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
 
 
 def _write_all(
-    contender: Contender,
+    model: Playable,
     plan: Plan,
     home: Path,
     prompts: Sequence[Prompt],
     tell: Callable[[], None],
 ) -> None:
     """Continue some prompts in this process; call `tell` after each."""
-    performer = contender.load()
+    model = replace(model)  # whose weights are forgotten when this is done
     for prompt in prompts:
-        samples = continuations(contender, performer, prompt, plan)
-        _keep(home, contender, prompt, plan, samples)
+        samples = continuations(model, prompt, plan)
+        _keep(home, model, prompt, plan, samples)
         tell()
 
 
 def _keep(
-    home: Path, contender: Contender, prompt: Prompt, plan: Plan, samples: list[np.ndarray]
+    home: Path, model: Playable, prompt: Prompt, plan: Plan, samples: list[np.ndarray]
 ) -> None:
     """Write the MIDI files first and last, in one step, the file that says that all is there."""
-    facts = _facts(contender, prompt, plan)
+    facts = _facts(model, prompt, plan)
     stem = _file_name(prompt)
-    language = contender.language
+    language = model.language
     for number, ids in enumerate(samples):
         score = language.decode(language.close(ids), prompt.setting)
         provenance = json.dumps({**facts, "sample": number})
@@ -125,21 +117,21 @@ def _keep(
     write_whole(home / f"{stem}.json", text.encode())
 
 
-def _kept(home: Path, contender: Contender, prompt: Prompt, plan: Plan) -> list[list[int]] | None:
+def _kept(home: Path, model: Playable, prompt: Prompt, plan: Plan) -> list[list[int]] | None:
     """Return the samples of a prompt, or None where there are none or they answer to another prompt."""
     try:
         kept = json.loads((home / f"{_file_name(prompt)}.json").read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    facts = _facts(contender, prompt, plan)
+    facts = _facts(model, prompt, plan)
     same = isinstance(kept, dict) and facts == {name: kept.get(name) for name in facts}
     return kept["ids"] if same and "ids" in kept else None
 
 
-def _facts(contender: Contender, prompt: Prompt, plan: Plan) -> dict[str, Any]:
+def _facts(model: Playable, prompt: Prompt, plan: Plan) -> dict[str, Any]:
     return {
-        "model": contender.name,
-        "weights_sha256": contender.sha256,
+        "model": model.name,
+        "weights_sha256": model.sha256,
         **plan.plain(),
         "prompt": prompt.name,
         "prompt_sha256": hashlib.sha256(prompt.ids.astype("<u2").tobytes()).hexdigest(),

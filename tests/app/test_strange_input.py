@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.models import load
+from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
 from tests.training.makers import prepared_set
 

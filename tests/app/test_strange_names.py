@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.models import load
 from app.output import visible
+from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
 from tokenization.midi.reading import read_midi, write_midi
 from tokenization.score import Score

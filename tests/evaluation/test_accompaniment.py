@@ -6,6 +6,7 @@ import pytest
 from evaluation.accompaniment import accompany, compared, first_bars, hidden_parts, summary
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
+from musicgen.playable import Playable
 from tests.tokenization.groove.cases import trio_of
 from tokenization.groove.tokens import BASS, DRUMS, OTHER
 from tokenization.groove_2.language import Groove2
@@ -63,12 +64,12 @@ def test_what_is_not_hidden_stays():
     config = ModelConfig.preset(
         "tiny", vocabulary_size=len(GROOVE.vocabulary), layers=1, width=16, heads=2, feedforward=16
     )
-    performer = Performer(config, seed=0).eval()
+    model = Playable(name="toy", language=GROOVE, weights=lambda: Performer(config, seed=0).eval())
     piece = music(*BEATS[:4], *LINE[:2])
-    written = accompany(performer, GROOVE, piece, DRUMS, seed=1, longest_ticks=None)
+    written = accompany(model, GROOVE, piece, DRUMS, seed=1)
     bass = written[written.track == BASS]
     assert bass == music(*LINE[:2]).replace(velocity=np.zeros(2, dtype=np.int64))
-    again = accompany(performer, GROOVE, piece, DRUMS, seed=1, longest_ticks=None)
+    again = accompany(model, GROOVE, piece, DRUMS, seed=1)
     assert again == written
     assert (written.track == DRUMS).any()
     assert not (written.track == OTHER).all()

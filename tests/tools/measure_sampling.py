@@ -15,11 +15,13 @@ from statistics import mean
 
 import numpy as np
 
-from app.models import Model, load
-from app.service import Continuation, Piece, Wish
 from evaluation.metrics.distances import distances
 from evaluation.metrics.statistics import statistics
+from musicgen.continuation import Continuation, Options
 from musicgen.generation.sampling import Sampling
+from musicgen.loading import load
+from musicgen.pieces import Piece
+from musicgen.playable import Playable
 from tokenization.excerpt import excerpt
 from tokenization.language import Encoded, Language, language_from_spec
 from tokenization.prepared import Prepared
@@ -61,11 +63,12 @@ def really(piece: Piece, prompt_bars: int, bars: int) -> Described:
     return described(excerpt(piece.score, *ends), bars)
 
 
-def continued(model: Model, piece: Piece, prompt_bars: int, bars: int, how: Sampling) -> Described:
+def continued(
+    model: Playable, piece: Piece, prompt_bars: int, bars: int, how: Sampling
+) -> Described:
     """Return the statistics of what a model follows a prompt by."""
-    work = Continuation(model, piece.prompt(prompt_bars), Wish(bars=bars, sampling=how))
-    for _ in work:
-        pass
+    options = Options(bars=bars, sampling=how)
+    work = Continuation(model, piece.prompt(prompt_bars), options).finish()
     return described(work.takes()[0].continuation, bars)
 
 
@@ -101,7 +104,7 @@ def main(words: Sequence[str] | None = None) -> None:
         parser.error(f"{given.data} is in {speaks.name}, but {model.name} speaks another language")
     found = list(held_out(data, speaks, given.prompt_bars + given.bars))[:REAL_PIECES]
     real = [really(piece, given.prompt_bars, given.bars) for piece in found]
-    print(f"{model.name}: {given.bars} bars behind each of {len(found[: given.prompts])} prompts")
+    print(f"{model.name}: {given.bars} bars after each of {len(found[: given.prompts])} prompts")
     say("", *TITLES, "distance")
     say(*line(f"real pieces (n = {len(real)})", real, real))
     for temperature, top_p, min_p in product(given.temperatures, given.top_p, given.min_p):

@@ -47,7 +47,7 @@ def test_a_table_has_a_line_a_setting(grooves: Path, capsys: pytest.CaptureFixtu
     main(["untrained:tiny:groove", str(grooves), "--prompts", "1", "--prompt-bars", "1",
           "--bars", "1", "--temperatures", "0.5", "1", "--top-p", "0.9", "--min-p", "0.1"])  # fmt: skip
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "untrained:tiny:groove: 1 bars behind each of 1 prompts"
+    assert lines[0] == "untrained:tiny:groove: 1 bars after each of 1 prompts"
     assert [text.split("  ")[0] for text in lines[2:]] == [
         "real pieces (n = 3)",
         "temperature 0.5, top-p 0.9, min-p 0.1",

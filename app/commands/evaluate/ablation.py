@@ -42,10 +42,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
-    from app.ablations import ablation
-    from app.subjects import subjects_of
+    from evaluation.study.ablations import ablation
+    from evaluation.study.models import models_of
 
-    subjects, pieces, left_out = tried(subjects_of(arguments.models), arguments.data, arguments)
+    subjects, pieces, left_out = tried(models_of(arguments.models), arguments.data, arguments)
     output.remark(left_out)
     experiment = ablation(subjects, pieces, seed=arguments.seed, device=devised(arguments.device))
     with progress_bar("Taking parts away") as progress:

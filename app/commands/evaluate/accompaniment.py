@@ -50,14 +50,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the parts, compare, and print the tables."""
-    from app.ensembles import accompaniment
-    from app.subjects import subjects_of
+    from evaluation.study.accompaniment import accompaniment
+    from evaluation.study.models import models_of
 
     for option in ("bars", "pieces"):
         if getattr(arguments, option) < 1:
             raise ValueError(f"--{option} is {getattr(arguments, option)}; it is 1 or more")
     experiment, facts = accompaniment(
-        subjects_of(arguments.models),
+        models_of(arguments.models),
         arguments.data,
         hide=arguments.hide,
         bars=arguments.bars,

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app import output
 from app.progress import progress_bar
-
-if TYPE_CHECKING:
-    from evaluation.continuation.contender import Contender
-    from musicgen.model.performer import Performer
 
 EXAMPLES = """\
 Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
@@ -75,9 +70,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue what is missing, measure all, write the results and print the tables."""
-    from evaluation.continuation.contender import Plan, of_one_language
     from evaluation.continuation.experiment import run as experiment
+    from evaluation.continuation.plan import Plan, of_one_language
     from evaluation.continuation.prompts import read_prompts
+    from evaluation.study.models import models_of
 
     plan = Plan(
         prompt_bars=arguments.prompt_bars,
@@ -87,12 +83,12 @@ def run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
     )
     limit, workers = _checked(arguments)
-    contenders, left_out = of_one_language(contenders_of(arguments.models, arguments.device))
+    models, left_out = of_one_language(models_of(arguments.models, arguments.device))
     output.remark(left_out)
     with progress_bar("Reading prompts") as progress:
         prompts, refused = read_prompts(
             arguments.prompts,
-            contenders[0].language,
+            models[0].language,
             bars=plan.prompt_bars,
             tokens=plan.tokens,
             limit=limit,
@@ -100,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     output.remark(refused)
     measured, results = experiment(
-        contenders, prompts, plan, arguments.output, workers=workers, progress_bar=progress_bar
+        models, prompts, plan, arguments.output, workers=workers, progress_bar=progress_bar
     )
     results = {"command": _command(), **results, "left_out": left_out + refused}
     _write(arguments.output, measured, results)
@@ -111,36 +107,10 @@ def run(arguments: argparse.Namespace) -> None:
         output.remark([f"{arguments.output / 'continuation.png'} shows the quarters."])
 
 
-def contenders_of(names: list[str], device: str) -> list[Contender]:
-    """Return the models, each under a name of its own; their weights are loaded where they are used."""
-    from app.models import device_of, language_of
-    from app.subjects import subjects_of
-    from evaluation.continuation.contender import Contender
-
-    device = device_of(device)
-    return [
-        Contender(
-            name=subject.label,
-            language=language_of(subject.given),
-            sha256=subject.sha256,
-            trained_length=subject.trained_length,
-            longest_ticks=subject.training.get("longest_ticks"),
-            load=partial(_performer, subject.given, device),
-        )
-        for subject in subjects_of(names)
-    ]
-
-
-def _performer(name: str, device: str) -> Performer:
-    from app.models import load
-
-    return load(name, device).performer
-
-
 def _checked(arguments: argparse.Namespace) -> tuple[int | None, int]:
     """Return the number of prompts and of processes; a GPU is fed by one."""
-    from app.models import device_of
     from musicgen.common.processes import processors
+    from musicgen.loading import device_of
 
     for option in ("limit", "workers"):
         value = getattr(arguments, option)

@@ -7,27 +7,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.subjects import Subject
+    from musicgen.playable import Playable
 
 DATA = Path("data")  # where the examples of `musicgen data` write
 
 
-def data_of(subjects: Sequence[Subject]) -> Path:
+def data_of(subjects: Sequence[Playable]) -> Path:
     """Return the data set of the first model that learned from one; if it is not here, say how to make it."""
     from app.commands.data import SOURCES
 
     learned = next((subject for subject in subjects if "data" in subject.training), None)
     if learned is None:
         raise ValueError(
-            f"{subjects[0].label} has learned from no data; name a prepared data set with --data"
+            f"{subjects[0].name} has learned from no data; name a prepared data set with --data"
         )
     folder = _folder_of(learned)
     if folder is None:
         title = str(learned.training["data"])
         kind = next((kind for kind in SOURCES if kind in title.lower()), "midi")
         raise FileNotFoundError(
-            f"{learned.label} learned from {title}, which is not among the prepared data sets in {DATA}; "
-            f"`musicgen data {kind} SOURCE {_place(kind, learned.language)}` prepares it, "
+            f"{learned.name} learned from {title}, which is not among the prepared data sets in {DATA}; "
+            f"`musicgen data {kind} SOURCE {_place(kind, learned.language.name)}` prepares it, "
             "or name another with --data"
         )
     return folder
@@ -42,23 +42,23 @@ def _place(kind: str, language: str) -> str:
     return f"{DATA / f'{kind}-{language}'} --language {language}"
 
 
-def data_by_language(subjects: Sequence[Subject]) -> list[Path]:
+def data_by_language(subjects: Sequence[Playable]) -> list[Path]:
     """Return the data sets that are here, that of the first model of each language."""
     found: dict[str, Path] = {}
     for subject in subjects:
         folder = _folder_of(subject)
         if folder is not None:
-            found.setdefault(subject.language, folder)
+            found.setdefault(subject.language.name, folder)
     return list(found.values())
 
 
-def _folder_of(subject: Subject) -> Path | None:
+def _folder_of(subject: Playable) -> Path | None:
     """Return the set with the checksum in the model's card, else with the title there, else with the model's name."""
-    here = _sets(subject.language)
+    here = _sets(subject.language.name)
     tests = (
         lambda folder, meta: meta["checksum"] == subject.training.get("checksum"),
         lambda folder, meta: meta.get("source", {}).get("title") == subject.training.get("data"),
-        lambda folder, meta: folder.name == subject.label,
+        lambda folder, meta: folder.name == subject.name,
     )
     if "data" not in subject.training:
         return None

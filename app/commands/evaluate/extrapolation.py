@@ -11,8 +11,8 @@ from app.commands.evaluate.study_options import add_study, command_line, conduct
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
-    from app.study import HeldOut
-    from app.subjects import Subject
+    from evaluation.study.experiments import HeldOut
+    from musicgen.playable import Playable
 
 EXAMPLES = """\
 A model reads held-out pieces and foretells each next token; given is the loss in nats a token: mean
@@ -60,10 +60,10 @@ def add_pieces(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from app.commands.evaluate.default_data import data_of
-    from app.study import extrapolation
-    from app.subjects import subjects_of
+    from evaluation.study.experiments import extrapolation
+    from evaluation.study.models import models_of
 
-    named = subjects_of(arguments.models)
+    named = models_of(arguments.models)
     folder = arguments.data or data_of(named)
     subjects, pieces, left_out = tried(named, folder, arguments)
     output.remark(left_out)
@@ -90,10 +90,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def tried(
-    subjects: list[Subject], data: Path, arguments: argparse.Namespace
-) -> tuple[list[Subject], HeldOut, list[str]]:
+    subjects: list[Playable], data: Path, arguments: argparse.Namespace
+) -> tuple[list[Playable], HeldOut, list[str]]:
     """Return the models that speak the language of the data, the pieces for them, and who is left out."""
-    from app.study import default_length, held_out, language_of_data, speaking
+    from evaluation.study.experiments import default_length, held_out, language_of_data, speaking
 
     for option in ("length", "pieces"):
         value = getattr(arguments, option)

@@ -40,13 +40,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
-    from app.study import positions
-    from app.subjects import subjects_of
+    from evaluation.study.experiments import positions
+    from evaluation.study.models import models_of
 
     if arguments.tokens is not None and arguments.tokens < 1:
         raise ValueError(f"--tokens is {arguments.tokens}; it is 1 or more")
     experiment = positions(
-        subjects_of(arguments.models),
+        models_of(arguments.models),
         tokens=arguments.tokens,
         seed=arguments.seed,
         device=devised(arguments.device),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import platform
 import shlex
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,8 @@ from app.commands.evaluate.study_options import (
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
-    from app.study import Experiment
-    from app.subjects import Subject
+    from evaluation.study.experiments import Experiment
+    from musicgen.playable import Playable
 
 EXAMPLES = """\
 DIR gets index.html, one page that needs no network, the numbers as CSV files, and all of them in
@@ -64,9 +63,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
     from app.commands.evaluate.default_data import data_by_language
     from app.default_folder import claim, own_folder
-    from app.subjects import subjects_of
+    from evaluation.study.models import facts_of, models_of
 
-    subjects = subjects_of(arguments.models)
+    subjects = models_of(arguments.models, arguments.device)
     arguments.data = arguments.data or data_by_language(subjects)
     experiments, commands, left_out = _experiments(subjects, arguments)
     if arguments.output is None:
@@ -83,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         "command": command_line(),
         "made": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": _machine(),
-        "models": [subject.facts() for subject in subjects],
+        "models": [facts_of(subject) for subject in subjects],
         "extrapolation": [r for name, r in found.items() if name.startswith("extrapolation")],
         "realisations": [r for name, r in found.items() if name.startswith("realisations")],
         "positions": found["positions"],
@@ -96,10 +95,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _experiments(
-    subjects: list[Subject], arguments: argparse.Namespace
+    subjects: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], dict[str, str], list[str]]:
     """Return the experiments by name, a command for each alone, and who is left out of them."""
-    from app.study import extrapolation, language_of_data, positions, realisations
+    from evaluation.study.experiments import (
+        extrapolation,
+        language_of_data,
+        positions,
+        realisations,
+    )
 
     options = {"seed": arguments.seed, "device": devised(arguments.device)}
     experiments: dict[str, Experiment] = {}
@@ -107,7 +111,7 @@ def _experiments(
     left_out: list[str] = []
     for folder in arguments.data:
         spoken = language_of_data(folder)
-        if all(subject.language != spoken for subject in subjects):
+        if all(subject.language.name != spoken for subject in subjects):
             left_out.append(
                 f"{folder} is left out: it is in {spoken}, which none of the models speaks"
             )
@@ -127,29 +131,28 @@ def _experiments(
 
 
 def _continuation(
-    subjects: list[Subject], arguments: argparse.Namespace
+    subjects: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Any] | None, list[str]]:
     """Return the groove experiment of the models that speak groove, else of those of the first one's language."""
     if arguments.prompts is None:
         return None, []
-    from app.commands.evaluate.continuation import contenders_of
-    from app.study import speaking
-    from evaluation.continuation.contender import Plan
     from evaluation.continuation.experiment import run as experiment
+    from evaluation.continuation.plan import Plan
     from evaluation.continuation.prompts import read_prompts
+    from evaluation.study.experiments import speaking
 
-    speak = "groove" if any(s.language == "groove" for s in subjects) else subjects[0].language
+    speak = (
+        "groove"
+        if any(s.language.name == "groove" for s in subjects)
+        else subjects[0].language.name
+    )
     able, told = speaking(subjects, speak, "continuation")
     given = [subject.given for subject in able]
-    contenders = [
-        replace(contender, name=subject.label)
-        for contender, subject in zip(contenders_of(given, arguments.device), able, strict=True)
-    ]
     plan = Plan(seed=arguments.seed)
     with progress_bar("Reading prompts") as progress:
         prompts, refused = read_prompts(
             arguments.prompts,
-            contenders[0].language,
+            able[0].language,
             bars=plan.prompt_bars,
             tokens=plan.tokens,
             limit=arguments.limit,
@@ -157,7 +160,7 @@ def _continuation(
         )
     folder = arguments.output / "continuation"
     _, result = experiment(
-        contenders, prompts, plan, folder, workers=workers_of(arguments), progress_bar=progress_bar
+        able, prompts, plan, folder, workers=workers_of(arguments), progress_bar=progress_bar
     )
     for model, subject in zip(result["models"], able, strict=True):
         model["number"] = subject.number

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.study import Experiment
+    from evaluation.study.experiments import Experiment
 
 KEPT = ".results"  # the folder of what was measured, inside that of the output
 
@@ -36,7 +36,7 @@ def conducted(
     progress: Callable[[int, int], None],
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return the results of experiments, and sentences about what failed; results in the output folder are kept."""
-    from app.study import conduct
+    from evaluation.study.experiments import conduct
 
     folder = getattr(arguments, "output", None)
     kept = None if folder is None else Path(folder) / KEPT
@@ -55,7 +55,7 @@ def workers_of(arguments: argparse.Namespace) -> int:
 
 def devised(device: str) -> str:
     """Return the device to compute on."""
-    from app.models import device_of
+    from musicgen.loading import device_of
 
     return device_of(device)
 

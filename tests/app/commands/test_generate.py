@@ -96,7 +96,7 @@ def test_audio_is_not_silent(tmp_path, capsys):
 
 
 def test_models_lists_further_folders(tmp_path, capsys):
-    from app.models import load
+    from musicgen.loading import load
     from musicgen.storage.checkpoint import Card, save
 
     model = load("untrained:tiny")
@@ -153,7 +153,9 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(
     (tmp_path / "file").touch()
     (tmp_path / "closed").mkdir()
     monkeypatch.setattr("app.commands.takes.os.access", lambda path, mode: False)
-    monkeypatch.setattr("app.service.Continuation.__iter__", lambda work: pytest.fail("work"))
+    monkeypatch.setattr(
+        "musicgen.continuation.Generation.__iter__", lambda work: pytest.fail("work")
+    )
     assert run("generate", *UNTRAINED, "-o", tmp_path / folder) == 2
     assert message in capsys.readouterr().err
 

@@ -17,7 +17,7 @@ from evaluation.continuation.references import YARDSTICKS
 from evaluation.continuation.samples import write_samples
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.plots.style import figure, png
-from tests.evaluation.continuation.contenders import PLAN, contender, write_pieces
+from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tests.evaluation.scores import DRUMS, trio
 from tokenization.excerpt import excerpt
 from tokenization.language import language
@@ -37,7 +37,7 @@ def experiment(tmp_path_factory: pytest.TempPathFactory):
         titles.append(title)
         yield lambda done, total: None
 
-    models = [contender("first", 0), contender("second", 1)]
+    models = [playable("first", 0), playable("second", 1)]
     measured, results = run(models, prompts, PLAN, folder / "out", progress_bar=progress_bar)
     assert titles == ["first: prompts", "second: prompts", "Measuring: prompts"]
     return prompts, measured, results, folder / "out"
@@ -148,7 +148,7 @@ def test_silence_has_no_similarity(experiment):
 
 def test_a_model_may_be_measured_alone(experiment, tmp_path: Path):
     prompts, _, _, _ = experiment
-    model, plan = contender(), replace(PLAN, samples=1)
+    model, plan = playable(), replace(PLAN, samples=1)
     write_samples(model, prompts[:1], plan, tmp_path / "samples")
     measured = measure([model], prompts[:1], plan, tmp_path)
     assert measured.diversities == []

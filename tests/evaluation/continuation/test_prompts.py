@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.continuation.prompts import read_prompts, style_of
-from tests.evaluation.continuation.contenders import FILES, piece, write_pieces
+from tests.evaluation.continuation.toys import FILES, piece, write_pieces
 from tokenization.language import language
 from tokenization.midi.reading import write_midi
 

@@ -9,7 +9,7 @@ from evaluation.continuation.prompts import Prompt, read_prompts
 from evaluation.continuation.references import looped, yardsticks
 from evaluation.metrics.copying import copied_share
 from evaluation.metrics.style import cosine, onset_drum, onset_duration
-from tests.evaluation.continuation.contenders import write_pieces
+from tests.evaluation.continuation.toys import write_pieces
 from tokenization.excerpt import excerpt
 from tokenization.language import language
 

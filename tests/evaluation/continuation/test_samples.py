@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from evaluation.continuation import samples
-from evaluation.continuation.contender import Contender, Plan, of_one_language
+from evaluation.continuation.plan import Plan, of_one_language
 from evaluation.continuation.prompts import Prompt, read_prompts
 from evaluation.continuation.samples import continuations, home_of, read_samples, write_samples
-from tests.evaluation.continuation.contenders import PLAN, contender, small_model, write_pieces
+from musicgen.playable import Playable
+from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 
@@ -29,13 +30,13 @@ def never() -> None:
     raise AssertionError("nothing is left to be written")
 
 
-def idle(model: Contender) -> Contender:
+def idle(model: Playable) -> Playable:
     """Return a model that cannot be loaded."""
-    return replace(model, load=never)  # type: ignore[arg-type]
+    return replace(model, weights=never)  # type: ignore[arg-type]
 
 
 def test_samples_are_valid_of_the_planned_length_and_differ(prompts):
-    found = continuations(contender(), small_model(0), prompts[0], PLAN)
+    found = continuations(playable(), prompts[0], PLAN)
     assert len(found) == PLAN.samples
     for ids in found:
         assert GROOVE.validate(ids) is None
@@ -46,18 +47,18 @@ def test_samples_are_valid_of_the_planned_length_and_differ(prompts):
 
 
 def test_samples_depend_on_seed_and_prompt_and_on_nothing_else(prompts):
-    first = continuations(contender(), small_model(0), prompts[0], PLAN)
-    again = continuations(contender(), small_model(0), prompts[0], PLAN)
-    other = continuations(contender(), small_model(0), prompts[0], replace(PLAN, seed=1))
+    first = continuations(playable(), prompts[0], PLAN)
+    again = continuations(playable(), prompts[0], PLAN)
+    other = continuations(playable(), prompts[0], replace(PLAN, seed=1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
 def test_what_is_written_can_be_read_and_heard(prompts, tmp_path: Path):
-    model, told = contender(), []
+    model, told = playable(), []
     write_samples(model, prompts, PLAN, tmp_path, progress=lambda *now: told.append(now))
     assert told == [(n, 4) for n in range(5)]
-    expected = continuations(contender(), small_model(0), prompts[1], PLAN)
+    expected = continuations(playable(), prompts[1], PLAN)
     np.testing.assert_array_equal(read_samples(model, prompts[1], PLAN, tmp_path), expected)
     home = home_of(model, PLAN, tmp_path)
     assert len(list(home.glob("*.json"))) == 4
@@ -69,7 +70,7 @@ def test_what_is_written_can_be_read_and_heard(prompts, tmp_path: Path):
 
 
 def test_a_finished_prompt_is_not_written_again(prompts, tmp_path: Path):
-    model = contender()
+    model = playable()
     write_samples(model, prompts[:2], PLAN, tmp_path)
     write_samples(idle(model), prompts[:2], PLAN, tmp_path)
     told = []
@@ -78,7 +79,7 @@ def test_a_finished_prompt_is_not_written_again(prompts, tmp_path: Path):
 
 
 def test_what_answers_to_something_else_is_written_again(prompts, tmp_path: Path):
-    model, prompt = contender(), prompts[0]
+    model, prompt = playable(), prompts[0]
     write_samples(model, [prompt], PLAN, tmp_path)
     for change in ({"seed": 1}, {"temperature": 0.7}, {"tokens": 139}):
         with pytest.raises(FileNotFoundError, match="has not continued"):
@@ -98,7 +99,7 @@ def test_what_answers_to_something_else_is_written_again(prompts, tmp_path: Path
 
 
 def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch):
-    model = contender()
+    model = playable()
     written = []
 
     def break_off(score, path, **_):
@@ -114,7 +115,7 @@ def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch)
 
 
 def test_two_processes_write_what_one_does(prompts, tmp_path: Path):
-    model, plan = contender(), replace(PLAN, tokens=110)
+    model, plan = playable(), replace(PLAN, tokens=110)
     write_samples(model, prompts[:2], plan, tmp_path / "one", workers=1)
     write_samples(model, prompts[:2], plan, tmp_path / "two", workers=2)
     for prompt in prompts[:2]:
@@ -126,7 +127,7 @@ def test_two_processes_write_what_one_does(prompts, tmp_path: Path):
 
 def test_names_of_files_stay_apart(prompts, tmp_path: Path):
     twins = [replace(prompts[0], name=name) for name in ("a/b.mid", "a-b.mid", "ä" * 300)]
-    write_samples(contender("../x y"), twins, PLAN, tmp_path)
+    write_samples(playable("../x y"), twins, PLAN, tmp_path)
     (home,) = tmp_path.glob("*-*")
     assert home.name.startswith("x-y-")
     assert len(list(home.glob("*.json"))) == 3
@@ -140,8 +141,8 @@ def test_a_plan_is_checked():
 
 
 def test_models_of_another_language_are_left_out():
-    groove, remi = contender("a"), replace(contender("b"), language=language("remi"))
-    kept, told = of_one_language([groove, remi, contender("c")])
+    groove, remi = playable("a"), replace(playable("b"), language=language("remi"))
+    kept, told = of_one_language([groove, remi, playable("c")])
     assert [model.name for model in kept] == ["a", "c"]
     assert told == [
         "b speaks remi, but a groove: one table compares models of one language, so it is left out"

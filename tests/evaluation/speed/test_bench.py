@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.speed import bench, gpu_facts, names
+from evaluation.speed.bench import bench, gpu_facts, names
 from evaluation.speed.step_profile import step_profile
 from evaluation.speed.workloads import WORKS
 from musicgen.model.config import ModelConfig

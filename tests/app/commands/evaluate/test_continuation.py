@@ -10,7 +10,7 @@ import pytest
 
 from app.cli import main
 from evaluation.continuation import samples
-from tests.evaluation.continuation.contenders import write_pieces
+from tests.evaluation.continuation.toys import write_pieces
 
 MODEL = "untrained:tiny:groove"
 SMALL = ("--tokens", "110", "--samples", "2", "--workers", "1", "--device", "cpu")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.subjects import subjects_of
+from evaluation.study.models import models_of
 from tests.app.toy_models import write_model
-from tests.evaluation.continuation.contenders import write_pieces
+from tests.evaluation.continuation.toys import write_pieces
 from tests.training.makers import prepared_set
 from tokenization.prepared import Prepared
 
@@ -258,10 +258,10 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path):
     for run in ("a", "b"):
         write_model(tmp_path / run / "model", "remi", "none")
     names = [str(tmp_path / run / "model") for run in ("a", "b")]
-    assert [subject.label for subject in subjects_of(names)] == names
+    assert [subject.name for subject in models_of(names)] == names
     write_model(tmp_path / "c" / "model", "remi", "none")
     (tmp_path / "c" / "model").rename(tmp_path / "c" / "other")
-    labels = [s.label for s in subjects_of([names[0], str(tmp_path / "c" / "other"), names[0]])]
+    labels = [s.name for s in models_of([names[0], str(tmp_path / "c" / "other"), names[0]])]
     assert labels == ["model", "other"]
 
 

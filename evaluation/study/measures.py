@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from app.models import Model, load
+from musicgen.continuation import Continuation, Options
+from musicgen.generation.sampling import Sampling
+from musicgen.loading import load
+from musicgen.pieces import no_prompt
+from musicgen.playable import Playable
 
 MAP_SAMPLES = 2  # generated pieces that a picture of attention is the mean of
 
@@ -72,13 +76,8 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
     }
 
 
-def _written(model: Model, tokens: int, seed: int) -> np.ndarray:
+def _written(model: Playable, tokens: int, seed: int) -> np.ndarray:
     """Return so many tokens that the model wrote from nothing."""
-    from app.service import Continuation, Wish, no_prompt
-    from musicgen.generation.sampling import Sampling
-
-    wish = Wish(tokens=tokens - 1, seed=seed, sampling=Sampling(temperature=1.0, top_p=0.95))
-    work = Continuation(model, no_prompt(model), wish)
-    for _ in work:
-        pass
-    return work.takes()[0].ids
+    sampling = Sampling(temperature=1.0, top_p=0.95)
+    options = Options(tokens=tokens - 1, seed=seed, sampling=sampling)
+    return Continuation(model, no_prompt(model.language), options).finish().sequences()[0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from evaluation.continuation.contender import Contender, Plan
+from evaluation.continuation.plan import Plan
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
+from musicgen.playable import Playable
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.language import language
 from tokenization.midi.reading import write_midi
@@ -46,12 +47,12 @@ def small_model(seed: int) -> Performer:
     return Performer(config, seed).eval()
 
 
-def contender(name: str = "small", seed: int = 0) -> Contender:
+def playable(name: str = "small", seed: int = 0) -> Playable:
     """Return a small model under a name."""
-    return Contender(
+    return Playable(
         name=name,
         language=language("groove"),
         sha256=f"{seed:064x}",
         trained_length=64,
-        load=partial(small_model, seed),
+        weights=partial(small_model, seed),
     )

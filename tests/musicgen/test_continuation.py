@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.models import Model, load
-from app.service import Continuation, Wish, read_prompt
+from musicgen.continuation import Continuation, Options
+from musicgen.loading import load
+from musicgen.pieces import read_piece
+from musicgen.playable import Playable
 from musicgen.storage.checkpoint import Card, save
 from tokenization.language import language
 
@@ -16,7 +18,7 @@ PROMPT_BARS = 2
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Playable:
     """Return a model that knows how long notes last in the data that it learned from."""
     folder = tmp_path_factory.mktemp("model")
     card = Card(
@@ -31,16 +33,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows(model, seed: int):
-    prompt = read_prompt(model, GROOVE_FILE, name="groove.mid", bars=PROMPT_BARS)
+    prompt = read_piece(model.language, GROOVE_FILE, name="groove.mid").prompt(PROMPT_BARS)
     heard = np.maximum(model.language.longest([prompt.ids]), prompt.score.ticks_per_beat)
     assert (heard < LONGEST).any()
-    work = Continuation(model, prompt, Wish(bars=6, variations=2, seed=seed))
+    work = Continuation(model, prompt, Options(bars=6, variations=2, seed=seed))
     assert list(work)
     for take in work.takes():
         notes = take.continuation.notes
         assert len(notes) > 9
         assert (notes.duration_ticks <= np.minimum(LONGEST, heard)[notes.track]).all()
-        before = take.whole.notes[take.whole.notes.onset_ticks < prompt.ticks]
+        before = take.score.notes[take.score.notes.onset_ticks < prompt.ticks]
         for name in ("onset_ticks", "pitch", "track"):
             found, written = (getattr(x.sorted(), name) for x in (before, prompt.score.notes))
             np.testing.assert_array_equal(found, written)

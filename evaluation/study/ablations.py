@@ -7,29 +7,32 @@ from typing import Any
 
 import numpy as np
 
-from app.models import load
-from app.study import Experiment, HeldOut
-from app.subjects import Subject
+from evaluation.study.experiments import Experiment, HeldOut
 from evaluation.study.jobs import Done, Job
+from evaluation.study.models import identity_of, probed_length
+from musicgen.loading import load
+from musicgen.playable import Playable
 
 
-def ablation(subjects: Sequence[Subject], pieces: HeldOut, *, seed: int, device: str) -> Experiment:
+def ablation(
+    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
+) -> Experiment:
     """Measure by how much the loss changes, within the trained length and past it, without each part."""
     jobs = []
     for subject in subjects:
-        border = min(subject.probed_length, pieces.length)
+        border = min(probed_length(subject), pieces.length)
         edges = sorted({0, border, pieces.length})
         arguments = {"rows": pieces.rows, "edges": edges, "seed": seed}
         places = {"model": subject.given, "data": str(pieces.prepared.folder), "device": device}
-        identity = {**subject.identity, **pieces.identity}
+        identity = {**identity_of(subject), **pieces.identity}
         job = Job(measure=without_parts, arguments=arguments, places=places, identity=identity)
         jobs.append((subject, job))
 
-    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
         from evaluation.ablation import WHOLE, changes
 
         models = [
-            {"model": subject.label, "part": part, **changes(done.result[WHOLE], losses)}
+            {"model": subject.name, "part": part, **changes(done.result[WHOLE], losses)}
             for subject, done in found
             for part, losses in done.result.items()
             if part != WHOLE

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app import measures
-from app.subjects import Subject
+from evaluation.study import measures
 from evaluation.study.jobs import Done, Job, run
+from evaluation.study.models import identity_of, is_stochastic, probed_length
+from musicgen.playable import Playable
 
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
@@ -24,8 +25,8 @@ PIECES_A_JOB = 4
 class Experiment:
     """Jobs of one kind, and what becomes of their results: plain data, a list of models in it."""
 
-    jobs: list[tuple[Subject, Job]]
-    compose: Callable[[list[tuple[Subject, Done]]], dict[str, Any]]
+    jobs: list[tuple[Playable, Job]]
+    compose: Callable[[list[tuple[Playable, Done]]], dict[str, Any]]
 
 
 def conduct(
@@ -41,9 +42,9 @@ def conduct(
     results, failures = {}, []
     for name, experiment in experiments.items():
         found = [(subject, next(done)) for subject, _ in experiment.jobs]
-        failed = {subject.label: one.error for subject, one in found if one.error}
+        failed = {subject.name: one.error for subject, one in found if one.error}
         failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
-        whole = [(subject, one) for subject, one in found if subject.label not in failed]
+        whole = [(subject, one) for subject, one in found if subject.name not in failed]
         results[name] = experiment.compose(whole)
     return results, failures
 
@@ -103,52 +104,52 @@ def language_of_data(folder: str | Path) -> str:
     return Prepared.open(folder).meta["language"]["language"]
 
 
-def default_length(subjects: Sequence[Subject]) -> int:
+def default_length(subjects: Sequence[Playable]) -> int:
     """Return how far to look: four times the longest trained length."""
     from evaluation.likelihood import FAR
 
-    return int(FAR * max(subject.probed_length for subject in subjects))
+    return int(FAR * max(probed_length(subject) for subject in subjects))
 
 
 def speaking(
-    subjects: Sequence[Subject], language: str, what: str
-) -> tuple[list[Subject], list[str]]:
+    subjects: Sequence[Playable], language: str, what: str
+) -> tuple[list[Playable], list[str]]:
     """Return the models that speak a language, and a sentence about those that do not."""
-    able = [subject for subject in subjects if subject.language == language]
+    able = [subject for subject in subjects if subject.language.name == language]
     return able, left_out_of(what, language, subjects)
 
 
-def left_out_of(what: str, language: str, subjects: Sequence[Subject]) -> list[str]:
+def left_out_of(what: str, language: str, subjects: Sequence[Playable]) -> list[str]:
     """Say which models speak another language, one sentence a language."""
     others: dict[str, list[str]] = {}
     for subject in subjects:
-        if subject.language != language:
-            others.setdefault(subject.language, []).append(subject.label)
+        if subject.language.name != language:
+            others.setdefault(subject.language.name, []).append(subject.name)
     return [
-        f"left out of {what}, which is in {language}, for speaking {spoken}: {', '.join(labels)}"
-        for spoken, labels in others.items()
+        f"left out of {what}, which is in {language}, for speaking {other}: {', '.join(names)}"
+        for other, names in others.items()
     ]
 
 
 def extrapolation(
-    subjects: Sequence[Subject], pieces: HeldOut, *, seed: int, device: str
+    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
 ) -> Experiment:
     """Measure the loss by position to the length, within the trained length and past it."""
     from evaluation.likelihood import apart, edges_of, growth, summary
 
-    edges = {s.label: edges_of(s.trained_length, pieces.length) for s in subjects}
+    edges = {s.name: edges_of(s.trained_length, pieces.length) for s in subjects}
     jobs = [
-        job for s in subjects for job in _loss_jobs(s, pieces, edges[s.label], None, seed, device)
+        job for s in subjects for job in _loss_jobs(s, pieces, edges[s.name], None, seed, device)
     ]
 
-    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
         gathered = _gathered(found)
         models = [
-            {**_named(s), **summary(losses, edges[s.label], s.trained_length), "seconds": seconds}
+            {**_named(s), **summary(losses, edges[s.name], s.trained_length), "seconds": seconds}
             for s, losses, seconds in gathered
         ]
-        if len(gathered) > 1 and len({tuple(edges[s.label]) for s, *_ in gathered}) == 1:
-            losses, borders = [x for _, x, _ in gathered], edges[gathered[0][0].label]
+        if len(gathered) > 1 and len({tuple(edges[s.name]) for s, *_ in gathered}) == 1:
+            losses, borders = [x for _, x, _ in gathered], edges[gathered[0][0].name]
             for model, curve in zip(models, apart(losses, borders), strict=True):
                 model["apart"] = curve
             grown = growth(losses, borders, gathered[0][0].trained_length)
@@ -160,25 +161,25 @@ def extrapolation(
 
 
 def realisations(
-    subjects: Sequence[Subject], pieces: HeldOut, *, seed: int, device: str
+    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
 ) -> Experiment:
     """Measure the loss within the trained length with a quarter to four times the realisations trained with."""
     from evaluation.likelihood import change, summary
 
     jobs, tried = [], {}
     for subject in subjects:
-        if subject.is_stochastic:
+        if is_stochastic(subject):
             trained = subject.config["position"]["realisations"]
-            tried[subject.label] = sorted({max(1, int(trained * f)) for f in (0.25, 0.5, 1, 2, 4)})
-            edges = [0, subject.probed_length]
-            for number in tried[subject.label]:
+            tried[subject.name] = sorted({max(1, int(trained * f)) for f in (0.25, 0.5, 1, 2, 4)})
+            edges = [0, probed_length(subject)]
+            for number in tried[subject.name]:
                 jobs += _loss_jobs(subject, pieces, edges, number, seed, device)
 
-    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
         models = []
         for subject, losses, seconds in _gathered(found):
-            numbers, size = tried[subject.label], len(pieces.rows)
-            length, trained = subject.probed_length, subject.config["position"]["realisations"]
+            numbers, size = tried[subject.name], len(pieces.rows)
+            length, trained = probed_length(subject), subject.config["position"]["realisations"]
             parts = {n: losses[i * size : (i + 1) * size] for i, n in enumerate(numbers)}
             tests = [
                 {
@@ -197,31 +198,31 @@ def realisations(
 
 
 def positions(
-    subjects: Sequence[Subject], *, tokens: int | None, drawn: bool, seed: int, device: str
+    subjects: Sequence[Playable], *, tokens: int | None, drawn: bool, seed: int, device: str
 ) -> Experiment:
     """Probe the encodings with sequences of one token; if it is drawn, look at templates and attention too."""
     jobs = []
     for subject in subjects:
-        arguments = {"length": subject.probed_length, "seed": seed}
+        arguments = {"length": probed_length(subject), "seed": seed}
         common = {
             "places": {"model": subject.given, "device": device},
-            "identity": subject.identity,
+            "identity": identity_of(subject),
         }
         probing = {**arguments, "tokens": tokens}
         jobs.append((subject, Job(measure=measures.probes, arguments=probing, **common)))
         if drawn:
             jobs.append((subject, Job(measure=measures.pictures, arguments=arguments, **common)))
 
-    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
         from evaluation.probes import best_heads
 
         models: dict[str, dict[str, Any]] = {}
         for subject, done in found:
-            model = models.setdefault(subject.label, {**_named(subject), "seconds": 0.0})
+            model = models.setdefault(subject.name, {**_named(subject), "seconds": 0.0})
             model["seconds"] = round(model["seconds"] + done.seconds, 1)
             if "table" in done.result:
                 best = {f"best_{name}": best_heads(rows) for name, rows in done.result.items()}
-                model["probes"] = {**done.result, **best, "length": subject.probed_length}
+                model["probes"] = {**done.result, **best, "length": probed_length(subject)}
             else:
                 model.update(done.result)
         return {"models": list(models.values())}
@@ -230,13 +231,13 @@ def positions(
 
 
 def _loss_jobs(
-    subject: Subject,
+    subject: Playable,
     pieces: HeldOut,
     edges: Sequence[int],
     number: int | None,
     seed: int,
     device: str,
-) -> list[tuple[Subject, Job]]:
+) -> list[tuple[Playable, Job]]:
     folder = str(pieces.prepared.folder)
     parts = [pieces.rows[i : i + PIECES_A_JOB] for i in range(0, len(pieces.rows), PIECES_A_JOB)]
     return [
@@ -251,29 +252,29 @@ def _loss_jobs(
                     "realisations": number,
                 },
                 places={"model": subject.given, "data": folder, "device": device},
-                identity={**subject.identity, **pieces.identity},
+                identity={**identity_of(subject), **pieces.identity},
             ),
         )
         for rows in parts
     ]
 
 
-def _named(subject: Subject) -> dict[str, Any]:
+def _named(subject: Playable) -> dict[str, Any]:
     """Return what each result says of its model."""
     return {
-        "model": subject.label,
+        "model": subject.name,
         "number": subject.number,
         "encoding": subject.encoding,
-        "language": subject.language,
+        "language": subject.language.name,
         "sha256": subject.sha256,
         "trained_length": subject.trained_length,
     }
 
 
-def _gathered(found: list[tuple[Subject, Done]]) -> list[tuple[Subject, list[Any], float]]:
+def _gathered(found: list[tuple[Playable, Done]]) -> list[tuple[Playable, list[Any], float]]:
     """Return each model once, with the results of all its jobs joined, and their seconds."""
-    joined: dict[str, tuple[Subject, list[Any], float]] = {}
+    joined: dict[str, tuple[Playable, list[Any], float]] = {}
     for subject, done in found:
-        _, results, seconds = joined.get(subject.label, (subject, [], 0.0))
-        joined[subject.label] = (subject, results + done.result, round(seconds + done.seconds, 2))
+        _, results, seconds = joined.get(subject.name, (subject, [], 0.0))
+        joined[subject.name] = (subject, results + done.result, round(seconds + done.seconds, 2))
     return list(joined.values())

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from app.models import load
-from app.study import Experiment, left_out_of
-from app.subjects import Subject
+from evaluation.study.experiments import Experiment, left_out_of
 from evaluation.study.jobs import Done, Job
+from evaluation.study.models import identity_of
+from musicgen.loading import load
+from musicgen.playable import Playable
 from tokenization.groove.language import Groove
 from tokenization.language import language_from_spec
 from tokenization.prepared import Prepared
@@ -18,7 +19,7 @@ from tokenization.score import Notes
 
 
 def accompaniment(
-    subjects: Sequence[Subject],
+    subjects: Sequence[Playable],
     data: str,
     *,
     hide: Sequence[str],
@@ -35,7 +36,7 @@ def accompaniment(
     spoken = language_from_spec(prepared.meta["language"])
     if spoken.family != "groove":
         raise ValueError(f"{data} is in {spoken.name}; parts are hidden in a data set of grooves")
-    able = [s for s in subjects if s.language != "groove" and s.language.startswith("groove")]
+    able = [s for s in subjects if s.language.parts]
     if not able:
         raise ValueError(
             "; ".join(left_out_of("accompaniment", "groove-2", subjects))
@@ -51,17 +52,17 @@ def accompaniment(
                 measure=accompanied,
                 arguments={**one, "hide": list(hide), "bars": bars, "seed": seed},
                 places={"model": subject.given, "data": str(prepared.folder), "device": device},
-                identity={**subject.identity, "data": prepared.meta["checksum"]},
+                identity={**identity_of(subject), "data": prepared.meta["checksum"]},
             ),
         )
         for subject in able
         for one in chosen
     ]
 
-    def compose(found: list[tuple[Subject, Done]]) -> dict[str, Any]:
+    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
         rows: dict[str, list[dict[str, Any]]] = {}
         for subject, done in found:
-            rows.setdefault(subject.label, []).extend(done.result)
+            rows.setdefault(subject.name, []).extend(done.result)
         return {
             "models": [
                 {"model": label, "table": summary(own, seed), "rows": own}
@@ -132,14 +133,7 @@ def accompanied(
     about = {"piece": prepared.name(row), "style": int(prepared.pieces.style[row])}
     for part in hidden_parts(piece):
         if (name := speaker.parts[part]) in hide:
-            written = accompany(
-                loaded.performer,
-                speaker,
-                piece,
-                part,
-                seed=seed,
-                longest_ticks=loaded.longest_ticks,
-            )
+            written = accompany(loaded, speaker, piece, part, seed=seed)
             rows = compared(piece, part, {"written": written, **beside})
             found += [{**about, "part": name, **one} for one in rows]
     return found

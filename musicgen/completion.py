@@ -1,0 +1,61 @@
+"""A piece that a model completes towards a goal: some bars written anew, or some parts written to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from musicgen.continuation import Options, Player, Take, Work, longest_ticks
+from musicgen.pieces import Piece
+from tokenization.goal import Goal
+from tokenization.score import Score
+
+
+class Completion(Work):
+    """A piece on its way to a goal."""
+
+    def __init__(
+        self, model: Player, piece: Piece, goal: Goal, options: Options, written: dict[str, Any]
+    ) -> None:
+        """Take a goal of the piece in the model's language; `written` says in a file what was asked for."""
+        super().__init__(model, goal.prompt, goal.grammar, options)
+        self.piece, self.goal, self._written = piece, goal, written
+
+    def _take(self, number: int, ids: np.ndarray) -> Take:
+        score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
+        facts = self._provenance(number)
+        return Take(
+            number=number,
+            ids=ids,
+            tokens=len(ids) - len(self.goal.prompt),
+            score=score,
+            continuation=_new(score, self.piece.score),
+            provenance={**facts, "piece": self.piece.name, **self._written},
+        )
+
+
+def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Options) -> Completion:
+    """Return the work to write the bars from the first to the last one anew, counted from 1."""
+    first, last = bars
+    longest = longest_ticks(model, piece.encoded.ids, piece.score)
+    ids = piece.encoded.ids
+    goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest)
+    return Completion(model, piece, goal, options, {"written_bars": [first, last]})
+
+
+def accompaniment(
+    model: Player, piece: Piece, write: Collection[str], options: Options
+) -> Completion:
+    """Return the work to write some parts anew to the others."""
+    ids = piece.encoded.ids
+    goal = model.language.accompanying(ids, write, longest_ticks=model.longest_ticks)
+    return Completion(model, piece, goal, options, {"written_parts": list(write)})
+
+
+def _new(score: Score, before: Score) -> Score:
+    """Return the notes that were not there before."""
+    old = set(zip(*(column.tolist() for column in before.notes.columns), strict=True))
+    rows = zip(*(column.tolist() for column in score.notes.columns), strict=True)
+    return score.replace(notes=score.notes[np.array([row not in old for row in rows], dtype=bool)])

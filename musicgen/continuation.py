@@ -1,0 +1,220 @@
+"""Music as a model writes it: a prompt that goes on, and the variations that come of it.
+
+The one way to generate music: commands, page, evaluations and the samples of a training run all come through here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from typing_extensions import Self
+
+from musicgen.generation.sampling import MUSICAL, Sampling
+from musicgen.pieces import Prompt, decode_begun
+from tokenization.continuing import continuing
+from tokenization.excerpt import excerpt
+from tokenization.grammar import Grammar
+from tokenization.language import Language
+from tokenization.midi.reading import write_midi
+from tokenization.score import Score
+from tokenization.whole_file import write_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to go on; the length is `tokens` where given, else `bars`."""
+
+    bars: int = 16
+    tokens: int | None = None
+    variations: int = 1
+    seed: int = 0
+    sampling: Sampling = MUSICAL
+    may_end: bool = False  # let the music end by itself before that length
+    ends: bool = False  # with the last of these bars the music comes to its end
+    chords: list[list[str]] | None = None  # of each bar, over and over
+
+
+class Player(Protocol):
+    """What a model has that writes music (playable.py)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def performer(self) -> Any: ...
+    @property
+    def language(self) -> Language: ...
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def longest_ticks(self) -> list[int] | None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Take:
+    """One variation: the whole piece and, by itself, what is new."""
+
+    number: int
+    ids: np.ndarray  # of prompt and continuation
+    tokens: int  # of the continuation
+    score: Score  # the whole piece
+    continuation: Score  # what is new in it
+    provenance: dict[str, Any]  # how it was made
+
+    @property
+    def whole(self) -> Score:
+        """The whole piece, as the page calls it."""
+        return self.score
+
+    @property
+    def midi(self) -> bytes:
+        """The whole piece as a MIDI file that says how it was made."""
+        return midi_of(self.score, self.provenance)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole piece, as MusicXML where the name ends so, else as MIDI."""
+        path = Path(path)
+        if path.suffix in (".musicxml", ".xml"):
+            write_whole(path, self.musicxml(path.stem))
+        else:
+            write_whole(path, self.midi)
+
+    def musicxml(self, title: str) -> bytes:
+        """Return the whole piece as MusicXML that says how it was made."""
+        return musicxml_of(self.score, self.provenance, title)
+
+
+def midi_of(score: Score, provenance: dict[str, Any]) -> bytes:
+    """Return a MIDI file that says how it was made."""
+    return write_midi(score, texts=(f"musicgen {json.dumps(provenance, ensure_ascii=True)}",))
+
+
+def musicxml_of(score: Score, provenance: dict[str, Any], title: str) -> bytes:
+    """Return MusicXML that says how it was made."""
+    from tokenization.notation.musicxml.writing import write_musicxml
+
+    return write_musicxml(score, title=title, made=json.dumps(provenance, ensure_ascii=False))
+
+
+class Generation:
+    """Music being drawn for one request: iterate to do the work; there are sequences at any time."""
+
+    def __init__(
+        self, model: Player, ids: np.ndarray, grammar: Grammar, options: Options, **stop: int | None
+    ) -> None:
+        """Go on from ids by a grammar, until the end token or what else is to stop it."""
+        self.model, self.options = model, options
+        self._ids, self._grammar, self._stop = ids, grammar, stop
+        self._steps: list[np.ndarray] = []
+
+    def __iter__(self) -> Iterator[int]:
+        """Generate; yields the number of steps so far. To stop early, stop iterating."""
+        return self.run(lambda: False)
+
+    def run(self, cancelled: Callable[[], bool]) -> Iterator[int]:
+        """Generate until done or cancelled."""
+        from musicgen.generation.generate import Request, Stop, generate  # torch comes with it
+
+        request = Request(
+            variations=self.options.variations,
+            seed=self.options.seed,
+            sampling=self.options.sampling,
+            stop=Stop(end=self.model.language.end, **self._stop),
+        )
+        stream = generate(
+            self.model.performer, self._ids, request, grammar=self._grammar, cancelled=cancelled
+        )
+        for tokens in stream:
+            self._steps.append(tokens)
+            yield len(self._steps)
+
+    def finish(self) -> Self:
+        """Generate to the end."""
+        for _ in self:
+            pass
+        return self
+
+    def sequences(self) -> list[np.ndarray]:
+        """Return the variations as far as they have come, each with what it goes on from at its beginning."""
+        steps = np.array(self._steps).reshape(len(self._steps), self.options.variations)
+        new = [column[column >= 0] for column in steps.T]  # generate.ENDED stands for no token
+        return [np.concatenate([self._ids, column]).astype(np.uint16) for column in new]
+
+
+class Work(Generation):
+    """A generation whose sequences are music."""
+
+    def takes(self) -> list[Take]:
+        """Return the variations as far as they have come."""
+        return [self._take(number, ids) for number, ids in enumerate(self.sequences())]
+
+    def _take(self, number: int, ids: np.ndarray) -> Take:
+        raise NotImplementedError
+
+    def _provenance(self, number: int) -> dict[str, Any]:
+        """Return what a variation's file says of how it was made."""
+        return {
+            "model": self.model.name,
+            "weights_sha256": self.model.sha256,
+            "seed": self.options.seed,
+            "variation": number,
+            "sampling": asdict(self.options.sampling),
+        }
+
+
+class Continuation(Work):
+    """A prompt that goes on."""
+
+    def __init__(self, model: Player, prompt: Prompt, options: Options) -> None:
+        """Refuse at once what the model's language has no words for."""
+        self.prompt = prompt
+        by_bars = options.tokens is None
+        grammar = continuing(
+            model.language,
+            prompt.ids,
+            prompt_bars=prompt.bars,
+            may_end=options.may_end,
+            end_in=options.bars if options.ends else None,
+            chords=options.chords,
+            longest_ticks=longest_ticks(model, prompt.ids, prompt.score),
+        )
+        before_bar = prompt.bars + options.bars if by_bars and not options.ends else None
+        super().__init__(
+            model, prompt.ids, grammar, options, tokens=options.tokens, before_bar=before_bar
+        )
+
+    def _take(self, number: int, ids: np.ndarray) -> Take:
+        prompt, options = self.prompt, self.options
+        bars = None if options.tokens else prompt.bars + options.bars
+        score = decode_begun(self.model.language, ids, bars, prompt.setting)
+        return Take(
+            number=number,
+            ids=ids,
+            tokens=len(ids) - len(prompt.ids),
+            score=score,
+            continuation=excerpt(score, prompt.ticks),
+            provenance={
+                **self._provenance(number),
+                "prompt": prompt.name or None,
+                "prompt_bars": [1, prompt.bars] if prompt.bars else None,
+                **({"chords": options.chords} if options.chords else {}),
+            },
+        )
+
+
+def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | None:
+    """Return how long notes of each track may last: as in the training data, and after a prompt as in that.
+
+    After staccato a model that forgets one note-off would hold the note for bars. A beat is always free.
+    """
+    known = model.longest_ticks
+    if known is None or not len(score.notes):
+        return known
+    heard = model.language.longest([ids])
+    assert heard is not None, "a language that bounds notes measures them"
+    beat = score.ticks_per_beat
+    return [min(most, max(here, beat)) for most, here in zip(known, heard, strict=True)]

@@ -1,0 +1,173 @@
+"""Models by name: those in the package, any folder by its path, and untrained ones as `untrained:PRESET[:LANGUAGE]`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from musicgen.common.records import from_json, value_of
+from musicgen.playable import Playable
+from musicgen.storage.library import folder_of, shipped
+from tokenization.language import Language, language, language_from_spec
+
+if TYPE_CHECKING:
+    from musicgen.model.config import ModelConfig
+    from musicgen.model.performer import Performer
+
+UNTRAINED = "untrained"
+DEFAULT = "pop-piano"
+SMALL = 10_000_000  # parameters
+
+
+def load(name: str = DEFAULT, device: str = "auto") -> Playable:
+    """Return a model by name or path, its weights read."""
+    model = find(name, device)
+    model.performer  # noqa: B018  what is wrong with its weights is to be known now
+    return model
+
+
+def find(name: str, device: str = "auto") -> Playable:
+    """Return a model by name or path; its weights are read when they are first needed."""
+    if name.split(":")[0] == UNTRAINED:
+        return _untrained(name, device)
+    from musicgen.storage.checkpoint import read_card
+
+    folder = folder_of(name)
+    config, card = read_card(folder)
+    where, said = f"{folder}: longest_ticks", card.training.get("longest_ticks")
+    longest: tuple[int, ...] | None = value_of(tuple[int, ...] | None, said, where)
+    speaks = language_from_spec(card.language)
+    if (size := config.vocabulary_size) != len(speaks.vocabulary):
+        raise ValueError(
+            f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"
+        )
+    return Playable(
+        name=card.name,
+        language=speaks,
+        weights=partial(_read_weights, folder, device),
+        trained_length=card.trained_length,
+        sha256=card.sha256,
+        longest_ticks=None if longest is None else [*longest],
+        given=name,
+        encoding=encoding_of(config),
+        parameters=card.parameters,
+        config=config.plain(),
+        training=card.training,
+    )
+
+
+def language_of(name: str) -> Language:
+    """Return the language of a model without its weights, and without importing torch."""
+    if name.split(":")[0] == UNTRAINED:
+        return language(name.split(":")[2] if name.count(":") > 1 else "remi")
+    path = folder_of(name) / "config.json"
+    try:
+        spec = from_json(path.read_bytes(), str(path))["card"]["language"]
+        return language_from_spec({**spec})
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"{path} does not describe a model; copy or save the model again"
+        ) from None
+
+
+def models() -> list[dict[str, Any]]:
+    """Return what is known of each model in the package, without reading weights."""
+    return [described(name, folder) for name, folder in shipped().items()]
+
+
+def described(name: str, folder: Path) -> dict[str, Any]:
+    """Return the columns of `musicgen models` for one model."""
+    from musicgen.storage.checkpoint import read_card
+
+    config, card = read_card(folder)
+    return {
+        "name": name,
+        "data": card.training.get("data"),
+        "language": card.language.get("language"),
+        "encoding": config.position_name,
+        "parameters": card.parameters,
+        "trained_length": card.trained_length,
+        "validation_loss": card.training.get("validation_loss"),
+    }
+
+
+def device_of(name: str) -> str:
+    """Return a device of torch; `auto` takes a GPU where there is one."""
+    import torch
+
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return next(device for device, here in available.items() if here)
+    if name not in available:
+        raise ValueError(f"there is no device {name!r}; there are auto, {', '.join(available)}")
+    if not available[name]:
+        raise ValueError(
+            f"device {name} is not at hand on this machine; --device auto finds one that is"
+        )
+    return name
+
+
+def encoding_of(config: ModelConfig) -> str:
+    """Return the encoding's name, with the choices that the papers tell variants by."""
+    position = config.position
+    ungated = getattr(position, "gated", True) is False
+    variant = getattr(position, "type", None) or getattr(position, "mask", None)
+    name = config.position_name + (" ungated" if ungated else "")
+    if getattr(position, "time", "tokens") == "music":
+        name += " in musical time"
+    return f"{name} ({variant})" if variant else name
+
+
+def _read_weights(folder: Path, device: str) -> Performer:
+    from musicgen.storage.checkpoint import load as load_checkpoint
+
+    performer, _ = load_checkpoint(folder, device_of(device))
+    _spare_threads(performer)
+    return performer
+
+
+def _untrained(name: str, device: str) -> Playable:
+    """Return a preset with random weights: it writes valid music that makes no sense."""
+    from musicgen.model.config import ModelConfig
+    from musicgen.model.performer import Performer, parameter_count
+
+    speaks = language_of(name)
+    preset = name.split(":")[1] if ":" in name else ""
+    config = ModelConfig.preset(
+        preset or "tiny", vocabulary_size=len(speaks.vocabulary), position="sine_spe"
+    )
+    return Playable(
+        name=name,
+        language=speaks,
+        weights=partial(_random_weights, config, device),
+        given=name,
+        encoding=encoding_of(config),
+        parameters=parameter_count(Performer(config, seed=None)),
+        config=config.plain(),
+    )
+
+
+def _random_weights(config: ModelConfig, device: str) -> Performer:
+    from musicgen.model.performer import Performer
+
+    performer = Performer(config, seed=0).to(device_of(device)).eval()
+    _spare_threads(performer)
+    return performer
+
+
+def _spare_threads(performer: Performer) -> None:
+    """Give a small model one thread: its matrices are too small to share.
+
+    Threads that wait for each other on busy cores made a token some 40 times slower.
+    """
+    import torch
+
+    from musicgen.model.performer import parameter_count
+
+    if parameter_count(performer) < SMALL:
+        torch.set_num_threads(1)

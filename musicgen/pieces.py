@@ -1,0 +1,109 @@
+"""A piece in a model's language, and its first bars as a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenization.analysis.metres import bar_lines
+from tokenization.any_file import read_file
+from tokenization.language import Encoded, Language
+from tokenization.midi.limits import Limits
+from tokenization.score import Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """The first bars of a piece, which are continued; no bars at all to start from nothing."""
+
+    name: str
+    ids: np.ndarray
+    bars: int
+    piece_bars: int  # of the whole piece
+    setting: Any  # what the language keeps beside the tokens
+    score: Score  # these bars as the model hears them
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def ticks(self) -> int:
+        """The tick at which the continuation begins."""
+        return int(bar_lines(self.score, self.bars)[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A whole piece in a model's language; any first bars of it can be the prompt."""
+
+    name: str
+    language: Language
+    encoded: Encoded
+    score: Score  # all of it as a model hears it
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def bars(self) -> int:
+        """How many bars it has."""
+        return len(self.encoded.bars)
+
+    def prompt(self, bars: int | None = None) -> Prompt:
+        """Return the first bars, or all, as a prompt."""
+        if bars is not None and not 1 <= bars <= self.bars:
+            raise ValueError(
+                f"{self.name} has {self.bars} bars, so the prompt cannot be its first {bars}"
+            )
+        bars = bars or self.bars
+        whole = bars == self.bars
+        ids = self.encoded.ids[:-1] if whole else self.encoded.ids[: self.encoded.bars[bars]]
+        heard = decode_begun(self.language, ids, bars, self.encoded.setting)
+        if self.language.bar is not None:  # begun, so that nothing is added to the last bar
+            ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
+        return Prompt(
+            name=self.name,
+            ids=ids,
+            bars=bars,
+            piece_bars=self.bars,
+            setting=self.encoded.setting,
+            score=heard,
+            remarks=self.remarks,
+        )
+
+
+def read_piece(
+    language: Language,
+    source: bytes | str | Path,
+    *,
+    name: str,
+    tracks: Any = None,
+    limits: Limits | None = None,
+) -> Piece:
+    """Read a file of music as a model of this language hears it."""
+    return piece_of(language, read_file(source, limits=limits or Limits(), name=name), name, tracks)
+
+
+def piece_of(language: Language, score: Score, name: str, tracks: Any = None) -> Piece:
+    """Return a score as a model of this language hears it."""
+    arranged = language.arrange(score, tracks)
+    encoded = language.encode(arranged)
+    return Piece(
+        name=name,
+        language=language,
+        encoded=encoded,
+        score=language.decode(encoded.ids, encoded.setting),
+        remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
+    )
+
+
+def no_prompt(language: Language) -> Prompt:
+    """Return the beginning of a piece."""
+    ids = np.array([language.begin])
+    score = language.decode(ids)
+    return Prompt(name="", ids=ids, bars=0, piece_bars=0, setting=None, score=score)
+
+
+def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:
+    """Return the music of a piece that may be broken off, up to so many bars."""
+    closed = language.close(ids, bars)
+    return language.decode(closed if len(closed) > 2 else closed[:1], setting)  # begin, end: none

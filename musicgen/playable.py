@@ -1,0 +1,132 @@
+"""A model with its language: it reads music, goes on from it, and knows itself; loading.py finds it by name.
+
+model = musicgen.load("pop-piano")
+takes = model.continue_("song.mid", prompt_bars=8, bars=16, variations=2, seed=7)
+takes[0].save("out.mid")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from musicgen.completion import accompaniment, infilling
+from musicgen.continuation import Continuation, Options, Take
+from musicgen.generation.sampling import Sampling
+from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
+from tokenization.language import Language
+from tokenization.score import Score
+
+if TYPE_CHECKING:
+    from musicgen.model.performer import Performer
+
+Source = bytes | str | Path | Score | Piece
+"""Music from anywhere: a file's path or bytes (MIDI, MusicXML, ABC), a score, or a piece that was read before."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Playable:
+    """A model that can be played: what is known of it, its language, and its weights when they are needed."""
+
+    name: str  # by which tables and files call it
+    language: Language
+    weights: Callable[
+        [], Performer
+    ]  # reads them; can be pickled, so that other processes do it too
+    trained_length: int = 0  # tokens; 0 of an untrained one
+    sha256: str = ""  # of its weights; empty for an untrained one
+    longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
+    given: str = ""  # the name or path by which it was found
+    encoding: str = ""  # of position, with the choices that the papers tell variants by
+    parameters: int | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)  # what its card says of that
+    number: int = 0  # among models that are compared: it looks the same in every figure
+
+    @cached_property
+    def performer(self) -> Performer:
+        """The network, ready to compute."""
+        return self.weights()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the weights out of what goes to another process, which reads them when it needs them."""
+        return {name: value for name, value in vars(self).items() if name != "performer"}
+
+    def read(self, source: Source, *, tracks: Any = None) -> Piece:
+        """Return a piece as this model hears it; `remarks` say what was assumed."""
+        if isinstance(source, Piece):
+            return source
+        if isinstance(source, Score):
+            return piece_of(self.language, source, "", tracks)
+        name = "" if isinstance(source, bytes) else Path(source).name
+        return read_piece(self.language, source, name=name, tracks=tracks)
+
+    def continue_(
+        self,
+        source: Source | None = None,
+        *,
+        prompt_bars: int | None = None,
+        tracks: Any = None,
+        bars: int = Options.bars,
+        tokens: int | None = None,
+        variations: int = Options.variations,
+        seed: int = Options.seed,
+        sampling: Sampling = Options.sampling,
+        may_end: bool = Options.may_end,
+        ends: bool = Options.ends,
+        chords: str | None = None,
+    ) -> list[Take]:
+        """Return variations that go on from the first bars of a piece, or from all of it; from nothing without one.
+
+        `chords` is a line such as "C | G/B | Am F | C", a bar between bars, kept to over and over.
+        """
+        from tokenization.remi.chord_line import read_chords
+
+        if source is None:
+            prompt = no_prompt(self.language)
+        else:
+            prompt = self.read(source, tracks=tracks).prompt(prompt_bars)
+        options = Options(
+            bars=bars,
+            tokens=tokens,
+            variations=variations,
+            seed=seed,
+            sampling=sampling,
+            may_end=may_end,
+            ends=ends,
+            chords=None if chords is None else read_chords(chords),
+        )
+        return Continuation(self, prompt, options).finish().takes()
+
+    def infill(
+        self,
+        source: Source,
+        bars: tuple[int, int],
+        *,
+        tracks: Any = None,
+        variations: int = Options.variations,
+        seed: int = Options.seed,
+        sampling: Sampling = Options.sampling,
+    ) -> list[Take]:
+        """Return the piece with its bars from the first to the last one written anew, counted from 1."""
+        options = Options(variations=variations, seed=seed, sampling=sampling)
+        return infilling(self, self.read(source, tracks=tracks), bars, options).finish().takes()
+
+    def accompany(
+        self,
+        source: Source,
+        write: Collection[str],
+        *,
+        tracks: Any = None,
+        variations: int = Options.variations,
+        seed: int = Options.seed,
+        sampling: Sampling = Options.sampling,
+    ) -> list[Take]:
+        """Return the piece with some of its parts, bass, drums or other, written anew to the rest."""
+        options = Options(variations=variations, seed=seed, sampling=sampling)
+        return (
+            accompaniment(self, self.read(source, tracks=tracks), write, options).finish().takes()
+        )

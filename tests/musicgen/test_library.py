@@ -1,0 +1,87 @@
+"""The library as the README shows it, and what comes without torch."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import musicgen
+from tokenization.midi.reading import read_midi
+
+ROOT = Path(__file__).parents[2]
+SEEDS = ROOT / "tests" / "seeds"
+TINY = "untrained:tiny:groove-2"
+
+
+def test_the_snippet_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    snippet = re.search(r"```python\n(import musicgen\n.*?)```", text, re.S)
+    assert snippet
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "song.mid").write_bytes((SEEDS / "pop909_001.mid").read_bytes())
+    exec(snippet[1], {})
+    new, notes = map(
+        int, re.match(r"(\d+) of (\d+) notes are new", capsys.readouterr().out).groups()
+    )
+    assert 0 < new < notes == len(read_midi(tmp_path / "out.mid").notes)
+    assert b'"model": "pop-piano"' in (tmp_path / "out.mid").read_bytes()
+
+
+def test_takes_differ_and_the_seed_decides():
+    model = musicgen.load(TINY)
+    source = SEEDS / "groove.mid"
+    first, second = model.continue_(source, prompt_bars=2, bars=2, variations=2, seed=7)
+    again, _ = model.continue_(source.read_bytes(), prompt_bars=2, bars=2, variations=2, seed=7)
+    assert first.score.notes == again.score.notes
+    assert first.score.notes != second.score.notes
+    assert first.midi.startswith(b"MThd")
+
+
+def test_a_piece_that_was_read_is_not_read_again():
+    model = musicgen.load(TINY)
+    piece = model.read(SEEDS / "groove.mid")
+    assert piece.bars > 2
+    [take] = model.continue_(piece, prompt_bars=1, bars=1)
+    [other] = model.continue_(piece.score, prompt_bars=1, bars=1)
+    assert take.score.notes == other.score.notes
+
+
+def test_gaps_are_filled_and_parts_are_written():
+    model = musicgen.load(TINY)
+    piece = model.read(SEEDS / "groove.mid")
+    [filled] = model.infill(piece, (2, 2), seed=1)
+    assert filled.provenance["written_bars"] == [2, 2]
+    [drummed] = model.accompany(piece, ["drums"], seed=1)
+    assert drummed.provenance["written_parts"] == ["drums"]
+
+
+def test_a_take_is_saved_in_the_format_of_its_name(tmp_path: Path):
+    [take] = musicgen.load("untrained:tiny").continue_(bars=2, seed=3)
+    take.save(tmp_path / "out.mid")
+    take.save(tmp_path / "out.musicxml")
+    assert (tmp_path / "out.mid").read_bytes() == take.midi
+    assert (tmp_path / "out.musicxml").read_bytes().startswith(b"<?xml")
+
+
+def test_weights_stay_behind_where_a_model_goes_to_another_process():
+    import pickle
+
+    model = musicgen.load("untrained:tiny")
+    assert len(pickle.dumps(model)) < 100_000
+    assert "performer" not in vars(musicgen.find("untrained:tiny"))
+
+
+def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
+    assert {*musicgen.__all__} <= {*dir(musicgen)}
+    for name in musicgen.__all__:
+        assert getattr(musicgen, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        musicgen.nothing  # noqa: B018
+    program = (
+        "import sys, musicgen; musicgen.Sampling, musicgen.Options, musicgen.Piece, musicgen.Take, musicgen.load\n"
+        "from musicgen.loading import language_of; language_of('pop-piano'); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "False", done.stderr
