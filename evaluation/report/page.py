@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from pathlib import PurePath
 from typing import Any
 
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from evaluation.continuation.plot import continuation as continuation_figure
 from evaluation.plots import figures
 from evaluation.plots.style import svg
 from evaluation.report import findings
-from evaluation.report.html import document, folded, how, paragraph, picture, says, section
+from evaluation.report.html import document, folded, how, paragraph, picture, says
 from evaluation.report.tables import (
     continuation_tables,
     extrapolation_table,
@@ -25,7 +25,7 @@ from evaluation.report.texts import CAPTIONS, HOW, LEADS, filled
 from tokenization.wording import sentence
 
 Result = Mapping[str, Any]
-Section = tuple[str, str, str]  # its anchor, its title, its content
+Section = tuple[str, str, Markup]  # its anchor, its title, its content
 NAMED = 3  # models in the title
 
 
@@ -35,13 +35,9 @@ def page(results: Result, progress: Callable[[int, int], None] = lambda done, to
     for done, make in enumerate(_SECTIONS):
         progress(done, len(_SECTIONS))
         made += make(results)
-    links = "".join(f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title, _ in made)
     labels = [model["label"] for model in results["models"]]
     models = ", ".join(labels) if len(labels) <= NAMED else f"{len(labels)} models"
-    lead = paragraph(filled(LEADS["page"]), "faint")
-    header = f"<h1>Evaluation of {escape(models)}</h1>\n{lead}<nav>{links}</nav>"
-    sections = [section(anchor, title, content) for anchor, title, content in made]
-    return document(f"musicgen: {models}", header, sections, _footer(results))
+    return document(models, filled(LEADS["page"]), made, results)
 
 
 def _models(results: Result) -> Iterator[Section]:
@@ -94,11 +90,13 @@ def _positions(results: Result) -> Iterator[Section]:
         + positions_table(result)
         + _how("positions", result),
     )
-    models = "".join(_pictures(model, number) for number, model in enumerate(result["models"]))
+    models = Markup().join(
+        _pictures(model, number) for number, model in enumerate(result["models"])
+    )
     yield "pictures", "Pictures of attention", paragraph(filled(LEADS["pictures"])) + models
 
 
-def _pictures(model: Result, number: int) -> str:
+def _pictures(model: Result, number: int) -> Markup:
     """Return the pictures of one model; those of the first two are open."""
     name, maps, learned = model["model"], model["attention"], model["templates"]
     facts = {key: maps[key] for key in ("pieces", "length", "full")}
@@ -110,7 +108,7 @@ def _pictures(model: Result, number: int) -> str:
         parts.append(_drawn("templates", model, f"-{number}", f"Learned templates of {name}"))
     if learned and learned["features"] > 1:
         parts.append(_drawn("all_templates", model, f"-{number}", f"All templates of {name}"))
-    return folded(f"{name}: {model['encoding']}", "\n".join(parts), open_=number < 2)
+    return folded(f"{name}: {model['encoding']}", Markup("\n").join(parts), open_=number < 2)
 
 
 def _continuation(results: Result) -> Iterator[Section]:
@@ -125,7 +123,7 @@ def _continuation(results: Result) -> Iterator[Section]:
         paragraph(filled(LEADS["continuation"], **result["settings"]))
         + says(findings.continuation(result))
         + _drawn("continuation", result, "", "Similarity to prompt and piece by quarter", **counts)
-        + "".join(continuation_tables(result))
+        + Markup().join(continuation_tables(result))
         + _how("continuation", result),
     )
 
@@ -149,13 +147,13 @@ _FIGURES: dict[str, Callable[[Any], Figure]] = {
 }
 
 
-def _drawn(name: str, result: Result, which: str, described: str, **values: Any) -> str:
+def _drawn(name: str, result: Result, which: str, described: str, **values: Any) -> Markup:
     """Return a figure with its caption; `which` tells it from others of its name."""
     drawn = svg(_FIGURES[name](result), f"{name}{which}")
     return picture(drawn, filled(CAPTIONS[name], **values), described)
 
 
-def _how(name: str, result: Result, **values: Any) -> str:
+def _how(name: str, result: Result, **values: Any) -> Markup:
     return how([filled(text, **values) for text in HOW[name]], result["command"])
 
 
@@ -164,13 +162,5 @@ def _named(result: Result) -> str:
     return f"{PurePath(result['data']['folder']).name} ({result['data']['language']})"
 
 
-def _missing(results: Result, name: str) -> str:
+def _missing(results: Result, name: str) -> Markup:
     return paragraph(results["missing"].get(name, "There is no result."), "faint")
-
-
-def _footer(results: Result) -> str:
-    facts = "; ".join(f"{key}: {value}" for key, value in results["machine"].items())
-    return (
-        f"<p>Made by <code>{escape(results['command'])}</code> on {escape(results['made'])}; {escape(facts)}. "
-        "All numbers are in results.json and the CSV files beside this page.</p>"
-    )

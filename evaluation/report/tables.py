@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from markupsafe import Markup
+
 from evaluation.continuation.plot import AGAINST, TOGETHER
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS
@@ -18,7 +20,7 @@ NONE = "–"
 QUARTERS = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
 
 
-def models_table(models: Sequence[Result]) -> str:
+def models_table(models: Sequence[Result]) -> Markup:
     """Return what is known of the models."""
     rows = [
         [
@@ -37,7 +39,7 @@ def models_table(models: Sequence[Result]) -> str:
     return table([*head, "validation loss", "hash"], rows, filled(CAPTIONS["models"]))
 
 
-def extrapolation_table(result: Result) -> str:
+def extrapolation_table(result: Result) -> Markup:
     """Return the loss of each part of the piece (table 6), and by how much it grows past the trained length."""
     models = result["models"]
     parts = [part for part in ("trained", "near", "far") if any(part in m["parts"] for m in models)]
@@ -62,7 +64,7 @@ def extrapolation_table(result: Result) -> str:
     return table(head, rows, filled(TABLES["extrapolation"]), best if len(models) > 1 else ())
 
 
-def realisations_table(result: Result) -> str:
+def realisations_table(result: Result) -> Markup:
     """Return the loss by model and number of realisations, the trained one marked."""
     numbers = sorted({t["realisations"] for m in result["models"] for t in m["tests"]})
     rows = []
@@ -73,7 +75,7 @@ def realisations_table(result: Result) -> str:
     return table(["model", *(f"R = {n}" for n in numbers)], rows, filled(TABLES["realisations"]))
 
 
-def positions_table(result: Result) -> str:
+def positions_table(result: Result) -> Markup:
     """Return table 7: both metrics of the best head by range of queries and offsets."""
     first = result["models"][0]["probes"]["best_table"]
     alike = len({model["probes"]["length"] for model in result["models"]}) == 1
@@ -97,10 +99,10 @@ def positions_table(result: Result) -> str:
     return table(head, rows, caption, best if len(result["models"]) > 1 else ())
 
 
-def continuation_tables(result: Result) -> Iterator[str]:
+def continuation_tables(result: Result) -> Iterator[Markup]:
     """Yield similarity by quarter, variety, and music statistics beside those of the real pieces."""
-    yield "".join(_similarities(result, "prompt"))
-    yield folded("Similarity to the whole piece", "".join(_similarities(result, "piece")))
+    yield Markup().join(_similarities(result, "prompt"))
+    yield folded("Similarity to the whole piece", Markup().join(_similarities(result, "piece")))
     variety: dict[str, dict[str, str]] = {}
     for row in result["variety"]:
         variety.setdefault(row["output"], {})[row["measure"]] = _interval(row)
@@ -176,7 +178,7 @@ def probe_rows(result: Result) -> list[Row]:
     ]
 
 
-def _similarities(result: Result, against: str) -> Iterator[str]:
+def _similarities(result: Result, against: str) -> Iterator[Markup]:
     """Yield a table a metric that any output has: outputs down, quarters across."""
     for metric, title in METRICS.items():
         lines: dict[str, dict[Any, str]] = {}
@@ -189,7 +191,7 @@ def _similarities(result: Result, against: str) -> Iterator[str]:
             yield table(["output", *QUARTERS.values()], rows, caption)
 
 
-def _statistics(result: Result) -> str:
+def _statistics(result: Result) -> Markup:
     outputs = list(dict.fromkeys(row["output"] for row in result["statistics"]))
     known = {(row["output"], row["statistic"]): row for row in result["statistics"]}
     rows = []

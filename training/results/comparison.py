@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.storage.checkpoint import read_card
-from tokenization.whole_file import beside, write_whole
+from tokenization.whole_file import beside, write_csv, write_whole
 from training.loop import MODEL
 from training.results.curves import Table, read_table
 from training.storage import saving
@@ -69,10 +68,9 @@ def write_comparison(
     """Write comparison.csv and comparison.md, ranked: rows of a dataclass whose fields the headings name."""
     rows = ranked(rows)
     names = list(headings)
-    with beside(folder / "comparison.csv") as part, part.open("x", newline="") as file:
-        table = csv.DictWriter(file, names, lineterminator="\n")
-        table.writeheader()
-        table.writerows(asdict(row) for row in rows)
+    write_csv(
+        folder / "comparison.csv", [{name: asdict(row)[name] for name in names} for row in rows]
+    )
     if not any(row.failed for row in rows):
         names.remove("failed")
     lines = [[headings[name] for name in names], ["---", *["---:"] * (len(names) - 1)]]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tokenization.whole_file import write_whole
 from training.validation import Measured
 
 TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share")
@@ -68,7 +69,6 @@ def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
     text = path.read_text() if path.exists() else ""
     whole = text[: text.rfind("\n") + 1]  # a crash may have torn the last line
     rows = [row for row in csv.reader(whole.splitlines()[1:]) if row and int(row[0]) <= step]
-    fresh = path.with_suffix(".csv.new")
-    with fresh.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([header, *rows])
-    os.replace(fresh, path)
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    write_whole(path, stream.getvalue().encode())

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:
-    from evaluation.result_files import write_csv, write_json
+    from tokenization.whole_file import write_csv, write_json
 
     write_json(folder / "ablation.json", result)
     rows = [

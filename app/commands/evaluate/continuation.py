@@ -129,7 +129,7 @@ def _command() -> str:
 def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
     from evaluation.continuation.plot import continuation
     from evaluation.plots.style import png
-    from evaluation.result_files import write_bytes, write_csv, write_json
+    from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "results.json", results)
     for name in ("similarity", "variety", "statistics"):

@@ -114,7 +114,7 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots.figures import extrapolation
     from evaluation.plots.style import png, svg
     from evaluation.report.tables import extrapolation_rows, position_rows
-    from evaluation.result_files import write_bytes, write_csv, write_json
+    from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "extrapolation.json", result)
     write_csv(folder / "extrapolation.csv", extrapolation_rows(result))

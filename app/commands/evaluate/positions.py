@@ -70,7 +70,7 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots import figures
     from evaluation.plots.style import png
     from evaluation.report.tables import probe_rows
-    from evaluation.result_files import write_bytes, write_csv, write_json
+    from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "positions.json", result)
     write_csv(folder / "positions.csv", probe_rows(result))

@@ -189,7 +189,7 @@ def _machine() -> dict[str, str]:
 def _write(folder: Path, results: dict[str, Any]) -> None:
     from evaluation.report.page import page
     from evaluation.report.tables import csv_tables
-    from evaluation.result_files import write_bytes, write_csv, write_json
+    from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "results.json", results)
     for name, rows in csv_tables(results).items():

@@ -1,12 +1,15 @@
-from evaluation.report.html import document, folded, how, picture, section, table
+from evaluation.report.html import document, folded, how, paragraph, picture, table
+
+RESULTS = {"command": "<k>", "made": "today", "machine": {"processors": "<2>"}}
 
 
 def test_what_is_written_by_others_is_escaped():
-    text = section(
-        "a", "<b>", table(["<i>", "x\ny"], [["<m>", "1 < 2"]], "<c>"), how(["<h>"], "a && b")
-    )
-    for dangerous in ("<b>", "<i>", "<m>", "<c>", "<h>", "a && b"):
-        assert dangerous not in text
+    content = table(["<i>", "x\ny"], [["<m>", "1 < 2"]], "<c>") + how(["<h>"], "a && b")
+    text = document("<t>", "<l>", [("a", "<b>", content + paragraph("<p>"))], RESULTS)
+    body = text.split("</style>")[1]
+    for dangerous in ("<t>", "<l>", "<b>", "<i>", "<m>", "<c>", "<h>", "<k>", "<2>", "a && b"):
+        assert dangerous not in body
+    assert "<p><p>" not in body
     assert "x<br>y" in text
     assert "1 &lt; 2" in text
 
@@ -19,12 +22,15 @@ def test_the_best_values_stand_out():
 
 def test_a_picture_is_described_for_those_who_do_not_see_it():
     text = picture('<svg width="100pt"></svg>', "what it shows", 'a "curve"')
-    assert '<svg role="img" aria-label="a &quot;curve&quot;" style="max-width: 162px" width' in text
+    assert '<svg role="img" aria-label="a &#34;curve&#34;" style="max-width: 162px" width' in text
     assert "<figcaption>what it shows</figcaption>" in text
 
 
 def test_a_page_is_whole():
-    text = document("t", "<h1>t</h1>", [folded("more", "<p>x</p>", open_=True)], "end")
+    content = folded("more", paragraph("x"), open_=True)
+    text = document("t", "", [("more", "More", content)], RESULTS)
     assert text.startswith("<!doctype html>")
+    assert text.endswith("</html>")
     assert "prefers-color-scheme: dark" in text
-    assert "<details open>" in text
+    assert "<details open><summary>more</summary>\n<p>x</p>" in text
+    assert '<a href="#more">More</a>' in text

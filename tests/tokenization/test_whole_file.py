@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.result_files import write_csv, write_json
+from tokenization.whole_file import write_csv, write_json
 
 
 def test_csv_has_all_columns_flat(tmp_path: Path):
