@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from musicgen import continuation, pieces
-from musicgen.continuation import Options as Wish
 from musicgen.continuation import Take, midi_of
+from musicgen.options import Options as Wish
 from musicgen.pieces import Piece, Prompt, read_piece
 from musicgen.playable import Playable
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import estimate
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
-from musicgen.continuation import Generation, Options
+from musicgen.continuation import Generation
+from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, DRUMS, TICKS_PER_BEAT

@@ -16,11 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from musicgen.continuation import Options, Take
+    from musicgen.continuation import Take
     from musicgen.generation.sampling import Sampling
     from musicgen.loading import find, load, models
     from musicgen.model.config import ModelConfig
     from musicgen.model.performer import Performer
+    from musicgen.options import Options
     from musicgen.pieces import Piece
     from musicgen.playable import Playable
     from tokenization.language import language
@@ -32,11 +33,12 @@ __all__ = [
 ]  # fmt: skip
 
 _PLACES = {
-    "musicgen.continuation": ("Options", "Take"),
+    "musicgen.continuation": ("Take",),
     "musicgen.generation.sampling": ("Sampling",),
     "musicgen.loading": ("find", "load", "models"),
     "musicgen.model.config": ("ModelConfig",),
     "musicgen.model.performer": ("Performer",),
+    "musicgen.options": ("Options",),
     "musicgen.pieces": ("Piece",),
     "musicgen.playable": ("Playable",),
     "tokenization.language": ("language",),

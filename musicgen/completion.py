@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import Options, Player, Take, Work, longest_ticks
+from musicgen.continuation import Player, Take, Work, longest_ticks
+from musicgen.options import Options
 from musicgen.pieces import Piece
 from tokenization.goal import Goal
 from tokenization.score import Score

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from typing_extensions import Self
 
-from musicgen.generation.sampling import MUSICAL, Sampling
+from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
@@ -23,20 +23,6 @@ from tokenization.language import Language
 from tokenization.midi.reading import write_midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How to go on; the length is `tokens` where given, else `bars`."""
-
-    bars: int = 16
-    tokens: int | None = None
-    variations: int = 1
-    seed: int = 0
-    sampling: Sampling = MUSICAL
-    may_end: bool = False  # let the music end by itself before that length
-    ends: bool = False  # with the last of these bars the music comes to its end
-    chords: list[list[str]] | None = None  # of each bar, over and over
 
 
 class Player(Protocol):

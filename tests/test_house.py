@@ -29,7 +29,8 @@ FLOORS = {
 }
 # The floors of `musicgen`, from the ground up: a room imports from those before it.
 MUSICGEN_FLOORS = (
-    "common", "layers", "attention", "position", "metre", "model", "generation", "storage", "pieces", "continuation",
+    "common", "layers", "attention", "position", "metre", "model", "generation", "storage", "options",
+    "pieces", "continuation",
     "completion", "playable", "loading",
 )  # fmt: skip
 MOST_FILES = 15  # of code in a folder

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from musicgen.continuation import Continuation, Options
+from musicgen.continuation import Continuation
 from musicgen.model.performer import Performer
+from musicgen.options import Options
 from musicgen.pieces import no_prompt
 from musicgen.playable import Playable
 from tokenization.language import language_from_spec

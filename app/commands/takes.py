@@ -15,7 +15,8 @@ from app import output
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
-    from musicgen.continuation import Options, Take, Work
+    from musicgen.continuation import Take, Work
+    from musicgen.options import Options
     from musicgen.pieces import Prompt
     from musicgen.playable import Playable
     from tokenization.score import Score
@@ -29,7 +30,7 @@ def add_options(
     parser: argparse.ArgumentParser, *, model: str = "pop-piano", lengths: bool = True
 ) -> None:
     """Declare what the commands take; `lengths` for those that write as far as they are told."""
-    from musicgen.generation.sampling import MUSICAL
+    from musicgen.options import Options
 
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, default=Path("."),
@@ -42,19 +43,23 @@ def add_options(
     if lengths:
         _add_lengths(parser)
     parser.add_argument(
-        "--variations", type=int, default=1, metavar="K", help="how many to write (default: 1)"
+        "--variations",
+        type=int,
+        default=Options.variations,
+        metavar="K",
+        help="how many to write (default: %(default)s)",
     )
     parser.add_argument(
         "--temperature",
         type=float,
-        default=MUSICAL.temperature,
+        default=Options.sampling.temperature,
         metavar="T",
         help="how daring: 0 always takes the likeliest token, 1 is the model itself (default: %(default)s)",
     )
     parser.add_argument(
         "--top-p",
         type=float,
-        default=MUSICAL.top_p,
+        default=Options.sampling.top_p,
         metavar="P",
         help="only the likeliest tokens that make up P of all together (default: %(default)s)",
     )
@@ -64,12 +69,15 @@ def add_options(
     parser.add_argument(
         "--min-p",
         type=float,
-        default=MUSICAL.min_p,
+        default=Options.sampling.min_p,
         metavar="P",
         help="only tokens at least P times as likely as the likeliest, 0 for all (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="the same seed, the same music (default: 0)"
+        "--seed",
+        type=int,
+        default=Options.seed,
+        help="the same seed, the same music (default: %(default)s)",
     )
     parser.add_argument(
         "--device",
@@ -88,9 +96,15 @@ def add_options(
 
 
 def _add_lengths(parser: argparse.ArgumentParser) -> None:
+    from musicgen.options import Options
+
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
-        "--bars", type=int, default=16, metavar="N", help="bars to write (default: 16)"
+        "--bars",
+        type=int,
+        default=Options.bars,
+        metavar="N",
+        help="bars to write (default: %(default)s)",
     )
     length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
     end = parser.add_mutually_exclusive_group()
@@ -106,8 +120,8 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
 
 def options_of(arguments: argparse.Namespace) -> Options:
     """Return what is asked for, checked before anything is read."""
-    from musicgen.continuation import Options
     from musicgen.generation.sampling import Sampling
+    from musicgen.options import Options
     from tokenization.remi.chord_line import read_chords
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():

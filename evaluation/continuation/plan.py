@@ -1,13 +1,11 @@
-"""How prompts are continued in an experiment, and by which models."""
+"""How prompts are continued in the groove experiment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from musicgen.generation.sampling import Sampling
-from musicgen.playable import Playable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,16 +29,3 @@ class Plan:
     def plain(self) -> dict[str, Any]:
         """Return it as plain data."""
         return asdict(self)
-
-
-def of_one_language(models: Sequence[Playable]) -> tuple[list[Playable], list[str]]:
-    """Return those of the first one's language, and sentences on the others."""
-    first = models[0]
-    able = [model for model in models if model.language.spec() == first.language.spec()]
-    told = [
-        f"{model.name} speaks {model.language.name}, but {first.name} {first.language.name}: "
-        "one table compares models of one language, so it is left out"
-        for model in models
-        if model not in able
-    ]
-    return able, told

@@ -22,8 +22,9 @@ import numpy as np
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Prompt
 from evaluation.study.worker_pool import share_out
-from musicgen.continuation import Generation, Options
+from musicgen.continuation import Generation
 from musicgen.generation.sampling import Sampling
+from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.continuing import continuing
 from tokenization.midi.reading import write_midi

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import Continuation, Options
+from musicgen.continuation import Continuation
 from musicgen.generation.sampling import Sampling
 from musicgen.loading import load
+from musicgen.options import Options
 from musicgen.pieces import no_prompt
 from musicgen.playable import Playable
 

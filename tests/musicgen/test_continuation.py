@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from musicgen.continuation import Continuation, Options
+from musicgen.continuation import Continuation
 from musicgen.loading import load
+from musicgen.options import Options
 from musicgen.pieces import read_piece
 from musicgen.playable import Playable
 from musicgen.storage.checkpoint import Card, save

@@ -17,9 +17,10 @@ import numpy as np
 
 from evaluation.metrics.distances import distances
 from evaluation.metrics.statistics import statistics
-from musicgen.continuation import Continuation, Options
+from musicgen.continuation import Continuation
 from musicgen.generation.sampling import Sampling
 from musicgen.loading import load
+from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
 from tokenization.excerpt import excerpt

@@ -32,6 +32,8 @@ QUARTERS = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    from evaluation.continuation.plan import Plan
+
     parser.add_argument(
         "models", metavar="MODEL", nargs="+",
         help="models of `musicgen models`, folders, or untrained:tiny:groove",
@@ -45,19 +47,33 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--limit", type=int, metavar="N", help="prompts to take (default: all)")
     parser.add_argument(
-        "--prompt-bars", type=int, default=2, metavar="N", help="bars of a prompt (default: 2)"
+        "--prompt-bars",
+        type=int,
+        default=Plan.prompt_bars,
+        metavar="N",
+        help="bars of a prompt (default: %(default)s)",
     )
     parser.add_argument(
-        "--tokens", type=int, default=1024, metavar="N",
-        help="tokens of prompt and continuation together (default: 1024)",
+        "--tokens", type=int, default=Plan.tokens, metavar="N",
+        help="tokens of prompt and continuation together (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--samples", type=int, default=3, metavar="K", help="continuations a prompt (default: 3)"
+        "--samples",
+        type=int,
+        default=Plan.samples,
+        metavar="K",
+        help="continuations a prompt (default: %(default)s)",
     )
     parser.add_argument(
-        "--temperature", type=float, default=0.6, metavar="T", help="freedom (default: 0.6)"
+        "--temperature",
+        type=float,
+        default=Plan.temperature,
+        metavar="T",
+        help="freedom (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=Plan.seed, help="of all that is drawn (default: %(default)s)"
+    )
     parser.add_argument(
         "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
     )
@@ -71,9 +87,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Continue what is missing, measure all, write the results and print the tables."""
     from evaluation.continuation.experiment import run as experiment
-    from evaluation.continuation.plan import Plan, of_one_language
+    from evaluation.continuation.plan import Plan
     from evaluation.continuation.prompts import read_prompts
-    from evaluation.study.models import models_of
+    from evaluation.study.models import models_of, of_one_language
 
     plan = Plan(
         prompt_bars=arguments.prompt_bars,

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from evaluation.continuation import samples
-from evaluation.continuation.plan import Plan, of_one_language
+from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Prompt, read_prompts
 from evaluation.continuation.samples import continuations, home_of, read_samples, write_samples
+from evaluation.study.models import of_one_language
 from musicgen.playable import Playable
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tokenization.language import language

@@ -1,0 +1,21 @@
+"""How music is to go on: how far, how often, how freely. Commands take their defaults from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from musicgen.generation.sampling import MUSICAL, Sampling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to go on; the length is `tokens` where given, else `bars`."""
+
+    bars: int = 16
+    tokens: int | None = None
+    variations: int = 1
+    seed: int = 0
+    sampling: Sampling = MUSICAL
+    may_end: bool = False  # let the music end by itself before that length
+    ends: bool = False  # with the last of these bars the music comes to its end
+    chords: list[list[str]] | None = None  # of each bar, over and over
