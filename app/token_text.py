@@ -23,7 +23,7 @@ class TokenText:
     setting: Any = None  # what the language keeps beside its tokens
 
 
-def read_tokens(text: str, name: str, spoken: str | None = None) -> TokenText:
+def read_tokens(text: str, name: str, language_name: str | None = None) -> TokenText:
     """Read text or JSON and check every token; errors call the text by `name`."""
     content = _content(text, name) if text.lstrip().startswith("{") else {}
     if content:
@@ -38,7 +38,7 @@ def read_tokens(text: str, name: str, spoken: str | None = None) -> TokenText:
         words, places = [word for word, _ in found], [place for _, place in found]
     if not words:
         raise ValueError(f"{name} holds no tokens; give what `musicgen tokenize` prints")
-    speaker = language(spoken or str(content.get("language") or _language_of(words, name)))
+    speaker = language(language_name or str(content.get("language") or _language_of(words, name)))
     return TokenText(
         language=speaker,
         ids=_checked_ids(speaker, words, places),
@@ -80,10 +80,9 @@ def _content(text: str, name: str) -> dict[str, Any]:
 def _language_of(words: Sequence[str], name: str) -> str:
     """Return the language that knows most of the words."""
     known = {
-        spoken: sum(word in language(spoken).vocabulary.ids for word in words)
-        for spoken in LANGUAGES
+        each: sum(word in language(each).vocabulary.ids for word in words) for each in LANGUAGES
     }
-    best = max(known, key=lambda spoken: known[spoken])
+    best = max(known, key=lambda each: known[each])
     if not known[best]:
         raise ValueError(
             f"{name} holds no tokens of the languages {listed([*LANGUAGES])}; "

@@ -1,4 +1,4 @@
-"""The words behind --tracks, as a language takes them."""
+"""The words of --tracks, as a language takes them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 ROLES = ("bass", "drums", "other")
 
 
-def tracks_of(words: list[str] | None, spoken: str) -> Any:
+def tracks_of(words: list[str] | None, language: str) -> Any:
     """Return the choice of tracks as the language takes it."""
-    if words is None or spoken.split("-")[0] != "groove":
+    if words is None or language.split("-")[0] != "groove":
         return words
     if all("=" in word for word in words):
         named = dict(word.split("=", 1) for word in words)

@@ -29,7 +29,7 @@ class TrainingLine:
         self._begun: tuple[int, float] | None = None  # the first step seen, and when
         self._said: set[str] = set()
         self._text = ""
-        self._spoken = -PLAIN_SECONDS
+        self._last_line = -PLAIN_SECONDS
         self.live = True
 
     def stepped(self, step: int, steps: int) -> None:
@@ -42,9 +42,9 @@ class TrainingLine:
         """Renew the numbers."""
         self._text = _numbers(progress, self._seconds_left(progress))
         self._show(progress.step, progress.steps, self._text)
-        due = time.monotonic() - self._spoken >= PLAIN_SECONDS or progress.step == progress.steps
+        due = time.monotonic() - self._last_line >= PLAIN_SECONDS or progress.step == progress.steps
         if not self.live and due:
-            self._spoken = time.monotonic()
+            self._last_line = time.monotonic()
             self._say(f"step {progress.step:,} of {progress.steps:,}: {self._text}")
 
     def validated(self, model: Performer, step: int) -> None:

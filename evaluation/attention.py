@@ -1,7 +1,7 @@
 """The attention weights that a linear model never forms, from its queries and keys, block by block.
 
 Where the encoding acts before a feature map of the softmax kernel (or attention is softmax), the weights are those that
-the features estimate, exp(q·k/√W), as in the SPE paper's pictures and probes. Where it acts behind the feature map, or
+the features estimate, exp(q·k/√W), as in the SPE paper's pictures and probes. Where it acts after the feature map, or
 the map is another, they are what the model computes: r^(i−j) φ(q_i)·φ(k_j).
 
 H heads, T time, W width of queries and keys as attention multiplies them.
@@ -94,8 +94,8 @@ def estimates_softmax(model: Performer) -> bool:
     """Tell whether the model's weights are, or estimate, the exponentials of products."""
     if model.config.attention == "softmax":
         return True
-    behind = needs_linear_attention(type(model.position))
-    return model.config.features_name == "favor" and not behind
+    after = needs_linear_attention(type(model.position))
+    return model.config.features_name == "favor" and not after
 
 
 def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, ...]:
@@ -106,8 +106,8 @@ def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, .
     features = attention.features
     if features is None:
         return q[0], k[0]
-    behind = needs_linear_attention(type(position))
-    if isinstance(features, Favor) and not behind:
+    after = needs_linear_attention(type(position))
+    if isinstance(features, Favor) and not after:
         return q[0], k[0]
     fq, fk = features.queries(q), features.keys(k)
     placed = position.features(fq, fk, code, start, attention.layer)

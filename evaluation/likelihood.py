@@ -41,7 +41,7 @@ def parts_of(trained_length: int, length: int) -> dict[str, tuple[int, int]]:
 def piece_loss(model: Performer, ids: np.ndarray, edges: Sequence[int], seed: int) -> Loss:
     """Return the loss of one piece, as sums over stretches of positions, and how many tokens are in each.
 
-    A piece that ends early has none behind its end, and a model with a longest sequence none past that.
+    A piece that ends early has none after its end, and a model with a longest sequence none past that.
     """
     limit = getattr(model.config.position, "max_length", edges[-1])
     losses = position_losses(model, ids[: min(limit, edges[-1]) + 1], seed)
@@ -90,7 +90,7 @@ def apart(models: Sequence[Sequence[Loss]], edges: Sequence[int]) -> list[list[d
 def growth(
     models: Sequence[Sequence[Loss]], edges: Sequence[int], trained_length: int
 ) -> list[dict[str, Any]] | None:
-    """Return by how much more each model's loss grows behind its trained length than that of all, paired by piece.
+    """Return by how much more each model's loss grows after its trained length than that of all, paired by piece.
 
     Pieces that end within the trained length say nothing of it; None if all do.
     """

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import Player, Take, Work, longest_ticks
+from musicgen.continuation import MusicGeneration, Player, Take, longest_ticks
 from musicgen.options import Options
 from musicgen.pieces import Piece
 from tokenization.goal import Goal
 from tokenization.score import Score
 
 
-class Completion(Work):
+class Completion(MusicGeneration):
     """A piece on its way to a goal."""
 
     def __init__(

@@ -131,7 +131,7 @@ class Generation:
         return [np.concatenate([self._ids, column]).astype(np.uint16) for column in new]
 
 
-class Work(Generation):
+class MusicGeneration(Generation):
     """A generation whose sequences are music."""
 
     def takes(self) -> list[Take]:
@@ -152,7 +152,7 @@ class Work(Generation):
         }
 
 
-class Continuation(Work):
+class Continuation(MusicGeneration):
     """A prompt that goes on."""
 
     def __init__(self, model: Player, prompt: Prompt, options: Options) -> None:

@@ -24,7 +24,7 @@ import evaluation.speed.bench
 from app.cli import COMMANDS, main
 from app.commands.data import SOURCES
 from app.commands.evaluate.evaluate import EVALUATIONS
-from evaluation.speed.workloads import WORKS, Work
+from evaluation.speed.workloads import WORKLOADS, Work
 from tests.app.browser import serving
 from tests.app.toy_models import write_model
 from tests.training.data.sources import on_disk as disk
@@ -213,10 +213,12 @@ def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr(evaluation.speed.bench, "_in_child", found)
     musicgen(line)
     begin = tuple(shlex.split(line)[3:])
-    works = [name for name in WORKS if name.startswith(begin or "") and not name.endswith("-ft")]
+    works = [
+        name for name in WORKLOADS if name.startswith(begin or "") and not name.endswith("-ft")
+    ]
     assert {*works} <= {*asked}
     assert len(capsys.readouterr().out.splitlines()) > len(works)
-    assert all(isinstance(WORKS[name], Work) for name in asked)
+    assert all(isinstance(WORKLOADS[name], Work) for name in asked)
 
 
 @pytest.mark.parametrize("line", BROWSER)

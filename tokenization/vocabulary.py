@@ -19,7 +19,7 @@ class Block:
 
     @property
     def stop(self) -> int:
-        """The first id behind the block."""
+        """The first id after the block."""
         return self.start + len(self.names)
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ class Sealed:
         self.content = content
 
 
-class CodedModel(nn.Module):
+class FabricModel(nn.Module):
     """A model that takes its code sealed."""
 
     def __init__(self, model: Performer) -> None:

@@ -22,13 +22,13 @@ from musicgen.storage import checkpoint
 from training.config import RunConfig
 from training.data.batches import Batches, Loader
 from training.disk import full_disk_named
-from training.fabric_model import CodedModel, Sealed
+from training.fabric_model import FabricModel, Sealed
 from training.initial_model import first_model, origin
 from training.listener import Listener, Progress
 from training.loss import IGNORED, next_token_loss
 from training.schedule import learning_rate
 from training.sharding import whole, whole_model
-from training.step_sums import Window
+from training.step_sums import StepSums
 from training.storage import saving
 from training.storage.logs import Log
 from training.storage.model_card import card_of
@@ -60,7 +60,7 @@ class Run:
         self.state = saving.RunState(data=batches.checksum)
         self.model = first_model(config, batches.language)
         self.origin = origin(config)  # read once: what a run began as may be gone before it ends
-        module: Any = CodedModel(self.model)
+        module: Any = FabricModel(self.model)
         module = torch.compile(module) if config.device.compile else module
         self.module = fabric.setup_module(module)
         self.raw_optimiser = _optimiser(config, self.model, fabric)  # of the parameters set up
@@ -90,7 +90,7 @@ class Run:
     def fit(self, listener: Listener) -> str:
         """Train to the last step, to the end of patience or until stopped; return which it was."""
         first = self.fabric.is_global_zero
-        window = Window(self.fabric.device, self.state.window if first else ())
+        window = StepSums(self.fabric.device, self.state.window if first else ())
         loader = Loader(self.batches, self.state.step, self.steps, self.config.data.prefetch)
         with full_disk_named(self.folder, "go on with --resume when there is some"):
             log = Log(self.folder, self.state.step, enabled=first)
@@ -102,7 +102,7 @@ class Run:
                 log.close()
         return ending
 
-    def _fit(self, listener: Listener, loader: Loader, window: Window, log: Log) -> str:
+    def _fit(self, listener: Listener, loader: Loader, window: StepSums, log: Log) -> str:
         if self._is_out_of_patience():  # it was, before it was resumed
             return OUT_OF_PATIENCE
         for step, batch in loader:
@@ -123,7 +123,7 @@ class Run:
                 return STOPPED
         return FINISHED
 
-    def _learn(self, step: int, batch: np.ndarray, window: Window) -> float:
+    def _learn(self, step: int, batch: np.ndarray, window: StepSums) -> float:
         """Take one step: (B, T + 1) tokens of this process; return the learning rate."""
         settings, seed = self.config.optimiser, self.config.seed
         if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
@@ -170,7 +170,9 @@ class Run:
     def _due(self, every: int) -> bool:
         return self.state.step % every == 0 or self.state.step == self.steps
 
-    def _log(self, log: Log, listener: Listener, window: Window, rate: float, share: float) -> None:
+    def _log(
+        self, log: Log, listener: Listener, window: StepSums, rate: float, share: float
+    ) -> None:
         self._check(window)
         loss, gradient, tokens, steps = self._total(window)
         new_tokens, seconds = window.speed()
@@ -193,13 +195,13 @@ class Run:
                 Progress(step=self.state.step, steps=self.steps, validation=validation, **values)
             )
 
-    def _total(self, window: Window) -> list[float]:
+    def _total(self, window: StepSums) -> list[float]:
         """Return the sums of all processes; every process calls it."""
         total = self.fabric.all_reduce(window.sums(), reduce_op="sum")
         assert isinstance(total, Tensor), "a tensor is reduced to a tensor"
         return total.tolist()
 
-    def _validate(self, log: Log, listener: Listener, window: Window) -> None:
+    def _validate(self, log: Log, listener: Listener, window: StepSums) -> None:
         self._check(window)
         self.model.eval()
         with torch.no_grad():
@@ -220,7 +222,7 @@ class Run:
         self.model.train()
         self.fabric.barrier()
 
-    def _save(self, window: Window) -> None:
+    def _save(self, window: StepSums) -> None:
         self._check(window)
         self.state.window = tuple(self._total(window))
         model = whole_model(self.model)
@@ -231,7 +233,7 @@ class Run:
             saving.prune(self.folder, self.config.keep)
         self.fabric.barrier()
 
-    def _check(self, window: Window) -> None:
+    def _check(self, window: StepSums) -> None:
         bad = window.first_bad_step()
         if bad is not None:
             good = saving.newest(self.folder)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-IGNORED = -1  # a target behind the end of a piece
+IGNORED = -1  # a target after the end of a piece
 
 
 def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from musicgen.model.performer import Performer
-from training.fabric_model import CodedModel
+from training.fabric_model import FabricModel
 
 
 def sharded_strategy(processes: int) -> ModelParallelStrategy:
@@ -22,10 +22,10 @@ def sharded_strategy(processes: int) -> ModelParallelStrategy:
 
 
 def _shard(module: nn.Module, mesh: Any) -> nn.Module:
-    """Cut a CodedModel: each block by itself, so that one at a time is whole while it computes."""
+    """Cut a FabricModel: each block by itself, so that one at a time is whole while it computes."""
     from torch.distributed.fsdp import fully_shard
 
-    assert isinstance(module, CodedModel), "the loop wraps its model"
+    assert isinstance(module, FabricModel), "the loop wraps its model"
     for block in module.model.blocks:
         fully_shard(block, mesh=mesh["data_parallel"])
     return fully_shard(module, mesh=mesh["data_parallel"])  # type: ignore[return-value]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-class Window:
+class StepSums:
     """Sums of loss and gradient norm, tokens and steps, and the first step that was not finite."""
 
     def __init__(self, device: torch.device, sums: Sequence[float] = ()) -> None:

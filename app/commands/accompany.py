@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app import output
-from app.commands.takes import add_options, do, fit, options_of
+from app.commands.making_music import add_options, do, fit, options_of
 
 EXAMPLES = """\
 examples:

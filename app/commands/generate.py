@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.takes import add_options, make, options_of
+from app.commands.making_music import add_options, make, options_of
 
 EXAMPLES = """\
 examples:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from app import output
-from app.commands.takes import add_options, do, fit, options_of
+from app.commands.making_music import add_options, do, fit, options_of
 
 EXAMPLES = """\
 examples:

@@ -3,7 +3,7 @@
 Every prompt is continued several times by every model. A continuation, and each quarter of it (four parts of equal
 duration), is compared with the prompt and with the whole piece that the prompt was taken from, by style profiles. The
 paper's figure does the first, its appendix describes the second. Beside similarity stand what it hides, copies of the
-prompt and sameness of the samples, the statistics of the music, and yardsticks: passages that no model wrote.
+prompt and sameness of the samples, the statistics of the music, and reference passages that no model wrote.
 
 A style is one value: the mean over its prompts and their samples; means and intervals are over styles.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Passage, Prompt
-from evaluation.continuation.references import YARDSTICKS, yardsticks
+from evaluation.continuation.references import REFERENCE_PASSAGES, reference_passages
 from evaluation.continuation.samples import read_samples, write_samples
 from evaluation.continuation.summary import summary
 from evaluation.metrics.copying import copied_share, diversity
@@ -71,7 +71,7 @@ def run(
         "experiment": "continuation",
         "settings": plan.plain(),
         "models": [_facts(model) for model in models],
-        "yardsticks": list(YARDSTICKS.values()),
+        "yardsticks": list(REFERENCE_PASSAGES.values()),
         "prompts": len(prompts),
         "styles": len({prompt.style for prompt in prompts}),
         **summary(measured.similarities, measured.passages, measured.diversities, plan.seed),
@@ -96,15 +96,17 @@ def measure(
     folder: Path,
     progress: Progress = lambda done, total: None,
 ) -> Measured:
-    """Compare what the models wrote, and the yardsticks, with prompts and pieces."""
+    """Compare what the models wrote, and the reference passages, with prompts and pieces."""
     measured, language = Measured(), models[0].language
     for done, prompt in enumerate(prompts, start=1):
         for model in models:
             samples = read_samples(model, prompt, plan, folder / SAMPLES)
             passages = [prompt.passage(language, ids, len(prompt.ids)) for ids in samples]
             _add(measured, model.name, prompt, passages)
-        for name, passage in yardsticks(language, prompts, prompt, plan.tokens, plan.seed).items():
-            _add(measured, YARDSTICKS[name], prompt, [] if passage is None else [passage])
+        for name, passage in reference_passages(
+            language, prompts, prompt, plan.tokens, plan.seed
+        ).items():
+            _add(measured, REFERENCE_PASSAGES[name], prompt, [] if passage is None else [passage])
         progress(done, len(prompts))
     return measured
 

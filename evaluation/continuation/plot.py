@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 AGAINST = {"prompt": "similarity to the prompt", "piece": "similarity to the whole piece"}
 TOGETHER = ("pitched", "drums")
-YARDSTICK_DASHES = (":", "-", "--")
+REFERENCE_DASHES = (":", "-", "--")
 LETTERS_AN_INCH = 16  # of small print
 BOXES_WIDTH, WIDEST_BOX = 0.8, 0.35  # of a quarter: for the boxes of all models, and for one
 
@@ -42,7 +42,7 @@ def continuation(results: Results) -> Figure:
 
 
 def boxes(axes: Axes, results: Results, against: str, metric: str) -> Axes:
-    """Draw a box a model and quarter, its points the styles, and the mean of each yardstick as a line."""
+    """Draw a box a model and quarter, its points the styles, and the mean of each reference passage as a line."""
     models = _numbered(results)
     rows = _rows(results, against, metric)
     width = min(BOXES_WIDTH / len(models), WIDEST_BOX)
@@ -53,7 +53,7 @@ def boxes(axes: Axes, results: Results, against: str, metric: str) -> Axes:
             values = [value for value in row["values"] if value is not None]
             if values:
                 _box(axes, values, quarter + offset, 0.8 * width, number)
-    for name, dash in zip(results["yardsticks"], YARDSTICK_DASHES, strict=True):
+    for name, dash in zip(results["yardsticks"], REFERENCE_DASHES, strict=True):
         means = {row["quarter"]: row["mean"] for row in rows if row["output"] == name}
         known = [(quarter, mean) for quarter, mean in means.items() if mean is not None]
         if known:
@@ -91,7 +91,7 @@ def _explain(drawn: Figure, results: Results) -> None:
         look = series(number)
         handles.append(Patch(facecolor=f"{look.color}59", edgecolor=look.color, label=model))
     axes = drawn.axes[0]
-    for name, dash in zip(results["yardsticks"], YARDSTICK_DASHES, strict=True):
+    for name, dash in zip(results["yardsticks"], REFERENCE_DASHES, strict=True):
         (line,) = axes.plot([], [], color=FAINT, linestyle=dash, linewidth=1.2, label=name)
         handles.append(line)
     drawn.legend(handles=handles, loc="outside lower center", ncols=4)

@@ -16,10 +16,14 @@ from evaluation.continuation.prompts import Passage, Prompt
 from tokenization.language import Language
 from tokenization.score import Marker, Notes, Score
 
-YARDSTICKS = {"looped": "prompt looped", "piece": "the piece itself", "other": "another style"}
+REFERENCE_PASSAGES = {
+    "looped": "prompt looped",
+    "piece": "the piece itself",
+    "other": "another style",
+}
 
 
-def yardsticks(
+def reference_passages(
     language: Language, prompts: Sequence[Prompt], prompt: Prompt, tokens: int, seed: int
 ) -> dict[str, Passage | None]:
     """Return the passages by name; there is no other style where all prompts share one."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.continuation.references import YARDSTICKS
+from evaluation.continuation.references import REFERENCE_PASSAGES
 from evaluation.metrics.bootstrap import estimate, mean
 from evaluation.metrics.distances import distances
 from evaluation.metrics.statistics import STATISTICS
@@ -61,7 +61,7 @@ def _statistics(passages: Sequence[Row]) -> list[Row]:
     for passage in passages:
         known = {name: passage[name] for name in STATISTICS}
         outputs.setdefault(passage["output"], []).append(known)
-    real = outputs.pop(YARDSTICKS["piece"], [])
+    real = outputs.pop(REFERENCE_PASSAGES["piece"], [])
     return [
         {"output": output, "unit": STATISTICS[row.statistic].unit, **asdict(row)}
         for output, rows in outputs.items()

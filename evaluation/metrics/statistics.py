@@ -1,7 +1,7 @@
 """Musical statistics: numbers of a single piece, to lay outputs beside real pieces.
 
 Formulas are those of the sources named, most of them as MusPy has them; where MusPy's code departs from its formula
-(it adds an empty bar or beat behind a piece that ends on a line, lets a note sound in the beat that it ends with, and
+(it adds an empty bar or beat after a piece that ends on a line, lets a note sound in the beat that it ends with, and
 takes "two pitches or more" as more than two), ours keeps to the formula. Beats are quarter notes and bars have four.
 Time is counted on a grid of 12 steps a beat. A statistic that a piece does not have is None, never 0 or NaN.
 """

@@ -66,7 +66,7 @@ def all_templates(axes: Axes, drawn: Result) -> Axes:
 
 
 def _mosaic(pictures: np.ndarray) -> np.ndarray:
-    """Lay out (rows, columns, P, P) as one picture, a gap behind each."""
+    """Lay out (rows, columns, P, P) as one picture, a gap after each."""
     gap = max(1, round(pictures.shape[2] * GAP))
     padded = np.pad(pictures, ((0, 0), (0, 0), (0, gap), (0, gap)), constant_values=np.nan)
     rows, columns, height, width = padded.shape

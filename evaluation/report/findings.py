@@ -11,7 +11,7 @@ SURE = 2.0  # standard errors
 
 
 def extrapolation(result: Result) -> list[str]:
-    """Say which model foretells best inside and past the trained length, and whose loss grows more than others'."""
+    """Say which model predicts best inside and past the trained length, and whose loss grows more than others'."""
     models, found = result["models"], []
     for part, where in (("trained", "Within the trained length"), ("far", "Furthest out")):
         rows = {m["model"]: m["parts"].get(part) for m in models}
@@ -90,10 +90,10 @@ def positions(result: Result) -> list[str]:
                 f"{model['model']}: weights do not depend on position, or have no positions there."
             )
             continue
-        within, behind = (sum(values) / len(values) for values in (inside, past))
+        within, after = (sum(values) / len(values) for values in (inside, past))
         found.append(
             f"{model['model']}: translation invariance is {within:.3f} on average within the trained "
-            f"length, {behind:.3f} past it."
+            f"length, {after:.3f} past it."
         )
     return found
 

@@ -6,8 +6,8 @@ LEADS = {
     "page": """Loss past the trained length, properties of the encodings of position, where attention looks, and the
         style of continuations: the measurements of the papers, made again.""",
     "models": "",
-    "extrapolation": """A model reads pieces that it has never seen and foretells each next token. An encoding that
-        carries over to lengths it was not trained with keeps the loss down behind the dashed line.""",
+    "extrapolation": """A model reads pieces that it has never seen and predicts each next token. An encoding that
+        carries over to lengths it was not trained with keeps the loss down after the dashed line.""",
     "realisations": """A stochastic encoding draws R realisations of its templates; R can be another at the test than
         in training. The paper finds the number of training best (appendix D.4).""",
     "positions": """One token over and over: nothing but position tells its copies apart. Translation invariance asks
@@ -57,7 +57,7 @@ HOW = {
         """Teacher forcing on {pieces} held-out pieces from their beginning, {whole} of them at least as long as
         measured; a stochastic encoding is drawn once a piece. Data: {folder}, checksum {checksum:.16}….""",
         """A piece counts once, by its mean over a stretch. ± is the deviation over pieces, as in table 6 of the SPE
-        paper. Growth is by how much more a model's loss grows behind its trained length than that of the models on
+        paper. Growth is by how much more a model's loss grows after its trained length than that of the models on
         average, with its standard error, paired by piece.""",
     ),
     "positions": (
@@ -65,7 +65,7 @@ HOW = {
         stochastic encoding is drawn anew for each. Ranges are those of table 7 of the SPE paper in proportion to the
         trained length (the paper: 2048; an untrained model: 512).""",
         """Encodings in front of a feature map of the softmax kernel are shown by exp(q·k/√W), as in the paper; those
-        behind a feature map by the weights that the model computes. Weights that are all equal have neither property
+        after a feature map by the weights that the model computes. Weights that are all equal have neither property
         (–).""",
     ),
     "continuation": (

@@ -24,9 +24,9 @@ def names(only: Iterable[str] = ()) -> list[str]:
     """Return the works that can run here, or those of them that begin like one of `only`."""
     import torch
 
-    from evaluation.speed.workloads import GPU_WORKS, WORKS
+    from evaluation.speed.workloads import GPU_WORKLOADS, WORKLOADS
 
-    found = [*WORKS, *(GPU_WORKS if torch.cuda.is_available() else ())]
+    found = [*WORKLOADS, *(GPU_WORKLOADS if torch.cuda.is_available() else ())]
     if find_spec("fast_transformers") is None:
         found = [name for name in found if not name.endswith("-ft")]
     chosen = [name for name in found if not only or name.startswith(tuple(only))]
@@ -54,11 +54,11 @@ def measure(name: str) -> dict[str, Any]:
     """Time one work in this process: seconds of each repeat, and the peak of memory."""
     import torch
 
-    from evaluation.speed.workloads import GPU_WORKS, WORKS
+    from evaluation.speed.workloads import GPU_WORKLOADS, WORKLOADS
 
-    work = {**WORKS, **GPU_WORKS}[name]
+    work = {**WORKLOADS, **GPU_WORKLOADS}[name]
     timed = work.set_up()
-    on_gpu = name in GPU_WORKS
+    on_gpu = name in GPU_WORKLOADS
     seconds = []
     for _ in range(work.repeats + 1):  # the first warms up
         began = time.perf_counter()
@@ -99,9 +99,9 @@ def _in_child(name: str) -> dict[str, Any]:
 
 
 def _row(name: str, measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    from evaluation.speed.workloads import GPU_WORKS, WORKS
+    from evaluation.speed.workloads import GPU_WORKLOADS, WORKLOADS
 
-    work = {**WORKS, **GPU_WORKS}[name]
+    work = {**WORKLOADS, **GPU_WORKLOADS}[name]
     seconds = _seconds(measured[name])
     ratio = None
     if work.against in measured:

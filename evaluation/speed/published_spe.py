@@ -1,4 +1,4 @@
-"""Stochastic positional encoding as its authors published it: the yardstick of the bench, and a check of ours.
+"""Stochastic positional encoding as its authors published it: what the bench compares with, and a check of ours.
 
 The code of all positions is a tensor (1, T, H, D, R) a side, the 1 for the batch, which shares it; every layer makes a
 gated copy of it and multiplies it with its queries and keys before summing over D. Same parameters, same draw, same
@@ -33,7 +33,7 @@ class Materialised:
     sides: tuple[Tensor, Tensor] | None = None  # (1, T, H, D, R) each, 1 for the batch
 
 
-class AuthorsWay(Position):
+class PublishedSpe(Position):
     """A gated encoding that layers share, computed the authors' way with the parameters of ours."""
 
     def __init__(self, ours: SineSpe | ConvSpe) -> None:

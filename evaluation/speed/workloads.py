@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.speed.published_spe import AuthorsWay
+from evaluation.speed.published_spe import PublishedSpe
 from musicgen.attention.linear_attention import attend
 from musicgen.generation.fast_steps import FastSteps
 from musicgen.layers.quantise import with_int8_weights
@@ -23,7 +23,7 @@ Timed = Callable[[], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class Workload:
     """One row of the bench; `against` names the row its ratio is taken with, that row's time over this one's."""
 
     title: str
@@ -63,7 +63,7 @@ def six_layers(encoding: str, *, authors: bool = False, bfloat16: bool = False) 
     """Return a training step of six layers of the paper's size at N = 1024, B = 1."""
     model = paper(layers=6, position=encoding)
     if authors:
-        model.position = AuthorsWay(model.position)  # type: ignore[arg-type]
+        model.position = PublishedSpe(model.position)  # type: ignore[arg-type]
     return training_step(model, 1024, bfloat16=bfloat16)
 
 
@@ -140,44 +140,44 @@ def large_product(side: int = 8192) -> Timed:
 
 SIX = "6 layers of paper size, N 1024, B 1"
 PAPER = "24 layers, 76 M parameters"
-WORKS: dict[str, Work] = {
-    "train-sine": Work(title="training step, sineSPE", size=SIX, against="train-sine-authors",
+WORKLOADS: dict[str, Workload] = {
+    "train-sine": Workload(title="training step, sineSPE", size=SIX, against="train-sine-authors",
                        set_up=lambda: six_layers("sine_spe")),
-    "train-sine-authors": Work(title="  … the authors' way", size=SIX, repeats=2,
+    "train-sine-authors": Workload(title="  … the authors' way", size=SIX, repeats=2,
                                set_up=lambda: six_layers("sine_spe", authors=True)),
-    "train-conv": Work(title="training step, convSPE", size=SIX, against="train-conv-authors",
+    "train-conv": Workload(title="training step, convSPE", size=SIX, against="train-conv-authors",
                        set_up=lambda: six_layers("conv_spe")),
-    "train-conv-authors": Work(title="  … the authors' way", size=SIX, repeats=1,
+    "train-conv-authors": Workload(title="  … the authors' way", size=SIX, repeats=1,
                                set_up=lambda: six_layers("conv_spe", authors=True)),
-    "train-sine-bf16": Work(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
+    "train-sine-bf16": Workload(title="training step, sineSPE, bfloat16", size=SIX, against="train-sine",
                             set_up=lambda: six_layers("sine_spe", bfloat16=True)),
-    "train-paper": Work(title="training step, activations recomputed", size=f"{PAPER}, N 2048, B 1", repeats=2,
+    "train-paper": Workload(title="training step, activations recomputed", size=f"{PAPER}, N 2048, B 1", repeats=2,
                         set_up=lambda: training_step(paper(checkpoint_activations=True), 2048)),
-    "read": Work(title="all weights added up", size=PAPER, set_up=weight_reading, per=8, repeats=5),
-    "stream": Work(title="all weights through F.linear", size=PAPER, set_up=weight_streaming, per=8, repeats=5),
-    "token": Work(title="one token at position 256", size=PAPER, against="read", per=8, repeats=5,
+    "read": Workload(title="all weights added up", size=PAPER, set_up=weight_reading, per=8, repeats=5),
+    "stream": Workload(title="all weights through F.linear", size=PAPER, set_up=weight_streaming, per=8, repeats=5),
+    "token": Workload(title="one token at position 256", size=PAPER, against="read", per=8, repeats=5,
                   set_up=lambda: generation_step(256)),
-    "token-far": Work(title="one token at position 8192", size=PAPER, against="token", per=8, repeats=5,
+    "token-far": Workload(title="one token at position 8192", size=PAPER, against="token", per=8, repeats=5,
                       set_up=lambda: generation_step(8192)),
-    "token-8": Work(title="8 variations at position 256", size=PAPER, against="token", per=8, repeats=5,
+    "token-8": Workload(title="8 variations at position 256", size=PAPER, against="token", per=8, repeats=5,
                     set_up=lambda: generation_step(256, 8)),
-    "token-int8": Work(title="one token, 8-bit weights", size=PAPER, against="token", per=8, repeats=5,
+    "token-int8": Workload(title="one token, 8-bit weights", size=PAPER, against="token", per=8, repeats=5,
                        set_up=lambda: generation_step(256, int8=True)),
 }  # fmt: skip
 GPU_BATCH, GPU_LENGTH, GPU_SIDE = 8, 2048, 8192
-GPU_WORKS: dict[str, Work] = {
-    "gpu-product": Work(title="matrix product, bfloat16", size=f"{GPU_SIDE} cubed", repeats=10,
+GPU_WORKLOADS: dict[str, Workload] = {
+    "gpu-product": Workload(title="matrix product, bfloat16", size=f"{GPU_SIDE} cubed", repeats=10,
                         set_up=lambda: large_product(GPU_SIDE)),
-    "gpu-train": Work(title="training step, bfloat16", size=f"{PAPER}, N {GPU_LENGTH}, B {GPU_BATCH}", repeats=5,
+    "gpu-train": Workload(title="training step, bfloat16", size=f"{PAPER}, N {GPU_LENGTH}, B {GPU_BATCH}", repeats=5,
                       set_up=lambda: training_step(paper(), GPU_LENGTH, device="cuda", batch=GPU_BATCH, bfloat16=True)),
 }  # fmt: skip
 for _length in LENGTHS:
     _size = f"N {_length}, B 1, H 8, M 128, D 64"
-    WORKS[f"attention-{_length}"] = Work(
+    WORKLOADS[f"attention-{_length}"] = Workload(
         title="attention, forward and backward", size=_size, against=f"attention-{_length}-ft",
         set_up=lambda n=_length: attention(n, "chunked"),
     )  # fmt: skip
-    WORKS[f"attention-{_length}-ft"] = Work(
+    WORKLOADS[f"attention-{_length}-ft"] = Workload(
         title="  … fast-transformers' kernel", size=_size,
         set_up=lambda n=_length: attention(n, "fast-transformers"),
     )  # fmt: skip

@@ -33,9 +33,9 @@ def accompaniment(
     from evaluation.accompaniment import summary
 
     prepared = Prepared.open(data)
-    spoken = language_from_spec(prepared.meta["language"])
-    if spoken.family != "groove":
-        raise ValueError(f"{data} is in {spoken.name}; parts are hidden in a data set of grooves")
+    language = language_from_spec(prepared.meta["language"])
+    if language.family != "groove":
+        raise ValueError(f"{data} is in {language.name}; parts are hidden in a data set of grooves")
     able = [s for s in subjects if s.language.parts]
     if not able:
         raise ValueError(

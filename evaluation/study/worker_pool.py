@@ -38,27 +38,27 @@ def share_out(
 
 
 def _apart(work: Work[Task], shares: Sequence[Sequence[Task]], tell: Callable[[], None]) -> None:
-    crew: dict[Any, BaseProcess] = {}  # by connection, whose type depends on the system
+    pool: dict[Any, BaseProcess] = {}  # by connection, whose type depends on the system
     try:
         with interrupts_held(), _threads(max(1, processors() // len(shares))):
             for share in shares:
                 ours, theirs = CONTEXT.Pipe(duplex=False)
-                crew[ours] = CONTEXT.Process(target=_work, args=(work, share, theirs), daemon=True)
-                crew[ours].start()
+                pool[ours] = CONTEXT.Process(target=_work, args=(work, share, theirs), daemon=True)
+                pool[ours].start()
                 theirs.close()
-        while crew:
-            ready: list[Any] = wait(list(crew))
+        while pool:
+            ready: list[Any] = wait(list(pool))
             for connection in ready:
                 try:
                     told = connection.recv()
                 except EOFError:
-                    _check(crew.pop(connection))
+                    _check(pool.pop(connection))
                     continue
                 if isinstance(told, Exception):
                     raise told
                 tell()
     finally:
-        for process in crew.values():
+        for process in pool.values():
             process.terminate()
             process.join()
 

@@ -77,7 +77,7 @@ class FeatureMap(nn.Module, ABC):
     def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
         """Return the features of one position as calls: from queries beside keys, (B, 2H, W), to (B, 2H, M).
 
-        They may hold the projection as it is now: behind a `redraw` they are made anew.
+        They may hold the projection as it is now: after a `redraw` they are made anew.
         """
 
     def _projected(self, x: Tensor) -> Tensor:

@@ -80,7 +80,7 @@ def exact(
 
     fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] a head, (H,). A normaliser (gq, gk), each
     (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. Returns the
-    output (B, T, H, D) and the state behind the last position.
+    output (B, T, H, D) and the state after the last position.
     """
     return _normalised(exact_sums, fq, fk, v, decay, normaliser, state)
 
@@ -214,7 +214,7 @@ def _normalised(
     before = (None, None) if state is None else (state.sums, state.normaliser)
     with without_autocast(v.device):
         if normaliser is None:
-            # A column of ones behind the values: the denominator comes with the numerator.
+            # A column of ones after the values: the denominator comes with the numerator.
             v_and_one = functional.pad(v, (0, 1), value=1.0)
             y, after = _sums_from(sums, fq, fk, v_and_one, decay, before[0], dtype)
             out = _quotient(y[..., :width], y[..., width:] + GUARD)
@@ -234,7 +234,7 @@ class _Quotient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, total: Tensor) -> Tensor:
         out = y / total
-        ctx.save_for_backward(out, total)  # `out` is kept in any case: the layer behind needs it
+        ctx.save_for_backward(out, total)  # `out` is kept in any case: the layer after needs it
         return out
 
     @staticmethod

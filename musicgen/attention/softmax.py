@@ -1,4 +1,4 @@
-"""Exact causal softmax attention: the quadratic yardstick of the linear forms.
+"""Exact causal softmax attention: what the linear forms are compared with, at quadratic cost.
 
 B batch, T time, H heads, D width. Its state is every key and value so far, so it grows with the position.
 """

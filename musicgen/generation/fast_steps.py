@@ -93,19 +93,19 @@ class ReadyCalls:
     def __call__(
         self, tokens: Tensor, code: Any, position: int, times: Times | None = None
     ) -> tuple[Tensor, Any, Times | None]:
-        """Absorb a token a row, (B,) → (B, V), and return the code and the times behind it."""
+        """Absorb a token a row, (B,) → (B, V), and return the code and the times after it."""
         if len(tokens) != self.batch:
             raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
         with without_autocast(tokens.device):
             moment, around = self.moment, None
             if self.time is not None:
                 assert times is not None, "a state of a model that counts musical time has times"
-                behind, newest = self.time.behind_one(tokens, times.ticks), times.newest
+                after, newest = self.time.behind_one(tokens, times.ticks), times.newest
                 if self.metre is not None:
-                    moment.metre, newest = self.metre.step(behind, times.ticks, newest)
+                    moment.metre, newest = self.metre.step(after, times.ticks, newest)
                 if self.position.musical:
-                    around = torch.stack([behind, times.ticks]).unsqueeze(-1)
-                times = Times(behind, newest)
+                    around = torch.stack([after, times.ticks]).unsqueeze(-1)
+                times = Times(after, newest)
             moment.code = self.position.cover(code, position, position + 1, around)
             moment.position = position
             x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
@@ -177,7 +177,7 @@ class ReadyCalls:
     def _placed(
         self, fq: Tensor, fk: Tensor, layer: int, state: AttentionState
     ) -> tuple[Call, Tensor, Tensor]:
-        """Return the encoding's hook behind the feature map as a call, and the tensors that it writes."""
+        """Return the encoding's hook after the feature map as a call, and the tensors that it writes."""
         shape = *fq.shape[:-1], state.sums.shape[-2]
         placed_q, placed_k = fq.new_empty(shape), fk.new_empty(shape)
         by_time = fq.transpose(1, 2), fk.transpose(1, 2)  # (B, 1, H, M)
@@ -208,7 +208,7 @@ class ReadyCalls:
         yield "norms", normalise
 
     def _of_normed(self, layer: nn.Module, out: Tensor) -> Call:
-        """Return the product with what was normalised before the branch, or with x where that comes behind it."""
+        """Return the product with what was normalised before the branch, or with x where that comes after it."""
         multiply, flow = into(layer, out), self.flow
         return (lambda: multiply(flow.normed)) if self.pre else partial(multiply, flow.x)
 

@@ -103,14 +103,14 @@ def generate(
     ids = _checked(model, prompt)
     if request.stop.before_bar is not None and grammar is None:
         raise ValueError("to stop before a bar takes a grammar, which counts them")
-    behind_prompt = None if grammar is None else _behind(grammar, ids)
-    return _stream(model, ids, request, behind_prompt, cancelled)
+    after_prompt = None if grammar is None else _after_prompt(grammar, ids)
+    return _stream(model, ids, request, after_prompt, cancelled)
 
 
 def absorb(
     model: Performer, ids: np.ndarray, seed: int, cancelled: Callable[[], bool] = lambda: False
 ) -> tuple[Tensor, State] | None:
-    """Return the logits behind a prompt, (1, V), and the state there; None if cancelled on the way."""
+    """Return the logits after a prompt, (1, V), and the state there; None if cancelled on the way."""
     device = model.embedding.weight.device
     tokens = torch.from_numpy(ids).to(device)[None]
     state = model.start(torch.Generator().manual_seed(seed))
@@ -217,7 +217,7 @@ class _Rows:
         return scores
 
 
-def _behind(grammar: Grammar, ids: np.ndarray) -> Grammar:
+def _after_prompt(grammar: Grammar, ids: np.ndarray) -> Grammar:
     """Return a copy of the grammar that has taken the prompt."""
     grammar = grammar.select(np.zeros(1, dtype=np.int64))
     for place, token in enumerate(ids):

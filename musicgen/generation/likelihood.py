@@ -1,4 +1,4 @@
-"""How well a model foretells the tokens of a piece, position by position, at any length."""
+"""How well a model predicts the tokens of a piece, position by position, at any length."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class ModelConfig:
 
 
 def needs_linear_attention(encoding: type[Position]) -> bool:
-    """Tell whether an encoding acts behind the feature map, where softmax attention has nothing to act on."""
+    """Tell whether an encoding acts after the feature map, where softmax attention has nothing to act on."""
     return encoding.features is not Position.features or encoding.decay is not Position.decay
 
 

@@ -6,7 +6,7 @@ What is unusual about it:
 - Attention keeps a state of constant size instead of all keys and values: a whole sequence is computed in blocks, one
   more token from the state alone (linear_attention.py). Both give the same numbers.
 - Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
-  the feature map, and on the features behind it (position/base.py). It serves all layers (block.py).
+  the feature map, and on the features after it (position/base.py). It serves all layers (block.py).
 - The encoding may count musical time instead of tokens (metre/clock.py), and there may be heads that do (rows.py).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
   batch in training, once a piece in generation.
@@ -122,13 +122,13 @@ class Performer(nn.Module):
 
     @torch.inference_mode()
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb many tokens and say what follows each: (B, T) → logits (B, T, V), and the state behind them."""
+        """Absorb many tokens and say what follows each: (B, T) → logits (B, T, V), and the state after them."""
         x, state = self._hidden(tokens, state)
         return self._logits(x), state
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb many tokens in one pass: (B, T) → the logits behind the last of them, (B, V), and the state there."""
+        """Absorb many tokens in one pass: (B, T) → the logits after the last of them, (B, V), and the state there."""
         x, state = self._hidden(tokens, state)
         return self._logits(x[:, -1:])[:, 0], state
 
@@ -153,7 +153,7 @@ class Performer(nn.Module):
         return State(layers=(None,) * self.config.layers, code=code, position=0)
 
     def passage(self, tokens: Tensor, state: State) -> tuple[Passage, State]:
-        """Say where tokens stand, (B, T), that come behind a state; and the state behind them but for its layers."""
+        """Say where tokens stand, (B, T), that come after a state; and the state after them but for its layers."""
         start, stop = state.position, state.position + tokens.shape[1]
         around, metre, times = None, None, state.times
         if self.time is not None:

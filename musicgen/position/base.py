@@ -7,9 +7,9 @@ holds with a leading L and picks with the hook's `layer`. A forward pass runs
 
     code = position.begin(generator)             once a training batch or a generated sequence
     code = position.cover(code, start, stop)     once a forward pass, then kept for the next one
-    x = position.embed(x, start)                 once, behind the token embedding
+    x = position.embed(x, start)                 once, after the token embedding
     q, k = position.qk(q, k, code, start, layer)             in each layer, before the feature map
-    fq, fk = position.features(fq, fk, code, start, layer)   in each layer, behind the feature map
+    fq, fk = position.features(fq, fk, code, start, layer)   in each layer, after the feature map
 
 `start` is the position of the first of the T tokens, so that one generated token at position t
 (T = 1, start = t) and a whole sequence (start = 0) run the same code. Where the encoding counts
@@ -40,7 +40,7 @@ class Shape:
     head_width: int  # D
     width: int  # C
     features: (
-        int  # M, behind a feature map of head_width; only encodings with a `features` hook use it
+        int  # M, after a feature map of head_width; only encodings with a `features` hook use it
     )
     horizons: tuple[float, ...] | None = (
         None  # tokens the heads remember: the shortest, the longest
@@ -124,7 +124,7 @@ class Position(nn.Module):
 
     @property
     def qk_width(self) -> int:
-        """Width of queries and keys behind `qk`, which the feature map is built for."""
+        """Width of queries and keys after `qk`, which the feature map is built for."""
         return self.shape.head_width
 
     @property
@@ -179,5 +179,5 @@ class Position(nn.Module):
     def features(
         self, fq: Tensor, fk: Tensor, code: Any, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
-        """Position the features behind the feature map: (B, T, H, M) → (B, T, H, M')."""
+        """Position the features after the feature map: (B, T, H, M) → (B, T, H, M')."""
         return fq, fk

@@ -154,7 +154,7 @@ class Flt(Position):
 
     @property
     def qk_width(self) -> int:
-        """A cosine and a sine of each random frequency stand behind the head's own width."""
+        """A cosine and a sine of each random frequency stand after the head's own width."""
         return self.shape.head_width + 2 * self.config.random_features
 
     def begin(self, generator: Generator) -> FltCode:

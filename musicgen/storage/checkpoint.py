@@ -30,7 +30,7 @@ FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 DTYPES = ("float32", "bfloat16", "int8")
 LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
-_SCALE = ".scale"  # of an int8 matrix, behind its name
+_SCALE = ".scale"  # of an int8 matrix, after its name
 
 
 @dataclass(frozen=True, kw_only=True)

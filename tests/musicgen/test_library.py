@@ -65,7 +65,7 @@ def test_a_take_is_saved_in_the_format_of_its_name(tmp_path: Path):
     assert (tmp_path / "out.musicxml").read_bytes().startswith(b"<?xml")
 
 
-def test_weights_stay_behind_where_a_model_goes_to_another_process():
+def test_weights_stay_after_where_a_model_goes_to_another_process():
     import pickle
 
     model = musicgen.load("untrained:tiny")

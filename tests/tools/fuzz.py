@@ -171,7 +171,7 @@ def _described(error: BaseException) -> str:
 
 
 def watch(examiner: Examiner, seed: int, numbers: range, deadline: float, limit: float) -> Tally:
-    """Let a process work through the numbers; where it dies or is stuck, go on behind that one."""
+    """Let a process work through the numbers; where it dies or is stuck, go on after that one."""
     tally = Tally()
     context = multiprocessing.get_context("spawn")
     while numbers and len(tally.failures) < MOST_FAILURES:

@@ -91,7 +91,7 @@ def _change_header(data: bytearray, random: Random, _: list[bytes]) -> None:
 
 
 def _splice(data: bytearray, random: Random, files: list[bytes]) -> None:
-    """Put a chunk of another file before one of this, or behind all."""
+    """Put a chunk of another file before one of this, or after all."""
     other = random.choice(files)
     start = other.find(TRACK, random.randrange(len(other)))
     if start >= 0:

@@ -71,7 +71,7 @@ def test_it_goes_on_from_its_own_checkpoint(trained: Path, pianos: Path, tmp_pat
         assert torch.equal(later.model.state_dict()[name], tensor), name
 
 
-@pytest.mark.parametrize("stopped_at", [3, 5])  # before and behind the first validation
+@pytest.mark.parametrize("stopped_at", [3, 5])  # before and after the first validation
 def test_a_run_that_goes_on_tells_what_it_began_as_and_not_what_has_that_name_now(
     stopped_at: int, trained: Path, pianos: Path, tmp_path: Path
 ):

@@ -80,7 +80,7 @@ def test_accumulating_changes_nothing_but_memory(pianos: Path, tmp_path: Path):
 
 
 class Poisoner(Heard):
-    """Spoils the weights behind a step."""
+    """Spoils the weights after a step."""
 
     def __init__(self, run, at: int) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from tokenization.score import Marker, Meters, Score, Tempos
 
 BEATS_PER_BAR = 4
 DEFAULT_BEATS_PER_MINUTE = 120.0
-EARLY_BEATS = 1 / 8  # half a sixteenth: a note as little before a bar line belongs behind it
+EARLY_BEATS = 1 / 8  # half a sixteenth: a note as little before a bar line belongs after it
 
 
 @dataclass(frozen=True, eq=False)

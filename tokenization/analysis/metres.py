@@ -54,7 +54,7 @@ class Bars:
         return np.cumsum(self.length) - self.length
 
     def of(self, subbeat: np.ndarray) -> np.ndarray:
-        """Return the number of the bar that each sub-beat lies in, of those behind the last the last."""
+        """Return the number of the bar that each sub-beat lies in, of those after the last the last."""
         return np.searchsorted(self.start, subbeat, side="right") - 1
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ def sustained(score: Score) -> Score:
     reach_ticks = 1 + int(
         max(notes.end_ticks.max(), (score.pedals.onset_ticks + score.pedals.duration_ticks).max())
     )
-    # One time line for all tracks, one behind the other: a note is sought in the spans of all.
+    # One time line for all tracks, one after the other: a note is sought in the spans of all.
     offset = notes.track * reach_ticks
     down, up = _merged(score.pedals, reach_ticks)
     end = notes.end_ticks + offset

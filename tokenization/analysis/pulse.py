@@ -45,7 +45,7 @@ class Pulse:
 
 
 def pulse_of(score: Score) -> Pulse:
-    """Return the beats up to the bar behind the last note."""
+    """Return the beats up to the bar after the last note."""
     if (score.meters.numerator == 4).all() and (score.meters.denominator == 4).all():
         return Pulse(score.ticks_per_beat, np.zeros(0), np.zeros(0))
     last = -(-4 * score.end_ticks // score.ticks_per_beat)

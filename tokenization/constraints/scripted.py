@@ -23,7 +23,7 @@ class Script:
     tokens: np.ndarray  # (L,)
     is_bar: np.ndarray  # (L,) which of them are the bar tokens of the bars that are written
     stop: np.ndarray  # (L,) where each bar's part ends
-    first: np.ndarray  # (N + 1,) the place of each bar's part; L behind the last
+    first: np.ndarray  # (N + 1,) the place of each bar's part; L after the last
 
     @classmethod
     def around(

@@ -1,10 +1,10 @@
 """The rules of the groove language to generate by: what counts is the music, not the one way to spell it.
 
-The one valid order of events at one time is strict: behind a note-on nothing at that time may end, and what begins
+The one valid order of events at one time is strict: after a note-on nothing at that time may end, and what begins
 must be higher. A model that is not sure of it would be pushed, by a mask of that order, into notes that nobody wants.
 So the order is left to `Groove.close`, which spells the same music anew.
 
-Three things are not free behind a prompt. No note begins in its last bar, which stays as it was written. No two notes
+Three things are not free after a prompt. No note begins in its last bar, which stays as it was written. No two notes
 of one key begin together: in the groove data one in a hundred does, and a model that had begun to repeat a note so went
 on to eight. And a note ends when it has sounded as long as notes of its track do in the data that the model learned
 from. A model that forgets a note-off would otherwise leave the note hanging, and every later one of its key too, since
@@ -44,7 +44,7 @@ class FreeGrooveGrammar(GrooveGrammar):
     ) -> None:
         """Stand at the start of one sequence, before the begin token.
 
-        It begins with `prompt_tokens` of a prompt, to which only the music's own rules apply. Behind them no note
+        It begins with `prompt_tokens` of a prompt, to which only the music's own rules apply. After them no note
         begins before `start_ticks`, and none sounds longer than its track's `longest_ticks`.
         """
         super().__init__(1)
@@ -58,7 +58,7 @@ class FreeGrooveGrammar(GrooveGrammar):
         self._next_due = np.array([FAR_TICKS])
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return tokens behind the prompt; of a shift past the end that a note must have, the part up to there."""
+        """Return tokens after the prompt; of a shift past the end that a note must have, the part up to there."""
         rows = np.flatnonzero(TIME_SHIFT.holds(tokens) & (self._next_due > self._time))
         past = self._reached(rows)[np.arange(len(rows)), tokens[rows] - TIME_SHIFT.start]
         rows = rows[past > self._next_due[rows]]
@@ -103,7 +103,7 @@ class FreeGrooveGrammar(GrooveGrammar):
         return (self._next_due <= self._time) & (self._prompt == 0)
 
     def _reached(self, rows: np.ndarray) -> np.ndarray:
-        """Return the time behind each shift: (rows, 24)."""
+        """Return the time after each shift: (rows, 24)."""
         beats = self._time[rows, None] // TICKS_PER_BEAT + SHIFT_BEATS
         return beats * TICKS_PER_BEAT + SHIFT_TICK
 

@@ -64,7 +64,7 @@ SHIFTS_ALLOWED = _shifts_allowed()
 
 
 class GrooveGrammar(Grammar):
-    """What may follow, over a batch; behind `end` nothing may."""
+    """What may follow, over a batch; after `end` nothing may."""
 
     def __init__(self, batch: int) -> None:
         """Stand at the start of `batch` sequences, before the begin token."""
@@ -109,7 +109,7 @@ class GrooveGrammar(Grammar):
         return SHIFTS_ALLOWED[self._phase, self._time % TICKS_PER_BEAT]
 
     def _may_begin(self) -> np.ndarray:
-        """Say which keys may still begin a note at this time, behind a shift or not: (B, K)."""
+        """Say which keys may still begin a note at this time, after a shift or not: (B, K)."""
         return (self._last_on[:, None] <= RANK) & (self._ages[:, -1] < 0)
 
     def _may_end(self) -> np.ndarray:

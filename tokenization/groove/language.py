@@ -164,7 +164,7 @@ class Groove(Language):
 
     @staticmethod
     def _bars_begun(reading: Reading) -> int:
-        """Return the number of bars up to the last event, or to the end of the shifts behind it."""
+        """Return the number of bars up to the last event, or to the end of the shifts after it."""
         if not len(reading.ids):
             return 0
         onset = reading.time_ticks[reading.said[reading.is_on]]

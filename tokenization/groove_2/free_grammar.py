@@ -22,7 +22,7 @@ from tokenization.groove_2.tokens import AT, BAR, TICK_OF
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Events that come behind the prompt in any case, in order, with one at the end that never comes: (G + 1,)."""
+    """Events that come after the prompt in any case, in order, with one at the end that never comes: (G + 1,)."""
 
     time_ticks: np.ndarray
     tokens: np.ndarray
@@ -60,7 +60,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         longest_ticks: Sequence[int] | None = None,
         given: Given = NOTHING,
     ) -> None:
-        """Stand at the start of one sequence, before the begin token; given events come behind its prompt."""
+        """Stand at the start of one sequence, before the begin token; given events come after its prompt."""
         longest = None if longest_ticks is None else tuple(longest_ticks)
         super().__init__(prompt_tokens=prompt_tokens, start_ticks=0, longest_ticks=longest)
         self._given = given

@@ -2,7 +2,7 @@
 
 Metric heads look back by 1, 2 and 4 bars. So what is given stands in phase with what is written: accompaniment goes
 block by block of PERIOD bars, each given whole (silent past the piece's end) before it is written; and so many bars
-behind a gap come first as bring the bars before it to the same place of the period.
+after a gap come first as bring the bars before it to the same place of the period.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def gap(notes: Notes, start: int, stop: int) -> np.ndarray:
 
 
 def counted_bar(bar: np.ndarray, count: int) -> np.ndarray:
-    """Return a bar that says how far it is to the goal, behind its bar token."""
+    """Return a bar that says how far it is to the goal, after its bar token."""
     return np.concatenate([bar[:1], [count], bar[1:]])
 
 

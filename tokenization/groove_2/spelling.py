@@ -1,7 +1,7 @@
 """Bars of events ↔ tokens: one spelling of notes on the grid, and reading it, as array operations.
 
 A bar is its bar token and what happens in it; a place token stands before what happens off the bar line, once for all
-that happens at that time. What ends on a line ends behind the token of the bar that begins there; what sounds when the
+that happens at that time. What ends on a line ends after the token of the bar that begins there; what sounds when the
 piece ends ends with its last bar and has no note-off.
 
 Letters: T tokens, E events.

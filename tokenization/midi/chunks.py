@@ -14,7 +14,7 @@ HEADER = b"MThd"
 TRACK = b"MTrk"
 END_OF_TRACK = b"\xff\x2f\x00"
 MOST_CHUNKS = 4096
-LEADING_BYTES = 4096  # how far into a file its header may start, behind a wrapper or garbage
+LEADING_BYTES = 4096  # how far into a file its header may start, after a wrapper or garbage
 
 # The first bytes of what people rename to .mid, what it is, and what would work.
 FOREIGN = (
@@ -60,7 +60,7 @@ def split_chunks(data: bytes, name: str) -> MidiChunks:
     )
     bodies, wrong_lengths = _tracks(data, 8 + header_bytes)
     if not bodies:
-        raise MidiError(f"{name} has a MIDI header but no tracks behind it: get it again")
+        raise MidiError(f"{name} has a MIDI header but no tracks after it: get it again")
     if len(bodies) > MOST_CHUNKS:
         raise MidiError(f"{name} has more than {MOST_CHUNKS:,} tracks: unite or leave out some")
     if wrong_lengths:
@@ -127,7 +127,7 @@ def _starts_chunk(data: bytes, position: int) -> bool:
 
 
 def _ends_chunk(data: bytes, stop: int) -> bool:
-    """Say whether a chunk may end here: before a track, at the end, or behind an end of track."""
+    """Say whether a chunk may end here: before a track, at the end, or after an end of track."""
     return stop <= len(data) and (
         stop == len(data)
         or data.startswith(TRACK, stop)

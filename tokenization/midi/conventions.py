@@ -42,7 +42,7 @@ def complete(score: Score) -> Score:
 
 
 def without_far_events(score: Score, beats: float) -> Score:
-    """Drop what lies behind a beat where no note does; pedals are released there."""
+    """Drop what lies after a beat where no note does; pedals are released there."""
     last = int(beats * score.ticks_per_beat)
     tempos, meters, pedals = score.tempos, score.meters, score.pedals
     ticks = (tempos.onset_ticks, meters.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)

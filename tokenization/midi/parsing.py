@@ -1,7 +1,7 @@
 """Tracks of bytes to a raw score by symusic, which reads strictly and fast.
 
-It silently drops notes that are never ended and what stands behind some unusual events. So each
-track gets a tail far behind its end that ends every pitch and pedal and carries a sign: a note that
+It silently drops notes that are never ended and what stands after some unusual events. So each
+track gets a tail far after its end that ends every pitch and pedal and carries a sign: a note that
 ends there was never ended, and a sign that is missing shows that symusic lost the thread. Where
 either is so, or symusic refuses, the tracks are repaired and read once more.
 """
@@ -46,7 +46,7 @@ NOTE_ENDS = [
     for channel in range(16)
 ]
 PEDAL_ENDS = [bytes((0, 0xB0 | channel, 64, 0)) for channel in range(16)]
-# symusic misreads F7 as a status of its own, and running status behind an exclusive message.
+# symusic misreads F7 as a status of its own, and running status after an exclusive message.
 MAYBE_F7_EVENT = re.compile(rb"[\x00-\x7f]\xf7")
 PLAIN_EXCLUSIVE = re.compile(
     rb"\xf0[\x80-\xff]{0,3}[\x00-\x7f]+\xf7(?=[\x80-\xff]{0,3}[\x00-\x7f][\x80-\xff])"
@@ -171,7 +171,7 @@ def _parse_once(
 
 
 def _with_tails(bodies: Sequence[bytes], programs: bytes, ticks_per_beat: int) -> bytes:
-    """Return a MIDI file of the tracks, with programs before and a tail behind each."""
+    """Return a MIDI file of the tracks, with programs before and a tail after each."""
     parts = [HEADER, struct.pack(">IHHH", 6, 1, len(bodies), ticks_per_beat)]
     for body in bodies:
         ends = [NOTE_ENDS[channel] for channel in _channels(body, 0x90)]

@@ -100,7 +100,7 @@ def _resolution(division: int) -> tuple[int, float | None, tuple[str, ...]]:
 
 
 def _end_to_end(pieces: Sequence[Score]) -> Score:
-    """Return pieces of one resolution as one, each from the first bar behind the one before."""
+    """Return pieces of one resolution as one, each from the first bar after the one before."""
     bar_ticks = 4 * pieces[0].ticks_per_beat
     starts = [0, *accumulate(-(-p.end_ticks // bar_ticks) * bar_ticks for p in pieces)][:-1]
     tracks = [0, *accumulate(len(piece.tracks) for piece in pieces)]

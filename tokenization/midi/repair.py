@@ -113,7 +113,7 @@ def track_events(body: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _variable_length(body: bytes, position: int) -> tuple[int, int]:
-    """Return the number of at most four bytes at a position, and the position behind it."""
+    """Return the number of at most four bytes at a position, and the position after it."""
     value = 0
     for place in range(position, min(position + 4, len(body))):
         byte = body[place]
@@ -184,7 +184,7 @@ def _with_ends(
     """End every note of the hanging keys: where the pitch starts again, or after four beats.
 
     The missing end can be that of any of its notes: first-in first-out would prolong each one
-    behind it to the end of the next.
+    after it to the end of the next.
     """
     ended: list[Event] = []
     starts: dict[int, int] = {}

@@ -26,7 +26,7 @@ USUAL_TICKS_PER_BEAT = 480
 FINEST_TICKS_PER_BEAT = 0x7FFF
 LONGEST_BEAT_MICROSECONDS = 0xFFFFFF
 PITCHED_CHANNELS = 15
-FIRST_TRACK_LENGTH = slice(18, 22)  # behind the header chunk and the track's letters
+FIRST_TRACK_LENGTH = slice(18, 22)  # after the header chunk and the track's letters
 FIRST_TRACK_BODY = 22
 
 

@@ -76,7 +76,7 @@ def _why_not_subbeat(before: Reading, token: int, name: str, previous: str) -> s
         return f"{name} lies outside bar {before.bar[-1] + 1}, which is in {NAMES[metre]}"
     if before.kind[-1] in (AFTER_BAR, AFTER_METRE):
         return f"every key sounds through bar {before.bar[-1] + 1}, so {name} could get no note"
-    return f"{name} must lie behind subbeat_{before.subbeat[-1]}, where the bar already is"
+    return f"{name} must lie after subbeat_{before.subbeat[-1]}, where the bar already is"
 
 
 def _why_not_pitch(before: Reading, token: int, name: str, previous: str) -> str:
@@ -106,4 +106,4 @@ def _why_no_change(before: Reading, token: int, name: str, previous: str, kind: 
     past = before.ids[before.kind == kind]
     if right_place and (token in past[-1:] or kind == AFTER_METRE):
         return f"the {family} is {name} already"
-    return f"{name} may stand only directly behind {front}, not behind {previous}"
+    return f"{name} may stand only directly after {front}, not after {previous}"

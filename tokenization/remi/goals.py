@@ -47,7 +47,8 @@ def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goa
     def whole(written: np.ndarray) -> np.ndarray:
         sequence = plain(written)
         new = language.decode(sequence[sequence != END])
-        return language.encode(_joined(piece, new, int(line), int(seam))).ids
+        joined = _joined(piece, new, int(line), int(seam))
+        return language.encode(joined).ids if len(joined.notes) else ids[:1]  # all notes were there
 
     return Goal(
         prompt=prompt,

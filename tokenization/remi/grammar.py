@@ -107,7 +107,7 @@ def _tables(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class RemiGrammar(Grammar):
-    """What may follow, over a batch; behind `end` nothing may."""
+    """What may follow, over a batch; after `end` nothing may."""
 
     def __init__(self, batch: int, size: int = len(VOCABULARY)) -> None:
         """Stand at the start of `batch` sequences of a vocabulary's size, before the begin token."""

@@ -192,7 +192,7 @@ def _spell(piece: Gridded) -> np.ndarray:
     width = np.ones(len(place), dtype=np.int64)
     width[-len(notes) :] = 3
     offset = np.empty_like(width)
-    offset[order] = np.cumsum(width[order]) - width[order] + 1  # behind begin
+    offset[order] = np.cumsum(width[order]) - width[order] + 1  # after begin
     bar_at, metre_at, subbeat_at, tempo_at, chord_at, note_at = np.split(
         offset, np.cumsum(counts)[:-1]
     )

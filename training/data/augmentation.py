@@ -79,7 +79,7 @@ def heard_from(
 def start_bar(
     bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator
 ) -> int:
-    """Return a bar that leaves a whole crop behind it; the first where none does."""
+    """Return a bar that leaves a whole crop after it; the first where none does."""
     last = int(np.searchsorted(bars, tokens - config.length - 1, side="right"))
     return int(random.integers(last)) if config.skip_bars and last > 1 else 0
 

@@ -81,10 +81,10 @@ def _gap(
     bars = len(ends) - 1
     length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
     start = int(random.integers(bars - length + 1))
-    most = 2 * PERIOD - 1  # bars that stand behind the gap, and each takes a token if it is empty
-    behind = int(ends[min(start + length + most, bars)]) + most
-    marks = length + 4  # seams, begin, end, and around what stands behind
-    fits = behind - ends[: start + 1] + marks <= config.length + 1
+    most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
+    after = int(ends[min(start + length + most, bars)]) + most
+    marks = length + 4  # seams, begin, end, and around what stands after
+    fits = after - ends[: start + 1] + marks <= config.length + 1
     if not fits.any():
         return ids
     first = int(fits.argmax())

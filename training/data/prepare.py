@@ -71,23 +71,23 @@ def prepare(
     """Prepare a source's folder or archive; return the description of the set."""
     options = options or PrepareOptions()
     kind = SOURCES[source]
-    spoken = language(options.language or kind.language)
+    speaks = language(options.language or kind.language)
     check_destination(destination, replace=options.replace)
     with unpacked(folder) as (root, left_out):
         listing = list_files(root)
         found = _find(kind, listing, folder, options)
         report = PrepareReport([*left_out, *listing.unreadable, *found.skipped], found.remarks)
         with PreparedWriter(destination, replace=options.replace) as writer:
-            _fill(writer, report, found, partial(spell, kind.name, spoken.name), options, progress)
+            _fill(writer, report, found, partial(spell, kind.name, speaks.name), options, progress)
             _check_filled(writer, report, found, folder)
-            meta = _meta(kind, spoken, folder, options, report)
+            meta = _meta(kind, speaks, folder, options, report)
             writer.commit(meta, _notices(root))
     return read_meta(destination)
 
 
-def spell(source: str, spoken: str, piece: Piece) -> Spelled | Skipped:
+def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
     """Read a piece and spell it: what a worker does."""
-    speaker = language(spoken)
+    speaker = language(language_name)
     try:
         scores = SOURCES[source].scores(piece, speaker)
         spellings = [speaker.encode(score) for score in scores]
@@ -174,7 +174,7 @@ def _check_filled(
 
 
 def _meta(
-    kind: Source, spoken: Language, folder: Path, options: PrepareOptions, report: PrepareReport
+    kind: Source, speaks: Language, folder: Path, options: PrepareOptions, report: PrepareReport
 ) -> dict[str, Any]:
     """Return the description of the set, as far as it does not follow from the rows."""
     return {
@@ -185,8 +185,8 @@ def _meta(
             "folder": folder.resolve().name,
             "licence": options.licence or kind.licence,
         },
-        "language": spoken.spec(),
-        "vocabulary": spoken.vocabulary.to_json(),
+        "language": speaks.spec(),
+        "vocabulary": speaks.vocabulary.to_json(),
         "validation": options.validation,
         **report.meta(),
     }

@@ -44,28 +44,28 @@ def in_order(
     if workers < 1:
         yield from map(function, tasks)
         return
-    crew = [_Worker(function) for _ in range(workers)]
+    pool = [_Worker(function) for _ in range(workers)]
     try:
-        yield from _run(crew, iter(enumerate(tasks)), limit_seconds)
+        yield from _run(pool, iter(enumerate(tasks)), limit_seconds)
     finally:
-        for worker in crew:
+        for worker in pool:
             worker.stop()
 
 
 def _run(
-    crew: list[_Worker[Task, Answer]], tasks: Iterator[tuple[int, Task]], limit_seconds: float
+    pool: list[_Worker[Task, Answer]], tasks: Iterator[tuple[int, Task]], limit_seconds: float
 ) -> Iterator[Answer | Failed]:
     answers: dict[int, Answer | Failed] = {}
     following, given, more = 0, 0, True
     while True:
-        for worker in crew:
-            if more and worker.index is None and given < following + AHEAD * len(crew):
+        for worker in pool:
+            if more and worker.index is None and given < following + AHEAD * len(pool):
                 numbered = next(tasks, None)
                 more = numbered is not None
                 if numbered is not None:
                     worker.give(*numbered)
                     given += 1
-        busy = [worker for worker in crew if worker.index is not None]
+        busy = [worker for worker in pool if worker.index is not None]
         if not busy:
             return
         ready = wait([worker.connection for worker in busy], timeout=1.0)

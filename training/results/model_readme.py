@@ -24,11 +24,11 @@ def model_readme(
     model: ModelConfig, card: Card, run: RunConfig, losses: Losses, encodings: str
 ) -> str:
     """Return the text; `encodings` is a comparison in Markdown, or empty."""
-    spoken = str(card.language["language"]).split("-")[0]  # without its version
+    family = str(card.language["language"]).split("-")[0]  # without its version
     by_metre = "" if model.metre is None else " and through heads that look back by musical time"
     parts = [
         f"# {card.name}",
-        f"This model {_TITLES.get(spoken, 'continues music')}. It is a causal Transformer with linear attention; "
+        f"This model {_TITLES.get(family, 'continues music')}. It is a causal Transformer with linear attention; "
         f"order enters through `{model.position_name}`{by_metre}. All numbers are printed by `make models`.",
         _table([("", ""), *_facts(model, card, run)], numbers=False),
         "## Quality",

@@ -22,7 +22,7 @@ from tokenization.whole_file import write_whole
 from training.config import DeviceConfig, read
 from training.data.batches import Batches
 from training.devices import start_fabric
-from training.fabric_model import CodedModel, Sealed
+from training.fabric_model import FabricModel, Sealed
 from training.loop import MODEL, VALIDATE, seed_of
 from training.results.model_readme import model_readme
 from training.storage import saving
@@ -101,7 +101,7 @@ def _store(
     fabric = start_fabric(DeviceConfig(accelerator="cpu"))
     with torch.no_grad():
         code = Sealed(loaded.begin(torch.Generator().manual_seed(seed)))
-        measured = validation.measure(fabric, CodedModel(loaded), code)
+        measured = validation.measure(fabric, FabricModel(loaded), code)
     return Stored(dtype=dtype, bytes=size, measured=measured)
 
 

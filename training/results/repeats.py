@@ -68,10 +68,10 @@ def without_encoding(configs: Mapping[str, RunConfig]) -> dict[str, str]:
     rest = {name: _but_for_the_encoding(config) for name, config in configs.items()}
     none = [name for name, (position, _) in rest.items() if position == "none"]
     return {
-        name: yardstick
+        name: baseline
         for name, (position, other) in rest.items()
-        for yardstick in none
-        if position != "none" and rest[yardstick][1] == other
+        for baseline in none
+        if position != "none" and rest[baseline][1] == other
     }
 
 

@@ -18,7 +18,7 @@ TABLES = {"train": TRAIN, "validation": VALIDATION, "positions": BY_POSITION}
 
 
 class Log:
-    """Appends to the run's tables; rows from behind `step`, which a crash left, are dropped first."""
+    """Appends to the run's tables; rows from after `step`, which a crash left, are dropped first."""
 
     def __init__(self, folder: Path, step: int, *, enabled: bool) -> None:
         self.enabled = enabled

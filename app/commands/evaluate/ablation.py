@@ -8,7 +8,7 @@ from typing import Any
 
 from app import output
 from app.commands.evaluate.extrapolation import NONE, add_pieces, tried
-from app.commands.evaluate.study_options import add_study, command_line, conducted, devised
+from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.progress import progress_bar
 
 EXAMPLES = """\
@@ -47,7 +47,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     subjects, pieces, left_out = tried(models_of(arguments.models), arguments.data, arguments)
     output.remark(left_out)
-    experiment = ablation(subjects, pieces, seed=arguments.seed, device=devised(arguments.device))
+    experiment = ablation(
+        subjects, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
+    )
     with progress_bar("Taking parts away") as progress:
         found, failures = conducted({"ablation": experiment}, arguments, progress)
     output.remark(failures)

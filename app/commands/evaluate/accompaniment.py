@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import add_study, command_line, conducted, devised
+from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.progress import progress_bar
 
 PARTS = ("bass", "drums", "other")
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         pieces=arguments.pieces,
         split=arguments.split,
         seed=arguments.seed,
-        device=devised(arguments.device),
+        device=chosen_device(arguments.device),
     )
     with progress_bar("Accompanying") as progress:
         results, failures = conducted({"accompaniment": experiment}, arguments, progress)

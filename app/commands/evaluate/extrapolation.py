@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.commands.evaluate.study_options import add_study, command_line, conducted, devised
+from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 EXAMPLES = """\
-A model reads held-out pieces and foretells each next token; given is the loss in nats a token: mean
+A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
 ± deviation over pieces, within the trained length, to 1.5 times it, and further. Growth is by how
 much more a loss grows past the trained length than that of the models on average ± standard error.
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     subjects, pieces, left_out = tried(named, folder, arguments)
     output.remark(left_out)
     experiment = extrapolation(
-        subjects, pieces, seed=arguments.seed, device=devised(arguments.device)
+        subjects, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
     )
     with progress_bar("Reading pieces") as progress:
         found, failures = conducted({"extrapolation": experiment}, arguments, progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import add_study, command_line, conducted, devised
+from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.progress import progress_bar
 
 EXAMPLES = """\
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         models_of(arguments.models),
         tokens=arguments.tokens,
         seed=arguments.seed,
-        device=devised(arguments.device),
+        device=chosen_device(arguments.device),
         drawn=arguments.output is not None,
     )
     with progress_bar("Probing") as progress:

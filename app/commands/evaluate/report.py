@@ -13,9 +13,9 @@ from app import output
 from app.commands.evaluate.extrapolation import add_pieces, tried
 from app.commands.evaluate.study_options import (
     add_study,
+    chosen_device,
     command_line,
     conducted,
-    devised,
     workers_of,
 )
 from app.progress import progress_bar
@@ -105,15 +105,15 @@ def _experiments(
         realisations,
     )
 
-    options = {"seed": arguments.seed, "device": devised(arguments.device)}
+    options = {"seed": arguments.seed, "device": chosen_device(arguments.device)}
     experiments: dict[str, Experiment] = {}
     commands: dict[str, str] = {}
     left_out: list[str] = []
     for folder in arguments.data:
-        spoken = language_of_data(folder)
-        if all(subject.language.name != spoken for subject in subjects):
+        language = language_of_data(folder)
+        if all(subject.language.name != language for subject in subjects):
             left_out.append(
-                f"{folder} is left out: it is in {spoken}, which none of the models speaks"
+                f"{folder} is left out: it is in {language}, which none of the models speaks"
             )
             continue
         able, pieces, others = tried(subjects, folder, arguments)

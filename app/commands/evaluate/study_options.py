@@ -49,11 +49,11 @@ def workers_of(arguments: argparse.Namespace) -> int:
 
     if arguments.workers is not None and arguments.workers < 1:
         raise ValueError(f"--workers is {arguments.workers}; it is 1 or more")
-    default = processors() if devised(arguments.device) == "cpu" else 1
+    default = processors() if chosen_device(arguments.device) == "cpu" else 1
     return arguments.workers or default
 
 
-def devised(device: str) -> str:
+def chosen_device(device: str) -> str:
     """Return the device to compute on."""
     from musicgen.loading import device_of
 

@@ -74,5 +74,5 @@ def conv_template(filter_q: Tensor, filter_k: Tensor, lags: Tensor) -> Tensor:
     """Return P_d = Σ_p filter_q[p] filter_k[p + lag]: (..., P) each, integers (N,) → (..., N)."""
     taps = filter_q.shape[-1]
     spectrum = torch.fft.rfft(filter_k, 2 * taps) * torch.fft.rfft(filter_q, 2 * taps).conj()
-    correlation = torch.fft.irfft(spectrum, 2 * taps)  # (..., 2P), negative lags behind
+    correlation = torch.fft.irfft(spectrum, 2 * taps)  # (..., 2P), negative lags after
     return correlation[..., lags % (2 * taps)] * (lags.abs() < taps)

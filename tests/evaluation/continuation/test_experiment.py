@@ -13,7 +13,7 @@ import pytest
 from evaluation.continuation.experiment import compared, measure, run
 from evaluation.continuation.plot import boxes, continuation
 from evaluation.continuation.prompts import read_prompts
-from evaluation.continuation.references import YARDSTICKS
+from evaluation.continuation.references import REFERENCE_PASSAGES
 from evaluation.continuation.samples import write_samples
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.plots.style import figure, png
@@ -68,7 +68,7 @@ def test_yardsticks_frame_the_scores(experiment):
             similarity(
                 results, output=name, against="prompt", track=track, metric=metric, quarter=None
             )["mean"]
-            for name in YARDSTICKS.values()
+            for name in REFERENCE_PASSAGES.values()
         )
         assert looped > 0.95
         assert piece > 0.8
@@ -179,7 +179,7 @@ def test_the_figure_is_drawn(experiment):
     ]  # fmt: skip
     assert drawn.axes[0].get_ylabel() == "similarity to the prompt (cosine)"
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == [
-        "first", "second", *YARDSTICKS.values(),
+        "first", "second", *REFERENCE_PASSAGES.values(),
     ]  # fmt: skip
     assert png(drawn).startswith(b"\x89PNG")
 

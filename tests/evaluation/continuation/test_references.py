@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.continuation.prompts import Prompt, read_prompts
-from evaluation.continuation.references import looped, yardsticks
+from evaluation.continuation.references import looped, reference_passages
 from evaluation.metrics.copying import copied_share
 from evaluation.metrics.style import cosine, onset_drum, onset_duration
 from tests.evaluation.continuation.toys import write_pieces
@@ -26,7 +26,7 @@ def prompts(tmp_path: Path, speaker) -> list[Prompt]:
 
 def test_all_are_as_long_as_asked_for_and_go_on_after_two_bars(prompts, speaker):
     for prompt in prompts:
-        for passage in yardsticks(speaker, prompts, prompt, 140, seed=0).values():
+        for passage in reference_passages(speaker, prompts, prompt, 140, seed=0).values():
             assert len(passage.ids) == 140
             assert passage.start_ticks == prompt.start_ticks
             before = speaker.bars(passage.ids)[2] + (speaker.bar is not None)
@@ -51,8 +51,8 @@ def test_the_looped_prompt_repeats_it(prompts, speaker):
 
 def test_the_other_one_has_another_style(prompts, speaker):
     for prompt in prompts:
-        found = yardsticks(speaker, prompts, prompt, 140, seed=0)
-        same = yardsticks(speaker, prompts, prompt, 140, seed=0)
+        found = reference_passages(speaker, prompts, prompt, 140, seed=0)
+        same = reference_passages(speaker, prompts, prompt, 140, seed=0)
         np.testing.assert_array_equal(found["other"].ids, same["other"].ids)
         others = [other for other in prompts if other.style != prompt.style]
         assert any(np.array_equal(found["other"].ids, o.piece_ids[:140]) for o in others)
@@ -60,4 +60,4 @@ def test_the_other_one_has_another_style(prompts, speaker):
 
 def test_there_may_be_no_other_style(prompts, speaker):
     prompt = prompts[0]
-    assert yardsticks(speaker, [prompt], prompt, 140, seed=0)["other"] is None
+    assert reference_passages(speaker, [prompt], prompt, 140, seed=0)["other"] is None

@@ -35,7 +35,7 @@ def by_muspy(score: Score) -> muspy.Music:
 
 
 def not_ending_on_a_line(seed: int) -> Score:
-    """Return a piece behind which MusPy does not add a bar or a beat."""
+    """Return a piece after which MusPy does not add a bar or a beat."""
     score = random_trio(seed, 150, beats=40)
     assert score.end_ticks % 12
     return score

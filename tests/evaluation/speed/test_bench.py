@@ -6,14 +6,14 @@ import pytest
 
 from evaluation.speed.bench import bench, gpu_facts, names
 from evaluation.speed.step_profile import step_profile
-from evaluation.speed.workloads import WORKS
+from evaluation.speed.workloads import WORKLOADS
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from tests.musicgen.metre.toys import CLOCK, METRE
 
 
 def test_every_comparison_is_with_a_work_of_the_bench():
-    assert {work.against for work in WORKS.values() if work.against} <= set(WORKS)
+    assert {work.against for work in WORKLOADS.values() if work.against} <= set(WORKLOADS)
 
 
 def test_a_row_has_times_memory_and_a_ratio_with_its_partner():

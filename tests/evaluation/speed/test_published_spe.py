@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from evaluation.speed import published_spe as authors_way
-from evaluation.speed.published_spe import AuthorsWay
+from evaluation.speed.published_spe import PublishedSpe
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS, Shape
@@ -28,7 +28,7 @@ def test_sine_code_times_gates_is_ours():
     expected = ours.qk(q, k, ours.cover(code, 0, LENGTH), 0, 1)
     sides = authors_way.sine_code(ours, code.noise[0], 0, LENGTH)
     theirs = authors_way.Materialised(code.noise[0], code.gate_noise[0], sides)
-    for a, b in zip(AuthorsWay(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
+    for a, b in zip(PublishedSpe(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
 
 
@@ -43,7 +43,7 @@ def test_conv_code_times_gates_is_ours():
     around = F.pad(noise.flatten(0, 1).permute(2, 0, 1), (5, 11))  # theirs: P before, to 4P more
     sides = authors_way.conv_code(ours, around, LENGTH)
     theirs = authors_way.Materialised(noise, code.gate_noise[0], sides)
-    for a, b in zip(AuthorsWay(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
+    for a, b in zip(PublishedSpe(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
 
 
@@ -53,7 +53,7 @@ def test_a_model_trains_the_authors_way(name: str):
         "tiny", vocabulary_size=9, layers=1, width=8, heads=2, position=name
     )
     model = Performer(config)
-    model.position = AuthorsWay(model.position)  # type: ignore[arg-type]
+    model.position = PublishedSpe(model.position)  # type: ignore[arg-type]
     logits = model(torch.zeros(1, LENGTH, dtype=torch.long), model.begin(torch.Generator()))
     F.cross_entropy(logits[0], torch.ones(LENGTH, dtype=torch.long)).backward()
     for parameter in model.position.parameters():
@@ -63,4 +63,4 @@ def test_a_model_trains_the_authors_way(name: str):
 
 def test_ungated_encodings_are_refused():
     with pytest.raises(ValueError, match="gated encodings"):
-        AuthorsWay(encoding("sine_spe", gated=False))
+        PublishedSpe(encoding("sine_spe", gated=False))

@@ -1,7 +1,7 @@
 """A script around the bars of a toy language: any walk says it, and ends after so many bars."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenization.constraints.scripted import Script, Scripted
@@ -53,6 +53,7 @@ WORDS = st.lists(st.integers(B + 1, len(VOCABULARY) - 1), max_size=3)
 PARTS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5)
 
 
+@settings(deadline=None)
 @given(PARTS, st.booleans(), st.integers(0, 2**32 - 1))
 def test_a_walk_says_the_script_word_for_word_and_then_ends(parts, silent, seed):
     before, after = ([list(part[i]) for part in parts] for i in range(2))

@@ -29,7 +29,7 @@ FEW[NOTE_OFF.start : TIME_SHIFT.stop] = True
 def drawn(
     seed: int, length: int, grammar: FreeGrooveGrammar | None = None, first: tuple = (BEGIN,)
 ) -> np.ndarray:
-    """Return some first tokens and random ones behind them, all as the free grammar allows."""
+    """Return some first tokens and random ones after them, all as the free grammar allows."""
     random = np.random.default_rng(seed)
     grammar, ids = grammar or GROOVE.free_grammar(), []
     for place in range(len(first) + length):
@@ -78,7 +78,7 @@ def test_order_is_free_and_the_rest_is_not():
         grammar.advance(np.array([ID(name)]))
     grammar.advance(np.array([ID("time_shift_0_3")]))
     allowed = grammar.allowed()[0]
-    assert allowed[ID("note_off_0_60")]  # behind a note-on of the same time
+    assert allowed[ID("note_off_0_60")]  # after a note-on of the same time
     assert allowed[ID("note_on_0_30")]  # lower than the last
     assert not allowed[ID("note_off_2_70")]  # it would last no time
     assert not allowed[ID("note_off_0_61")]  # silent
@@ -107,7 +107,7 @@ def test_no_note_sounds_longer_than_its_track_may(seed: int):
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_no_note_begins_before_the_bar_behind_a_prompt(seed: int):
+def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
     piece = GROOVE.close(drawn(seed, 150))
     bars = 1 + seed % (len(GROOVE.bars(piece)) - 1)
     prompt = piece[: GROOVE.bars(piece)[bars]]
@@ -185,7 +185,7 @@ def test_notes_that_must_end_off_the_beat_together_take_a_shift_each():
     assert np.flatnonzero(grammar.allowed()[0]).tolist() == [ID("note_off_0_40")]
 
 
-def test_behind_a_prompt_a_key_begins_once_at_a_time():
+def test_after_a_prompt_a_key_begins_once_at_a_time():
     twice = [BEGIN, ID("note_on_2_60"), ID("note_on_2_60")]
     grammar = GROOVE.free_grammar(prompt_tokens=len(twice))
     for token in twice:  # a prompt may hold two

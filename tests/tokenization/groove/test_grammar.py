@@ -18,7 +18,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def after(text: str, batch: int = 1) -> GrooveGrammar:
-    """Return the grammar behind some tokens."""
+    """Return the grammar after some tokens."""
     grammar = GrooveGrammar(batch)
     for token in GROOVE.parse(text):
         grammar.advance(np.full(batch, token))
@@ -70,7 +70,7 @@ def test_off_the_beat_every_event_takes_a_shift_to_where_time_is():
     assert allowed_names(grammar, "time") == []
 
 
-def test_behind_the_last_note_that_fits_at_a_time_it_must_move_on():
+def test_after_the_last_note_that_fits_at_a_time_it_must_move_on():
     last = " ".join(["time_shift_0_3 note_on_2_127"] * MOST_UNISONS)
     grammar = after(f"begin {last}")
     assert allowed_names(grammar, "time_shift_0")[0] == "time_shift_0_4"

@@ -263,7 +263,7 @@ def test_closing_any_prefix_makes_a_whole_piece(seed, length, bars):
     ids = walk(seed, length)
     ids = ids[: max(np.flatnonzero(VOCABULARY["note_on"].holds(ids))[0] + 1, length // 2)]
     for closed in (GROOVE.close(ids), GROOVE.close(ids, bars)):
-        if len(closed) > 2:  # the first note may lie behind the last bar asked for
+        if len(closed) > 2:  # the first note may lie after the last bar asked for
             assert closed[-1] == GROOVE.end
             assert GROOVE.validate(closed) is None
     assert GROOVE.decode(GROOVE.close(ids)).notes.end_ticks.max() <= BAR_TICKS * len(

@@ -74,7 +74,7 @@ def take(grammar: Grammar, ids: np.ndarray) -> None:
 def written(
     grammar: Grammar, prompt: np.ndarray, seeds: list[int], chatty: float
 ) -> list[np.ndarray]:
-    """Return random sequences behind a prompt, rows of a batch, each by a seed, up to the end token.
+    """Return random sequences after a prompt, rows of a batch, each by a seed, up to the end token.
 
     As a model's would, the tokens are drawn from what is allowed; note-ons together have the chance `chatty`.
     """

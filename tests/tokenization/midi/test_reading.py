@@ -45,8 +45,8 @@ def zipped() -> bytes:
         (b"M", "is not a MIDI file: it has 1 bytes"),
         (b"abc", "is not a MIDI file: it has 3 bytes"),
         (b"MThd\0\0\0\6\0", "breaks off inside its header, after 9 of 14 bytes"),
-        (make.header(), "no tracks behind it"),
-        (make.header() + b"MTrk\0\0", "no tracks behind it"),
+        (make.header(), "no tracks after it"),
+        (make.header() + b"MTrk\0\0", "no tracks after it"),
         (make.midi(make.track()), "holds no notes that can be read: choose a file with music"),
         (make.midi(make.track(make.off(0), make.off(9))), "holds no notes"),
         (make.midi(make.track(b"\x81\x80\x80\x80\x00\x90\x3c\x40")), r"\(1 damaged track could"),
@@ -217,7 +217,7 @@ def test_impossible_tempos_and_signatures_are_left_out():
         assert "1 impossible time signature" in remarks(score)
 
 
-def test_a_late_signature_holds_from_the_start_or_behind_four_four():
+def test_a_late_signature_holds_from_the_start_or_after_four_four():
     soon = read_midi(make.note_file(make.meter(10, 3, 2), make.meter(1430, 4, 2)))
     assert meters(soon) == [(0, 3, 4), (1440, 4, 4)]
     assert "taken from the start" in remarks(soon)
@@ -244,7 +244,7 @@ def test_half_an_hour_is_read():
     assert len(score.notes) == 3600
 
 
-def test_what_lies_far_behind_the_notes_is_dropped():
+def test_what_lies_far_after_the_notes_is_dropped():
     far = make.track(
         make.pedal(0, 127), make.on(0), make.off(480), make.meta(2**27, 6, b"far"), make.tempo(0, 9)
     )

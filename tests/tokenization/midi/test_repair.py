@@ -42,7 +42,7 @@ def test_wrong_chunks_lose_no_note(data, remark):
     assert remark in remarks(score)
 
 
-def test_the_track_behind_one_with_a_wrong_length_is_found():
+def test_the_track_after_one_with_a_wrong_length_is_found():
     for length in (3, 30, 10**9):
         first = make.track(make.on(0, 50), make.off(10, 50), length=length)
         score = read_midi(make.header(tracks=2) + first + NOTE)
@@ -52,7 +52,7 @@ def test_the_track_behind_one_with_a_wrong_length_is_found():
 # Events.
 
 
-def test_running_status_goes_on_behind_meta_events_and_exclusive_messages():
+def test_running_status_goes_on_after_meta_events_and_exclusive_messages():
     for between in (
         make.meta(0, 1, b"hi"),
         make.event(0, 0xF0, 2, 1, 0xF7),

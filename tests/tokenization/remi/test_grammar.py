@@ -19,7 +19,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def after(text: str, batch: int = 1, speaker=REMI) -> RemiGrammar:
-    """Return the grammar behind some tokens."""
+    """Return the grammar after some tokens."""
     grammar = speaker.grammar(batch)
     for token in speaker.parse(text):
         grammar.advance(np.full(batch, token))
@@ -106,7 +106,7 @@ def test_there_is_a_way_on_when_every_key_sounds():
     assert allowed_families(grammar) == {"pitch"}  # the last chance of this bar to get a note
 
 
-def test_a_bar_with_notes_may_close_behind_a_chord():
+def test_a_bar_with_notes_may_close_after_a_chord():
     grammar = after("begin bar subbeat_0 pitch_60 volume_9 duration_1 subbeat_8 chord_C_M")
     assert allowed_families(grammar) == {"bar", "end", "pitch", "subbeat"}
 
@@ -120,11 +120,11 @@ START = "begin bar subbeat_0"
     [
         (
             f"{START} pitch_60 {NOTE} metre_3/4",
-            "metre_3/4 may stand only directly behind a bar, not",
+            "metre_3/4 may stand only directly after a bar, not",
         ),
         ("begin bar metre_4/4", "the metre is metre_4/4 already"),
         ("begin bar metre_3/4 bar metre_3/4", "the metre is metre_3/4 already"),
-        ("begin bar metre_3/4 metre_2/4", "metre_2/4 may stand only directly behind a bar, not"),
+        ("begin bar metre_3/4 metre_2/4", "metre_2/4 may stand only directly after a bar, not"),
         ("begin metre_3/4", "bar must follow begin, but metre_3/4 does"),
         ("begin bar metre_3/4 end", "the last bar of a piece has notes, but end follows an empty"),
         ("begin bar metre_3/4 pitch_60", "pitch_60 needs a sub-beat before it, but follows metre"),
@@ -160,7 +160,7 @@ def test_a_fault_in_metres_is_explained(text, reason):
         (f"{START} tempo_119 end", "bar 1 has no note yet, so end may not follow tempo_119"),
         (
             f"begin bar subbeat_4 pitch_60 {NOTE} subbeat_4",
-            "subbeat_4 must lie behind subbeat_4, where the bar already is",
+            "subbeat_4 must lie after subbeat_4, where the bar already is",
         ),
         ("begin bar pitch_60", "pitch_60 needs a sub-beat before it, but follows bar"),
         (
@@ -178,13 +178,13 @@ def test_a_fault_in_metres_is_explained(text, reason):
         (f"{START} chord_N_N subbeat_4 chord_N_N", "the chord is chord_N_N already"),
         (
             "begin bar subbeat_4 tempo_119",
-            "tempo_119 may stand only directly behind subbeat_0, not behind subbeat_4",
+            "tempo_119 may stand only directly after subbeat_0, not after subbeat_4",
         ),
         (
             f"{START} pitch_60 {NOTE} chord_C_M",
-            "chord_C_M may stand only directly behind a sub-beat or its tempo, not behind dur",
+            "chord_C_M may stand only directly after a sub-beat or its tempo, not after dur",
         ),
-        ("begin bar tempo_119", "tempo_119 may stand only directly behind subbeat_0, not .* bar"),
+        ("begin bar tempo_119", "tempo_119 may stand only directly after subbeat_0, not .* bar"),
     ],
 )
 def test_a_fault_is_explained(text, reason):

@@ -236,7 +236,7 @@ def test_chords_stand_where_they_change():
             (8, "E_m"),  # the last on a sub-beat counts
             (17, "F_M"),  # in the empty bar: overtaken
             (20, "G_7"),  # in the empty bar: in force at the next
-            (50, "C_M"),  # behind the last note
+            (50, "C_M"),  # after the last note
         ],
     )
     assert REMI.quantise(score).markers == (Marker(0, "C_M"), Marker(16, "E_m"), Marker(64, "G_7"))

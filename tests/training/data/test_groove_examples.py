@@ -77,7 +77,7 @@ def test_an_ending_is_the_end_of_the_piece_and_counts_down_to_it(folder):
     assert len(lengths) > 2
 
 
-def test_a_gap_has_what_stands_behind_it_first_and_counts_to_the_seam(folder):
+def test_a_gap_has_what_stands_after_it_first_and_counts_to_the_seam(folder):
     lengths = set()
     for crop in cuts(folder, gaps=1.0, length=240):
         assert len(crop) <= 241

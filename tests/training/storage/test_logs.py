@@ -33,7 +33,7 @@ def test_tables_have_a_header_and_a_row_a_record(tmp_path: Path):
     assert list((tmp_path / "tensorboard").iterdir())
 
 
-def test_on_resuming_rows_behind_the_checkpoint_are_dropped(tmp_path: Path):
+def test_on_resuming_rows_after_the_checkpoint_are_dropped(tmp_path: Path):
     log_until(tmp_path / "whole", 0, 6)
     log_until(tmp_path / "cut", 0, 5)  # of which the last checkpoint knows 3
     log_until(tmp_path / "cut", 3, 6)

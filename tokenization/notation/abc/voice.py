@@ -111,7 +111,7 @@ class VoiceReader:
         return round(4 * TICKS_PER_BEAT * unit * length)
 
     def _step(self, notes: list[WrittenNote], ticks: int) -> None:
-        """Go on behind notes that begin here."""
+        """Go on after notes that begin here."""
         self._bar.notes += place_graces(self._graces, self._tick) + notes
         self._graces = []
         self._notes += len(notes)

@@ -15,7 +15,7 @@ from app import output
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
-    from musicgen.continuation import Take, Work
+    from musicgen.continuation import MusicGeneration, Take
     from musicgen.options import Options
     from musicgen.pieces import Prompt
     from musicgen.playable import Playable
@@ -175,7 +175,7 @@ def make(
 
 def do(
     arguments: argparse.Namespace,
-    work: Work,
+    work: MusicGeneration,
     expected: int,
     kinds: Sequence[str],
     scores: Callable[[Take, int], dict[str, Score]],
@@ -261,7 +261,7 @@ def _tokens_a_bar(prompt: Prompt) -> float:
 
 
 def _first_free(folder: Path, kinds: Sequence[str]) -> int:
-    """Return the number behind those of all files that are there and begin so."""
+    """Return the number that follows those of all files that are there and begin so."""
     taken = [-1]
     for path in folder.iterdir():
         for kind in kinds:
