@@ -19,7 +19,7 @@ from musicgen.dropout import Dropout
 from musicgen.features import FeatureMap
 from musicgen.gelu_linear import gelu_linear
 from musicgen.linear import Linear
-from musicgen.metre import Stretch
+from musicgen.metre import Stretches
 from musicgen.metric_heads import MetricHeads
 from musicgen.position import Position
 from musicgen.softmax import softmax_attend
@@ -34,7 +34,7 @@ class Passage:
     position: Position
     code: Any  # of the encoding, made ready for these positions
     start: int  # position of the first token
-    metre: list[Stretch] | None  # their places in the metre, where the model has metric heads
+    metre: Stretches | None  # their places in the metre, where the model has metric heads
 
 
 class Attention(nn.Module):
