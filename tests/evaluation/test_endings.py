@@ -6,7 +6,7 @@ from evaluation.endings import signs, tonic
 from tests.evaluation.scores import piano_of
 
 BAR = 4 * 12
-RUN = [(6 * step, 6, 60 + pitch) for step, pitch in enumerate([0, 2, 4, 5, 7, 9, 11, 12])]
+RUN = [(6 * step, 6, 60 + pitch) for step, pitch in enumerate([0, 4, 7, 5, 4, 2, 7, 12])]
 CHORD = [(0, 48, 48), (0, 48, 60), (0, 48, 64), (0, 48, 67)]
 
 
