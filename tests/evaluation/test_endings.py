@@ -34,7 +34,7 @@ def test_a_bar_like_those_before_it_is_none():
 
 def test_another_chord_is_not_the_tonic():
     dominant = [(tick, length, pitch + 7) for tick, length, pitch in CHORD]
-    found = signs(music(*[RUN] * 8, dominant), 8)
+    found = signs(music(*[RUN] * 20, dominant), 20)
     assert found is not None
     assert (found["tonic"], found["thinner"], found["all"]) == (False, True, False)
 
