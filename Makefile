@@ -39,28 +39,53 @@ fuzz: $(INSTALLED) ## mutate MIDI files through the reader and both tokenizers (
 bench: $(INSTALLED) ## speed and memory of this machine
 	$(BIN)/musicgen bench
 
-models: $(INSTALLED) ## train the models that ship (POP909=… GROOVE=…: the raw data, folders or archives; SIZE=small on a GPU)
-	@test -n "$(POP909)" -a -n "$(GROOVE)" || { echo "make models POP909=pop909.tar.xz GROOVE=groove.tar.xz: where is the raw data?" >&2; exit 2; }
-	$(MAKE) model NAME=pop-piano SOURCE=pop909 FROM="$(POP909)" LANGUAGE=remi
-	$(MAKE) model NAME=groove SOURCE=groove FROM="$(GROOVE)" TITLE="Groove: MMA accompaniments" \
-	  LICENCE="made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
+RAW = POP909=$(or $(POP909),…) LIEDER=$(or $(LIEDER),…) GROOVE=$(or $(GROOVE),…) SONGS=$(or $(SONGS),…) DRUMS=$(or $(DRUMS),…)
+
+models: $(INSTALLED) ## train the models that ship (POP909=… LIEDER=… GROOVE=… SONGS=… DRUMS=…: the raw data, folders or archives; SIZE=small on a GPU)
+	@test -n "$(POP909)" -a -n "$(LIEDER)" -a -n "$(GROOVE)" -a -n "$(SONGS)" -a -n "$(DRUMS)" || \
+	  { echo "make models $(RAW): where is the raw data that is marked …?" >&2; exit 2; }
+	$(MAKE) model NAME=pop-piano
+	$(MAKE) model NAME=groove
 
 PUBLISH = $(BIN)/python -m training.results.publish
 
-# A model's parts, each of which learns on from the one before; on a GPU there is one.
-PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \
-  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml .yaml))))
+# A model's parts, each of which learns on from the one before: the first ones in the first version of its language.
+# On a GPU there is one part.
+LAST = $(NAME)$(addprefix -,$(SIZE))
+FIRST_PARTS = $(if $(SIZE),,$(patsubst training/configs/models/%.yaml,%,$(wildcard \
+  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml -third.yaml))))
+
+# What is prepared of the raw data: a folder each, from what, and how.
+$(WORK)/data/pop909-remi/meta.json: RECIPE = pop909 "$(POP909)" $(@D) --language remi
+$(WORK)/data/pop909/meta.json: RECIPE = pop909 "$(POP909)" $(@D)
+$(WORK)/data/lieder/meta.json: RECIPE = lieder "$(LIEDER)" $(@D)
+$(WORK)/data/groove/meta.json: RECIPE = groove "$(GROOVE)" $(@D) $(ABOUT_GROOVE)
+$(WORK)/data/groove-2/meta.json: RECIPE = groove "$(GROOVE)" $(@D) --language groove-2 $(ABOUT_GROOVE)
+$(WORK)/data/groove-songs/meta.json: RECIPE = groove-songs "$(SONGS)" $(@D) --language groove-2
+$(WORK)/data/human-drums/meta.json: RECIPE = human-drums "$(DRUMS)" $(@D) --language groove-2
+ABOUT_GROOVE = --title "Groove: MMA accompaniments" --licence "made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 
 $(WORK)/data/%/meta.json: | $(INSTALLED)
-	$(BIN)/musicgen data $(SOURCE) "$(FROM)" $(@D) --title "$(TITLE)" --licence "$(LICENCE)" $(if $(LANGUAGE),--language $(LANGUAGE))
+	$(BIN)/musicgen data $(RECIPE)
+
+DATA_OF_pop-piano = pop909 lieder
+DATA_OF_groove = groove-2 groove-songs human-drums
+FIRST_DATA_OF_pop-piano = pop909-remi
+FIRST_DATA_OF_groove = groove
+NEEDED = $(if $(SIZE),,$(FIRST_DATA_OF_$(NAME))) $(DATA_OF_$(NAME))
+
+comma := ,
+folders = [$(subst $(eval) ,$(comma),$(foreach set,$(1),$(WORK)/data/$(set)))]
 
 # Interrupted, it goes on where it was.
-model: $(INSTALLED) $(WORK)/data/$(NAME)/meta.json ## train one of them (NAME=groove SOURCE=groove FROM=groove.tar.xz)
-	@test -n "$(PARTS)" || { echo "make model NAME=groove: there is no model '$(NAME)'" >&2; exit 2; }
-	set -e; start=; for part in $(PARTS); do \
-	  $(BIN)/musicgen train models/$$part --resume --set data.folder=$(WORK)/data/$(NAME) --set run=$(WORK)/$$part $$start; \
+model: $(INSTALLED) $(foreach set,$(NEEDED),$(WORK)/data/$(set)/meta.json) ## train one of them (NAME=groove, and its raw data)
+	@test -f "training/configs/models/$(LAST).yaml" || { echo "make model NAME=groove: there is no model '$(LAST)'" >&2; exit 2; }
+	set -e; start=; for part in $(FIRST_PARTS) $(LAST); do \
+	  data='$(call folders,$(FIRST_DATA_OF_$(NAME)))'; \
+	  if [ $$part = $(LAST) ]; then data='$(call folders,$(DATA_OF_$(NAME)))'; fi; \
+	  $(BIN)/musicgen train models/$$part --resume --set "data.folder=$$data" --set run=$(WORK)/$$part $$start; \
 	  model=$(WORK)/$$part-model; start="--start $$model"; \
-	  if [ $$part = $(lastword $(PARTS)) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME); \
+	  if [ $$part = $(LAST) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME); \
 	  elif [ ! -f $$model/README.md ]; then $(PUBLISH) $(WORK)/$$part $$model; fi; \
 	done
 

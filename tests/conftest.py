@@ -6,7 +6,12 @@ import signal
 import tempfile
 from itertools import groupby
 
+import hypothesis
 import pytest
+
+# A busy machine is slow, not wrong.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # One thread each: tests run side by side, and threads that wait for each other cost more than they bring.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):

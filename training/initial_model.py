@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
 from musicgen.common.records import from_plain
 from musicgen.metre.rows import MetreConfig
 from musicgen.model.config import ModelConfig
@@ -18,10 +14,10 @@ from musicgen.storage.library import folder_of
 from tokenization.language import language as named
 from tokenization.language import language_from_spec
 from training.config import RunConfig
+from training.growth import grown
 
 FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
-PER_TOKEN = ("embedding.weight", "head.weight")
-ADDED = "metre"  # what a model may be given that began without: heads that at first say nothing
+GROWS = ("layers", "position", "metre")  # what a model may have more of, or another (growth.py)
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
@@ -30,36 +26,60 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
         spoken = named(language["language"])
         return config.model_config(int(language["tokens"]), spoken.clock)
     trained, card = read_card(folder_of(config.start))
-    if card.language != language and not _says_more(language, card.language):
+    if card.language != language and not _related(language, card.language):
         raise ValueError(
             f"{config.start} speaks {_spoken(card.language)}, but the data are in {_spoken(language)}; "
             "start with a model of the data's language, or prepare the pieces anew"
         )
     changes = config.model or {}
-    metre = _metre(changes)
-    free = (*FREE, ADDED) if trained.metre in (None, metre) else FREE
+    free = (*FREE, *GROWS)
     if fixed := [key for key in changes if key not in free]:
         raise ValueError(
             f"model.{fixed[0]} is that of {config.start}, which the run starts with; only {', '.join(free)} can be set"
         )
+    named_layers = changes.get("layers", trained.layers)
+    if not isinstance(named_layers, int) or named_layers < trained.layers:
+        raise ValueError(
+            f"model.layers is {named_layers!r}, but {config.start}, which the run starts with, has {trained.layers}; "
+            "a model grows deeper, not shallower"
+        )
+    metre = _metre(changes, trained.metre, config.start)
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
-    if metre is not None or trained.clock is not None:
+    if metre is not None or _musical(values):
         values["clock"] = named(language["language"]).clock()
     return ModelConfig.read(values)
 
 
-def _says_more(language: dict[str, Any], trained: dict[str, Any]) -> bool:
-    """Say whether a language is another, in the same ids, with more beside them."""
+def _related(language: dict[str, Any], trained: dict[str, Any]) -> bool:
+    """Say whether two languages are versions of one: most of their tokens mean the same."""
     try:
-        names, before = (language_from_spec(one).vocabulary.names for one in (language, trained))
+        return language_from_spec(language).family == language_from_spec(trained).family
     except ValueError:
         return False
-    return names[: len(before)] == before
 
 
-def _metre(changes: Mapping[str, Any]) -> MetreConfig | None:
-    asked = changes.get(ADDED)
-    return None if asked is None else from_plain(MetreConfig, asked, f"model.{ADDED}")
+def _metre(
+    changes: Mapping[str, Any], trained: MetreConfig | None, start: str
+) -> MetreConfig | None:
+    """Return the metric heads of a run: those of what it starts with, which may come first among more."""
+    asked = changes.get("metre")
+    if asked is None:
+        return trained
+    metre = from_plain(MetreConfig, asked, "model.metre")
+    if trained is not None:
+        same = metre.bars[: len(trained.bars)] == trained.bars
+        same &= metre.remembers[: len(trained.bars)] == trained.remembers
+        if not same or metre.features != trained.features:
+            raise ValueError(
+                f"model.metre is that of {start}, which the run starts with; heads can be added behind its own, "
+                f"bars {list(trained.bars)} and remembers {list(trained.remembers)}"
+            )
+    return metre
+
+
+def _musical(values: Mapping[str, Any]) -> bool:
+    position = values.get("position")
+    return isinstance(position, Mapping) and position.get("time") == "music"
 
 
 def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
@@ -68,25 +88,10 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
     if config.start is None:
         return Performer(wanted, seed=config.seed)
     model = Performer(wanted, seed=config.seed)
-    model.load_state_dict(_widened(load(folder_of(config.start))[0].state_dict(), model))
+    trained, card = load(folder_of(config.start))
+    names, before = (language_from_spec(one).vocabulary.names for one in (language, card.language))
+    model.load_state_dict(grown(trained, model, names, before))
     return model
-
-
-def _widened(learned: dict[str, Tensor], model: Performer) -> dict[str, Tensor]:
-    """Return learned weights and those that the model has beside them; what new heads find counts 0 times at first.
-
-    New tokens are as likely at first as the old ones are on average, by their logits.
-    """
-    state = model.state_dict()
-    for name, weight in learned.items():
-        if name.endswith("attention.output.weight"):
-            weight = F.pad(weight, (0, state[name].shape[-1] - weight.shape[-1]))
-        elif name in PER_TOKEN and (new := len(state[name]) - len(weight)):
-            weight = torch.cat(
-                [weight, weight.mean(0, keepdim=True).expand(new, *weight.shape[1:])]
-            )
-        state[name] = weight
-    return state
 
 
 def origin(config: RunConfig) -> dict[str, Any] | None:

@@ -60,7 +60,7 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
             help="remi-2 has every metre and can be ended and filled in; remi is that of older models, in 4/4 alone "
             "(default: remi-2)",
         )  # fmt: skip
-    if name == "groove":
+    if name in ("groove", "groove-songs", "human-drums"):
         parser.add_argument(
             "--language", choices=("groove", "groove-2"), default="groove",
             help="groove-2 has bars, and can be ended, filled in and accompanied (default: groove)",

@@ -15,7 +15,8 @@ from musicgen.attention.linear_attention import GUARD
 from musicgen.layers.linear import Linear
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.step_calls import Call, Moment
-from musicgen.metre.rows import MetreConfig, Stretch
+from musicgen.metre.dense_sums import touched_sums
+from musicgen.metre.rows import MetreConfig, Stretch, Stretches
 
 LEAST = 1e-2  # of a feature: a row that was written to is never empty
 
@@ -34,21 +35,20 @@ class MetricHeads(nn.Module):
         return self.heads * self.head_width
 
     def forward(
-        self, x: Tensor, stretches: list[Stretch], memory: Tensor | None
+        self, x: Tensor, stretches: Stretches, memory: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return (B, T, C) → (B, T, H·D), and the memory behind it: (B, R, M, D + 1)."""
         qkv = self.qkv(x)
         with without_autocast(x.device):
             q, k, v = self._split(qkv.to(torch.promote_types(qkv.dtype, torch.float32)))
-            batch, rows = len(x), len(stretches[0].fading)
+            batch, rows = len(x), len(stretches.each[0].fading)
             if memory is None:
                 memory = v.new_zeros(batch, rows // batch, self.features, v.shape[-1])
             table = memory.view(rows, -1)
-            ys = []
-            for stretch in stretches:
-                y, table = self._stretch(q, k, v, stretch, table)
-                ys.append(y)
-            y = torch.cat(ys, 1)
+            if stretches.dense is not None:
+                y, table = touched_sums(q, k, v, stretches.dense, table)
+            else:
+                y, table = self._by_token(q, k, v, stretches.each, table)
             out = y[..., :-1] / (y[..., -1:] + GUARD)
         return out.flatten(2).to(qkv.dtype), table.view(batch, rows // batch, self.features, -1)
 
@@ -92,6 +92,16 @@ class MetricHeads(nn.Module):
         sizes = [self.features, self.features, self.head_width]
         q, k, v = qkv.unflatten(-1, (self.heads, -1)).split(sizes, -1)
         return q.clamp(min=LEAST), k.clamp(min=LEAST), F.pad(v, (0, 1), value=1.0)
+
+    def _by_token(
+        self, q: Tensor, k: Tensor, v: Tensor, stretches: list[Stretch], table: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sums, (B, T, H, D + 1), and the memory: in few and large calls, for GPUs and compilers."""
+        ys = []
+        for stretch in stretches:
+            y, table = self._stretch(q, k, v, stretch, table)
+            ys.append(y)
+        return torch.cat(ys, 1), table
 
     def _stretch(
         self, q: Tensor, k: Tensor, v: Tensor, stretch: Stretch, table: Tensor

@@ -30,9 +30,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from musicgen.layers.precision import eager_on_cpu
 from musicgen.metre.clock import Clock
+from musicgen.metre.dense_sums import Touched, touched
 
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 MOST_BARS = 64  # of a period: a memory has a row a tick of it
@@ -40,6 +43,7 @@ CHUNKS = {
     "cpu": 128,
     "cuda": 256,
 }  # positions a stretch: in the cache of the one, and large kernels for the other
+DENSE_CHUNK = 16  # … where dense products are taken (dense_sums.py)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +90,13 @@ class Stretch:
     fading: Tensor  # … and its earlier entries: (B·R, 1)
 
 
+class Stretches(NamedTuple):
+    """All stretches of a pass, and how dense products take them where those pay: in training on a CPU."""
+
+    each: list[Stretch]
+    dense: Touched | None
+
+
 class Metre(nn.Module):
     """What metric heads share in all layers: rows and periods."""
 
@@ -109,19 +120,19 @@ class Metre(nn.Module):
         """Return the number of the period in which each row was last written to, before the first token: (B, R)."""
         return torch.zeros(batch, self.rows, device=self.periods.device)
 
-    def stretches(
-        self, behind: Tensor, before: Tensor, newest: Tensor
-    ) -> tuple[list[Stretch], Tensor]:
+    def stretches(self, behind: Tensor, before: Tensor, newest: Tensor) -> tuple[Stretches, Tensor]:
         """Say where tokens stand, stretch by stretch, by the time behind and before each, (B, T) both.
 
         Takes and returns the period of each row's newest entry, (B, R) float32.
         """
-        size, stretches = CHUNKS.get(behind.device.type, CHUNKS["cuda"]), []
+        dense = eager_on_cpu(behind) and torch.is_grad_enabled()
+        size = DENSE_CHUNK if dense else CHUNKS.get(behind.device.type, CHUNKS["cuda"])
+        stretches = []
         for start in range(0, behind.shape[1], size):
             at = slice(start, min(start + size, behind.shape[1]))
             stretch, newest = self._stretch(at, behind[:, at], before[:, at], newest)
             stretches.append(stretch)
-        return stretches, newest
+        return Stretches(stretches, _together(stretches, size) if dense else None), newest
 
     def step(self, behind: Tensor, before: Tensor, newest: Tensor) -> tuple[Step, Tensor]:
         """Say the same of one more token a row, (B,) both."""
@@ -163,6 +174,26 @@ class Metre(nn.Module):
         """Number the rows of a batch's memories through: (B, …) → (·,)."""
         batch = torch.arange(len(rows), device=rows.device) * self.rows
         return (rows + batch.view(-1, *[1] * (rows.ndim - 1))).flatten()
+
+
+def _together(stretches: list[Stretch], size: int) -> Touched:
+    """Return stretches as dense products take them, the last filled up to their size with what counts 0 times."""
+    parts: list[list[Tensor]] = [[], [], [], [], []]
+    for stretch in stretches:
+        sees, seen = stretch.query_weights.squeeze(-1), stretch.key_weights.squeeze(-1)  # (B, c, H)
+        rows, keys = stretch.query_rows.view(sees.shape), stretch.key_rows.view(seen.shape)
+        within, more = stretch.within, size - sees.shape[1]
+        if more:
+            within = F.pad(within, (0, more, 0, more))
+            sees, seen = (F.pad(x, (0, 0, 0, more)) for x in (sees, seen))
+            rows, keys = (
+                torch.cat([x, rows[:, -1:].expand(-1, more, -1)], 1) for x in (rows, keys)
+            )
+        for part, one in zip(parts, (within, rows, sees, keys, seen), strict=True):
+            part.append(one)
+    within, rows, sees, keys, seen = (torch.stack(part) for part in parts)
+    fading = torch.stack([stretch.fading.squeeze(-1) for stretch in stretches])
+    return touched(within, (rows, sees), (keys, seen), fading)
 
 
 class Step(NamedTuple):

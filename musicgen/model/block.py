@@ -20,7 +20,7 @@ from musicgen.layers.dropout import Dropout
 from musicgen.layers.gelu_linear import gelu_linear
 from musicgen.layers.linear import Linear
 from musicgen.metre.heads import MetricHeads
-from musicgen.metre.rows import Stretch
+from musicgen.metre.rows import Stretches
 from musicgen.model.config import ModelConfig
 from musicgen.position import Position
 
@@ -34,7 +34,7 @@ class Passage:
     position: Position
     code: Any  # of the encoding, made ready for these positions
     start: int  # position of the first token
-    metre: list[Stretch] | None  # their places in the metre, where the model has metric heads
+    metre: Stretches | None  # their places in the metre, where the model has metric heads
 
 
 class Attention(nn.Module):

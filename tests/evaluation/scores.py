@@ -37,3 +37,9 @@ def random_trio(seed: int, notes: int, beats: int, ticks_per_beat: int = 12) -> 
         random.integers(3, size=notes),
     )
     return trio(np.stack(columns, axis=1), ticks_per_beat)
+
+
+def piano_of(notes: Iterable[Sequence[int]], ticks_per_beat: int = 12) -> Score:
+    """Return a score of (onset, duration, pitch) rows on one piano."""
+    rows = [(onset, duration, pitch, 0) for onset, duration, pitch in notes]
+    return trio(rows, ticks_per_beat, (Track("Piano", 0),))

@@ -108,6 +108,11 @@ def test_what_cannot_be_begun_with_is_a_sentence(
     wider = replace(config, model={"width": 32})
     with pytest.raises(ValueError, match=r"model\.width is that of .*only dropout, "):
         model_config(wider, language)
+    for layers in (0, "many"):
+        with pytest.raises(
+            ValueError, match=rf"layers is {layers!r}.* grows deeper, not shallower"
+        ):
+            model_config(replace(config, model={"layers": layers}), language)
     with pytest.raises(FileNotFoundError, match=r"there is no model 'pop-pino'.*'pop-piano'"):
         first_model(replace(config, start="pop-pino"), language)
 

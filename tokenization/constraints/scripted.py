@@ -42,7 +42,9 @@ class Script:
 class Scripted(Grammar):
     """Another grammar whose music has as many bars as the script, and then ends.
 
-    The other grammar hears nothing of what the script says, but the bar tokens.
+    The other grammar hears nothing of what the script says, but the bar tokens. A bar is over by whichever token a
+    model would end it: the next bar's, the end, or what the script says there. Each stands for what comes in fact. To
+    forbid the others would push a model that expects one of them into notes that it does not want.
     """
 
     def __init__(
@@ -58,7 +60,8 @@ class Scripted(Grammar):
         self._grammar, self._script = grammar, script
         self._bar, self._end, self._idle = language.bar, language.end, language.idle
         self._may_end_silent = may_end_silent
-        self._opening = np.append(script.tokens, -1)[script.first]  # of each bar's part; −1 at last
+        # What comes in fact where a bar is over: the first token of the next one's part; the end at last.
+        self._opening = np.append(script.tokens, language.end)[script.first]
         self._place = np.full(len(grammar.bars), FREE)
 
     @property
@@ -71,12 +74,11 @@ class Scripted(Grammar):
         mask = self._grammar.allowed().copy()
         bars, scripted = self._grammar.bars, self._place != FREE
         may_begin, rest = mask[:, self._bar].copy(), bars < len(self._script.first) - 1
-        mask[:, self._bar] = False
-        mask[rest, self._end] = False
-        if self._may_end_silent:
-            mask[~rest, self._end] |= may_begin[~rest]
-        opens = np.flatnonzero(may_begin & rest)
-        mask[opens, self._opening[bars[opens]]] = True
+        may_end = mask[:, self._end] | (may_begin & self._may_end_silent)
+        over = np.flatnonzero(np.where(rest, may_begin, may_end))
+        mask[:, [self._bar, self._end]] = False
+        mask[over, self._bar] = mask[over, self._end] = True
+        mask[over, self._opening[bars[over]]] = True
         rows = np.flatnonzero(scripted)
         mask[rows] = False
         mask[rows, self._script.tokens[self._place[rows]]] = True
@@ -84,7 +86,10 @@ class Scripted(Grammar):
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return what a row takes in place of a token; nothing else where the script speaks."""
-        scripted, opens = self._place != FREE, self._opens(tokens)
+        scripted, bars = self._place != FREE, self._grammar.bars
+        over = ~scripted & np.isin(tokens, (self._bar, self._end))
+        tokens = np.where(over, self._opening[bars], tokens)
+        opens = self._opens(tokens)
         plain = np.where(opens, self._bar, np.where(scripted, self._idle, tokens))
         taken = self._grammar.instead(plain)
         return np.where(scripted | (opens & (taken == plain)), tokens, taken)
@@ -110,4 +115,6 @@ class Scripted(Grammar):
 
     def _opens(self, tokens: np.ndarray) -> np.ndarray:
         """Say where a token is the first one of a bar's part: (B,)."""
-        return (self._place == FREE) & (tokens == self._opening[self._grammar.bars])
+        bars = self._grammar.bars
+        rest = bars < len(self._script.first) - 1
+        return (self._place == FREE) & rest & (tokens == self._opening[bars])

@@ -29,6 +29,14 @@ EVALUATIONS: dict[str, tuple[str, str]] = {
         "app.commands.evaluate.accompaniment",
         "hide a part of real pieces, and compare what models write in its place",
     ),
+    "infilling": (
+        "app.commands.evaluate.infilling",
+        "take bars out of real pieces, and compare what models write in their place",
+    ),
+    "form": (
+        "app.commands.evaluate.form",
+        "continue real pieces, and compare what returns, how chords move, how it ends",
+    ),
     "report": (
         "app.commands.evaluate.report",
         "put all evaluations of models on one page",

@@ -148,8 +148,11 @@ class SineSpe(StochasticPosition):
         places = places.to(self.raw_gains.device)
         frequencies = self.frequencies[slot].transpose(1, 2)  # (H, K, D)
         with torch.no_grad():
-            both = torch.cat(waves(frequencies, places, self.raw_gains), -2)  # (*, H, W, D)
-            both = both.movedim(-3, -both.ndim if times is None else 1).to(dtype).contiguous()
+            # Many tokens stand at one time: its waves are made once.
+            own, place = (places, None) if times is None else places.unique(return_inverse=True)
+            both = torch.cat(waves(frequencies, own, self.raw_gains), -2).to(dtype)  # (*, H, W, D)
+            both = both if place is None else both[place]
+            both = both.movedim(-3, -both.ndim if times is None else 1).contiguous()
         q, k = (x.transpose(1, 2).to(dtype).contiguous() for x in self._weights(noise, slot))
         return SinePlacement(
             frequencies=frequencies,

@@ -13,7 +13,7 @@ from torch import Tensor
 from musicgen.metre import rows as metre
 from musicgen.metre.clock import Timekeeper
 from musicgen.metre.heads import LEAST, MetricHeads
-from musicgen.metre.rows import Metre, MetreConfig
+from musicgen.metre.rows import Metre, MetreConfig, Stretches
 from tests.musicgen.metre.toys import LENGTH, METRE, config, music
 from tests.musicgen.toys import CLOCK, VOCABULARY, generator
 
@@ -52,13 +52,16 @@ def times(tokens: torch.Tensor) -> torch.Tensor:
     return Timekeeper(CLOCK, VOCABULARY).around(tokens, torch.zeros(1, dtype=torch.long))
 
 
-def test_the_whole_is_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("training", [True, False])
+def test_the_whole_is_the_definition(training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(metre.CHUNKS, "cpu", 16)
     shared, made, tokens = Metre(METRE, CLOCK), heads(), music(70)
     x = torch.randn(1, 70, 16, dtype=torch.float64, generator=generator())
     around = times(tokens)
-    stretches, _ = shared.stretches(*around, shared.start(1))
-    found, _ = made(x, stretches, None)
+    with torch.set_grad_enabled(training):
+        stretches, _ = shared.stretches(*around, shared.start(1))
+        found, _ = made(x, stretches, None)
+    assert (stretches.dense is not None) == training
     behind = around[0, 0].tolist()
     wanted = by_definition(made, x[0], behind, [0, *behind[:-1]])
     nothing_there = (wanted == 0).all(-1)
@@ -89,17 +92,36 @@ def test_a_key_that_is_like_no_query_is_found_where_it_is_alone() -> None:
 
 def test_sums_are_in_single_precision_under_autocast() -> None:
     shared, made = Metre(METRE, CLOCK), heads().float()
-    stretches, _ = shared.stretches(*times(music(LENGTH)), shared.start(1))
+    with torch.no_grad():
+        stretches, _ = shared.stretches(*times(music(LENGTH)), shared.start(1))
     x = torch.randn(1, LENGTH, 16, generator=generator())
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         qkv = made.qkv(x)
         mixed, memory = made(x, stretches, None)
     assert (mixed.dtype, memory.dtype) == (torch.bfloat16, torch.float32)
     q, k, v = made._split(qkv.float())
     table = torch.zeros(shared.rows, 3 * 6)
-    for stretch in stretches:
+    for stretch in stretches.each:
         _, table = made._stretch(q, k, v, stretch, table)
     assert torch.equal(memory.view_as(table), table)
+
+
+def test_dense_products_and_their_gradients_are_those_of_each_token() -> None:
+    shared, made = Metre(METRE, CLOCK), heads()
+    around = torch.cat([times(music(150)), times(music(150, seed=3))], 1)  # (2, B, T)
+    stretches, _ = shared.stretches(*around, shared.start(2))
+    assert stretches.dense is not None
+    found = []
+    for dense in (stretches.dense, None):
+        x = torch.randn(2, 150, 16, dtype=torch.float64, generator=generator()).requires_grad_()
+        size = (2, shared.rows, 3, 6)
+        memory = torch.rand(size, dtype=torch.float64, generator=generator()).requires_grad_()
+        out, after = made(x, Stretches(stretches.each, dense), memory)
+        weights = torch.randn(out.shape, dtype=torch.float64, generator=generator())
+        loss = (out * weights).sum() + (after**2).sum()
+        found.append([out, after, *torch.autograd.grad(loss, [x, memory, made.qkv.weight])])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
 def test_what_stood_at_the_same_place_of_an_earlier_bar_is_heard_and_no_other() -> None:

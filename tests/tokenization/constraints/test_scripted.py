@@ -1,6 +1,7 @@
 """A script around the bars of a toy language: any walk says it, and ends after so many bars."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,3 +94,19 @@ def test_rows_are_copied_with_their_places():
 def test_countdowns_name_the_bars_to_go():
     assert VOCABULARY.names[VOCABULARY[LEFT].start] == "left_1"
     assert VOCABULARY.names[VOCABULARY[SEAM].stop - 1] == f"seam_{COUNTED}"
+
+
+@pytest.mark.parametrize("ends_bars", [BAR, END, 7])
+def test_a_bar_is_over_by_whichever_token_a_model_would_end_it(ends_bars):
+    grammar = Scripted(ToyGrammar(1), Toy(), Script.around(BAR, [[], [7, 8]], [[], []]))
+
+    def take(token: int) -> int:
+        assert grammar.allowed()[0, token]
+        taken = grammar.instead(np.array([token]))
+        grammar.advance(taken)
+        return int(taken[0])
+
+    assert [take(token) for token in (BEGIN, BAR, A)] == [BEGIN, BAR, A]
+    assert take(ends_bars) == 7  # what is given first comes, whatever ended the bar
+    assert [take(token) for token in (8, BAR, A)] == [8, BAR, A]
+    assert take(BAR if ends_bars == 7 else ends_bars) == END  # no bar is left

@@ -1,0 +1,49 @@
+"""`musicgen evaluate form`: what returns, how chords move and how it ends, beside real pieces."""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.evaluate.pieces import add_pieces, check_counts, run_and_print
+from app.commands.evaluate.study_options import chosen_device
+
+SIDES = {"written": "written", "real": "the real piece", "middle": "where nothing ends"}
+EXAMPLES = """\
+Real pieces are continued from their first bars. Measured of the bars written, and of the same bars of the
+piece: how many have most of an earlier bar (returns) or all of one (repeats), how like phrases of 8 bars are
+to earlier ones, notes and chord changes a bar, bass notes on bar lines. Of a model that can end a piece, how
+many of the signs of an end its last bar shows, beside the real last bar and a bar in the middle.
+
+examples:
+  musicgen evaluate form runs/mine --data data/pop909
+  musicgen evaluate form groove --data data/groove --prompt-bars 4 --bars 28 --pieces 40 --json
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_pieces(parser, 20)
+    parser.add_argument(
+        "--prompt-bars", type=int, default=8, metavar="N", help="bars given (default: 8)"
+    )
+    parser.add_argument("--bars", type=int, default=56, metavar="N", help="written (default: 56)")
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Continue, measure, and print the tables."""
+    from evaluation.study.models import models_of
+    from evaluation.study.pieces import form
+
+    check_counts(arguments, "prompt-bars", "bars", "pieces")
+    experiment, facts = form(
+        models_of(arguments.models),
+        arguments.data,
+        prompt_bars=arguments.prompt_bars,
+        bars=arguments.bars,
+        pieces=arguments.pieces,
+        split=arguments.split,
+        seed=arguments.seed,
+        device=chosen_device(arguments.device),
+    )
+    run_and_print("form", experiment, facts, arguments, SIDES, "Continuing")

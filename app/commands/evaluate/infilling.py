@@ -1,0 +1,48 @@
+"""`musicgen evaluate infilling`: how good bars are that a model writes into a gap."""
+
+from __future__ import annotations
+
+import argparse
+
+from app.commands.evaluate.pieces import add_pieces, check_counts, run_and_print
+from app.commands.evaluate.study_options import chosen_device
+
+SIDES = {"written": "written", "real": "the true bars", "alone": "without what comes after"}
+EXAMPLES = """\
+Bars in the middle of real pieces are taken out and written anew. Measured are the loss of the true bars in
+nats a token, with what comes after the gap and without; how many notes are the true ones (f1); how like the
+style of the gap is to that around it; and the leap of the top note over the seam, in semitones.
+
+examples:
+  musicgen evaluate infilling runs/mine --data data/pop909
+  musicgen evaluate infilling runs/mine --data data/groove-2 --split test --gap 8 --pieces 40 --json
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_pieces(parser, 20)
+    parser.add_argument(
+        "--gap", type=int, default=4, metavar="N", help="bars taken out, 16 at most (default: 4)"
+    )
+    parser.epilog = EXAMPLES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Fill, measure, and print the tables."""
+    from evaluation.study.models import models_of
+    from evaluation.study.pieces import infilling
+
+    check_counts(arguments, "gap", "pieces")
+    if arguments.gap > 16:
+        raise ValueError(f"--gap is {arguments.gap}; 16 bars at most can be filled at once")
+    experiment, facts = infilling(
+        models_of(arguments.models),
+        arguments.data,
+        gap=arguments.gap,
+        pieces=arguments.pieces,
+        split=arguments.split,
+        seed=arguments.seed,
+        device=chosen_device(arguments.device),
+    )
+    run_and_print("infilling", experiment, facts, arguments, SIDES, "Filling")

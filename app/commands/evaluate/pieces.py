@@ -1,0 +1,71 @@
+"""What the evaluations of whole pieces have in common: their options, and the tables that they print."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from app import output
+from app.commands.evaluate.study_options import add_study, command_line, conducted
+from app.progress import progress_bar
+
+if TYPE_CHECKING:
+    from evaluation.study.experiments import Experiment
+
+
+def add_pieces(parser: argparse.ArgumentParser, pieces: int) -> None:
+    """Declare which pieces are taken."""
+    add_study(parser)
+    parser.add_argument("--data", required=True, metavar="DEST", help="a prepared data set")
+    parser.add_argument(
+        "--pieces", type=int, default=pieces, metavar="N", help=f"how many (default: {pieces})"
+    )
+    parser.add_argument(
+        "--split", choices=("validation", "test", "train"), default="validation",
+        help="(default: validation)",
+    )  # fmt: skip
+    output.add_json(parser)
+
+
+def check_counts(arguments: argparse.Namespace, *options: str) -> None:
+    """Refuse what is below 1."""
+    for option in options:
+        if (value := getattr(arguments, option.replace("-", "_"))) < 1:
+            raise ValueError(f"--{option} is {value}; it is 1 or more")
+
+
+def run_and_print(
+    name: str,
+    experiment: Experiment,
+    facts: Mapping[str, Any],
+    arguments: argparse.Namespace,
+    sides: Mapping[str, str],
+    doing: str,
+) -> None:
+    """Do the work and print a table a model: a row a measure, mean ± deviation over pieces for each side."""
+    with progress_bar(doing) as progress:
+        results, failures = conducted({name: experiment}, arguments, progress)
+    found = results[name]
+    output.remark(failures)
+    if not found["models"]:
+        raise ValueError("no model could be measured" + "".join(f"; {why}" for why in failures))
+    if arguments.json:
+        output.write_json({"command": command_line(), **facts, **found, "failures": failures})
+        return
+    for model in found["models"]:
+        output.write(f"{model['model']}, {facts['pieces']} pieces of {facts['data']}")
+        rows = [_row(row, list(sides)) for row in model["table"]]
+        output.write(output.table([("measure", *sides.values(), "n"), *rows]))
+
+
+def _row(row: Mapping[str, Any], sides: Sequence[str]) -> tuple[str, ...]:
+    values = (_value(row.get(side)) for side in sides)
+    return (row["measure"], *values, str(row["written"]["n"]))
+
+
+def _value(found: Mapping[str, Any] | None) -> str:
+    if found is None or found["mean"] is None:
+        return "–"
+    spread = "" if found["deviation"] is None else f" ± {found['deviation']:.2f}"
+    return f"{found['mean']:.2f}{spread}"

@@ -1,0 +1,100 @@
+"""How good a filled gap is: some bars of a real piece are taken out, written anew between the others, and compared.
+
+    loss       nats a token of the true bars, given the bars before and after the gap, and given those before alone
+    f1         of the cells (sixteenth, pitch) of the gap: the written ones found in the true ones, and the reverse
+    likeness   of the gap's style to the bars around it (style.py), of what was written and of the true bars
+    leap       semitones from the highest of the last notes that begin before the seam to that of the first after it
+
+Tokens that only count bars, and those that give what comes after the gap, are in no loss.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evaluation.metrics.form import CELLS_A_BEAT
+from evaluation.metrics.style import cosine, onset_duration, time_pitch
+from musicgen.continuation import Generation, Player
+from musicgen.generation.likelihood import position_losses
+from musicgen.model.performer import Performer
+from musicgen.options import Options
+from tokenization.analysis.metres import bar_lines
+from tokenization.goal import SEAM
+from tokenization.groove_2.language import Groove2
+from tokenization.groove_2.layouts import gap as gap_of_notes
+from tokenization.language import Language
+from tokenization.remi.layouts import gap as gap_of_ids
+from tokenization.score import Notes, Score
+
+
+def filled(model: Player, ids: np.ndarray, start: int, stop: int, *, seed: int) -> np.ndarray:
+    """Return the ids of a piece whose bars start … stop − 1 are written anew."""
+    goal = model.language.infilling(ids, start, stop, longest_ticks=model.longest_ticks)
+    work = Generation(model, goal.prompt, goal.grammar, Options(seed=seed)).finish()
+    return goal.whole(work.sequences()[0])
+
+
+def gap_losses(
+    performer: Performer, language: Language, ids: np.ndarray, start: int, stop: int, seed: int
+) -> tuple[float, float]:
+    """Return the mean loss of the true bars of a gap, given what comes after it and not given."""
+    ids = np.asarray(ids, dtype=np.int64)
+    lines = np.append(language.bars(ids), len(ids) - 1)
+    laid_out = _laid_out(language, ids, start, stop)
+    counting = language.vocabulary[SEAM].holds(laid_out)
+    first = int(counting.argmax()) - 1  # the token that begins the gap's first bar
+    written = np.arange(first, len(laid_out) - 1)
+    written = written[~counting[written]]
+    aware = position_losses(performer, laid_out, seed)[written - 1]
+    alone = position_losses(performer, ids[: lines[stop]], seed)[lines[start] - 1 :]
+    return float(aware.mean()), float(alone.mean())
+
+
+def _laid_out(language: Language, ids: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Return a piece as a model is given one to fill: what comes after the gap, what comes before, the gap."""
+    if isinstance(language, Groove2):
+        return gap_of_notes(language.notes(ids), start, stop)
+    return gap_of_ids(ids, 0, start, stop)
+
+
+def f1(true: Score, written: Score, start: int, stop: int) -> float | None:
+    """Return how well the cells of a gap agree; None where both are silent."""
+    a, b = (_cells(score, start, stop) for score in (true, written))
+    return 2 * len(a & b) / (len(a) + len(b)) if a or b else None
+
+
+def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
+    """Return how like a gap's style is to that of all around it, by onset and duration and by time and pitch."""
+    line, seam, end = (int(bar_lines(score, bars)[bar]) for bar in (start, stop, bars))
+    notes = score.notes[score.notes.onset_ticks < end]
+    inside = (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
+    beat = score.ticks_per_beat
+    found = [
+        cosine(profile(notes[inside], beat), profile(notes[~inside], beat))
+        for profile in (onset_duration, time_pitch)
+    ]
+    known = [value for value in found if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def leap(score: Score, seam_bar: int) -> float | None:
+    """Return by how many semitones the top moves over a seam; None where a side is silent."""
+    seam = int(bar_lines(score, seam_bar)[-1])
+    drums = np.array([track.is_drum for track in score.tracks], dtype=bool)
+    notes = score.notes[~drums[score.notes.track]]
+    before, after = notes[notes.onset_ticks < seam], notes[notes.onset_ticks >= seam]
+    if not len(before) or not len(after):
+        return None
+    return float(abs(_top(after, after.onset_ticks.min()) - _top(before, before.onset_ticks.max())))
+
+
+def _top(notes: Notes, onset: int) -> int:
+    return int(notes.pitch[notes.onset_ticks == onset].max())
+
+
+def _cells(score: Score, start: int, stop: int) -> set[tuple[int, int, int]]:
+    lines = bar_lines(score, stop)
+    notes = score.notes
+    notes = notes[(notes.onset_ticks >= lines[start]) & (notes.onset_ticks < lines[stop])]
+    place = notes.onset_ticks * CELLS_A_BEAT // score.ticks_per_beat
+    return set(zip(place.tolist(), notes.pitch.tolist(), notes.track.tolist(), strict=True))

@@ -1,0 +1,110 @@
+"""What shows that music is going somewhere: bars that return, chords that move, bass on the bar line, an end that ends.
+
+Everything is counted bar by bar, in any metre, of a score on the grid of its language. What a piece does not have is
+None. Beside what a model writes stand the same bars of real pieces.
+
+    returns     share of bars of which some bar at least 4 before has over half of the cells (Jaccard index of the
+                sets of sixteenth and pitch)
+    phrases     mean over phrases of 8 bars of the best mean index of their bars with 8 successive earlier ones
+    repeats     share of bars that are, cell for cell, a bar before
+    notes       notes a bar
+    changes     chord changes a bar, of chords recognised from the notes
+    downbeat    share of bars with a bass note on their line: the lowest note of the bar's first half begins there
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.analysis.chords import recognise
+from tokenization.analysis.metres import bar_lines
+from tokenization.score import Score
+
+MEASURES = ("returns", "phrases", "repeats", "notes", "changes", "downbeat")
+FAR = 4  # bars back from which a bar is a return
+PHRASE = 8
+CELLS_A_BEAT = 4
+Cells = set[tuple[int, int, bool]]
+
+
+def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
+    """Return the measures of the bars start … stop − 1 of a score, which may return to bars before them."""
+    bars = cells(score, stop)
+    lines = bar_lines(score, stop)
+    notes = score.notes
+    inside = (notes.onset_ticks >= lines[start]) & (notes.onset_ticks < lines[stop])
+    best = [_best(bars, bar, FAR) for bar in range(max(start, FAR), stop)]
+    heard = [value for value in best if value is not None]
+    playing = [bar for bar in range(start, stop) if bars[bar]]
+    return {
+        "returns": _mean([value > 0.5 for value in heard]),
+        "phrases": _mean([_phrase(bars, bar) for bar in range(start, stop - PHRASE + 1, PHRASE)]),
+        "repeats": _mean([bars[bar] in bars[:bar] for bar in playing]),
+        "notes": float(inside.sum()) / (stop - start),
+        "changes": _changes(score, int(lines[start]), int(lines[stop])) / (stop - start),
+        "downbeat": _mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
+    }
+
+
+def cells(score: Score, bars: int) -> list[Cells]:
+    """Return what begins in each bar: sets of (sixteenth, pitch, drum or not)."""
+    lines = bar_lines(score, bars)
+    drums = np.array([track.is_drum for track in score.tracks], dtype=bool)
+    found: list[Cells] = [set() for _ in range(bars)]
+    for onset, pitch, track in zip(
+        score.notes.onset_ticks.tolist(),
+        score.notes.pitch.tolist(),
+        score.notes.track.tolist(),
+        strict=True,
+    ):
+        bar = int(np.searchsorted(lines, onset, side="right")) - 1
+        if 0 <= bar < bars:
+            place = (onset - int(lines[bar])) * CELLS_A_BEAT // score.ticks_per_beat
+            found[bar].add((place, pitch, bool(drums[track])))
+    return found
+
+
+def overlap(a: Cells, b: Cells) -> float | None:
+    """Return the Jaccard index of two bars; None where both are silent."""
+    together = len(a | b)
+    return len(a & b) / together if together else None
+
+
+def _best(bars: list[Cells], bar: int, far: int) -> float | None:
+    """Return a bar's best overlap with one at least so many before it; None of a silent bar."""
+    if not bars[bar]:
+        return None
+    return max((overlap(bars[bar], earlier) or 0.0 for earlier in bars[: bar - far + 1]), default=0)
+
+
+def _phrase(bars: list[Cells], start: int) -> float | None:
+    """Return the best mean overlap of a phrase with as many successive bars that end before it begins."""
+    found = []
+    for first in range(start - PHRASE + 1):
+        pairs = [overlap(bars[start + i], bars[first + i]) for i in range(PHRASE)]
+        known = [value for value in pairs if value is not None]
+        found.append(float(np.mean(known)) if known else 0.0)
+    playing = any(bars[start : start + PHRASE])
+    return max(found) if found and playing else None
+
+
+def _changes(score: Score, start: int, stop: int) -> int:
+    """Return how often the chord changes between two times."""
+    return sum(start < marker.onset_ticks < stop for marker in recognise(score))
+
+
+def _on_the_line(score: Score, line: int, end: int) -> bool | None:
+    """Say whether the lowest pitched note of a bar's first half begins on its line; None where there is none."""
+    drums = np.array([track.is_drum for track in score.tracks], dtype=bool)
+    notes = score.notes[~drums[score.notes.track]]
+    half = (notes.onset_ticks >= line) & (2 * (notes.onset_ticks - line) < end - line)
+    notes = notes[half]
+    if not len(notes):
+        return None
+    lowest = notes.onset_ticks[notes.pitch == notes.pitch.min()].min()
+    return bool(CELLS_A_BEAT * (lowest - line) < score.ticks_per_beat)
+
+
+def _mean(values: list[float | None] | list[bool] | list[bool | None]) -> float | None:
+    known = [float(value) for value in values if value is not None]
+    return float(np.mean(known)) if known else None

@@ -1,0 +1,234 @@
+"""Evaluations of whole pieces as experiments: the form of continuations, how they end, and how gaps are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from evaluation.metrics.bootstrap import estimate
+from evaluation.study.experiments import Experiment, left_out_of
+from evaluation.study.jobs import Done, Job
+from evaluation.study.models import identity_of
+from musicgen.continuation import Continuation
+from musicgen.loading import load
+from musicgen.options import Options
+from musicgen.pieces import Piece, Prompt
+from musicgen.playable import Playable
+from tokenization.analysis.metres import bar_count
+from tokenization.language import Encoded, Language, language_from_spec
+from tokenization.prepared import Prepared
+from tokenization.score import Score
+
+LONGEST = 32  # bars of a piece of which some are taken out
+SURROUNDING = 4  # bars left before and after them, where there are so many
+
+Rows = list[dict[str, Any]]
+
+
+def form(
+    subjects: Sequence[Playable],
+    data: str,
+    *,
+    prompt_bars: int,
+    bars: int,
+    pieces: int,
+    split: str,
+    seed: int,
+    device: str,
+) -> tuple[Experiment, dict[str, Any]]:
+    """Return the experiment that continues pieces and measures their form beside the pieces' own."""
+    arguments = {"prompt_bars": prompt_bars, "bars": bars}
+    able = [s for s in subjects if s.language.family == _spoken(data).family]
+    return _experiment(
+        "form", measure_form, able, subjects, data, arguments, pieces, split, seed, device,
+        fewest_bars=prompt_bars + bars,
+    )  # fmt: skip
+
+
+def infilling(
+    subjects: Sequence[Playable],
+    data: str,
+    *,
+    gap: int,
+    pieces: int,
+    split: str,
+    seed: int,
+    device: str,
+) -> tuple[Experiment, dict[str, Any]]:
+    """Return the experiment that fills a gap in the middle of pieces."""
+    spoken = _spoken(data)
+    able = [s for s in subjects if s.language.name == spoken.name and spoken.can_end()]
+    return _experiment(
+        "infilling", measure_infilling, able, subjects, data, {"gap": gap}, pieces, split, seed, device,
+        fewest_bars=gap + 2,
+    )  # fmt: skip
+
+
+def _spoken(data: str) -> Language:
+    return language_from_spec(Prepared.open(data).meta["language"])
+
+
+def _experiment(
+    name: str,
+    measure: Callable[..., Rows],
+    able: Sequence[Playable],
+    subjects: Sequence[Playable],
+    data: str,
+    arguments: Mapping[str, Any],
+    pieces: int,
+    split: str,
+    seed: int,
+    device: str,
+    *,
+    fewest_bars: int,
+) -> tuple[Experiment, dict[str, Any]]:
+    prepared, spoken = Prepared.open(data), _spoken(data)
+    if not able:
+        raise ValueError(
+            "; ".join(left_out_of(name, spoken.name, subjects))
+            + f"; name a model that speaks {spoken.name}"
+        )
+    chosen = _chosen(prepared, split, pieces, seed, fewest_bars)
+    if not chosen:
+        raise ValueError(
+            f"{data} has no piece of {fewest_bars} bars in its {split} split; ask for fewer, or another --split"
+        )
+    jobs = [
+        (
+            subject,
+            Job(
+                measure=measure,
+                arguments={**arguments, "row": row, "seed": seed},
+                places={"model": subject.given, "data": str(prepared.folder), "device": device},
+                identity={**identity_of(subject), "data": prepared.meta["checksum"]},
+            ),
+        )
+        for subject in able
+        for row in chosen
+    ]
+    facts = {
+        "data": str(prepared.folder),
+        "checksum": prepared.meta["checksum"],
+        "split": split,
+        "pieces": len(chosen),
+        **arguments,
+    }
+    return Experiment(jobs=jobs, compose=partial(_composed, seed=seed)), facts
+
+
+def _composed(found: list[tuple[Playable, Done]], *, seed: int) -> dict[str, Any]:
+    rows: dict[str, Rows] = {}
+    for subject, done in found:
+        rows.setdefault(subject.name, []).extend(done.result)
+    return {
+        "models": [
+            {"model": label, "table": _table(own, seed), "rows": own} for label, own in rows.items()
+        ]
+    }
+
+
+def _table(rows: Rows, seed: int) -> Rows:
+    """Return a row a measure: estimates over pieces of what was written and of what stands beside it."""
+    table = []
+    for measure in dict.fromkeys(row["measure"] for row in rows):
+        own = [row for row in rows if row["measure"] == measure]
+        sides = [key for key in own[0] if key not in ("measure", "piece")]
+        estimates = {side: asdict(estimate([row[side] for row in own], seed)) for side in sides}
+        table.append({"measure": measure, **estimates})
+    return table
+
+
+def _chosen(prepared: Prepared, split: str, pieces: int, seed: int, fewest_bars: int) -> list[int]:
+    """Return rows of different files that have so many bars, styles by turns where there are styles."""
+    rows = np.random.default_rng(seed).permutation(prepared.rows(split))
+    rows = np.array([row for row in rows if len(prepared.bars(int(row))) >= fewest_bars], dtype=int)
+    if not len(rows):
+        return []
+    _, first = np.unique(prepared.pieces.file[rows], return_index=True)
+    rows = rows[np.sort(first)]
+    styles = prepared.pieces.style[rows]
+    turn = np.array([(styles[:i] == style).sum() for i, style in enumerate(styles)])
+    return [int(rows[place]) for place in np.argsort(turn, kind="stable")[:pieces]]
+
+
+def measure_form(
+    *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
+) -> Rows:
+    """Return the form of a continuation beside that of the piece, and how either ends."""
+    from evaluation.metrics.endings import SIGNS, signs
+    from evaluation.metrics.form import MEASURES
+    from evaluation.metrics.form import form as form_of
+
+    loaded = load(model, device)
+    piece = _piece(data, row, loaded.language)
+    prompt = piece.prompt(prompt_bars)
+    stop = prompt_bars + bars
+    written = _continued(loaded, prompt, Options(bars=bars, seed=seed))
+    own, real = form_of(written, prompt_bars, stop), form_of(piece.score, prompt_bars, stop)
+    rows = [_row(data, row, name, written=own[name], real=real[name]) for name in MEASURES]
+    if loaded.language.can_end():
+        ended = _continued(loaded, prompt, Options(bars=bars, seed=seed, ends=True))
+        last = bar_count(piece.score) - 1
+        sides = {
+            "written": signs(ended, stop - 1),
+            "real": signs(piece.score, last),
+            "middle": signs(piece.score, last // 2),
+        }
+        for sign in SIGNS:
+            values = {
+                side: None if one is None else float(one[sign]) for side, one in sides.items()
+            }
+            rows.append(_row(data, row, f"end: {sign}", **values))
+    return rows
+
+
+def measure_infilling(*, model: str, data: str, device: str, row: int, gap: int, seed: int) -> Rows:
+    """Return how a gap of a piece was filled, beside the true bars."""
+    from evaluation.infilling import f1, filled, gap_losses, leap, likeness
+
+    loaded = load(model, device)
+    spoken, piece = loaded.language, _piece(data, row, loaded.language)
+    bars = min(piece.bars, LONGEST)
+    ids = spoken.close(piece.encoded.ids, bars)
+    ids = ids if ids[-1] == spoken.end else np.append(ids, spoken.end)
+    margin = min(SURROUNDING, (bars - gap) // 2)
+    start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
+    stop = start + gap
+    new = filled(loaded, ids, start, stop, seed=seed)
+    written, true = (spoken.decode(one, piece.encoded.setting) for one in (new, ids))
+    aware, alone = gap_losses(loaded.performer, spoken, ids, start, stop, seed)
+    return [
+        _row(data, row, "loss", written=aware, real=None, alone=alone),
+        _row(data, row, "f1", written=f1(true, written, start, stop), real=None, alone=None),
+        *(
+            _row(data, row, name, written=measured(written), real=measured(true), alone=None)
+            for name, measured in (
+                ("likeness", lambda score: likeness(score, start, stop, bars)),
+                ("leap", lambda score: leap(score, stop)),
+            )
+        ),
+    ]
+
+
+def _row(data: str, row: int, measure: str, **sides: float | None) -> dict[str, Any]:
+    return {"piece": Prepared.open(data).name(row), "measure": measure, **sides}
+
+
+def _piece(data: str, row: int, speaker: Language) -> Piece:
+    """Return a held-out piece in a model's language."""
+    prepared = Prepared.open(data)
+    reader = language_from_spec(prepared.meta["language"])
+    ids = np.asarray(prepared.ids(row))
+    if speaker.spec() != reader.spec():
+        ids = speaker.encode(speaker.arrange(reader.decode(ids))).ids
+    score = speaker.decode(ids)
+    encoded = Encoded(ids=ids, bars=speaker.bars(ids), notes=len(score.notes))
+    return Piece(name=prepared.name(row), language=speaker, encoded=encoded, score=score)
+
+
+def _continued(model: Playable, prompt: Prompt, options: Options) -> Score:
+    return Continuation(model, prompt, options).finish().takes()[0].score

@@ -1,0 +1,51 @@
+"""Form is counted bar by bar: what returns, what repeats, how chords move."""
+
+import pytest
+
+from evaluation.metrics.form import form, overlap
+from tests.evaluation.scores import piano_of
+
+BAR = 4 * 12
+THEME = [(0, 60), (12, 64), (24, 67), (36, 72)]
+OTHER = [(6, 61), (18, 66), (30, 68), (42, 70)]
+
+
+def music(*bars: list[tuple[int, int]]):
+    """Return a score with a bar for each list of (tick in the bar, pitch)."""
+    return piano_of(
+        [(number * BAR + tick, 6, pitch) for number, bar in enumerate(bars) for tick, pitch in bar]
+    )
+
+
+def test_overlap_is_the_jaccard_index_and_silence_has_none():
+    assert overlap({(0, 60, False), (4, 62, False)}, {(0, 60, False)}) == 0.5
+    assert overlap(set(), set()) is None
+    assert overlap({(0, 60, False)}, set()) == 0
+
+
+def test_a_bar_that_comes_again_after_four_bars_is_a_return_and_one_that_comes_sooner_is_not():
+    again = form(music(THEME, OTHER, OTHER, OTHER, THEME), 4, 5)
+    assert (again["returns"], again["repeats"], again["notes"]) == (1, 1, 4)
+    sooner = form(music(OTHER, OTHER, OTHER, THEME, THEME), 4, 5)
+    assert (sooner["returns"], sooner["repeats"]) == (0, 1)
+    most = form(music(THEME, OTHER, OTHER, OTHER, [*THEME[:3], (36, 71)]), 4, 5)
+    assert (most["returns"], most["repeats"]) == (1, 0)  # 3 cells of 5
+
+
+def test_a_phrase_is_like_the_earlier_bars_that_are_most_like_it():
+    first = [[(0, 60 + bar), (24, 70 + bar)] for bar in range(8)]
+    changed = [[(0, 60 + bar), (24, 50 - bar)] for bar in range(8)]
+    assert form(music(*first, *first), 8, 16)["phrases"] == 1
+    assert form(music(*first, *changed), 8, 16)["phrases"] == pytest.approx(1 / 3)
+    assert form(music(*first), 0, 8)["phrases"] is None  # nothing stands before
+
+
+def test_bass_notes_on_the_line_are_counted():
+    bars = [[(0, 40), (24, 60)], [(12, 40), (0, 60)], [(36, 60)]]
+    assert form(music(*bars), 0, 3)["downbeat"] == 0.5  # nothing in the first half of the third
+
+
+def test_what_is_silent_has_no_measures_but_its_counts():
+    found = form(music(THEME, [], [], [], [], []), 4, 6)
+    assert (found["returns"], found["repeats"], found["downbeat"]) == (None, None, None)
+    assert found["notes"] == 0

@@ -1,0 +1,81 @@
+"""A filled gap is compared with the true bars, and what comes after it counts in the loss."""
+
+import numpy as np
+import pytest
+
+from evaluation.infilling import f1, filled, gap_losses, leap, likeness
+from musicgen.generation.likelihood import position_losses
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
+from musicgen.playable import Playable
+from tests.evaluation.scores import piano_of
+from tests.tokenization.groove.cases import trio_of
+from tokenization.groove.tokens import BASS, DRUMS
+from tokenization.language import Language, language
+
+BAR = 4 * 12
+
+
+def model_of(spoken: Language) -> Playable:
+    return Playable(name="toy", language=spoken, weights=lambda: performer(spoken))
+
+
+def performer(spoken: Language) -> Performer:
+    config = ModelConfig.preset(
+        "tiny", vocabulary_size=len(spoken.vocabulary), layers=1, width=16, heads=2, feedforward=16
+    )
+    return Performer(config, seed=0).eval()
+
+
+def piece(spoken: Language) -> np.ndarray:
+    if spoken.name == "groove-2":
+        rows = [(12 * n, 6, 36 + n % 3, 80, track) for n in range(24) for track in (BASS, DRUMS)]
+        return spoken.encode(spoken.arrange(trio_of(rows))).ids
+    return spoken.encode(spoken.arrange(piano_of([(12 * n, 6, 60 + n % 5) for n in range(24)]))).ids
+
+
+@pytest.mark.parametrize("name", ["remi-2", "groove-2"])
+def test_bars_outside_the_gap_stay_and_those_in_it_are_written(name: str):
+    spoken = language(name)
+    ids = piece(spoken)
+    new = filled(model_of(spoken), ids, 2, 4, seed=1)
+    before, after = spoken.bars(ids), spoken.bars(new)
+    assert len(before) == len(after) == 6
+    true, written = spoken.decode(ids), spoken.decode(new)
+    assert f1(true, written, 0, 2) == f1(true, written, 4, 6) == 1
+    found = f1(true, written, 2, 4)
+    assert found is not None
+    assert found < 1
+
+
+@pytest.mark.parametrize("name", ["remi-2", "groove-2"])
+def test_without_what_comes_after_the_loss_is_that_of_the_piece_as_it_is(name: str):
+    spoken = language(name)
+    ids, model = piece(spoken), performer(spoken)
+    lines = spoken.bars(ids)
+    aware, alone = gap_losses(model, spoken, ids, 2, 4, 0)
+    losses = position_losses(model, np.asarray(ids, dtype=np.int64), 0)
+    assert alone == pytest.approx(losses[lines[2] - 1 : lines[4] - 1].mean(), rel=1e-6)
+    assert aware != alone
+
+
+def test_cells_agree_by_place_and_pitch():
+    true = piano_of([(0, 6, 60), (12, 6, 62), (24, 6, 64), (36, 6, 65)])
+    half = piano_of([(0, 6, 60), (12, 6, 62), (25, 6, 70), (36, 6, 71)])
+    assert f1(true, half, 0, 1) == 0.5
+    assert f1(piano_of([]), piano_of([]), 0, 1) is None
+
+
+def test_the_leap_is_that_of_the_top_over_the_seam():
+    score = piano_of([(36, 12, 60), (36, 12, 72), (48, 12, 50), (48, 12, 79)])
+    assert leap(score, 1) == 7
+    assert leap(score, 2) is None  # nothing begins after it
+
+
+def test_a_gap_like_its_surroundings_is_likest():
+    steady = [(12 * n, 6, 60) for n in range(16)]
+    assert likeness(piano_of(steady), 1, 2, 4) == pytest.approx(1, abs=0.02)
+    off = [(12 * n + (6 if 4 <= n < 8 else 0), 6, 60) for n in range(16)]
+    found = likeness(piano_of(off), 1, 2, 4)
+    assert found is not None
+    assert found < 0.6
