@@ -24,7 +24,7 @@ import evaluation.speed.bench
 from app.cli import COMMANDS, main
 from app.commands.data import SOURCES
 from app.commands.evaluate.evaluate import EVALUATIONS
-from evaluation.speed.workloads import WORKLOADS, Work
+from evaluation.speed.workloads import WORKLOADS, Workload
 from tests.app.browser import serving
 from tests.app.toy_models import write_model
 from tests.training.data.sources import on_disk as disk
