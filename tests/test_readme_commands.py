@@ -218,7 +218,7 @@ def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, c
     ]
     assert {*works} <= {*asked}
     assert len(capsys.readouterr().out.splitlines()) > len(works)
-    assert all(isinstance(WORKLOADS[name], Work) for name in asked)
+    assert all(isinstance(WORKLOADS[name], Workload) for name in asked)
 
 
 @pytest.mark.parametrize("line", BROWSER)
