@@ -24,7 +24,7 @@ import evaluation.speed.bench
 from app.cli import COMMANDS, main
 from app.commands.data import SOURCES
 from app.commands.evaluate.evaluate import EVALUATIONS
-from evaluation.speed.workloads import WORKLOADS, Work
+from evaluation.speed.workloads import WORKLOADS, Workload
 from tests.app.browser import serving
 from tests.app.toy_models import write_model
 from tests.training.data.sources import on_disk as disk
@@ -218,7 +218,7 @@ def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, c
     ]
     assert {*works} <= {*asked}
     assert len(capsys.readouterr().out.splitlines()) > len(works)
-    assert all(isinstance(WORKLOADS[name], Work) for name in asked)
+    assert all(isinstance(WORKLOADS[name], Workload) for name in asked)
 
 
 @pytest.mark.parametrize("line", BROWSER)
