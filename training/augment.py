@@ -82,14 +82,18 @@ def start_bar(
 ) -> int:
     """Return a bar that leaves a whole crop behind it; the first where none does, or by chance.
 
-    With steps of several bars, as the published code of the groove experiment draws them: 1 step, or as many as fit into
+    With steps of several bars, as the published code of the groove experiment draws them: one, or as many as fit into
     half of the piece and into 64 bars, whatever is left then.
     """
     if config.skip_chance < 1 and random.random() >= config.skip_chance:
         return 0
     if config.skip_step > 1:
         steps = min(MOST_SKIPPED, len(bars) // 2) // config.skip_step
-        return config.skip_step * int(random.integers(1, steps + 1)) if config.skip_bars and steps else 0
+        return (
+            config.skip_step * int(random.integers(1, steps + 1))
+            if config.skip_bars and steps
+            else 0
+        )
     last = int(np.searchsorted(bars, tokens - config.length - 1, side="right"))
     return int(random.integers(last)) if config.skip_bars and last > 1 else 0
 

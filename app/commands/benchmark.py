@@ -54,7 +54,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds", type=int, default=3, metavar="N", help="runs of each (default: 3)"
     )
-    parser.add_argument("--steps", type=int, metavar="N", help="of training, instead of the recipe's")
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="of training, instead of the recipe's"
+    )
     parser.add_argument("--unit", choices=("bytes", "words"), help="of a text")
     parser.add_argument("--device", default="cpu", help="such as cuda (default: cpu)")
     parser.add_argument(
@@ -101,12 +103,15 @@ def run(arguments: argparse.Namespace) -> None:
 def _recipe(arguments: argparse.Namespace) -> Recipe:
     from evaluation.benchmarks.recipe import FULL, recipe
 
-    own = f"{arguments.task}-short" if arguments.short else FULL.get(arguments.task, arguments.task)
+    task: str = arguments.task
+    own = f"{task}-short" if arguments.short else FULL.get(task, task)
     found = recipe(arguments.recipe or own)
     if found.task != arguments.task:
         raise ValueError(f"recipe {arguments.recipe} is of the task {found.task}")
     if arguments.features:
-        found = replace(found, model={**found.model, "features": _features(found, arguments.features)})
+        found = replace(
+            found, model={**found.model, "features": _features(found, arguments.features)}
+        )
     if arguments.steps is not None:
         optimiser = {k: v for k, v in found.optimiser.items() if k != "epochs"}
         found = replace(found, optimiser={**optimiser, "steps": arguments.steps})

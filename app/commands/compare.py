@@ -19,6 +19,7 @@ examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
   musicgen compare 'pop-piano-*' --preset tiny --set data.length=512
   musicgen compare groove-none groove-sine-spe groove-rope --seeds 3 -o runs/seeds
+  musicgen compare 'headline/*' --seeds 3 -o runs/headline    # the claim of the paper, and its control
 
 Run again, it goes on where it was interrupted; runs that are finished are not repeated. With several
 seeds, numbers are means with their 95 % interval (Student's), and where a configuration without an
@@ -135,7 +136,8 @@ def _names(pattern: str) -> list[str]:
 
     if "*" not in pattern:
         return [pattern]
-    names = sorted(path.stem for path in CONFIGS.glob(f"{pattern}.yaml"))
+    found = CONFIGS.glob(f"{pattern}.yaml")
+    names = sorted(path.relative_to(CONFIGS).with_suffix("").as_posix() for path in found)
     if not names:
         raise ValueError(f"no shipped configuration has a name like {pattern}")
     return names

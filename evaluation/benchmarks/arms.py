@@ -87,7 +87,7 @@ def arm(name: str) -> Arm:
 
 
 def with_choice(chosen: Arm, common: Mapping[str, Any], own: Mapping[str, Any]) -> Arm:
-    """Return an arm with values for all encodings, where its own knows them, and with values for it alone, which win."""
+    """Return an arm with values for all encodings, where its own knows them, and values for it alone, which win."""
     known = {**POSITIONS, **SPACES}[chosen.position][0].__dataclass_fields__
     fitting = {key: value for key, value in common.items() if key in known}
     return replace(chosen, choice={**fitting, **chosen.choice, **own})
@@ -101,7 +101,9 @@ def model_config(chosen: Arm, values: Mapping[str, Any]) -> ModelConfig:
     config = ModelConfig.read({**values, "position": position}, "the benchmark's model")
     check_sense(config)
     if chosen.position == "flt_space" and config.features_name != "favor":
-        raise ValueError("flt adds a mask to the exponent of the softmax kernel; choose features: favor")
+        raise ValueError(
+            "flt adds a mask to the exponent of the softmax kernel; choose features: favor"
+        )
     return config
 
 

@@ -52,9 +52,7 @@ def attend_both_ways(
         return (_sums(fq, fk, values, decay, chunk) / (total + GUARD)).to(v.dtype)
 
 
-def exact_both_ways(
-    fq: Tensor, fk: Tensor, v: Tensor, *, decay: Tensor | None = None
-) -> Tensor:
+def exact_both_ways(fq: Tensor, fk: Tensor, v: Tensor, *, decay: Tensor | None = None) -> Tensor:
     """Return the same by the (T, T) matrix of the definition: for tests."""
     weights = torch.einsum("bihm,bjhm->bhij", fq, fk)
     if decay is not None:
@@ -69,8 +67,7 @@ def _sums(q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, chunk: int) -> 
         return torch.einsum("bthm,bhmd->bthd", q, torch.einsum("bthm,bthd->bhmd", k, v))
     start = q.new_zeros(q.shape[0], q.shape[2], q.shape[3], v.shape[3])  # (B, H, M, D)
     before, _ = parallel_sums(q, k, v, decay, start, chunk=chunk)
-    mirrored = (x.flip(1) for x in (q, k, v))
-    behind, _ = parallel_sums(*mirrored, decay, start, chunk=chunk)
+    behind, _ = parallel_sums(q.flip(1), k.flip(1), v.flip(1), decay, start, chunk=chunk)
     own = (q * k).sum(-1, keepdim=True) * v
     return before + behind.flip(1) - own
 

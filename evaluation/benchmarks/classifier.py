@@ -83,16 +83,14 @@ class Classifier(nn.Module):
     def forward(
         self, inputs: Tensor, present: Tensor, code: Any, places: Tensor | None = None
     ) -> Tensor:
-        """Return logits (B, classes) of tokens (B, T) or vectors (B, T, ·); of pairs, which stand one after the other, (B/2, ·)."""
+        """Return logits (B, classes) of tokens (B, T) or vectors (B, T, ·); of pairs, one after the other, (B/2, ·)."""
         pooled = self._pooled(inputs, present, code, places)
         if self.pairs:
             one, two = pooled[0::2], pooled[1::2]
             pooled = torch.cat([one, two, one * two, one - two], -1)
         return self.head(functional.relu(self.hidden(pooled)))
 
-    def _pooled(
-        self, inputs: Tensor, present: Tensor, code: Any, places: Tensor | None
-    ) -> Tensor:
+    def _pooled(self, inputs: Tensor, present: Tensor, code: Any, places: Tensor | None) -> Tensor:
         length = inputs.shape[1]
         x = self.dropout(self.position.embed(self.embedding(inputs), 0))
         code = self.position.cover(code, 0, length, places)

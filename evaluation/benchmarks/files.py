@@ -1,7 +1,7 @@
 """Users' files in the forms of the Long Range Arena: what is missing is named, with where it comes from.
 
-Nothing is unpickled and nothing downloaded. Each reader returns sequences (of pairs, two after one another) and labels of
-the splits train and test.
+Nothing is unpickled and nothing downloaded. Each reader returns sequences (of pairs, two after one another) and labels
+of the splits train and test.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ def read_retrieval(folder: Path, split: str, longest: int) -> Labelled:
     sequences, labels = [], []
     for number, row in enumerate(_rows(named), 1):
         if len(row) < 5:
-            raise ValueError(f"{named}, line {number}: a label, two numbers and two texts are wanted")
+            raise ValueError(
+                f"{named}, line {number}: a label, two numbers and two texts are wanted"
+            )
         labels.append(int(float(row[0])))
         sequences += [_text(text, longest) for text in row[3:5]]
     return Labelled(sequences=sequences, labels=np.array(labels))
 
 
 def read_image(folder: Path, split: str, longest: int) -> Labelled:
-    """Return the images of CIFAR-10 in grey, row by row: data_batch_1.bin … and test_batch.bin of the binary version."""
+    """Return the images of CIFAR-10 in grey, row by row: data_batch_*.bin and test_batch.bin of the binary version."""
     pattern = "data_batch_*.bin" if split == "train" else "test_batch.bin"
     found = [np.fromfile(file, dtype=np.uint8) for file in _files(folder, pattern)]
     for data in found:

@@ -1,7 +1,7 @@
 """ListOps from its definition: nested operations on digits, whose value is the class (Nangia & Bowman 2018).
 
-An expression is a digit, or an operator with 2 to 10 arguments that are expressions, closed by a bracket. An argument is
-an operation with probability 1/4, and never below depth 10. The long form (Tay et al. 2021, Long Range Arena) keeps
+An expression is a digit, or an operator with 2 to 10 arguments that are expressions, closed by a bracket. An argument
+is an operation with probability 1/4, and never below depth 10. The long form (Tay et al. 2021, Long Range Arena) keeps
 expressions of 500 to 2,000 tokens. Operators: the smallest, the largest, the median (rounded down), the sum modulo 10.
 """
 

@@ -1,10 +1,10 @@
 """Pathfinder by a generator of our own: are two marked ends the ends of one dashed path?
 
-After the task of the Long Range Arena (Linsley et al. 2018; Tay et al. 2021), whose images come as files; this is no copy
-of their generator, and accuracies on the two do not compare. Both classes have the same: two long dashed paths that bend,
-some short ones, and two marks on ends of long paths. On one path, the class is 1; on one each, it is 0. Lines of different
-paths keep a distance wider than the gap between dashes, so that the answer is in the picture: `joined` finds it by
-following dashes.
+After the task of the Long Range Arena (Linsley et al. 2018; Tay et al. 2021), whose images come as files; this is no
+copy of their generator, and accuracies on the two do not compare. Both classes have the same: two long dashed paths,
+some short ones, and two marks on ends of long paths. On one path, the class is 1; on one each, it is 0. Lines of
+different paths keep a distance wider than the gap between dashes, so that the answer is in the picture: `joined` finds
+it by following dashes.
 """
 
 from __future__ import annotations

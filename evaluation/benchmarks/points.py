@@ -1,8 +1,8 @@
 """Points in space with a known answer: is the energy of some charges above the middle of all such clouds?
 
 As many charges are +1 as are −1, at random places of a cube, and E = Σ_{i<j} c_i c_j exp(−|r_i − r_j|² / 2s²). So the
-charges alone say nothing, and only the distances between places do. It stands for FourierLearner's molecules (Choromanski
-et al. 2023, section 4.3), whose data it is not. Clouds come in pairs of classes: half lie above the median.
+charges alone say nothing, and only the distances between places do. It stands for FourierLearner's molecules
+(Choromanski et al. 2023, section 4.3), whose data it is not. Half of all clouds lie above the median.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-REACH = 0.15  # s, of a cube of side 1
+REACH = 0.3  # s, of a cube of side 1
 CLASSES = 2
 _MEDIAN_OF, _MEDIAN_SEED = 4000, 20231
 

@@ -32,7 +32,9 @@ class Sizes:
     unit: str = "bytes"  # of text: bytes | words
     length: int = 512  # of stretches of text to train on
     past: int = 4  # text is read up to so many times that length
-    counted: int | None = None  # perplexity of the last so many positions alone, as a paper gives it
+    counted: int | None = (
+        None  # perplexity of the last so many positions alone, as a paper gives it
+    )
     sequences: int = 32  # of text, to measure with
 
 
@@ -51,7 +53,9 @@ class Recipe:
     def arm(self, name: str, sizes: tuple[int, ...] | None) -> Arm:
         """Return what the recipe makes of an encoding, for a grid of those sizes where there is one."""
         grid = {} if sizes is None else {"sizes": sizes}
-        return with_choice(arm(name), {**grid, **self.encoding.get("all", {})}, self.encoding.get(name, {}))
+        return with_choice(
+            arm(name), {**grid, **self.encoding.get("all", {})}, self.encoding.get(name, {})
+        )
 
     def training(self, examples: int) -> Optimiser:
         """Return the settings of a training on so many examples."""

@@ -1,8 +1,10 @@
 """Random feature attention, gated or not (Peng et al. 2021), as feature maps and a recurrence with forgetting.
 
 Queries and keys have length one, so that the softmax kernel and the Gaussian one differ by a constant, which cancels.
-`gaussian`: φ(x) = [sin ωx, cos ωx] / √M with E[φ(x)·φ(y)] = exp(−|σ(x − y)|²/2); `arccos`: φ(x) = √(2/M) max(ωx, 0),
-the arc-cosine kernel of order one. The gate is S_t = g_t S_{t−1} + (1 − g_t) φ(k_t) v_tᵀ, with g_t of the token and head.
+
+- `gaussian`: φ(x) = √(2/M) [sin ωx, cos ωx] with E[φ(x)·φ(y)] = exp(−|σ(x − y)|²/2).
+- `arccos`: φ(x) = √(2/M) max(ωx, 0), whose mean product is the arc-cosine kernel of order one.
+- The gate: S_t = g_t S_{t−1} + (1 − g_t) φ(k_t) v_tᵀ, with g_t of the token and head.
 
 B batch, T time, H heads, W width, M features, D value width.
 """
@@ -86,7 +88,9 @@ class RandomFeatureAttention(Attention):
         self, config: ModelConfig, layer: int, features: FeatureMap, *, gated: bool = False
     ) -> None:
         if config.horizons is not None:
-            raise ValueError("random feature attention has a gate instead of horizons; leave them out")
+            raise ValueError(
+                "random feature attention has a gate instead of horizons; leave them out"
+            )
         super().__init__(config, layer, features)
         self.gate = Linear(config.width, config.heads) if gated else None
         if self.gate is not None:

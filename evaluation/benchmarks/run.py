@@ -119,7 +119,9 @@ def _model(recipe: Recipe, data: Material, chosen: Arm, seed: int) -> Any:
     values = {**recipe.model, "vocabulary_size": max(1, data.vocabulary)}
     if data.corpus is not None:
         if not chosen.causal:
-            raise ValueError("this encoding is of whole sequences, and text is read from left to right")
+            raise ValueError(
+                "this encoding is of whole sequences, and text is read from left to right"
+            )
         return language_model(chosen, model_config(chosen, values), seed)
     if not chosen.whole:
         raise ValueError("this is for models that read from left to right")
@@ -165,7 +167,9 @@ def _stored(folder: Path | None, recipe: Recipe, data: Material) -> dict[str, An
         return own
     found = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
     if (found.get("recipe"), found.get("data")) != (own["recipe"], own["data"]):
-        raise ValueError(f"{folder} holds results of another recipe or other data; name another folder")
+        raise ValueError(
+            f"{folder} holds results of another recipe or other data; name another folder"
+        )
     return found
 
 

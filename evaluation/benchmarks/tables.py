@@ -30,7 +30,13 @@ def result_table(rows: Sequence[Row], data: Material) -> Table:
     for row in order:
         cells = [_cell(*row.mean(measure), measure) for measure in measures]
         table.append(
-            [row.encoding, f"{row.parameters:,}", str(len(row.values)), *cells, f"{row.seconds:.0f}"]
+            [
+                row.encoding,
+                f"{row.parameters:,}",
+                str(len(row.values)),
+                *cells,
+                f"{row.seconds:.0f}",
+            ]
         )
     for name, accuracy in data.rules.items():
         blank = [""] * (len(measures) - 1)

@@ -68,15 +68,26 @@ def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -
         raise FileNotFoundError(f"{error}; give {found.wanted}") from None
 
 
+Split = tuple[files.Labelled, files.Labelled]
+"""What is trained on, and what is measured with."""
+
+
+def _read(read: files.Split, folder: Path, sizes: Sizes) -> Split:
+    return read(folder, "train", sizes.longest), read(folder, "test", sizes.longest)
+
+
 def _make_listops(sizes: Sizes, progress: Progress) -> Material:
     bounds = (sizes.shortest, sizes.longest)
     train, labels = listops.listops(sizes.train, *bounds, TRAIN, progress)
     test, answers = listops.listops(sizes.test, *bounds, TEST, progress)
-    return _listops(files.Labelled(sequences=train, labels=labels), files.Labelled(sequences=test, labels=answers))
+    return _listops(
+        files.Labelled(sequences=train, labels=labels),
+        files.Labelled(sequences=test, labels=answers),
+    )
 
 
 def _read_listops(folder: Path, sizes: Sizes) -> Material:
-    return _listops(*(files.read_listops(folder, s, sizes.longest) for s in ("train", "test")))
+    return _listops(*_read(files.read_listops, folder, sizes))
 
 
 def _listops(train: files.Labelled, test: files.Labelled) -> Material:
@@ -86,21 +97,20 @@ def _listops(train: files.Labelled, test: files.Labelled) -> Material:
 
 
 def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
-    splits = []
-    for count, seed in ((sizes.train, TRAIN), (sizes.test, TEST)):
+    def made(count: int, seed: int) -> files.Labelled:
         pixels, labels = pathfinder.pathfinder(count, sizes.size, seed, progress)
-        splits.append(files.Labelled(sequences=pixels, labels=labels))
-    rules = {"rule by how far the marks are apart": _by_distance(*splits, sizes.size)}
+        return files.Labelled(sequences=pixels, labels=labels)
+
+    train, test = made(sizes.train, TRAIN), made(sizes.test, TEST)
+    rules = {"rule by how far the marks are apart": _by_distance(train, test, sizes.size)}
+    own = "The pictures are those of a generator of our own: accuracies on the benchmark's files do not compare."
     grid = (sizes.size, sizes.size)
-    made = "The pictures are those of a generator of our own: accuracies on the benchmark's files do not compare."
-    return _classified(*splits, pathfinder.CLASSES, 256, grid=grid, rules=rules, remarks=[made])
+    return _classified(train, test, pathfinder.CLASSES, 256, grid=grid, rules=rules, remarks=[own])
 
 
 def _by_distance(train: files.Labelled, test: files.Labelled, size: int) -> float:
     """Return the accuracy of the best threshold on the distance of the marks, chosen on what is trained on."""
-    away = [
-        np.array([_marks_apart(x, size) for x in split.sequences]) for split in (train, test)
-    ]
+    away = [np.array([_marks_apart(x, size) for x in split.sequences]) for split in (train, test)]
     best = max(
         ((t, sign) for t in np.unique(away[0]) for sign in (True, False)),
         key=lambda rule: float((((away[0] > rule[0]) == rule[1]) == train.labels).mean()),
@@ -122,39 +132,37 @@ def _read_image(folder: Path, sizes: Sizes) -> Material:
 
 
 def _pixels(folder: Path, sizes: Sizes, read: files.Split, classes: int) -> Material:
-    train, test = (read(folder, split, sizes.longest) for split in ("train", "test"))
+    train, test = _read(read, folder, sizes)
     side = round(len(train.sequences[0]) ** 0.5)
     return _classified(train, test, classes, 256, grid=(side, side))
 
 
 def _read_text(folder: Path, sizes: Sizes) -> Material:
-    return _classified(
-        *(files.read_text(folder, split, sizes.longest) for split in ("train", "test")), 2, 256
-    )
+    return _classified(*_read(files.read_text, folder, sizes), 2, 256)
 
 
 def _read_retrieval(folder: Path, sizes: Sizes) -> Material:
-    splits = (files.read_retrieval(folder, split, sizes.longest) for split in ("train", "test"))
-    return _classified(*splits, 2, 256, pairs=True)
+    return _classified(*_read(files.read_retrieval, folder, sizes), 2, 256, pairs=True)
 
 
 def _read_patches(file: Path, sizes: Sizes) -> Material:
-    splits, grid = [], (1, 1)
-    for split in ("train", "test"):
+    def read(split: str) -> tuple[files.Labelled, tuple[int, int]]:
         patches, labels, across = files.read_patches(file, split, sizes.patch)
-        grid = (patches.shape[1] // across, across)
-        splits.append(files.Labelled(sequences=list(patches), labels=labels))
-    classes = int(max(split.labels.max() for split in splits)) + 1
-    return _classified(*splits, classes, 1, grid=grid)
+        return files.Labelled(sequences=list(patches), labels=labels), (
+            patches.shape[1] // across,
+            across,
+        )
+
+    (train, grid), (test, _) = read("train"), read("test")
+    classes = int(max(train.labels.max(), test.labels.max())) + 1
+    return _classified(train, test, classes, 1, grid=grid)
 
 
 def _make_points(sizes: Sizes, progress: Progress) -> Material:
     both = []
     for count, seed in ((sizes.train, TRAIN), (sizes.test, TEST)):
         made = points.clouds(count, sizes.size, seed)
-        both.append(
-            Examples(inputs=list(made.charges), labels=made.labels, places=made.places)
-        )
+        both.append(Examples(inputs=list(made.charges), labels=made.labels, places=made.places))
     rules = {"most common class": _most_common(both[0].labels, both[1].labels)}
     return Material(train=both[0], test=both[1], classes=points.CLASSES, vocabulary=2, rules=rules)
 
@@ -179,7 +187,9 @@ def _classified(
 ) -> Material:
     both = [Examples(inputs=split.sequences, labels=split.labels) for split in (train, test)]
     rules = {**(rules or {}), "most common class": _most_common(train.labels, test.labels)}
-    return Material(train=both[0], test=both[1], classes=classes, vocabulary=vocabulary, rules=rules, **more)
+    return Material(
+        train=both[0], test=both[1], classes=classes, vocabulary=vocabulary, rules=rules, **more
+    )
 
 
 def _most_common(train: np.ndarray, test: np.ndarray) -> float:

@@ -12,7 +12,11 @@ import numpy as np
 UNITS = ("bytes", "words")
 UNKNOWN, END_OF_LINE = "<unk>", "<eos>"
 HELD_OUT = 0.1  # of the text, for the test, where files have no split of their own
-_WIKITEXT = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test": "wiki.test.tokens"}
+_WIKITEXT = {
+    "train": "wiki.train.tokens",
+    "validation": "wiki.valid.tokens",
+    "test": "wiki.test.tokens",
+}
 _KINDS = {".txt", ".md", ".rst", ".tokens", ".py", ".tex", ".text", ""}
 MOST_WORDS = 30_000
 
@@ -59,9 +63,7 @@ def read_corpus(folder: Path, unit: str, *, most_words: int = MOST_WORDS) -> Cor
     return _corpus(texts, unit, count, about, most_words)
 
 
-def _corpus(
-    texts: dict[str, bytes], unit: str, files: int, about: str, most: int | None
-) -> Corpus:
+def _corpus(texts: dict[str, bytes], unit: str, files: int, about: str, most: int | None) -> Corpus:
     if unit == "bytes":
         ids = {split: np.frombuffer(text, dtype=np.uint8) for split, text in texts.items()}
         return Corpus(**ids, vocabulary=256, files=files, about=about)

@@ -58,7 +58,9 @@ class ToeplitzAttention(Attention):
         self, config: ModelConfig, layer: int, features: FeatureMap | None, reach: int = REACH
     ) -> None:
         if config.horizons is not None:
-            raise ValueError("log-linear attention learns how much a distance weighs; leave out horizons")
+            raise ValueError(
+                "log-linear attention learns how much a distance weighs; leave out horizons"
+            )
         super().__init__(config, layer, features)
         self.reach = reach
         self.bias = nn.Parameter(torch.zeros(config.heads, 2 * reach + 1))  # b, from −reach on

@@ -1,7 +1,7 @@
 """Training and measuring one model of a benchmark: small, on one machine, a pure function of its seed.
 
-Batch, code and dropout of a step are functions of (seed, step), so that every encoding of a seed sees the same examples in
-the same order.
+Batch, code and dropout of a step are functions of (seed, step), so that every encoding of a seed sees the same examples
+in the same order.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def fit(
         optimiser.zero_grad(set_to_none=True)
         losses.append(float(loss.detach()))
         if not math.isfinite(losses[-1]):
-            raise ValueError(f"the loss was not finite at step {step + 1}; a lower learning_rate may help")
+            raise ValueError(
+                f"the loss was not finite at step {step + 1}; a lower learning_rate may help"
+            )
         progress(step + 1, settings.steps)
     return losses
 

@@ -27,8 +27,8 @@ _SAFE = 1e-6  # keeps the gradient of √|g/p| finite where g = 0; it cancels in
 class FltConfig:
     """`mask` chooses the family of f; `kernel` its member where the family is shift_invariant.
 
-    `frequencies` are those of the mask `local`: normal, as in the paper, by which its estimate has no finite variance, or
-    folded, by which it has (LocalMask).
+    `frequencies` are those of the mask `local`: normal, as in the paper, with which the variance of its estimate is
+    infinite, or folded, with which it is not (LocalMask).
     """
 
     mask: Literal["gaussian", "local", "shift_invariant"] = "gaussian"

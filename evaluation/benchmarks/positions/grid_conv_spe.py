@@ -1,4 +1,4 @@
-"""convSPE in N dimensions (Liutkus et al. 2021, equation 22 with n in ℤᴺ): noise on a grid, filtered by learned filters.
+"""convSPE in N dimensions (Liutkus et al. 2021, equation 22 with n in ℤᴺ): noise on a grid, by learned filters.
 
 q̄[n] = Σ_p filter_q[p] noise[n + p] for p in a box of P taps a dimension, so that q̄[m]·k̄[n] is on average the
 correlation of the filters at m − n: it vanishes for places further apart than P in any dimension. By FFT over the grid.

@@ -117,9 +117,7 @@ class SpaceFlt(Position):
         noise = torch.randn(size, generator=generator, device=generator.device)
         return FltCode(noise=noise.to(next(self.parameters())))
 
-    def cover(
-        self, code: FltCode, start: int, stop: int, times: Tensor | None = None
-    ) -> FltCode:
+    def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
         """Return the draw with the features of places: of a grid's cells, or those given, (B, T, ℓ)."""
         if self.config.sizes is not None:
             places = coordinates(torch.arange(start, stop), self.config.sizes).unsqueeze(0)
