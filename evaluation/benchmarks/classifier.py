@@ -1,6 +1,6 @@
 """A classifier of whole sequences, or of pairs of them: the blocks of the music models without their causal mask.
 
-    tokens (or vectors) → embedding → blocks → mean over the positions → a hidden layer → classes
+    tokens (or vectors) → embedding → blocks → mean over the positions, or the first → a hidden layer → classes
 
 B batch, T time, C model width.
 """
@@ -22,6 +22,9 @@ from musicgen.features import FEATURES, FeatureMap
 from musicgen.linear import Linear
 
 
+POOLS = ("mean", "first")  # over all positions, or what stands at the first
+
+
 class Classifier(nn.Module):
     """Bidirectional blocks under a classifier; `pairs` compares two sequences, read by the same blocks."""
 
@@ -33,10 +36,14 @@ class Classifier(nn.Module):
         classes: int,
         pairs: bool = False,
         vectors: int | None = None,
+        pool: str = "mean",
         seed: int = 0,
     ) -> None:
         """`values` are those of ModelConfig; `vectors` is the width of inputs that are no tokens."""
         super().__init__()
+        if pool not in POOLS:
+            raise ValueError(f"pool is {pool!r}; it is one of {', '.join(POOLS)}")
+        self.pool = pool
         config = model_config(chosen, values)
         self.config, self.pairs = config, pairs
         with torch.random.fork_rng(devices=[]):
@@ -100,5 +107,7 @@ class Classifier(nn.Module):
         )
         for block in self.blocks:
             x, _ = block(x, passage, None)
+        if self.pool == "first":
+            return self.norm(x[:, 0])
         kept = present.unsqueeze(-1).to(x.dtype)
         return (self.norm(x) * kept).sum(1) / kept.sum(1).clamp(min=1)

@@ -46,6 +46,7 @@ class Recipe:
     about: str  # where it comes from, and what is our own
     model: Any  # values of ModelConfig
     optimiser: Any  # values of Optimiser; `epochs` may stand for steps
+    pool: str = "mean"  # mean | first: what a classifier decides by
     data: Sizes = field(default_factory=Sizes)
     encodings: tuple[str, ...] = ("none", "absolute", "rope", "sine_spe", "conv_spe")
     encoding: Any = field(default_factory=dict)  # values of encodings: by name, or of `all`

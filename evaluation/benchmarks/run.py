@@ -126,7 +126,13 @@ def _model(recipe: Recipe, data: Material, chosen: Arm, seed: int) -> Any:
     if not chosen.whole:
         raise ValueError("this is for models that read from left to right")
     return Classifier(
-        chosen, values, classes=data.classes, pairs=data.pairs, vectors=data.vectors, seed=seed
+        chosen,
+        values,
+        classes=data.classes,
+        pairs=data.pairs,
+        vectors=data.vectors,
+        pool=recipe.pool,
+        seed=seed,
     )
 
 

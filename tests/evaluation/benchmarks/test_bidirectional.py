@@ -1,5 +1,7 @@
 """Attention over the whole sequence, and the classifier on it."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -66,7 +68,7 @@ def test_a_normaliser_gives_the_denominator_other_features() -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
-def classifier(name: str, **more) -> Classifier:
+def classifier(name: str, **more: Any) -> Classifier:
     sizes = (4, 5) if ARMS[name].shape == "grid" else None
     arm = recipe("pathfinder-short").arm(name, sizes)
     return Classifier(arm, {**TINY, "features": FAVOR}, classes=3, **more).double().eval()
@@ -94,6 +96,20 @@ def test_a_classifier_reads_what_is_there_and_learns_with_all_it_has(name: str) 
     for label, parameter in model.named_parameters():
         assert parameter.grad is not None, label
         assert parameter.grad.isfinite().all(), label
+
+
+def test_a_classifier_may_decide_by_the_first_position() -> None:
+    tokens = torch.randint(9, (3, 12), generator=generator())
+    present = torch.ones(3, 12, dtype=torch.bool)
+    first, mean = (classifier("none", pool=pool) for pool in ("first", "mean"))
+    swapped = tokens[
+        :, [5, *range(1, 5), 0, *range(6, 12)]
+    ]  # another token first, the same ones in all
+    both = [[m(t, present, None) for t in (tokens, swapped)] for m in (first, mean)]
+    assert not torch.allclose(*both[0])
+    torch.testing.assert_close(*both[1])
+    with pytest.raises(ValueError, match="pool is 'last'; it is one of mean, first"):
+        classifier("none", pool="last")
 
 
 def test_pairs_are_read_by_the_same_blocks() -> None:
