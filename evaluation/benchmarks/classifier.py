@@ -21,7 +21,6 @@ from musicgen.dropout import Dropout
 from musicgen.features import FEATURES, FeatureMap
 from musicgen.linear import Linear
 
-
 POOLS = ("mean", "first")  # over all positions, or what stands at the first
 
 
