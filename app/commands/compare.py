@@ -93,6 +93,22 @@ def run(arguments: argparse.Namespace) -> None:
         output.write_json([asdict(row) for row in ranked(rows)])
     else:
         output.write((arguments.output / "comparison.md").read_text(encoding="utf-8").rstrip())
+        _beside_the_paper(rows)
+
+
+def _beside_the_paper(rows: list[Any]) -> None:
+    """Print what the paper of the headline reports, beside our own of it; the set-ups are not the same."""
+    from evaluation.benchmarks.tables import headline_table
+
+    own = {row.name: (row.inside, row.beyond) for row in rows if row.name.startswith("headline")}
+    if own:
+        heading, table = headline_table(
+            {
+                name.removeprefix("headline-").removeprefix("full-"): losses
+                for name, losses in own.items()
+            }
+        )
+        output.write(f"\n{heading}\n{output.table(table)}")
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -59,6 +59,22 @@ def anchor_tables(task: str, rows: Sequence[Row]) -> list[tuple[str, Table]]:
             table.append([name, f"{value:.2f}", _ours(own.get(name))])
         found.append((f"{anchor['paper']}: {anchor['what']}", table))
     return found
+
+
+def headline_table(losses: Mapping[str, tuple[float | None, float | None]]) -> tuple[str, Table]:
+    """Return table 6 of Liutkus et al. 2021 beside losses within and past the trained length, by encoding."""
+    (anchor,) = ANCHORS["headline"]
+    table = [["loss", "theirs, within", "past", "growth", "ours, within", "past", "growth"]]
+    for name in dict.fromkeys([*anchor["rows"], *losses]):
+        theirs, ours = anchor["rows"].get(name, (None, None)), losses.get(name, (None, None))
+        table.append([name, *_grown(*theirs), *_grown(*ours)])
+    return f"{anchor['paper']}: {anchor['what']}", table
+
+
+def _grown(within: float | None, past: float | None) -> list[str]:
+    if within is None or past is None:
+        return ["" if x is None else f"{x:.3f}" for x in (within, past)] + [""]
+    return [f"{within:.3f}", f"{past:.3f}", f"{past - within:+.3f}"]
 
 
 def plain(rows: Sequence[Row]) -> list[dict[str, Any]]:

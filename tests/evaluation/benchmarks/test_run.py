@@ -119,8 +119,9 @@ def test_every_anchor_names_what_there_is() -> None:
         "Performer",
         "sine_spe or conv_spe",
     }
-    assert set(ANCHORS) <= set(TASKS)
-    for task, anchors in ANCHORS.items():
+    assert set(ANCHORS) - {"headline"} <= set(TASKS)
+    for task in set(ANCHORS) - {"headline"}:
+        anchors = ANCHORS[task]
         for anchor in anchors:
             assert set(anchor) == {"paper", "what", "rows"}
             assert set(anchor["rows"]) <= set(ARMS) | others
