@@ -10,6 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from evaluation import figures, findings
+from evaluation.ablation_table import ablation_table
 from evaluation.continuation_plot import continuation as continuation_figure
 from evaluation.page import document, folded, how, paragraph, picture, says, section
 from evaluation.plot_style import svg
@@ -80,6 +81,20 @@ def _realisations(results: Result) -> Iterator[Section]:
         )
 
 
+def _ablation(results: Result) -> Iterator[Section]:
+    for result in results.get("ablation", []):  # a report of before has none
+        if not result["models"]:
+            continue
+        which = result["data"]["checksum"][:8]
+        yield (
+            f"ablation-{which}",
+            f"What the models rely on: {_named(result)}",
+            paragraph(filled(LEADS["ablation"]))
+            + ablation_table(result)
+            + _how("ablation", result, **result["data"]),
+        )
+
+
 def _positions(results: Result) -> Iterator[Section]:
     result = results["positions"]
     if not result or not result["models"]:
@@ -133,6 +148,7 @@ _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
     _models,
     _extrapolation,
     _realisations,
+    _ablation,
     _positions,
     _continuation,
 )

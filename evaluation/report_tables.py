@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from evaluation.ablation_table import ablation_rows
 from evaluation.continuation_plot import AGAINST, TOGETHER
 from evaluation.page import folded, table
 from evaluation.report_texts import CAPTIONS, TABLES, filled
@@ -126,6 +127,7 @@ def csv_tables(results: Result) -> dict[str, list[Row]]:
         "extrapolation": [row for result in losses for row in extrapolation_rows(result)],
         "extrapolation_by_position": [row for result in losses for row in position_rows(result)],
         "realisations": [row for r in results["realisations"] for row in realisation_rows(r)],
+        "ablation": ablation_rows(results),
         "positions": probe_rows(results["positions"] or {"models": []}),
         **{
             f"continuation_{name}": continuation.get(name, [])
