@@ -10,10 +10,10 @@ LEADS = {
         carries over to lengths it was not trained with keeps the loss down behind the dashed line.""",
     "realisations": """A stochastic encoding draws R realisations of its templates; R can be another at the test than
         in training. The paper finds the number of training best (appendix D.4).""",
-    "ablation": """The same pieces, read by the model without a part of it: with the gates of a stochastic
-        encoding open, which lets no position through; with its frequencies shuffled or other noise; with all tokens at one position;
-        without what its metric heads find; with heads that forget nothing. What the loss does not notice, the model
-        does not use.""",
+    "ablation": """The same pieces, read by the model without a part of it: with the gates of a stochastic encoding
+        open, through which no position comes; with its frequencies shuffled or other noise; with all tokens at one
+        position; without what its metric heads find; with heads that forget nothing. What the loss does not notice,
+        the model does not use.""",
     "positions": """One token over and over: nothing but position tells its copies apart. Translation invariance asks
         whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect in
         both.""",
