@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("app.commands.train", "train a model, or go on with a run"),
     "compare": ("app.commands.compare", "train several models by one budget, and tabulate"),
     "evaluate": ("app.commands.evaluate.evaluate", "measure models, and the music they write"),
+    "benchmark": ("app.commands.benchmark", "classify sequences and model text, as the papers do"),
     "bench": ("app.commands.bench", "measure speed and memory of this machine"),
 }
 

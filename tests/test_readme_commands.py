@@ -20,14 +20,17 @@ from pathlib import Path
 import pytest
 
 import app.commands.train
+import evaluation.benchmarks.recipe
 import evaluation.speed.bench
 from app.cli import COMMANDS, main
 from app.commands.data import SOURCES
 from app.commands.evaluate.evaluate import EVALUATIONS
+from evaluation.benchmarks.recipe import Recipe
 from evaluation.speed.workloads import WORKLOADS, Workload
 from tests.app.browser import serving
 from tests.app.toy_models import write_model
 from tests.training.data.sources import on_disk as disk
+from tests.training.making.stand_in import install as install_mma
 from training.config import CONFIGS, RunConfig
 
 ROOT = Path(__file__).parent.parent
@@ -113,16 +116,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_all_that_the_readme_runs_is_run_here():
     assert len(RUN) == len(set(RUN)) >= 18
-    known = (*MAKE, *PIECE, *RESEARCH, *MEASURED, *BENCH, *BROWSER)
+    known = (*MAKE, *PIECE, *RESEARCH, *MEASURED, *BENCH, *BENCHMARKS, *BROWSER)
     assert sorted(RUN) == sorted(known)
 
 
 MAKE = [line for line in RUN if line.startswith("make ")]
-BENCH = [line for line in RUN if line.startswith("musicgen bench")]
+BENCH = [line for line in RUN if line.startswith("musicgen bench") and "benchmark" not in line]
+BENCHMARKS = [line for line in RUN if line.startswith("musicgen benchmark ")]
 BROWSER = [line for line in RUN if line.startswith("python -m ")]
 PIECE = block_lines(section("Make a piece"))
-RESEARCH = [line for line in block_lines(section("Use it as a researcher")) if line not in BENCH]
-MEASURED = [line for line in TABLE if line.startswith("musicgen ") and line not in BENCH]
+OTHERS = {*BENCH, *BENCHMARKS}
+RESEARCH = [line for line in block_lines(section("Use it as a researcher")) if line not in OTHERS]
+MEASURED = [line for line in TABLE if line.startswith("musicgen ") and line not in OTHERS]
 
 
 @pytest.mark.parametrize("line", MAKE)
@@ -144,7 +149,8 @@ def test_a_piece_is_made(place: Path, capsys: pytest.CaptureFixture[str]):
         assert all((place / "output" / f"{n}{e}").exists() for n in names for e in (".mid", ".wav"))
 
 
-def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, capsys):
+def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, capsys, monkeypatch):
+    install_mma(place, monkeypatch)
     (place / "output").mkdir()
     shutil.copy("song.mid", "output/another.mid")
     disk.midi_folder(Path("mine"), 12)
@@ -157,6 +163,29 @@ def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, capsys):
     losses = (place / "report" / "extrapolation.csv").read_text(encoding="utf-8").splitlines()
     assert len(losses) > 1
     assert "pop-piano-sine-spe" in losses[1]
+    assert list((place / "grooves").glob("*/own*.mid"))
+
+
+@pytest.mark.parametrize("line", BENCHMARKS)
+def test_the_benchmarks_print_their_tables(
+    line: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Of models that are trained two steps on a few examples, and of their encodings two."""
+    read = evaluation.benchmarks.recipe.recipe
+
+    def tiny(name: str) -> Recipe:
+        found = read(name)
+        sizes = replace(found.data, train=8, test=4, length=16, past=2, sequences=2)
+        steps = {**found.optimiser, "steps": 2, "batch": 2}
+        return replace(found, data=sizes, optimiser=steps, encodings=("none", "sine_spe"))
+
+    monkeypatch.setattr(evaluation.benchmarks.recipe, "recipe", tiny)
+    (place / "texts").mkdir()
+    (place / "texts" / "a.txt").write_text("So it goes on and on. " * 1000)
+    musicgen(line)
+    said = capsys.readouterr().out
+    assert "Liutkus et al. 2021" in said or "Choromanski et al. 2023" in said
+    assert all(f"\n{name} " in said for name in ("none", "sine_spe"))
 
 
 @pytest.mark.parametrize("line", [line for line in MEASURED if " extrapolation " in line])
@@ -242,7 +271,7 @@ def test_what_the_text_names_is_there():
         elif word == "evaluate":
             assert more[0] in EVALUATIONS
         elif word == "data":
-            assert more[0] in {*SOURCES, "inspect", "SOURCE"}
+            assert more[0] in {*SOURCES, "inspect", "make-groove", "SOURCE"}
         else:
             assert word in {*COMMANDS, "COMMAND"}
 

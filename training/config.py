@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from musicgen.common.records import from_plain, from_yaml, suggestion
-from musicgen.model.config import ModelConfig
+from musicgen.model.config import ModelConfig, check_sense
 
 PRECISIONS = (
     "32-true",
@@ -41,16 +41,19 @@ class DataConfig:
     gaps: float = 0.0  # have a gap to be filled
     accompaniments: float = 0.0  # groove: have parts written to given ones
     skip_bars: bool = True  # start at a random bar; else at the beginning
+    skip_chance: float = 1.0  # of sequences that do
+    skip_step: int = 1  # bars: with more, whole steps of so many, over half of the piece at most
     prefetch: int = 4  # batches prepared ahead
 
     def __post_init__(self) -> None:
-        _check_positive(self, "length", "batch", "prefetch")
+        _check_positive(self, "length", "batch", "prefetch", "skip_step")
         if not 0 <= self.transpose <= 12 or not 0 <= self.drop_track < 1:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
             )
-        if not 0 <= self.mix_drums <= 1:
-            raise ValueError(f"mix_drums is {self.mix_drums}; it is a probability, 0 to 1")
+        for name in ("mix_drums", "skip_chance"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it is a probability, 0 to 1")
         goals = (self.endings, self.gaps, self.accompaniments)
         if min(goals) < 0 or sum(goals) > 1:
             raise ValueError(
@@ -73,20 +76,25 @@ class OptimiserConfig:
     warmup: int = 200  # steps
     steps: int | None = None
     epochs: float | None = None
+    cosine_epochs: float | None = None  # in which the rate falls; null: by the end of the run
     weight_decay: float = 0.0
     beta1: float = 0.9
     beta2: float = 0.99
+    epsilon: float = 1e-8
     clip: float = 1.0  # norm of the gradient
     accumulate: int = 1  # backward passes a step; the batch is divided among them
     redraw: float = 0.05  # probability of new random features at a step
+    redraw_every: int | None = None  # steps from one draw to the next, instead of by chance
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give either steps or epochs, and not both")
         if (self.steps or self.epochs or 0) <= 0:
             raise ValueError(f"steps {self.steps}, epochs {self.epochs}: more than 0 is needed")
-        _check_positive(self, "accumulate")
-        for name in ("learning_rate", "clip"):
+        _check_positive(self, "accumulate", "redraw_every")
+        if self.cosine_epochs is not None and not self.cosine_epochs > 0:
+            raise ValueError(f"cosine_epochs is {self.cosine_epochs}; it is above 0")
+        for name in ("learning_rate", "clip", "epsilon"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it is above 0")
         for name in ("redraw", "final_rate", "beta1", "beta2"):
@@ -96,6 +104,10 @@ class OptimiserConfig:
             raise ValueError(
                 f"warmup {self.warmup} and weight_decay {self.weight_decay} are at least 0"
             )
+
+    def redraws(self, step: int, drawn: float) -> bool:
+        """Tell whether the random features are drawn anew at a step; `drawn` is uniform, 0 to 1."""
+        return drawn < self.redraw if self.redraw_every is None else step % self.redraw_every == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +191,9 @@ class RunConfig:
         if clock is not None and (musical or values.get("metre") is not None):
             values["clock"] = clock()
         preset = values.pop("preset", None)
-        return ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
+        config = ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
+        check_sense(config)
+        return config
 
     def plain(self) -> dict[str, Any]:
         """Return the configuration as plain data."""

@@ -57,6 +57,8 @@ class Run:
         self.config, self.fabric, self.batches = config, fabric, batches
         self.folder = Path(config.run)
         self.steps = batches.steps(config.optimiser.steps, config.optimiser.epochs)
+        falling = config.optimiser.cosine_epochs
+        self.falling = self.steps if falling is None else batches.steps(None, falling)
         self.state = saving.RunState(data=batches.checksum)
         self.model = first_model(config, batches.language)
         self.origin = origin(config)  # read once: what a run began as may be gone before it ends
@@ -126,7 +128,7 @@ class Run:
     def _learn(self, step: int, batch: np.ndarray, window: StepSums) -> float:
         """Take one step: (B, T + 1) tokens of this process; return the learning rate."""
         settings, seed = self.config.optimiser, self.config.seed
-        if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
+        if settings.redraws(step, np.random.default_rng([seed, step, REDRAW]).random()):
             self.model.redraw(self._generator(step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
         rate = self._set_learning_rate(step)
@@ -157,7 +159,7 @@ class Run:
             peak=settings.learning_rate,
             floor=settings.learning_rate * settings.final_rate,
             warmup=settings.warmup,
-            total=self.steps,
+            total=self.falling,
         )
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -278,5 +280,6 @@ def _optimiser(config: RunConfig, model: Performer, fabric: Fabric) -> torch.opt
         ],
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
+        eps=settings.epsilon,
         fused=True,  # in a third of the time
     )

@@ -19,6 +19,7 @@ examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
   musicgen compare 'pop-piano-*' --preset tiny --set data.length=512
   musicgen compare groove-none groove-sine-spe groove-rope --seeds 3 -o runs/seeds
+  musicgen compare 'headline/*' --seeds 3 -o runs/headline    # the claim of the paper, and its control
 
 Run again, it goes on where it was interrupted; runs that are finished are not repeated. With several
 seeds, numbers are means with their 95 % interval (Student's), and where a configuration without an
@@ -92,6 +93,22 @@ def run(arguments: argparse.Namespace) -> None:
         output.write_json([asdict(row) for row in ranked(rows)])
     else:
         output.write((arguments.output / "comparison.md").read_text(encoding="utf-8").rstrip())
+        _beside_the_paper(rows)
+
+
+def _beside_the_paper(rows: list[Any]) -> None:
+    """Print what the paper of the headline reports, beside our own of it; the set-ups are not the same."""
+    from evaluation.benchmarks.tables import headline_table
+
+    own = {row.name: (row.inside, row.beyond) for row in rows if row.name.startswith("headline")}
+    if own:
+        heading, table = headline_table(
+            {
+                name.removeprefix("headline-").removeprefix("full-"): losses
+                for name, losses in own.items()
+            }
+        )
+        output.write(f"\n{heading}\n{output.table(table)}")
 
 
 def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
@@ -135,7 +152,8 @@ def _names(pattern: str) -> list[str]:
 
     if "*" not in pattern:
         return [pattern]
-    names = sorted(path.stem for path in CONFIGS.glob(f"{pattern}.yaml"))
+    found = CONFIGS.glob(f"{pattern}.yaml")
+    names = sorted(path.relative_to(CONFIGS).with_suffix("").as_posix() for path in found)
     if not names:
         raise ValueError(f"no shipped configuration has a name like {pattern}")
     return names

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app import output
+from app.commands import make_groove
 from app.progress import progress_bar
 
 SOURCES = {
@@ -25,6 +26,7 @@ examples:
   musicgen data lieder lieder.tar data/lieder
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
   musicgen data inspect data/pop909
+  musicgen data make-groove grooves --seed 7
 """
 
 
@@ -36,6 +38,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
         kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
         _add_source(kind, name)
+    making = make_groove
+    made = kinds.add_parser(
+        making.NAME, help=making.DOES, description=f"{making.DOES[0].upper()}{making.DOES[1:]}."
+    )
+    making.add(made)
     does = "say what is in a prepared data set"
     example = "example:\n  musicgen data inspect data/pop909"
     inspect = kinds.add_parser("inspect", help=does, description=f"S{does[1:]}.", epilog=example)
@@ -88,6 +95,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Prepare, or inspect."""
     if arguments.kind == "inspect":
         _inspect(arguments)
+    elif arguments.kind == make_groove.NAME:
+        make_groove.run(arguments)
     else:
         _prepare(arguments)
 

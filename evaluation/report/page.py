@@ -13,6 +13,7 @@ from evaluation.continuation.plot import continuation as continuation_figure
 from evaluation.plots import figures
 from evaluation.plots.style import svg
 from evaluation.report import findings
+from evaluation.report.ablation_table import ablation_table
 from evaluation.report.html import document, folded, how, paragraph, picture, says
 from evaluation.report.tables import (
     continuation_tables,
@@ -77,6 +78,20 @@ def _realisations(results: Result) -> Iterator[Section]:
         )
 
 
+def _ablation(results: Result) -> Iterator[Section]:
+    for result in results.get("ablation", []):  # a report of before has none
+        if not result["models"]:
+            continue
+        which = result["data"]["checksum"][:8]
+        yield (
+            f"ablation-{which}",
+            f"What the models rely on: {_named(result)}",
+            paragraph(filled(LEADS["ablation"]))
+            + ablation_table(result)
+            + _how("ablation", result, **result["data"]),
+        )
+
+
 def _positions(results: Result) -> Iterator[Section]:
     result = results["positions"]
     if not result or not result["models"]:
@@ -132,6 +147,7 @@ _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
     _models,
     _extrapolation,
     _realisations,
+    _ablation,
     _positions,
     _continuation,
 )

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from evaluation.continuation.plot import AGAINST, TOGETHER
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS
+from evaluation.report.ablation_table import ablation_rows
 from evaluation.report.html import folded, table
 from evaluation.report.texts import CAPTIONS, TABLES, filled
 
@@ -128,6 +129,7 @@ def csv_tables(results: Result) -> dict[str, list[Row]]:
         "extrapolation": [row for result in losses for row in extrapolation_rows(result)],
         "extrapolation_by_position": [row for result in losses for row in position_rows(result)],
         "realisations": [row for r in results["realisations"] for row in realisation_rows(r)],
+        "ablation": ablation_rows(results),
         "positions": probe_rows(results["positions"] or {"models": []}),
         **{
             f"continuation_{name}": continuation.get(name, [])

@@ -10,6 +10,10 @@ LEADS = {
         carries over to lengths it was not trained with keeps the loss down after the dashed line.""",
     "realisations": """A stochastic encoding draws R realisations of its templates; R can be another at the test than
         in training. The paper finds the number of training best (appendix D.4).""",
+    "ablation": """The same pieces, read by the model without a part of it: with the gates of a stochastic encoding
+        open, through which no position comes; with its frequencies shuffled or other noise; with all tokens at one
+        position; without what its metric heads find; with heads that forget nothing. What the loss does not notice,
+        the model does not use.""",
     "positions": """One token over and over: nothing but position tells its copies apart. Translation invariance asks
         whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect in
         both.""",
@@ -44,6 +48,7 @@ TABLES = {
         piece. Bold: the lowest.""",
     "realisations": """Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the
         test; ← as trained.""",
+    "ablation": """Change of the loss in nats a token, mean [95 % interval] over pieces.""",
     "positions": """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for
         queries at these positions and keys at these offsets before them. Bold: the lowest.""",
     "similarity": "{title} {says}: mean [95 % interval] over styles (n).",
@@ -59,6 +64,11 @@ HOW = {
         """A piece counts once, by its mean over a stretch. ± is the deviation over pieces, as in table 6 of the SPE
         paper. Growth is by how much more a model's loss grows after its trained length than that of the models on
         average, with its standard error, paired by piece.""",
+    ),
+    "ablation": (
+        """Read are {pieces} held-out pieces of {folder}, paired piece by piece with the whole model. The model has not
+        learned to do without the part: what another would come to that learned without it, only training says
+        (`musicgen compare`).""",
     ),
     "positions": (
         """Unnormalised attention of the first layer, averaged over sequences of each token of the vocabulary; a

@@ -187,6 +187,16 @@ def needs_linear_attention(encoding: type[Position]) -> bool:
     return encoding.features is not Position.features or encoding.decay is not Position.decay
 
 
+def check_sense(config: ModelConfig) -> None:
+    """Refuse what can be computed but does not mean what its name says; asked before training, not of saved models."""
+    estimates = config.attention == "softmax" or config.features_name == "favor"
+    if POSITIONS[config.position_name][1].wants_softmax_kernel and not estimates:
+        raise ValueError(
+            f"position {config.position_name!r} adds its mask f to the exponent of exp(q·k/√D + f), which features "
+            f"{config.features_name!r} do not estimate, so that the mask would mean nothing; choose features: favor"
+        )
+
+
 def _part(field: str, registry: Mapping[str, tuple[Any, Any]], value: Any) -> Any:
     """Return a nested configuration given as itself, by its name, or as a mapping with its name."""
     if isinstance(value, tuple(config for config, _ in registry.values())):

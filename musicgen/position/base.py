@@ -101,6 +101,8 @@ class Position(nn.Module):
     # An encoding whose positioned features may be negative says False, and the denominator then
     # uses the features before `features`.
     normaliser_is_positioned: bool = True
+    # Whether it means what it says only where attention weights are, or estimate, exp(q·k/√W).
+    wants_softmax_kernel: bool = False
     forgetting: Tensor | None
 
     def __init__(self, config: Any, shape: Shape) -> None:

@@ -19,15 +19,21 @@ from musicgen.position.phase import exact, waves
 
 MASKS = ("gaussian", "local", "shift_invariant")
 KERNELS = ("gaussian", "laplace", "cauchy")
+FREQUENCIES = ("normal", "folded")
 _SAFE = 1e-6  # keeps the gradient of √|g/p| finite where g = 0; it cancels in the product
 
 
 @dataclass(frozen=True, kw_only=True)
 class FltConfig:
-    """`mask` chooses the family of f; `kernel` its member where the family is shift_invariant."""
+    """`mask` chooses the family of f; `kernel` its member where the family is shift_invariant.
+
+    `frequencies` are those of the mask `local`: normal, as in the paper, with which the variance of its estimate is
+    infinite, or folded, with which it is not (LocalMask).
+    """
 
     mask: Literal["gaussian", "local", "shift_invariant"] = "gaussian"
     kernel: Literal["gaussian", "laplace", "cauchy"] = "laplace"
+    frequencies: Literal["normal", "folded"] = "normal"
     random_features: int = 32  # r
     components: int = 8  # of the masks gaussian and local
     time: Literal["tokens", "music"] = "tokens"
@@ -38,6 +44,15 @@ class FltConfig:
             raise ValueError(f"mask is {self.mask!r}; it is one of {', '.join(MASKS)}")
         if self.kernel not in KERNELS:
             raise ValueError(f"kernel is {self.kernel!r}; it is one of {', '.join(KERNELS)}")
+        if self.frequencies not in FREQUENCIES:
+            raise ValueError(
+                f"frequencies is {self.frequencies!r}; it is one of {', '.join(FREQUENCIES)}"
+            )
+        if self.frequencies == "folded" and self.mask != "local":
+            raise ValueError(
+                f"frequencies: folded goes with mask: local; the estimate of mask {self.mask} has a finite "
+                "variance as it is"
+            )
         for name in ("random_features", "components"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
@@ -76,25 +91,41 @@ class GaussianMask(nn.Module):
 
 
 class LocalMask(nn.Module):
-    """f(z) = Σ_t w_t 1[|z| ≤ v_t], g(ξ) = Σ_t w_t sin(2πv_tξ)/(πξ) (13, 14), with ξ ~ N(0, 1)."""
+    """f(z) = Σ_t w_t 1[|z| ≤ v_t], g(ξ) = Σ_t w_t sin(2πv_tξ)/(πξ) (13, 14), with ξ ~ N(0, 1).
+
+    The variance of g/p is infinite, by any density p: ∫ g²/p ≥ (∫ |g|)², and g of a function that jumps is not
+    integrable. So the mean of any number of draws is now and then far off. As positions are whole numbers, frequencies
+    a whole number apart are one, and g may be folded: ξ uniform in [−½, ½] with Σ_t w_t Σ_{|z| ≤ v_t} cos 2πzξ, which
+    is bounded (`frequencies: folded`). Of a v_t between n and n + 1, lag n + 1 then has the fraction v_t − n.
+    """
 
     def __init__(self, config: FltConfig, heads: int) -> None:
         super().__init__()
         size = (heads, config.components)
+        self.folded = config.frequencies == "folded"
         self.weights = nn.Parameter(torch.randn(size) * 0.1)
         radii = torch.exp(torch.linspace(math.log(1.5), math.log(24.5), config.components))
         self.log_radii = nn.Parameter(radii.log().expand(size).clone())
 
     def spectrum(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return frequencies ξ and ratios g/p, (H, r) each."""
-        diameters = 2 * self.log_radii.exp().unsqueeze(1)  # (H, 1, T)
-        peaks = self.weights.unsqueeze(1) * diameters
-        g = (peaks * torch.sinc(diameters * noise.unsqueeze(-1))).sum(-1)
+        radii = self.log_radii.exp().unsqueeze(1)  # (H, 1, T)
+        weights, xi = self.weights.unsqueeze(1), noise.unsqueeze(-1)
+        if self.folded:
+            whole = radii.detach().floor()
+            # Σ_{|z| ≤ n} cos 2πzξ = sin((2n + 1)πξ) / sin πξ, the Dirichlet kernel
+            sides = 2 * whole + 1
+            kernel = sides * torch.sinc(sides * xi) / torch.sinc(xi)
+            kernel = kernel + (radii - whole) * 2 * torch.cos(2 * math.pi * (whole + 1) * xi)
+            return noise, (weights * kernel).sum(-1)
+        g = (weights * 2 * radii * torch.sinc(2 * radii * xi)).sum(-1)
         return noise, g / _normal_density(noise)
 
     def forward(self, lags: Tensor) -> Tensor:
         """Return f at the lags, (N,) → (H, N)."""
-        inside = lags.abs() <= self.log_radii.exp().unsqueeze(-1)  # (H, T, N)
+        radii = self.log_radii.exp().unsqueeze(-1)  # (H, T, 1)
+        inside = (radii.floor() - lags.abs() + 1 + radii % 1).clamp(0, 1)
+        inside = inside if self.folded else (lags.abs() <= radii).to(radii)
         return (self.weights.unsqueeze(-1) * inside).sum(1)
 
 
@@ -148,6 +179,8 @@ class FltCode:
 class Flt(Position):
     """Append the mask's random features, shared by the layers, to queries and keys."""
 
+    wants_softmax_kernel = True
+
     def __init__(self, config: FltConfig, shape: Shape) -> None:
         super().__init__(config, shape)
         self.mask = _MASK_CLASSES[config.mask](config, shape.heads)
@@ -161,7 +194,9 @@ class Flt(Position):
         """Draw what the frequencies are made of."""
         size = (self.shape.heads, self.config.random_features)
         noise = torch.empty(size, device=generator.device)
-        if self.config.mask != "shift_invariant" or self.config.kernel == "gaussian":
+        if self.config.frequencies == "folded":
+            noise.uniform_(-0.5, 0.5, generator=generator)
+        elif self.config.mask != "shift_invariant" or self.config.kernel == "gaussian":
             noise.normal_(generator=generator)
         elif self.config.kernel == "laplace":
             noise.cauchy_(generator=generator)

@@ -55,6 +55,43 @@ def test_the_papers_values_are_there():
     assert (ungated.layers, ungated.width, ungated.features.features) == (24, 512, 128)
 
 
+@pytest.mark.parametrize("folder", ["headline", "headline-full"])
+def test_the_headline_differs_in_the_encoding_alone(folder: str):
+    """As the paper's: deep, FAVOR+, normalised after a branch; nothing of ours that knows order; measured to 4 N."""
+    configs = [read(path, ["model.preset=tiny"]) for path in (CONFIGS / folder).glob("*.yaml")]
+    names = [(c.model_config(333).position_name, c.model["position"].get("gated")) for c in configs]
+    spe = [(name, gated) for name in ("conv_spe", "sine_spe") for gated in (None, False)]
+    assert sorted(names, key=str) == sorted([("absolute", None), ("none", None), *spe], key=str)
+    rest = []
+    for config in configs:
+        built = config.model_config(333)
+        assert (built.layers, built.norm, built.activation) == (24, "post", "relu")
+        assert (built.features_name, built.horizons, built.metre) == ("favor", None, None)
+        assert config.validation.length == 4 * config.data.length
+        plain = {**config.plain(), "run": "", "model": {**config.model, "position": None}}
+        rest.append(plain)
+    assert all(one == rest[0] for one in rest)
+
+
+def test_flt_over_features_that_estimate_no_softmax_is_refused(tmp_path: Path):
+    path = minimal(tmp_path, model={"preset": "tiny", "position": "flt"})
+    assert read(path).model_config(9).position_name == "flt"
+    assert read(path, ["model.attention=softmax"]).model_config(9).attention == "softmax"
+    for features in ("relu", "elu"):
+        with pytest.raises(
+            ValueError, match=r"the mask would mean nothing; choose features: favor"
+        ):
+            read(path, [f"model.features={features}"]).model_config(9)
+
+
+def test_features_are_redrawn_by_chance_or_at_an_interval(tmp_path: Path):
+    by_chance = read(minimal(tmp_path), ["optimiser.redraw=0.05"]).optimiser
+    assert [by_chance.redraws(7, drawn) for drawn in (0.04, 0.06)] == [True, False]
+    at_interval = read(minimal(tmp_path), ["optimiser.redraw_every=40"]).optimiser
+    steps = [step for step in range(100) if at_interval.redraws(step, 0.0)]
+    assert steps == [0, 40, 80]
+
+
 def test_a_file_states_what_differs_from_its_base(tmp_path: Path):
     minimal(tmp_path, model={"preset": "tiny", "position": {"name": "rope", "base": 5.0}})
     (tmp_path / "deep").mkdir()
@@ -88,6 +125,9 @@ def test_steps_displace_epochs_and_the_other_way_round():
         (["optimiser.steps=0"], "more than 0 is needed"),
         (["optimiser.steps="], "either steps or epochs"),
         (["optimiser.redraw=1.5"], "redraw is 1.5; it lies between 0 and 1"),
+        (["optimiser.redraw_every=0"], "redraw_every is 0; it is at least 1"),
+        (["optimiser.cosine_epochs=0"], "cosine_epochs is 0.0; it is above 0"),
+        (["data.skip_chance=2"], "skip_chance is 2.0; it is a probability, 0 to 1"),
         (["optimiser.learning_rate=.nan"], "learning_rate is nan; it is above 0"),
         (["device.precision=8"], "precision is '?8'?, "),
         (["device.precision=fp8"], "precision is 'fp8'; it is one of 32-true, bf16-mixed"),

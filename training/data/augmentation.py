@@ -16,6 +16,7 @@ from tokenization.remi.language import Remi
 from tokenization.score import Notes
 from training.config import DataConfig
 
+MOST_SKIPPED = 64  # bars
 Another = Callable[[np.random.Generator], np.ndarray]
 """Draws another piece to train on: its ids."""
 
@@ -79,7 +80,20 @@ def heard_from(
 def start_bar(
     bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator
 ) -> int:
-    """Return a bar that leaves a whole crop after it; the first where none does."""
+    """Return a bar that leaves a whole crop behind it; the first where none does, or by chance.
+
+    With steps of several bars, as the published code of the groove experiment draws them: one, or as many as fit into
+    half of the piece and into 64 bars, whatever is left then.
+    """
+    if config.skip_chance < 1 and random.random() >= config.skip_chance:
+        return 0
+    if config.skip_step > 1:
+        steps = min(MOST_SKIPPED, len(bars) // 2) // config.skip_step
+        return (
+            config.skip_step * int(random.integers(1, steps + 1))
+            if config.skip_bars and steps
+            else 0
+        )
     last = int(np.searchsorted(bars, tokens - config.length - 1, side="right"))
     return int(random.integers(last)) if config.skip_bars and last > 1 else 0
 

@@ -85,6 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
         "models": [facts_of(subject) for subject in subjects],
         "extrapolation": [r for name, r in found.items() if name.startswith("extrapolation")],
         "realisations": [r for name, r in found.items() if name.startswith("realisations")],
+        "ablation": [r for name, r in found.items() if name.startswith("ablation")],
         "positions": found["positions"],
         "continuation": continuation,
         "missing": MISSING,
@@ -98,6 +99,7 @@ def _experiments(
     subjects: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], dict[str, str], list[str]]:
     """Return the experiments by name, a command for each alone, and who is left out of them."""
+    from evaluation.study.ablations import ablation
     from evaluation.study.experiments import (
         extrapolation,
         language_of_data,
@@ -124,6 +126,8 @@ def _experiments(
         for kind, make in (("extrapolation", extrapolation), ("realisations", realisations)):
             experiments[f"{kind} on {folder}"] = make(able, pieces, **options)
             commands[f"{kind} on {folder}"] = asked if kind == "extrapolation" else command_line()
+        experiments[f"ablation on {folder}"] = ablation(able, pieces, **options)
+        commands[f"ablation on {folder}"] = asked.replace(" extrapolation ", " ablation ")
     experiments["positions"] = positions(subjects, tokens=None, drawn=True, **options)
     given = [subject.given for subject in subjects]
     commands["positions"] = _alone("positions", given, ["-o", "positions"], arguments)

@@ -42,6 +42,30 @@ def test_all_are_trained_by_one_budget_and_tabulated(
     assert said.err.count("Going on from step 4 of 4.") == 2
 
 
+def test_the_headline_is_compared_beside_the_papers_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    data = prepared_set(tmp_path / "data", "remi")
+    sizes = {
+        "model.layers": 1, "model.width": 16, "model.heads": 2, "model.feedforward": 16,
+        "model.features.features": 4, "data.folder": data, "data.length": 16,
+        "validation.length": 64, "validation.sequences": 2,
+    }  # fmt: skip
+    changes = [word for key, value in sizes.items() for word in ("--set", f"{key}={value}")]
+    options = ["--steps", "2", "-o", str(tmp_path / "out"), *changes]
+    assert main(["compare", "headline/*", *options]) == 0
+    said = capsys.readouterr().out
+    names = ["absolute", "conv-spe", "conv-spe-ungated", "none", "sine-spe", "sine-spe-ungated"]
+    for name in names:
+        assert f"| headline-{name} |" in said
+    theirs = {
+        line.split()[0]: line.split()[1:] for line in said.split("table 6")[1].splitlines()[2:]
+    }
+    assert sorted(theirs) == sorted(names)
+    assert theirs["absolute"][:3] == ["1.721", "3.215", "+1.494"]
+    assert len(theirs["none"]) == 3  # the row that the paper lacks is ours alone
+
+
 def test_one_that_fails_is_a_row_and_the_rest_goes_on(
     two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

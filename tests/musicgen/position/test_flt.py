@@ -12,6 +12,7 @@ LAGS = torch.tensor([0.0, 1, 2, 3, 5, 8, 13, 20])
 FAMILIES: list[dict[str, Any]] = [
     {"mask": "gaussian"},
     {"mask": "local"},
+    {"mask": "local", "frequencies": "folded"},
     {"mask": "shift_invariant", "kernel": "gaussian"},
     {"mask": "shift_invariant", "kernel": "laplace"},
     {"mask": "shift_invariant", "kernel": "cauchy"},
@@ -45,7 +46,8 @@ def test_mean_over_draws_converges_to_the_closed_form(choice: dict[str, Any]) ->
             radii = torch.tensor([1.5, 2.5, 4.5, 9.5] * 2)  # no jump at a whole number
             position.mask.get_parameter("log_radii").copy_(radii.log())
             # sin(x)/x decays slowly: |ξ| > 5, which is hardly ever drawn, holds a hundredth of f
-            missing = 0.02 * position.mask.get_parameter("weights").abs().sum().item()
+            share = 0.0 if "frequencies" in choice else 0.02
+            missing = share * position.mask.get_parameter("weights").abs().sum().item()
         closed = position.mask(LAGS)
         _, ratio = position.mask.spectrum(position.begin(generator(99)).noise)
         for draws in (1, 16):
@@ -54,6 +56,26 @@ def test_mean_over_draws_converges_to_the_closed_form(choice: dict[str, Any]) ->
             bound = 6 * deviation + missing
             assert (torch.stack(estimates).mean(0) - closed).abs().max() <= bound
         assert closed.abs().max() > 5 * bound  # so that the bound says something
+
+
+def second_moment(position: Flt, largest: float) -> Tensor:
+    """Return E[(g/p)²] over frequencies up to the largest, as an integral, (H,)."""
+    xi = torch.linspace(-largest, largest, 20_001, dtype=torch.float64).expand(2, -1)
+    _, ratio = position.mask.spectrum(xi)
+    density = torch.exp(-xi.square() / 2) / (2 * torch.pi) ** 0.5
+    folded = position.config.frequencies == "folded"
+    return torch.trapezoid(ratio.square() * (1 if folded else density), xi)
+
+
+@torch.no_grad()
+def test_the_local_mask_has_a_finite_variance_only_when_folded() -> None:
+    endless = flt(8, mask="local").double()
+    near, far = second_moment(endless, 4), second_moment(endless, 8)
+    assert (far > 100 * near).all()  # and so on
+    folded = flt(8, mask="local", frequencies="folded").double()
+    lags = torch.arange(-30, 31, dtype=torch.float64)
+    # Parseval: the mean of a square of a sum of cosines is the sum of f² over the lags.
+    torch.testing.assert_close(second_moment(folded, 0.5), folded.mask(lags).square().sum(1))
 
 
 @pytest.mark.parametrize("choice", FAMILIES, ids=lambda choice: "-".join(choice.values()))
@@ -87,6 +109,8 @@ def test_layers_share_the_features_and_heads_do_not() -> None:
         ({"mask": "box"}, "mask is 'box'; it is one of gaussian, local, shift_invariant"),
         ({"kernel": "sinc"}, "kernel is 'sinc'; it is one of gaussian, laplace, cauchy"),
         ({"random_features": 0}, "random_features is 0; it must be at least 1"),
+        ({"frequencies": "some"}, "frequencies is 'some'; it is one of normal, folded"),
+        ({"frequencies": "folded"}, "folded goes with mask: local"),
         ({"components": 0}, "components is 0; it must be at least 1"),
     ],
 )

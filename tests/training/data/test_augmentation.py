@@ -10,7 +10,7 @@ from tokenization.remi.language import Remi
 from tokenization.remi.tokens import BAR, BEGIN, PITCH
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.augmentation import cut_groove, cut_remi
+from training.data.augmentation import cut_groove, cut_remi, start_bar
 
 MANY = range(60)
 
@@ -52,6 +52,20 @@ def test_without_skipping_a_crop_is_the_beginning(pianos: Path, grooves: Path):
     for cut, folder in ((cut_remi, pianos), (cut_groove, grooves)):
         for crop in draws(cut, folder, skip_bars=False):
             np.testing.assert_array_equal(crop, piece(folder)[0][:41])
+
+
+def test_pieces_may_start_whole_steps_of_bars_in_and_only_now_and_then(grooves: Path):
+    """As the published code of the groove experiment: a quarter, steps of four bars, over half of a piece at most."""
+    bars = np.arange(24) * 10
+    few = config(skip_chance=0.25, skip_step=4)
+    found = [start_bar(bars, 240, few, np.random.default_rng(seed)) for seed in range(2000)]
+    starts, counts = np.unique(found, return_counts=True)
+    assert starts.tolist() == [0, 4, 8, 12]
+    assert 0.70 < counts[0] / 2000 < 0.80
+    assert start_bar(bars[:6], 60, config(skip_step=4), np.random.default_rng(0)) == 0
+    crops = draws(cut_groove, grooves, skip_chance=0.0)
+    for crop in crops:
+        np.testing.assert_array_equal(crop, piece(grooves)[0][:41])
 
 
 def test_a_short_piece_comes_whole(pianos: Path, grooves: Path):

@@ -241,9 +241,16 @@ def test_a_report_needs_nothing_beside_itself_and_goes_on(place: Path, tmp_path:
         "models",
         "extrapolation",
         "realisations",
+        "ablation",
         "positions",
         "continuation_similarity",
     } <= tables
+    taken = read_csv(report / "ablation.csv")
+    # No part of absolute positions can be taken away.
+    assert {row["model"] for row in taken} == {"sine", "trio"}
+    for row in taken:
+        assert float(row["within_low"]) <= float(row["within"]) <= float(row["within_high"])
+    assert "What the models rely on" in text
     assert {row["model"] for row in read_csv(report / "realisations.csv")} == {"sine", "trio"}
 
 

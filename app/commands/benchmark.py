@@ -1,0 +1,135 @@
+"""`musicgen benchmark`: the papers' experiments that are not about music."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import output
+from app.progress import progress_bar
+
+if TYPE_CHECKING:
+    from evaluation.benchmarks.recipe import Recipe
+
+EXAMPLES = """\
+Models that differ in their encoding of position alone are trained on the same examples in the same order, from several
+seeds; given are means with 95 % intervals (Student's), what rules without a model come to, and what the papers report.
+
+tasks:
+  listops     nested operations on digits      made on the spot, or the benchmark's files
+  pathfinder  are two marks on one path?       pictures of our own, or the benchmark's files
+  points      charges in space                 made on the spot
+  text        film reviews, by bytes           SOURCE: aclImdb
+  retrieval   does one paper cite another?     SOURCE: the folder of new_aan_pairs.train.tsv
+  image       CIFAR-10, by grey pixels         SOURCE: cifar-10-batches-bin
+  patches     your own pictures                SOURCE: a .npz of images and labels
+  language    the next byte or word            SOURCE: a folder of text files, or WikiText-103's
+
+examples:
+  musicgen benchmark listops --short -o runs/listops
+  musicgen benchmark language ~/texts --short --encodings none rope sine_spe flt
+  musicgen benchmark pathfinder --short --features relu --seeds 5
+  musicgen benchmark text aclImdb --recipe text-permuteformer --device cuda
+
+Run again with the same -o, it goes on where it was interrupted. Recipes lie in evaluation/benchmarks/recipes, encodings
+in evaluation/benchmarks/arms.py.
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = EXAMPLES
+    parser.add_argument("task", metavar="TASK", help="one of those below")
+    parser.add_argument(
+        "source", metavar="SOURCE", nargs="?", type=Path, help="the data, where a task takes yours"
+    )
+    parser.add_argument("--short", action="store_true", help="the form for two cores")
+    parser.add_argument("--recipe", metavar="NAME", help="another recipe of the task")
+    parser.add_argument(
+        "--encodings", nargs="+", metavar="NAME", help="what is compared (default: the recipe's)"
+    )
+    parser.add_argument("--features", metavar="NAME", help="feature map: favor, relu or elu")
+    parser.add_argument(
+        "--seeds", type=int, default=3, metavar="N", help="runs of each (default: 3)"
+    )
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="of training, instead of the recipe's"
+    )
+    parser.add_argument("--unit", choices=("bytes", "words"), help="of a text")
+    parser.add_argument("--device", default="cpu", help="such as cuda (default: cpu)")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="folder of the results, for going on"
+    )
+    output.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Make or read the data, train, and print the tables."""
+    from app.commands.evaluate.study_options import chosen_device
+    from evaluation.benchmarks.run import benchmark, fitting
+    from evaluation.benchmarks.tables import anchor_tables, failures, plain, result_table
+    from evaluation.benchmarks.tasks import TASKS as KNOWN
+    from evaluation.benchmarks.tasks import material
+    from musicgen.common.machine import machine
+    from musicgen.common.records import suggestion
+
+    if arguments.task not in KNOWN:
+        raise ValueError(f"there is no task {arguments.task!r}{suggestion(arguments.task, KNOWN)}")
+    if arguments.seeds < 1:
+        raise ValueError(f"--seeds is {arguments.seeds}; it is 1 or more")
+    recipe = _recipe(arguments)
+    with progress_bar("Data") as progress:
+        data = material(arguments.task, arguments.source, recipe.data, progress)
+    names = arguments.encodings or fitting(recipe.encodings, data)
+    output.remark([recipe.about, *data.remarks, f"On {machine()}."])
+    with progress_bar("Training") as progress:
+        rows = benchmark(
+            recipe, data, encodings=_known(names), seeds=arguments.seeds,
+            device=chosen_device(arguments.device), folder=arguments.output, progress=progress,
+            say=lambda sentence: output.remark([sentence]),
+        )  # fmt: skip
+    output.remark(failures(rows))
+    if arguments.json:
+        output.write_json({"task": arguments.task, "rules": data.rules, "rows": plain(rows)})
+        return
+    parts = [output.table(result_table(rows, data))]
+    for heading, table in anchor_tables(arguments.task, rows):
+        parts.append(f"{heading}\n{output.table(table)}")
+    output.write("\n\n".join(parts))
+
+
+def _recipe(arguments: argparse.Namespace) -> Recipe:
+    from evaluation.benchmarks.recipe import FULL, recipe
+
+    task: str = arguments.task
+    own = f"{task}-short" if arguments.short else FULL.get(task, task)
+    found = recipe(arguments.recipe or own)
+    if found.task != arguments.task:
+        raise ValueError(f"recipe {arguments.recipe} is of the task {found.task}")
+    if arguments.features:
+        found = replace(
+            found, model={**found.model, "features": _features(found, arguments.features)}
+        )
+    if arguments.steps is not None:
+        optimiser = {k: v for k, v in found.optimiser.items() if k != "epochs"}
+        found = replace(found, optimiser={**optimiser, "steps": arguments.steps})
+    if arguments.unit:
+        found = replace(found, data=replace(found.data, unit=arguments.unit))
+    return found
+
+
+def _features(found: Recipe, name: str) -> dict[str, Any]:
+    """Return another feature map, with as many features as the recipe's has."""
+    given = found.model.get("features", {})
+    count = given.get("features") if isinstance(given, dict) else None
+    return {"name": name, **({} if count is None else {"features": count})}
+
+
+def _known(names: list[str]) -> list[str]:
+    from evaluation.benchmarks.arms import arm
+
+    for name in names:
+        arm(name)
+    return list(dict.fromkeys(names))

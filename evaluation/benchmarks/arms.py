@@ -1,0 +1,148 @@
+"""What is compared: encodings of position, and other ways to attend, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import nn
+
+from evaluation.benchmarks.positions.conv_spe import GridConvSpe, GridConvSpeConfig
+from evaluation.benchmarks.positions.flt import SpaceFlt, SpaceFltConfig
+from evaluation.benchmarks.positions.grid import GridPermuteformer, GridPermuteformerConfig
+from evaluation.benchmarks.rfa import RandomFeatureAttention, RandomFeatures
+from evaluation.benchmarks.toeplitz import ToeplitzAttention
+from musicgen.common.records import from_plain, suggestion
+from musicgen.model.block import Attention, Block
+from musicgen.model.config import ModelConfig, check_sense
+from musicgen.model.performer import Performer
+from musicgen.position import POSITIONS, Position
+
+SPACES: dict[str, tuple[type[Any], type[Position]]] = {
+    "permuteformer_grid": (GridPermuteformerConfig, GridPermuteformer),
+    "conv_spe_grid": (GridConvSpeConfig, GridConvSpe),
+    "flt_space": (SpaceFltConfig, SpaceFlt),
+}
+"""Encodings of places in several dimensions; those of sequences are in `musicgen.position`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One row of a table: an encoding, and how it is attended."""
+
+    position: str
+    choice: Mapping[str, Any] = field(default_factory=dict)  # of the encoding
+    mixer: str = "linear"  # linear | toeplitz | rfa | rfa_arccos | rfa_gated
+    causal: bool = True  # whether models that predict the next token have it
+    whole: bool = True  # whether classifiers have it
+    shape: str = "sequence"  # sequence | grid | cloud: what its places are
+    about: str = ""
+
+
+ARMS: dict[str, Arm] = {
+    "none": Arm(position="none", about="no encoding"),
+    "absolute": Arm(position="absolute", about="sinusoids added (Vaswani et al. 2017)"),
+    "learned": Arm(position="learned", causal=False, about="a learned vector a position"),
+    "rope": Arm(position="rope", about="rotations (Su et al. 2021)"),
+    "sine_spe": Arm(position="sine_spe", choice={"sines": 10}, about="gated (Liutkus et al. 2021)"),
+    "sine_spe_ungated": Arm(position="sine_spe", choice={"sines": 10, "gated": False}),
+    "conv_spe": Arm(position="conv_spe", about="gated (Liutkus et al. 2021)"),
+    "conv_spe_ungated": Arm(position="conv_spe", choice={"gated": False}),
+    "permuteformer": Arm(position="permuteformer", whole=False, about="Chen 2021, with r"),
+    "permuteformer_without_r": Arm(
+        position="permuteformer", choice={"with_decay": False},
+        about="r = 1, as bidirectional models of Chen 2021 have it",
+    ),
+    "permuteformer_without_permutation": Arm(
+        position="permuteformer", choice={"with_permutation": False}, whole=False
+    ),
+    "lrpe": Arm(position="lrpe", about="type 1 (Qin et al. 2023)"),
+    "lrpe_type_2": Arm(position="lrpe", choice={"type": "orthogonal"}),
+    "lrpe_type_3": Arm(position="lrpe", choice={"type": "permutation"}),
+    "flt": Arm(position="flt", about="Gaussian mixture (Choromanski et al. 2023)"),
+    "flt_local": Arm(position="flt", choice={"mask": "local", "frequencies": "folded"}),
+    "toeplitz": Arm(position="none", mixer="toeplitz", about="log-linear (Luo et al. 2021)"),
+    "rfa": Arm(position="none", mixer="rfa", whole=False, about="Peng et al. 2021"),
+    "rfa_arccos": Arm(position="none", mixer="rfa_arccos", whole=False),
+    "rfa_gated": Arm(position="none", mixer="rfa_gated", whole=False),
+    "permuteformer_grid": Arm(position="permuteformer_grid", causal=False, shape="grid"),
+    "conv_spe_grid": Arm(position="conv_spe_grid", causal=False, shape="grid"),
+    "flt_grid": Arm(position="flt_space", causal=False, shape="grid"),
+    "flt_cloud": Arm(
+        position="flt_space", choice={"sizes": None, "dimensions": 3}, causal=False, shape="cloud"
+    ),
+    "flt_cloud_radial": Arm(
+        position="flt_space", choice={"sizes": None, "dimensions": 3, "mask": "radial"},
+        causal=False, shape="cloud",
+    ),
+}  # fmt: skip
+
+
+def arm(name: str) -> Arm:
+    """Return an arm by name."""
+    if name not in ARMS:
+        raise ValueError(f"there is no encoding {name!r} to compare{suggestion(name, ARMS)}")
+    return ARMS[name]
+
+
+def with_choice(chosen: Arm, common: Mapping[str, Any], own: Mapping[str, Any]) -> Arm:
+    """Return an arm with values for all encodings, where its own knows them, and values for it alone, which win."""
+    known = {**POSITIONS, **SPACES}[chosen.position][0].__dataclass_fields__
+    fitting = {key: value for key, value in common.items() if key in known}
+    return replace(chosen, choice={**fitting, **chosen.choice, **own})
+
+
+def model_config(chosen: Arm, values: Mapping[str, Any]) -> ModelConfig:
+    """Return the configuration of a model with an arm's encoding; one of space comes with `position_of`."""
+    position = {"name": "none"}
+    if chosen.position in POSITIONS:
+        position = {"name": chosen.position, **chosen.choice}
+    config = ModelConfig.read({**values, "position": position}, "the benchmark's model")
+    check_sense(config)
+    if chosen.position == "flt_space" and config.features_name != "favor":
+        raise ValueError(
+            "flt adds a mask to the exponent of the softmax kernel; choose features: favor"
+        )
+    return config
+
+
+def position_of(chosen: Arm, config: ModelConfig) -> Position:
+    """Return the encoding of an arm for a model."""
+    if chosen.position in POSITIONS:
+        return POSITIONS[chosen.position][1](config.position, config.shape())
+    settings, encoding = SPACES[chosen.position]
+    read = from_plain(settings, dict(chosen.choice), f"encoding {chosen.position!r}")
+    return encoding(read, config.shape())
+
+
+def language_model(chosen: Arm, config: ModelConfig, seed: int) -> Performer:
+    """Return a model that predicts the next token, with the attention that an arm names."""
+    model = Performer(config, seed)
+    for layer, block in enumerate(model.blocks):
+        assert isinstance(block, Block)
+        assert isinstance(block.attention, Attention)
+        block.attention = mixed(block.attention, chosen, config, layer, model.position.qk_width)
+    return model
+
+
+def mixed(
+    attention: Attention, chosen: Arm, config: ModelConfig, layer: int, width: int
+) -> Attention:
+    """Return an attention of the same weights that mixes tokens as an arm says."""
+    if chosen.mixer == "linear":
+        return attention
+    if chosen.mixer == "toeplitz":
+        other: Attention = ToeplitzAttention(config, layer, attention.features)
+    else:
+        kind = "arccos" if chosen.mixer == "rfa_arccos" else "gaussian"
+        features = RandomFeatures(width, config.shape().features, kind)
+        gated = chosen.mixer == "rfa_gated"
+        other = RandomFeatureAttention(config, layer, features, gated=gated)
+    other.qkv, other.output = attention.qkv, attention.output
+    return other
+
+
+def parameters(model: nn.Module) -> int:
+    """Return how many numbers are learned."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)

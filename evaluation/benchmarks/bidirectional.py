@@ -1,0 +1,102 @@
+"""Linear attention without the causal mask: every position sees the whole sequence, at the same linear cost.
+
+    out_i = Σ_j r^|i−j| (fq_i·fk_j) v_j / Σ_j r^|i−j| (fq_i·fk_j)
+
+Without a decay r that is two products; with one it is the causal sums from both ends, less the position itself, which
+both have. Positions of padding are no keys. B batch, T time, H heads, M features, D value width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from musicgen.attention.causal_sums import parallel_sums
+from musicgen.attention.linear_attention import CHUNK, GUARD, Features
+from musicgen.layers.precision import without_autocast
+from musicgen.model.block import Attention, Passage
+
+
+def attend_both_ways(
+    fq: Tensor,
+    fk: Tensor,
+    v: Tensor,
+    *,
+    decay: Tensor | None = None,
+    normaliser: Features | None = None,
+    present: Tensor | None = None,
+    chunk: int = CHUNK,
+) -> Tensor:
+    """Attend to all positions: fq, fk (B, T, H, M), v (B, T, H, D) → (B, T, H, D).
+
+    The decay is r in (0, 1] a head, (H,); a normaliser gives the denominator other features; `present` is False where
+    there is only padding, (B, T).
+    """
+    if present is not None:
+        kept = present[..., None, None].to(fk.dtype)
+        fk = fk * kept
+        normaliser = None if normaliser is None else (normaliser[0], normaliser[1] * kept)
+    with without_autocast(v.device):
+        dtype = torch.promote_types(v.dtype, torch.float32)
+        fq, fk, values = fq.to(dtype), fk.to(dtype), v.to(dtype)
+        if normaliser is None:
+            y = _sums(fq, fk, functional.pad(values, (0, 1), value=1.0), decay, chunk)
+            return (y[..., :-1] / (y[..., -1:] + GUARD)).to(v.dtype)
+        one = values.new_ones(*values.shape[:-1], 1)
+        gq, gk = (x.to(dtype) for x in normaliser)
+        total = _sums(gq, gk, one, decay, chunk)
+        return (_sums(fq, fk, values, decay, chunk) / (total + GUARD)).to(v.dtype)
+
+
+def exact_both_ways(fq: Tensor, fk: Tensor, v: Tensor, *, decay: Tensor | None = None) -> Tensor:
+    """Return the same by the (T, T) matrix of the definition: for tests."""
+    weights = torch.einsum("bihm,bjhm->bhij", fq, fk)
+    if decay is not None:
+        place = torch.arange(fq.shape[1], device=fq.device)
+        weights = weights * decay.view(-1, 1, 1) ** (place.view(-1, 1) - place).abs()
+    weights = weights / (weights.sum(-1, keepdim=True) + GUARD)
+    return torch.einsum("bhij,bjhd->bihd", weights, v)
+
+
+def _sums(q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, chunk: int) -> Tensor:
+    if decay is None:
+        return torch.einsum("bthm,bhmd->bthd", q, torch.einsum("bthm,bthd->bhmd", k, v))
+    start = q.new_zeros(q.shape[0], q.shape[2], q.shape[3], v.shape[3])  # (B, H, M, D)
+    before, _ = parallel_sums(q, k, v, decay, start, chunk=chunk)
+    behind, _ = parallel_sums(q.flip(1), k.flip(1), v.flip(1), decay, start, chunk=chunk)
+    own = (q * k).sum(-1, keepdim=True) * v
+    return before + behind.flip(1) - own
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholePassage(Passage):
+    """Where the tokens of whole sequences stand, and which are padding."""
+
+    present: Tensor | None = None  # (B, T); None: no padding
+
+
+class WholeAttention(Attention):
+    """The attention of a block, over the whole sequence."""
+
+    def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+        assert isinstance(passage, WholePassage), "whole sequences know their padding"
+        assert self.features is not None, "ModelConfig of a classifier is of linear attention"
+        position, code, start = passage.position, passage.code, passage.start
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
+        q, k = position.qk(q, k, code, start, self.layer)
+        fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M) each
+        placed_fq, placed_fk = position.features(fq, fk, code, start, self.layer)
+        out = attend_both_ways(
+            placed_fq,
+            placed_fk,
+            v,
+            decay=position.decay,
+            normaliser=None if position.normaliser_is_positioned else (fq, fk),
+            present=passage.present,
+            chunk=self.chunk,
+        )
+        return out.flatten(2), None

@@ -1,0 +1,150 @@
+"""FourierLearner in ℓ dimensions (Choromanski et al. 2023): a mask f(r_i − r_j) of places in space by random features.
+
+f(z) = ∫ g(ξ) exp(2πi z·ξ) dξ = E[g(ξ)/p(ξ) cos 2πz·ξ] for ξ ~ p = N(0, 1) in each dimension (equation 4). Places are
+the cells of a grid or, as in the paper's molecules, given with each sequence.
+
+B batch, T time, H heads, ℓ dimensions, N components, r random features.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from evaluation.benchmarks.positions.grid import check_sizes, coordinates
+from musicgen.position.base import Position, Shape, Window
+from musicgen.position.flt import FltCode
+
+MASKS = ("gaussian", "radial", "box")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceFltConfig:
+    """`gaussian` is equation 6, `radial` the paper's sum of Gaussians of the distance (4.3.1), `box` equation 10."""
+
+    sizes: tuple[int, ...] | None = (32, 32)  # of a grid; null: places come with the sequences
+    dimensions: int = 2  # where there is no grid
+    mask: Literal["gaussian", "radial", "box"] = "gaussian"
+    random_features: int = 32  # r
+    components: int = 8  # N
+    unit: float = 1.0  # places are divided by it: about the distance that shall matter
+
+    def __post_init__(self) -> None:
+        if self.sizes is not None:
+            check_sizes(self.sizes)
+        if self.mask not in MASKS:
+            raise ValueError(f"mask is {self.mask!r}; it is one of {', '.join(MASKS)}")
+        for name in ("random_features", "components", "dimensions"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not self.unit > 0:
+            raise ValueError(f"unit is {self.unit}; it is above 0")
+
+    @property
+    def axes(self) -> int:
+        """ℓ."""
+        return self.dimensions if self.sizes is None else len(self.sizes)
+
+
+class SpaceMask(nn.Module):
+    """The Fourier transform g of a mask f: Gaussian mixtures, or a sum of boxes."""
+
+    def __init__(self, config: SpaceFltConfig, heads: int) -> None:
+        super().__init__()
+        self.kind, self.axes = config.mask, config.axes
+        size = (heads, config.components)
+        self.weights = nn.Parameter(torch.randn(size) / config.components**0.5)
+        if self.kind == "box":
+            self.log_radii = nn.Parameter(torch.rand(*size, self.axes) * 2)
+            return
+        self.raw_widths = nn.Parameter(torch.randn(size) - 1)
+        if self.kind == "gaussian":
+            self.raw_centres = nn.Parameter(torch.randn(*size, self.axes) - 3)
+
+    def transform(self, xi: Tensor) -> Tensor:
+        """Return g(ξ), (H, n, ℓ) → (H, n)."""
+        weights = self.weights.unsqueeze(1)  # (H, 1, N)
+        at = xi.unsqueeze(2)  # (H, n, 1, ℓ)
+        if self.kind == "box":
+            radii = self.log_radii.exp().unsqueeze(1)
+            return (weights * (2 * radii * torch.sinc(2 * radii * at)).prod(-1)).sum(-1)
+        centres, widths = self._centres_widths()
+        distance = ((at - centres.unsqueeze(1)) / widths.unsqueeze(1).unsqueeze(-1)).square()
+        return (weights * torch.exp(-distance.sum(-1) / 2)).sum(-1)
+
+    def forward(self, lags: Tensor) -> Tensor:
+        """Return f at differences of places, (n, ℓ) → (H, n)."""
+        weights = self.weights.unsqueeze(-1)  # (H, N, 1)
+        if self.kind == "box":
+            inside = (lags.abs() <= self.log_radii.exp().unsqueeze(2)).all(-1)  # (H, N, n)
+            return (weights * inside).sum(1)
+        centres, widths = self._centres_widths()
+        widths = widths.unsqueeze(-1)
+        height = weights * (widths * math.sqrt(2 * math.pi)) ** self.axes
+        envelope = torch.exp(-2 * (math.pi * widths).square() * lags.square().sum(-1))
+        wave = torch.cos(2 * math.pi * (centres @ lags.T))
+        return (height * envelope * wave).sum(1)
+
+    def _centres_widths(self) -> tuple[Tensor, Tensor]:
+        """Widths up to 1, which keeps the variance of g/p finite: (H, N, ℓ) and (H, N)."""
+        widths = torch.sigmoid(self.raw_widths)
+        if self.kind == "radial":
+            return widths.new_zeros(*widths.shape, self.axes), widths
+        return torch.sigmoid(self.raw_centres) / 2, widths
+
+
+class SpaceFlt(Position):
+    """Append the mask's random features to queries and keys; all layers share them."""
+
+    wants_softmax_kernel = True
+
+    def __init__(self, config: SpaceFltConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        self.mask = SpaceMask(config, shape.heads)
+
+    @property
+    def qk_width(self) -> int:
+        """A cosine and a sine of each random frequency stand behind the head's own width."""
+        return self.shape.head_width + 2 * self.config.random_features
+
+    def begin(self, generator: Generator) -> FltCode:
+        """Draw the frequencies, (H, r, ℓ)."""
+        size = (self.shape.heads, self.config.random_features, self.config.axes)
+        noise = torch.randn(size, generator=generator, device=generator.device)
+        return FltCode(noise=noise.to(next(self.parameters())))
+
+    def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
+        """Return the draw with the features of places: of a grid's cells, or those given, (B, T, ℓ)."""
+        if self.config.sizes is not None:
+            places = coordinates(torch.arange(start, stop), self.config.sizes).unsqueeze(0)
+        else:
+            assert times is not None, "places in space come with the sequence"
+            places = times
+        xi = code.noise
+        places = places.to(xi) / self.config.unit
+        angles = 2 * math.pi * torch.einsum("btl,hrl->bthr", places, xi)
+        density = torch.exp(-xi.square().sum(-1) / 2) / math.sqrt(2 * math.pi) ** self.config.axes
+        ratio = self.mask.transform(xi) / density  # (H, r)
+        root = (ratio.abs() + 1e-6).sqrt()
+        waves = torch.cat([angles.cos(), angles.sin()], -1)  # (B, T, H, 2r)
+        # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
+        waves = waves * (self.qk_width**0.25 / self.config.random_features**0.5)
+        sides = (waves * torch.cat([x, x], -1) for x in (ratio / root, root))
+        return FltCode(noise=xi, window=Window(start=start, rows=tuple(sides), axis=1))
+
+    def qk(
+        self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
+        assert code.window is not None, "`cover` comes before `qk`"
+        features = code.window.at(start, q.shape[1])
+        own = (self.qk_width / self.shape.head_width) ** 0.25
+        pairs = zip((q, k), features, strict=True)
+        placed = [
+            torch.cat([x * own, f.to(x.dtype).expand(len(x), -1, -1, -1)], -1) for x, f in pairs
+        ]
+        return placed[0], placed[1]

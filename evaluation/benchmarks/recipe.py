@@ -1,0 +1,85 @@
+"""A benchmark's recipe: its model, its training and the size of its data, from a YAML file in `recipes`.
+
+A recipe named TASK-short is for two cores and our own; TASK is of the size of the papers; TASK-PAPER has what a paper's
+tables print. Each file says what is printed and what is our own choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from evaluation.benchmarks.arms import Arm, arm, with_choice
+from evaluation.benchmarks.training import Optimiser
+from musicgen.common.records import from_plain, from_yaml, suggestion
+
+FOLDER = files("evaluation.benchmarks") / "recipes"
+FULL = {"language": "language-flt"}  # of a task, where it is not named as the task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How much data, and of what size; a task reads those that it knows."""
+
+    train: int = 1000  # examples that are made; from users' files all are read
+    test: int = 500
+    shortest: int = 500  # tokens of an expression
+    longest: int = 2000  # tokens, or bytes, of a sequence
+    size: int = 32  # of a picture, or points of a cloud
+    patch: int = 4  # pixels
+    unit: str = "bytes"  # of text: bytes | words
+    length: int = 512  # of stretches of text to train on
+    past: int = 4  # text is read up to so many times that length
+    counted: int | None = (
+        None  # perplexity of the last so many positions alone, as a paper gives it
+    )
+    sequences: int = 32  # of text, to measure with
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that determines a benchmark but its data, its encodings and its seed."""
+
+    task: str
+    about: str  # where it comes from, and what is our own
+    model: Any  # values of ModelConfig
+    optimiser: Any  # values of Optimiser; `epochs` may stand for steps
+    pool: str = "mean"  # mean | first: what a classifier decides by
+    data: Sizes = field(default_factory=Sizes)
+    encodings: tuple[str, ...] = ("none", "absolute", "rope", "sine_spe", "conv_spe")
+    encoding: Any = field(default_factory=dict)  # values of encodings: by name, or of `all`
+
+    def arm(self, name: str, sizes: tuple[int, ...] | None) -> Arm:
+        """Return what the recipe makes of an encoding, for a grid of those sizes where there is one."""
+        grid = {} if sizes is None else {"sizes": sizes}
+        return with_choice(
+            arm(name), {**grid, **self.encoding.get("all", {})}, self.encoding.get(name, {})
+        )
+
+    def training(self, examples: int) -> Optimiser:
+        """Return the settings of a training on so many examples."""
+        values = dict(self.optimiser)
+        epochs = values.pop("epochs", None)
+        if epochs is not None and "steps" not in values:
+            values["steps"] = max(1, round(epochs * examples / values["batch"]))
+        return from_plain(Optimiser, values, "optimiser")
+
+
+def names() -> list[str]:
+    """Return the names of all recipes."""
+    found = (file.name for file in FOLDER.iterdir())
+    return sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml"))
+
+
+def recipe(name: str) -> Recipe:
+    """Read a recipe by name."""
+    if name not in names():
+        raise ValueError(f"there is no recipe {name!r}{suggestion(name, names())}")
+    where = f"recipe {name}"
+    values = from_yaml((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), where)
+    found = from_plain(Recipe, values, where)
+    if not isinstance(found.model, Mapping) or not isinstance(found.optimiser, Mapping):
+        raise ValueError(f"{where}: model and optimiser are mappings of names to values")
+    return found

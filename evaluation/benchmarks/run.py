@@ -1,0 +1,200 @@
+"""A benchmark: every encoding from several seeds, each result stored at once, so that an interrupted one goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from evaluation.benchmarks.arms import ARMS, Arm, language_model, model_config, parameters
+from evaluation.benchmarks.classifier import Classifier
+from evaluation.benchmarks.recipe import Recipe
+from evaluation.benchmarks.tasks import Material, Progress
+from evaluation.benchmarks.training import Optimiser, classified, perplexities
+from tokenization.whole_file import write_json
+
+RESULTS = "results.json"
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One encoding: each measure of each seed; or why there is none."""
+
+    encoding: str
+    parameters: int = 0
+    values: tuple[dict[str, float], ...] = ()  # a seed each
+    seconds: float = 0.0  # of one seed, on average
+    failed: str = ""
+
+    def mean(self, measure: str) -> tuple[float, float | None]:
+        """Return the mean of a measure over the seeds, and half its 95 % interval (Student's)."""
+        values = np.array([one[measure] for one in self.values])
+        if len(values) < 2:
+            return float(values.mean()), None
+        from scipy.stats import t  # takes a second to import
+
+        error = values.std(ddof=1) / np.sqrt(len(values))
+        return float(values.mean()), float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * error)
+
+
+def benchmark(
+    recipe: Recipe,
+    data: Material,
+    *,
+    encodings: Sequence[str],
+    seeds: int,
+    device: str,
+    folder: Path | None,
+    progress: Progress,
+    say: Callable[[str], None],
+) -> list[Row]:
+    """Train and measure all encodings, seed by seed, so that pairs of one seed come first."""
+    stored = _stored(folder, recipe, data)
+    rows = {name: _first_row(recipe, data, name, device) for name in encodings}
+    for seed in range(1, seeds + 1):
+        for name in encodings:
+            key = f"{name}/{seed}"
+            if rows[name].failed:
+                continue
+            if key not in stored["results"]:
+                say(f"{name}, seed {seed} of {seeds}")
+                before = time.perf_counter()
+                try:
+                    found = _measured(recipe, data, name, seed, device, progress)
+                except ValueError as error:
+                    rows[name] = replace(rows[name], failed=" ".join(str(error).split()))
+                    continue
+                stored["results"][key] = {**found, "seconds": time.perf_counter() - before}
+                if folder is not None:
+                    write_json(folder / RESULTS, stored)
+            values = dict(stored["results"][key])
+            taken = values.pop("seconds")
+            before_it = rows[name]
+            count = len(before_it.values)
+            rows[name] = replace(
+                before_it,
+                values=(*before_it.values, values),
+                seconds=(before_it.seconds * count + taken) / (count + 1),
+            )
+    return list(rows.values())
+
+
+def fitting(names: Sequence[str], data: Material) -> list[str]:
+    """Return the encodings that make sense of the data: those of grids on grids, causal ones of text."""
+    cloud = data.train is not None and data.train.places is not None
+    shapes = {"sequence"} if not cloud else {"sequence", "cloud"}
+    shapes |= {"grid"} if data.grid is not None else set()
+    return [
+        name
+        for name in names
+        if ARMS[name].shape in shapes and (ARMS[name].causal if data.corpus else ARMS[name].whole)
+    ]
+
+
+def edges(length: int, past: int, counted: int | None) -> list[int]:
+    """Return the borders of the stretches of positions whose perplexity is given."""
+    inside = [0, length // 4, length // 2] if counted is None else [0, length - counted]
+    behind = [round(length * x) for x in (1.5, 2, 3, 4, 6, 8) if x <= past]
+    return sorted({*inside, length, *behind})
+
+
+def _first_row(recipe: Recipe, data: Material, name: str, device: str) -> Row:
+    """Return a row without results; a model that cannot be built says why in it."""
+    try:
+        model = _model(recipe, data, recipe.arm(name, data.grid), 1)
+    except ValueError as error:
+        return Row(encoding=name, failed=" ".join(str(error).split()))
+    return Row(encoding=name, parameters=parameters(model))
+
+
+def _model(recipe: Recipe, data: Material, chosen: Arm, seed: int) -> Any:
+    values = {**recipe.model, "vocabulary_size": max(1, data.vocabulary)}
+    if data.corpus is not None:
+        if not chosen.causal:
+            raise ValueError(
+                "this encoding is of whole sequences, and text is read from left to right"
+            )
+        return language_model(chosen, model_config(chosen, values), seed)
+    if not chosen.whole:
+        raise ValueError("this is for models that read from left to right")
+    return Classifier(
+        chosen,
+        values,
+        classes=data.classes,
+        pairs=data.pairs,
+        vectors=data.vectors,
+        pool=recipe.pool,
+        seed=seed,
+    )
+
+
+def _measured(
+    recipe: Recipe, data: Material, name: str, seed: int, device: str, progress: Progress
+) -> dict[str, float]:
+    model = _model(recipe, data, recipe.arm(name, data.grid), seed).to(torch.device(device))
+    if data.corpus is not None:
+        sizes, corpus = recipe.data, data.corpus
+        settings = recipe.training(max(1, len(corpus.train) // sizes.length))
+        borders = edges(sizes.length, sizes.past, sizes.counted)
+        return perplexities(
+            model, corpus.train, corpus.test, sizes.length, borders, sizes.sequences,
+            settings, seed, progress,
+        )  # fmt: skip
+    assert data.train is not None
+    assert data.test is not None
+    test = _first(data.test, recipe.data.test)
+    settings: Optimiser = recipe.training(len(data.train.labels))
+    return classified(model, data.train, test, settings, seed, progress)
+
+
+def _first(examples: Any, count: int) -> Any:
+    """Return at most so many examples, spread over all: users' files may be sorted by class."""
+    if len(examples.labels) <= count:
+        return examples
+    rows = np.linspace(0, len(examples.labels) - 1, count, dtype=int)
+    numbers = (rows[:, None] * examples.each + np.arange(examples.each)).reshape(-1)
+    places = None if examples.places is None else examples.places[numbers]
+    inputs = [examples.inputs[n] for n in numbers]
+    return replace(examples, inputs=inputs, labels=examples.labels[rows], places=places)
+
+
+def _stored(folder: Path | None, recipe: Recipe, data: Material) -> dict[str, Any]:
+    """Return what is in a folder, if it is of the same recipe and data; another's is refused."""
+    own = {"recipe": _plain(recipe), "data": _checksum(data), "results": {}}
+    if folder is None or not (folder / RESULTS).is_file():
+        return own
+    found = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    if (found.get("recipe"), found.get("data")) != (own["recipe"], own["data"]):
+        raise ValueError(
+            f"{folder} holds results of another recipe or other data; name another folder"
+        )
+    return found
+
+
+def _plain(recipe: Recipe) -> Any:
+    plain = asdict(recipe)
+    for name in ("encodings", "about"):  # which are asked for makes no difference to each
+        plain.pop(name)
+    return json.loads(json.dumps(plain))
+
+
+def _checksum(data: Material) -> str:
+    digest = hashlib.sha256()
+    if data.corpus is not None:
+        for ids in (data.corpus.train, data.corpus.test):
+            digest.update(np.ascontiguousarray(ids).tobytes())
+        return digest.hexdigest()
+    for examples in (data.train, data.test):
+        assert examples is not None
+        for x in examples.inputs[:1000]:
+            digest.update(np.ascontiguousarray(x).tobytes())
+        digest.update(examples.labels.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,112 @@
+"""The results of a benchmark as tables: means with intervals, what needs no model, and what the papers report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from evaluation.benchmarks.run import Row
+from evaluation.benchmarks.tasks import Material
+
+Table = list[list[str]]
+ANCHORS = yaml.safe_load(
+    (files("evaluation.benchmarks") / "anchors.yaml").read_text(encoding="utf-8")
+)
+"""By task: paper, what is measured, and rows by the names that they have here."""
+
+
+def result_table(rows: Sequence[Row], data: Material) -> Table:
+    """Return a line an encoding, the best first; those that failed last, with the reason."""
+    measures = next((list(row.values[0]) for row in rows if row.values), [])
+    first = "accuracy" if "accuracy" in measures else (measures[0] if measures else "")
+    lead = ["encoding", "parameters", "n"]
+    table = [[*lead, *(_heading(m) for m in measures), "seconds each"]]
+    order = sorted((r for r in rows if r.values), key=lambda r: r.mean(first)[0])
+    if first == "accuracy":
+        order.reverse()
+    for row in order:
+        cells = [_cell(*row.mean(measure), measure) for measure in measures]
+        table.append(
+            [
+                row.encoding,
+                f"{row.parameters:,}",
+                str(len(row.values)),
+                *cells,
+                f"{row.seconds:.0f}",
+            ]
+        )
+    for name, accuracy in data.rules.items():
+        blank = [""] * (len(measures) - 1)
+        table.append([name, "0", "", f"{100 * accuracy:.2f}", *blank, ""])
+    return table
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each encoding that was not measured."""
+    return [f"{row.encoding}: {row.failed}." for row in rows if row.failed]
+
+
+def anchor_tables(task: str, rows: Sequence[Row]) -> list[tuple[str, Table]]:
+    """Return what each paper reports of the task, beside our own of the same name."""
+    own = {row.encoding: row for row in rows if row.values}
+    found = []
+    for anchor in ANCHORS.get(task, []):
+        table = [["of the paper", "theirs", "ours"]]
+        for name, value in anchor["rows"].items():
+            table.append([name, f"{value:.2f}", _ours(own.get(name))])
+        found.append((f"{anchor['paper']}: {anchor['what']}", table))
+    return found
+
+
+def headline_table(losses: Mapping[str, tuple[float | None, float | None]]) -> tuple[str, Table]:
+    """Return table 6 of Liutkus et al. 2021 beside losses within and past the trained length, by encoding."""
+    (anchor,) = ANCHORS["headline"]
+    table = [["loss", "theirs, within", "past", "growth", "ours, within", "past", "growth"]]
+    for name in dict.fromkeys([*anchor["rows"], *losses]):
+        theirs, ours = anchor["rows"].get(name, (None, None)), losses.get(name, (None, None))
+        table.append([name, *_grown(*theirs), *_grown(*ours)])
+    return f"{anchor['paper']}: {anchor['what']}", table
+
+
+def _grown(within: float | None, past: float | None) -> list[str]:
+    if within is None or past is None:
+        return ["" if x is None else f"{x:.3f}" for x in (within, past)] + [""]
+    return [f"{within:.3f}", f"{past:.3f}", f"{past - within:+.3f}"]
+
+
+def plain(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the results as plain data."""
+    return [
+        {
+            "encoding": row.encoding,
+            "parameters": row.parameters,
+            "n": len(row.values),
+            "seconds": row.seconds,
+            "failed": row.failed,
+            "values": list(row.values),
+            "means": {m: row.mean(m)[0] for m in (row.values[0] if row.values else {})},
+            "intervals": {m: row.mean(m)[1] for m in (row.values[0] if row.values else {})},
+        }
+        for row in rows
+    ]
+
+
+def _heading(measure: str) -> str:
+    if measure == "accuracy":
+        return "accuracy, %"
+    return "training loss" if measure == "training_loss" else f"perplexity {measure}"
+
+
+def _cell(mean: float, half: float | None, measure: str) -> str:
+    scale, digits = (100, 2) if measure == "accuracy" else (1, 3)
+    interval = "" if half is None else f" ± {half * scale:.{digits}f}"
+    return f"{mean * scale:.{digits}f}{interval}"
+
+
+def _ours(row: Row | None) -> str:
+    if row is None:
+        return ""
+    return _cell(*row.mean("accuracy"), "accuracy") if "accuracy" in row.values[0] else ""

@@ -1,0 +1,250 @@
+"""The benchmarks: what each is, where its data come from, and what has to be beaten."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evaluation.benchmarks import files, listops, pathfinder, points
+from evaluation.benchmarks.recipe import Sizes
+from evaluation.benchmarks.text import Corpus, read_corpus
+from evaluation.benchmarks.training import Examples
+
+Progress = Callable[[int, int], None]
+TRAIN, TEST = 0, 1  # seeds of made data: the same for every run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A benchmark: `maker` makes its data, `reader` reads a user's; without a maker the user has to bring them."""
+
+    about: str
+    wanted: str  # which files a user brings, and where they come from
+    maker: Callable[[Sizes, Progress], Material] | None = None
+    reader: Callable[[Path, Sizes], Material] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What is trained on and measured with: examples to classify, or a text."""
+
+    train: Examples | None = None
+    test: Examples | None = None
+    classes: int = 0
+    vocabulary: int = 256
+    pairs: bool = False
+    grid: tuple[int, ...] | None = None
+    corpus: Corpus | None = None
+    rules: dict[str, float] = field(default_factory=dict)  # accuracy without any model
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def vectors(self) -> int | None:
+        """The width of inputs that are no tokens."""
+        assert self.train is not None, "it is a text"
+        first = self.train.inputs[0]
+        return first.shape[1] if first.ndim == 2 else None
+
+
+def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -> Material:
+    """Make or read the data of a task, or say which files are missing and where they come from."""
+    found = TASKS[task]
+    if source is None:
+        if found.maker is None:
+            raise ValueError(f"{task} is measured on files that you bring: give {found.wanted}")
+        return found.maker(sizes, progress)
+    if found.reader is None:
+        raise ValueError(f"{task} is made on the spot; leave out {source}")
+    if not source.exists():
+        raise FileNotFoundError(f"there is no {source}; give {found.wanted}")
+    try:
+        return found.reader(source, sizes)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}; give {found.wanted}") from None
+
+
+Split = tuple[files.Labelled, files.Labelled]
+"""What is trained on, and what is measured with."""
+
+
+def _read(read: files.Split, folder: Path, sizes: Sizes) -> Split:
+    return read(folder, "train", sizes.longest), read(folder, "test", sizes.longest)
+
+
+def _make_listops(sizes: Sizes, progress: Progress) -> Material:
+    bounds = (sizes.shortest, sizes.longest)
+    train, labels = listops.listops(sizes.train, *bounds, TRAIN, progress)
+    test, answers = listops.listops(sizes.test, *bounds, TEST, progress)
+    return _listops(
+        files.Labelled(sequences=train, labels=labels),
+        files.Labelled(sequences=test, labels=answers),
+    )
+
+
+def _read_listops(folder: Path, sizes: Sizes) -> Material:
+    return _listops(*_read(files.read_listops, folder, sizes))
+
+
+def _listops(train: files.Labelled, test: files.Labelled) -> Material:
+    said = np.array([listops.first_token_rule(ids) for ids in test.sequences])
+    rules = {"first-token rule": float((said == test.labels).mean())}
+    return _classified(train, test, listops.CLASSES, len(listops.TOKENS), rules=rules)
+
+
+def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
+    def made(count: int, seed: int) -> files.Labelled:
+        pixels, labels = pathfinder.pathfinder(count, sizes.size, seed, progress)
+        return files.Labelled(sequences=pixels, labels=labels)
+
+    train, test = made(sizes.train, TRAIN), made(sizes.test, TEST)
+    rules = {"rule by how far the marks are apart": _by_distance(train, test, sizes.size)}
+    own = "The pictures are those of a generator of our own: accuracies on the benchmark's files do not compare."
+    grid = (sizes.size, sizes.size)
+    return _classified(train, test, pathfinder.CLASSES, 256, grid=grid, rules=rules, remarks=[own])
+
+
+def _by_distance(train: files.Labelled, test: files.Labelled, size: int) -> float:
+    """Return the accuracy of the best threshold on the distance of the marks, chosen on what is trained on."""
+    away = [np.array([_marks_apart(x, size) for x in split.sequences]) for split in (train, test)]
+    best = max(
+        ((t, sign) for t in np.unique(away[0]) for sign in (True, False)),
+        key=lambda rule: float((((away[0] > rule[0]) == rule[1]) == train.labels).mean()),
+    )
+    return float((((away[1] > best[0]) == best[1]) == test.labels).mean())
+
+
+def _marks_apart(pixels: np.ndarray, size: int) -> float:
+    one, other = np.argwhere(pixels.reshape(size, size) == pathfinder.MARK)[[0, -1]]
+    return float(np.hypot(*(one - other)))
+
+
+def _read_pathfinder(folder: Path, sizes: Sizes) -> Material:
+    return _pixels(folder, sizes, files.read_pathfinder, pathfinder.CLASSES)
+
+
+def _read_image(folder: Path, sizes: Sizes) -> Material:
+    return _pixels(folder, sizes, files.read_image, 10)
+
+
+def _pixels(folder: Path, sizes: Sizes, read: files.Split, classes: int) -> Material:
+    train, test = _read(read, folder, sizes)
+    side = round(len(train.sequences[0]) ** 0.5)
+    return _classified(train, test, classes, 256, grid=(side, side))
+
+
+def _read_text(folder: Path, sizes: Sizes) -> Material:
+    return _classified(*_read(files.read_text, folder, sizes), 2, 256)
+
+
+def _read_retrieval(folder: Path, sizes: Sizes) -> Material:
+    return _classified(*_read(files.read_retrieval, folder, sizes), 2, 256, pairs=True)
+
+
+def _read_patches(file: Path, sizes: Sizes) -> Material:
+    def read(split: str) -> tuple[files.Labelled, tuple[int, int]]:
+        patches, labels, across = files.read_patches(file, split, sizes.patch)
+        return files.Labelled(sequences=list(patches), labels=labels), (
+            patches.shape[1] // across,
+            across,
+        )
+
+    (train, grid), (test, _) = read("train"), read("test")
+    classes = int(max(train.labels.max(), test.labels.max())) + 1
+    return _classified(train, test, classes, 1, grid=grid)
+
+
+def _make_points(sizes: Sizes, progress: Progress) -> Material:
+    both = []
+    for count, seed in ((sizes.train, TRAIN), (sizes.test, TEST)):
+        made = points.clouds(count, sizes.size, seed)
+        both.append(Examples(inputs=list(made.charges), labels=made.labels, places=made.places))
+    rules = {"most common class": _most_common(both[0].labels, both[1].labels)}
+    return Material(train=both[0], test=both[1], classes=points.CLASSES, vocabulary=2, rules=rules)
+
+
+def _read_language(folder: Path, sizes: Sizes) -> Material:
+    corpus = read_corpus(folder, sizes.unit)
+    about = (
+        f"{folder}: {corpus.files} files, {len(corpus.train):,} {sizes.unit} to train on and "
+        f"{len(corpus.test):,} to test with ({corpus.about}); {corpus.vocabulary:,} different ones"
+    )
+    return Material(corpus=corpus, vocabulary=corpus.vocabulary, remarks=[about])
+
+
+def _classified(
+    train: files.Labelled,
+    test: files.Labelled,
+    classes: int,
+    vocabulary: int,
+    *,
+    rules: dict[str, float] | None = None,
+    **more: Any,
+) -> Material:
+    both = [Examples(inputs=split.sequences, labels=split.labels) for split in (train, test)]
+    rules = {**(rules or {}), "most common class": _most_common(train.labels, test.labels)}
+    return Material(
+        train=both[0], test=both[1], classes=classes, vocabulary=vocabulary, rules=rules, **more
+    )
+
+
+def _most_common(train: np.ndarray, test: np.ndarray) -> float:
+    """Return the accuracy of chance at its best: always the class that is most common in the training."""
+    ((label, _),) = Counter(train.tolist()).most_common(1)
+    return float((test == label).mean())
+
+
+TASKS: dict[str, Task] = {
+    "listops": Task(
+        about="the value of nested operations on digits, 500 to 2,000 tokens",
+        wanted="the folder of the Long Range Arena's basic_train.tsv and basic_test.tsv "
+        "(lra_release.gz of https://github.com/google-research/long-range-arena), or nothing: they are made then",
+        maker=_make_listops,
+        reader=_read_listops,
+    ),
+    "pathfinder": Task(
+        about="whether two marks are the ends of one dashed path, by pixels",
+        wanted="a folder such as pathfinder32/curv_contour_length_14 with imgs and metadata (lra_release.gz of "
+        "https://github.com/google-research/long-range-arena), or nothing: pictures of our own are made then",
+        maker=_make_pathfinder,
+        reader=_read_pathfinder,
+    ),
+    "text": Task(
+        about="whether a film review is good or bad, by bytes",
+        wanted="the folder aclImdb with train/pos, train/neg, test/pos and test/neg "
+        "(https://ai.stanford.edu/~amaas/data/sentiment)",
+        reader=_read_text,
+    ),
+    "retrieval": Task(
+        about="whether one paper cites another, by the bytes of both",
+        wanted="the folder of new_aan_pairs.train.tsv and new_aan_pairs.test.tsv (lra_release.gz of "
+        "https://github.com/google-research/long-range-arena, made of the ACL Anthology Network)",
+        reader=_read_retrieval,
+    ),
+    "image": Task(
+        about="what a picture of 32 by 32 shows, by grey pixels",
+        wanted="the folder cifar-10-batches-bin with data_batch_1.bin … and test_batch.bin "
+        "(CIFAR-10 binary version, https://www.cs.toronto.edu/~kriz/cifar.html)",
+        reader=_read_image,
+    ),
+    "patches": Task(
+        about="what pictures of your own show, by patches",
+        wanted="a .npz of images (n, height, width) or with channels, and labels (n,)",
+        reader=_read_patches,
+    ),
+    "points": Task(
+        about="whether charges in space have more energy than others, made with the answer known",
+        wanted="nothing",
+        maker=_make_points,
+    ),
+    "language": Task(
+        about="the next byte or word of a text",
+        wanted="a folder of text files, or that of wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens "
+        "(WikiText-103, https://huggingface.co/datasets/Salesforce/wikitext)",
+        reader=_read_language,
+    ),
+}

@@ -1,0 +1,228 @@
+"""Training and measuring one model of a benchmark: small, on one machine, a pure function of its seed.
+
+Batch, code and dropout of a step are functions of (seed, step), so that every encoding of a seed sees the same examples
+in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from evaluation.benchmarks.classifier import Classifier
+from musicgen.model.performer import Performer
+
+SCHEDULES = ("cosine", "inverse_sqrt", "constant")
+ORDER, CODE, DROPOUT, REDRAW, MEASURE = range(5)  # purposes of randomness
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimiser:
+    """AdamW with warm-up, and then what `schedule` says."""
+
+    steps: int
+    batch: int
+    learning_rate: float = 1e-3
+    warmup: int = 50
+    schedule: str = "cosine"  # to a hundredth of the peak | inverse_sqrt | constant
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-8
+    weight_decay: float = 0.01
+    clip: float | None = 1.0
+    redraw: float = 0.05  # probability of new random features at a step
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule is {self.schedule!r}; it is one of {', '.join(SCHEDULES)}")
+        if min(self.steps, self.batch) < 1:
+            raise ValueError(f"steps {self.steps} and batch {self.batch} are at least 1")
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step, from 0 on."""
+        if step < self.warmup:
+            return self.learning_rate * (step + 1) / self.warmup
+        if self.schedule == "constant":
+            return self.learning_rate
+        if self.schedule == "inverse_sqrt":
+            return self.learning_rate * math.sqrt(max(1, self.warmup) / (step + 1))
+        progress = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return self.learning_rate * (0.01 + 0.99 * (1 + math.cos(math.pi * progress)) / 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """Sequences to classify: of tokens, or of vectors; of pairs two to a label."""
+
+    inputs: list[np.ndarray]
+    labels: np.ndarray
+    places: np.ndarray | None = None  # in space, (n, T, ℓ)
+
+    @property
+    def each(self) -> int:
+        """Sequences a label."""
+        return len(self.inputs) // max(1, len(self.labels))
+
+    def batch(self, rows: np.ndarray, device: torch.device) -> dict[str, Any]:
+        """Return some examples, padded to the longest."""
+        each = self.each
+        numbers = (rows[:, None] * each + np.arange(each)).reshape(-1)
+        chosen = [self.inputs[n] for n in numbers]
+        length = max(len(x) for x in chosen)
+        kind = np.float32 if chosen[0].ndim == 2 else np.int64
+        inputs = np.zeros((len(chosen), length, *chosen[0].shape[1:]), dtype=kind)
+        present = np.zeros((len(chosen), length), dtype=bool)
+        for row, x in enumerate(chosen):
+            inputs[row, : len(x)], present[row, : len(x)] = x, True
+        places = None if self.places is None else torch.from_numpy(self.places[numbers]).to(device)
+        return {
+            "inputs": torch.from_numpy(inputs).to(device),
+            "present": torch.from_numpy(present).to(device),
+            "places": places,
+        }
+
+
+def fit(
+    model: Classifier | Performer,
+    loss_of: Callable[[int, Any], Tensor],
+    settings: Optimiser,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> list[float]:
+    """Train, and return the loss of each step; a loss that is not finite ends it with a sentence."""
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    rest = [p for p in model.parameters() if p.ndim <= 1]
+    optimiser = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": settings.weight_decay},
+         {"params": rest, "weight_decay": 0.0}],
+        lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.epsilon,
+    )  # fmt: skip
+    model.train()
+    losses = []
+    for step in range(settings.steps):
+        if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
+            redraw(model, generator(seed, step, REDRAW))
+        torch.manual_seed(_number(seed, step, DROPOUT))
+        for group in optimiser.param_groups:
+            group["lr"] = settings.rate(step)
+        loss = loss_of(step, model.begin(generator(seed, step, CODE)))
+        loss.backward()
+        if settings.clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        losses.append(float(loss.detach()))
+        if not math.isfinite(losses[-1]):
+            raise ValueError(
+                f"the loss was not finite at step {step + 1}; a lower learning_rate may help"
+            )
+        progress(step + 1, settings.steps)
+    return losses
+
+
+def classified(
+    model: Classifier,
+    train: Examples,
+    test: Examples,
+    settings: Optimiser,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> dict[str, float]:
+    """Train a classifier, and return its accuracy on the test, and the mean loss of the last tenth of the training."""
+    device = next(model.parameters()).device
+
+    def loss_of(step: int, code: Any) -> Tensor:
+        rows = _rows(seed, step, settings.batch, len(train.labels))
+        logits = model(**train.batch(rows, device), code=code)
+        return functional.cross_entropy(logits, torch.from_numpy(train.labels[rows]).to(device))
+
+    losses = fit(model, loss_of, settings, seed, progress)
+    model.eval()
+    right = 0
+    with torch.no_grad():
+        code = model.begin(generator(seed, MEASURE))
+        for first in range(0, len(test.labels), settings.batch):
+            rows = np.arange(first, min(first + settings.batch, len(test.labels)))
+            found = model(**test.batch(rows, device), code=code).argmax(-1).cpu().numpy()
+            right += int((found == test.labels[rows]).sum())
+    return {
+        "accuracy": right / len(test.labels),
+        "training_loss": float(np.mean(losses[-max(1, len(losses) // 10) :])),
+    }
+
+
+def perplexities(
+    model: Performer,
+    train: np.ndarray,
+    test: np.ndarray,
+    length: int,
+    edges: list[int],
+    sequences: int,
+    settings: Optimiser,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> dict[str, float]:
+    """Train on stretches of a text, and return the perplexity of others by stretches of positions between the edges."""
+    device = next(model.parameters()).device
+
+    def loss_of(step: int, code: Any) -> Tensor:
+        random = np.random.default_rng([seed, step, ORDER])
+        starts = random.integers(len(train) - length, size=settings.batch)
+        ids = np.stack([train[start : start + length + 1] for start in starts]).astype(np.int64)
+        return _token_losses(model, torch.from_numpy(ids).to(device), code).mean()
+
+    fit(model, loss_of, settings, seed, progress)
+    model.eval()
+    longest = edges[-1]
+    starts = np.linspace(0, len(test) - longest - 1, sequences, dtype=int)
+    found = []
+    with torch.no_grad():
+        code = model.begin(generator(seed, MEASURE))
+        for start in starts:
+            ids = torch.from_numpy(test[start : start + longest + 1].astype(np.int64)[None])
+            found.append(_token_losses(model, ids.to(device), code)[0].double().cpu().numpy())
+    losses = np.stack(found)  # (sequences, positions)
+    return {
+        f"{first}–{last}": float(np.exp(losses[:, first:last].mean()))
+        for first, last in pairwise(edges)
+    }
+
+
+def redraw(model: nn.Module, source: Generator) -> None:
+    """Draw the random features of every layer anew."""
+    from musicgen.attention.features import FeatureMap
+
+    for module in model.modules():
+        if isinstance(module, FeatureMap):
+            module.redraw(source)
+
+
+def generator(*purpose: int) -> Generator:
+    """Return the generator of a purpose."""
+    return Generator().manual_seed(_number(*purpose))
+
+
+def _number(*parts: int) -> int:
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _rows(seed: int, step: int, batch: int, count: int) -> np.ndarray:
+    """Return the examples of a step: each comes once an epoch, in an order of the seed."""
+    numbers = np.arange(step * batch, (step + 1) * batch)
+    epochs = np.unique(numbers // count)
+    orders = {e: np.random.default_rng([seed, int(e), ORDER]).permutation(count) for e in epochs}
+    return np.array([orders[n // count][n % count] for n in numbers])
+
+
+def _token_losses(model: Performer, ids: Tensor, code: Any) -> Tensor:
+    """Return the loss of each token but the first, (B, T + 1) → (B, T)."""
+    logits = model(ids[:, :-1], code=code)
+    return functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")

@@ -1,0 +1,136 @@
+"""Data that are made: each answer is found again by another way than the one that made it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evaluation.benchmarks.listops import (
+    DEEPEST,
+    MOST_ARGUMENTS,
+    TOKENS,
+    expression,
+    first_token_rule,
+    listops,
+    read_expression,
+)
+from evaluation.benchmarks.pathfinder import APART, GAP, MARK, joined, pathfinder, picture
+from evaluation.benchmarks.points import clouds, energies
+
+SAMPLES = 10_000
+
+
+def evaluated(ids: list[int]) -> tuple[int, int, list[int]]:
+    """Read an expression with a stack, token by token: its value, its depth and how many arguments operators have."""
+    stack: list[list[int]] = [[]]
+    operators: list[str] = []
+    deepest, counts = 0, []
+    for word in (TOKENS[i] for i in ids):
+        if word.startswith("["):
+            operators.append(word)
+            stack.append([])
+            deepest = max(deepest, len(operators))
+        elif word == "]":
+            values, operator = sorted(stack.pop()), operators.pop()
+            counts.append(len(values))
+            middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) // 2
+            means = {"[MIN": values[0], "[MAX": values[-1], "[MED": middle, "[SM": sum(values) % 10}
+            stack[-1].append(means[operator])
+        else:
+            stack[-1].append(int(word))
+    assert not operators
+    ((value,),) = stack
+    return value, deepest, counts
+
+
+def test_a_second_evaluator_agrees_on_ten_thousand_expressions() -> None:
+    """Short ones, so that all depths and counts come up; the definition has no other parameter of length."""
+    depths, arguments, operations, inner = set(), set(), 0, 0
+    for number in range(SAMPLES):
+        ids, value = expression(np.random.default_rng([5, number]), 4, 120)
+        found, depth, counts = evaluated(ids)
+        assert found == value, [TOKENS[i] for i in ids]
+        assert 4 <= len(ids) <= 120
+        depths.add(depth)
+        arguments |= set(counts)
+        operations += len(counts)
+        inner += sum(counts)
+    assert arguments == set(range(2, MOST_ARGUMENTS + 1))
+    assert max(depths) <= DEEPEST
+    assert max(depths) > 5
+
+
+def test_long_expressions_are_as_long_as_they_should_be_and_evaluate() -> None:
+    expressions, values = listops(40, 500, 2000, 0, lambda done, total: None)
+    deepest = 0
+    for ids, value in zip(expressions, values, strict=True):
+        assert 500 <= len(ids) <= 2000
+        found, depth, _ = evaluated(ids.tolist())
+        assert found == value
+        deepest = max(deepest, depth)
+    assert deepest == DEEPEST
+
+
+def test_an_expression_is_a_function_of_the_seed_and_its_place() -> None:
+    few, many, other = (
+        listops(count, 10, 60, seed, lambda done, total: None)[0]
+        for count, seed in ((3, 1), (6, 1), (3, 2))
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(few, many[:3], strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(few, other, strict=True))
+
+
+def test_files_are_read_without_their_round_brackets() -> None:
+    ids = read_expression("( ( ( ( [MED 3 ) 9 ) ( ( [SM 7 ) 8 ) ] ) ) ] )".replace(") ]", " ]"))
+    assert [TOKENS[i] for i in ids] == ["[MED", "3", "9", "[SM", "7", "8", "]", "]"]
+    assert evaluated(ids.tolist())[0] == 5
+    with pytest.raises(ValueError, match=r"'\[AVG' is no token of ListOps"):
+        read_expression("( [AVG 3 ) ]")
+
+
+def test_the_first_token_rule() -> None:
+    rule = {word: first_token_rule(read_expression(f"{word} 1 2 ]")) for word in TOKENS[10:14]}
+    assert rule == {"[MIN": 0, "[MAX": 9, "[MED": 4, "[SM": 4}
+
+
+def test_following_the_dashes_finds_every_answer() -> None:
+    pictures = [picture(np.random.default_rng([3, number]), 32) for number in range(40)]
+    assert [joined(one) for one in pictures] == [bool(one.label) for one in pictures]
+    assert {one.label for one in pictures} == {0, 1}
+    assert GAP + 1 + 2**0.5 < APART  # dashes of one path are joined, and those of two are not
+    for one in pictures:
+        assert sorted(map(tuple, np.argwhere(one.pixels == MARK).tolist())) == sorted(one.marks)
+        assert one.pixels.shape == (32, 32)
+
+
+def test_both_classes_of_pictures_have_as_much_ink() -> None:
+    pixels, labels = pathfinder(40, 32, 9, lambda done, total: None)
+    ink = np.array([(x > 0).sum() for x in pixels])
+    spread = ink.std() * (1 / (labels == 0).sum() + 1 / (labels == 1).sum()) ** 0.5
+    assert abs(ink[labels == 1].mean() - ink[labels == 0].mean()) < 4 * spread
+
+
+def test_the_energy_is_that_of_all_pairs() -> None:
+    random = np.random.default_rng(0)
+    charges = random.choice([-1.0, 1.0], size=(3, 6))
+    places = random.random((3, 6, 3))
+    wanted = [
+        sum(
+            c[i] * c[j] * np.exp(-np.sum((r[i] - r[j]) ** 2) / (2 * 0.3**2))
+            for i in range(6)
+            for j in range(i)
+        )
+        for c, r in zip(charges, places, strict=True)
+    ]
+    np.testing.assert_allclose(energies(charges, places), wanted)
+
+
+def test_clouds_are_balanced_and_only_places_tell_them_apart() -> None:
+    made = clouds(2000, 10, 4)
+    assert (made.charges.sum(1) == 5).all()
+    assert 0.45 < made.labels.mean() < 0.55
+    assert made.places.shape == (2000, 10, 3)
+    again = clouds(2000, 10, 4)
+    assert np.array_equal(made.places, again.places)
+    with pytest.raises(ValueError, match="a cloud of 7 points has no half"):
+        clouds(3, 7, 0)

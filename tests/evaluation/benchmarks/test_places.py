@@ -1,0 +1,173 @@
+"""Encodings in several dimensions: what they realise depends on differences of coordinates alone."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from evaluation.benchmarks.positions.conv_spe import GridConvSpe, GridConvSpeConfig
+from evaluation.benchmarks.positions.flt import SpaceFlt, SpaceFltConfig, SpaceMask
+from evaluation.benchmarks.positions.grid import (
+    GridPermuteformer,
+    GridPermuteformerConfig,
+    coordinates,
+)
+from musicgen.position.base import Shape
+
+SHAPE = Shape(layers=2, heads=2, head_width=4, width=8, features=12)
+SIZES = (5, 7)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_cells_are_numbered_row_by_row() -> None:
+    found = coordinates(torch.arange(35), SIZES).tolist()
+    assert found == [[row, column] for row in range(5) for column in range(7)]
+    assert coordinates(torch.tensor([23]), (2, 3, 4)).tolist() == [[1, 2, 3]]
+
+
+def test_permutations_of_two_dimensions_commute() -> None:
+    position = GridPermuteformer(GridPermuteformerConfig(sizes=SIZES), SHAPE)
+    (down,), (across,) = (position.indices(torch.tensor([place])) for place in ([1, 0], [0, 1]))
+    one = down.gather(1, across)
+    assert torch.equal(one, across.gather(1, down))
+    assert torch.equal(one, position.indices(torch.tensor([[1, 1]]))[0])
+    for single in (down, across):
+        assert not torch.equal(single, torch.arange(12).expand(2, -1))
+        assert torch.equal(single.sort(1).values, torch.arange(12).expand(2, -1))
+
+
+def test_similarity_depends_on_the_difference_of_cells_alone() -> None:
+    position = GridPermuteformer(GridPermuteformerConfig(sizes=SIZES), SHAPE)
+    fq, fk = torch.rand(2, 1, 1, 2, 12, generator=generator()).expand(2, 1, 35, 2, 12)
+    q, k = position.features(fq, fk, position.cover(None, 0, 35), 0, 0)
+    similarity = torch.einsum("bihm,bjhm->hij", q, k)
+    found: dict[tuple[int, int], torch.Tensor] = {}
+    for i in range(35):
+        for j in range(35):
+            lag = (i // 7 - j // 7, i % 7 - j % 7)
+            value = found.setdefault(lag, similarity[:, i, j])
+            torch.testing.assert_close(value, similarity[:, i, j])
+    beside, across = found[(0, 1)], found[(1, -6)]  # one on in the row, and over the end of the row
+    assert not torch.allclose(beside, across)
+
+
+def test_past_the_grid_there_are_no_places() -> None:
+    position = GridPermuteformer(GridPermuteformerConfig(sizes=SIZES), SHAPE)
+    with pytest.raises(ValueError, match="the sequence reaches 36, past a grid of 5 by 7"):
+        position.cover(None, 0, 36)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sizes", [(9,), SIZES, (3, 4, 2)])
+def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(
+    sizes: tuple[int, ...],
+) -> None:
+    """The mean product of the codes of two cells comes to the template at their difference, as 1/√R."""
+    config = GridConvSpeConfig(sizes=sizes, taps=2, realisations=4000, gated=False)
+    position = GridConvSpe(config, SHAPE).double()
+    cells = math.prod(sizes)
+    q, k = position.materialise(position.draw(generator()), 0, 0, cells)  # (T, H, D, R)
+    scale = position.scale**2 * config.realisations
+    found = torch.einsum("ihdr,jhdr->hdij", q, k) / scale
+    places = coordinates(torch.arange(cells), sizes)
+    lags = (places.unsqueeze(1) - places).flatten(0, 1)
+    template = position.template(lags)
+    wanted = template.unflatten(-1, (cells, cells))
+    strength = template.abs().amax()
+    assert (found - wanted).abs().max() < 10 * strength / config.realisations**0.5
+    far = (lags.abs() >= 2).any(1)
+    assert (template[..., far] == 0).all()
+    assert (template[..., ~far] > 0).all()  # filters start positive
+
+
+@torch.no_grad()
+def test_gates_let_through_what_knows_no_place() -> None:
+    config = GridConvSpeConfig(sizes=SIZES, taps=2, realisations=3)
+    position = GridConvSpe(config, SHAPE).double()
+    position.gates.fill_(60.0)
+    q, k = torch.randn(2, 1, 1, 2, 4, generator=generator()).double().expand(2, 1, 35, 2, 4)
+    code = position.cover(position.begin(generator(2)), 0, 35)
+    placed, _ = position.qk(q, k, code, 0, 1)
+    torch.testing.assert_close(placed[:, 1:], placed[:, :1].expand(-1, 34, -1, -1))
+
+
+def flt(axes: int, mask: Any, features: int) -> SpaceFlt:
+    torch.manual_seed(5)
+    config = SpaceFltConfig(
+        sizes=None,
+        dimensions=axes,
+        mask=mask,
+        random_features=features,
+        components=3,
+    )
+    return SpaceFlt(config, SHAPE).double()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("mask", ["gaussian", "radial"])
+def test_the_mask_is_the_integral_of_its_transform(axes: int, mask: str) -> None:
+    """f(z) = ∫ g(ξ) cos 2πz·ξ dξ, on a grid of frequencies (equation 4)."""
+    found: SpaceMask = flt(axes, mask, 1).mask
+    steps = {1: 4001, 2: 201, 3: 81}[axes]
+    line = torch.linspace(-5, 5, steps, dtype=torch.float64)
+    xi = torch.stack(torch.meshgrid(*[line] * axes, indexing="ij"), -1).flatten(0, -2)
+    g = found.transform(xi.expand(2, -1, -1))  # (H, n)
+    lags = torch.rand(6, axes, generator=generator(1)).double() * 2 - 1
+    volume = (10 / (steps - 1)) ** axes
+    wanted = (g @ torch.cos(2 * torch.pi * xi @ lags.T)) * volume
+    torch.testing.assert_close(found(lags), wanted, rtol=2e-3, atol=2e-3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("mask", ["gaussian", "radial"])
+def test_appended_features_estimate_the_mask_without_bias(axes: int, mask: str) -> None:
+    position = flt(axes, mask, 20_000)
+    places = torch.rand(1, 5, axes, generator=generator(3)).double()
+    zero = torch.zeros(1, 5, 2, 4).double()
+    lags = (places[0].unsqueeze(1) - places[0]).flatten(0, 1)
+    wanted = position.mask(lags).unflatten(1, (5, 5))
+    estimates = []
+    for seed in range(6):
+        code = position.cover(position.begin(generator(seed)), 0, 5, places)
+        q, k = position.qk(zero, zero, code, 0, 0)
+        q, k = (x[0] / position.qk_width**0.25 for x in (q, k))  # as the feature map does
+        estimates.append(torch.einsum("ihf,jhf->hij", q, k))
+    found = torch.stack(estimates)
+    bound = 8 * found.std(0).amax() / 6**0.5
+    assert (found.mean(0) - wanted).abs().max() < bound
+    assert bound < wanted.abs().max()  # so that the bound says something
+
+
+@torch.no_grad()
+def test_boxes_are_products_of_their_dimensions() -> None:
+    """Equations 10 and 11: 1 inside all radii, else 0; and g the product of their transforms."""
+    found = flt(2, "box", 1).mask
+    radii = found.log_radii.exp()[0]
+    at = torch.stack([radii[0] * 0.99, radii[0] * torch.tensor([0.99, 1.01])]).double()
+    inside = (at.abs().unsqueeze(0) <= radii.unsqueeze(1)).all(-1).double()
+    torch.testing.assert_close(found(at)[0], found.weights[0] @ inside)
+    xi = torch.tensor([[[0.3, 0.7]]]).double().expand(2, -1, -1)
+    one = torch.sin(2 * torch.pi * radii * xi[0, 0]) / (torch.pi * xi[0, 0])
+    torch.testing.assert_close(found.transform(xi)[0, 0], (found.weights[0] * one.prod(-1)).sum())
+
+
+def test_a_grid_and_given_places_are_the_same_encoding() -> None:
+    torch.manual_seed(1)
+    on_grid = SpaceFlt(SpaceFltConfig(sizes=SIZES, random_features=4), SHAPE).double()
+    given = SpaceFlt(SpaceFltConfig(sizes=None, random_features=4), SHAPE).double()
+    given.load_state_dict(on_grid.state_dict())
+    q, k = torch.randn(2, 3, 35, 2, 4, generator=generator()).double()
+    places = coordinates(torch.arange(35), SIZES).double().expand(3, -1, -1)
+    codes = [
+        on_grid.cover(on_grid.begin(generator(4)), 0, 35),
+        given.cover(given.begin(generator(4)), 0, 35, places),
+    ]
+    both = [p.qk(q, k, c, 0, 0) for p, c in zip((on_grid, given), codes, strict=True)]
+    for one, other in zip(*both, strict=True):
+        torch.testing.assert_close(one, other)

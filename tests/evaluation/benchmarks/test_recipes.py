@@ -1,0 +1,93 @@
+"""The recipes that bear the papers' names are theirs, in every row that is printed (tests/golden/recipes.json)."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.benchmarks.arms import model_config, parameters
+from evaluation.benchmarks.classifier import Classifier
+from evaluation.benchmarks.recipe import FULL, names, recipe
+from evaluation.benchmarks.tasks import TASKS
+from training.config import find, read
+
+PRINTED = json.loads((Path(__file__).parents[2] / "golden" / "recipes.json").read_text())
+CASES = [
+    pytest.param(one["of"], name, key, value, id=f"{name}-{key}")
+    for one in PRINTED["sets"]
+    for name in one["applies"]
+    for key, value, _ in one["rows"]
+]
+
+
+def values_of_training(name: str) -> dict[str, Any]:
+    config = read(find(name))
+    return {**config.plain(), "model": config.model_config(333).plain()}
+
+
+def values_of_benchmark(name: str) -> dict[str, Any]:
+    found = recipe(name)
+    arms = {encoding: found.arm(encoding, (32, 32)) for encoding in found.encodings}
+    model = model_config(arms[found.encodings[0]], {**found.model, "vocabulary_size": 256})
+    features = model.features.features
+    encodings = {}
+    for encoding, arm in arms.items():
+        if arm.position in ("sine_spe", "conv_spe", "flt"):
+            built = model_config(arm, {**found.model, "vocabulary_size": 256})
+            encodings[encoding] = asdict(built.position)
+        else:
+            encodings[encoding] = dict(arm.choice)
+    training = asdict(found.training(1000))
+    return {
+        "model": model.plain(),
+        "optimiser": {**found.optimiser, **training},
+        "data": asdict(found.data),
+        "encodings": encodings,
+        "features_per_head_width": features and features / model.head_width,
+    }
+
+
+@pytest.mark.parametrize(("of", "name", "key", "printed"), CASES)
+def test_a_row_is_as_printed(of: str, name: str, key: str, printed: Any) -> None:
+    values = (values_of_training if of == "training" else values_of_benchmark)(name)
+    for part in key.split("."):
+        values = values[part]
+    assert values == pytest.approx(printed) if isinstance(printed, float) else values == printed
+
+
+@pytest.mark.parametrize("task", PRINTED["parameters"]["rows"])
+def test_models_have_as_many_parameters_as_printed(task: str) -> None:
+    """What an encoding adds is exact; the rest differs by the mean over positions and by biases."""
+    printed, *more = PRINTED["parameters"]["rows"][task]
+    found = recipe(task)
+    values = {**found.model, "vocabulary_size": 257 if task != "listops" else 20}
+    counts = [
+        parameters(Classifier(found.arm(name, None), values, classes=2, pairs=task == "retrieval"))
+        for name in ("absolute", "sine_spe", "conv_spe")
+    ]
+    assert counts[0] == pytest.approx(printed, rel=0.02)
+    assert [count - counts[0] for count in counts[1:]] == more
+
+
+def test_recipes_read_and_name_known_tasks_and_encodings() -> None:
+    for name in names():
+        found = recipe(name)
+        assert found.task in TASKS
+        assert name == found.task or name.startswith(f"{found.task}-")
+        for encoding in found.encodings:
+            found.arm(encoding, (4, 4))
+        assert found.training(100).steps > 0
+        assert "our own" in found.about.lower(), f"{name} says what is our own choice"
+    for task in TASKS:
+        assert {FULL.get(task, task), f"{task}-short"} <= set(names())
+
+
+def test_every_configuration_of_a_paper_is_compared_with_it() -> None:
+    folder = find("papers/spe-groove-absolute").parent
+    compared = {name for one in PRINTED["sets"] for name in one["applies"]}
+    for path in folder.glob("*.yaml"):
+        named = f"papers/{path.stem}"
+        lacks = "that" in path.read_text().splitlines()[0]  # a row that the paper lacks says so
+        assert (named in compared) != lacks, named

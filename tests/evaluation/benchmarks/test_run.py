@@ -1,0 +1,187 @@
+"""A benchmark as a whole, at a size of a second: it learns, repeats itself, goes on, and says what fails."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.cli import main
+from evaluation.benchmarks.arms import ARMS
+from evaluation.benchmarks.recipe import Recipe, Sizes, recipe
+from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, fitting
+from evaluation.benchmarks.tables import ANCHORS, anchor_tables, result_table
+from evaluation.benchmarks.tasks import TASKS, Material
+from evaluation.benchmarks.text import Corpus
+from evaluation.benchmarks.training import Examples, Optimiser
+
+TINY = Recipe(
+    task="text",
+    about="Our own.",
+    model={"layers": 1, "width": 16, "heads": 2, "feedforward": 24, "dropout": 0.0,
+           "features": {"name": "favor", "features": 16}},
+    optimiser={"steps": 240, "batch": 16, "learning_rate": 0.01, "warmup": 5},
+    data=Sizes(length=16, past=2, sequences=4),
+    encoding={"all": {"realisations": 4, "taps": 4}},
+)  # fmt: skip
+
+
+def which_is_first(count: int, seed: int) -> Examples:
+    """Return sequences of a 1 and a 2 among zeros: the class is which of them comes first."""
+    random = np.random.default_rng(seed)
+    inputs, labels = np.zeros((count, 8), dtype=np.uint8), random.integers(2, size=count)
+    for row, label in zip(inputs, labels, strict=True):
+        first, last = sorted(random.choice(8, 2, replace=False))
+        row[[first, last]] = [1, 2] if label else [2, 1]
+    return Examples(inputs=list(inputs), labels=labels)
+
+
+MATERIAL = Material(
+    train=which_is_first(400, 0), test=which_is_first(200, 1), classes=2, vocabulary=3,
+    rules={"most common class": 0.5},
+)  # fmt: skip
+
+
+def measured(given: Recipe = TINY, data: Material = MATERIAL, **more):
+    said: list[str] = []
+    options = {"encodings": ["none", "absolute"], "seeds": 2, "device": "cpu", "folder": None}
+    rows = benchmark(
+        given, data, **{**options, **more}, progress=lambda done, total: None, say=said.append
+    )
+    return {row.encoding: row for row in rows}, said
+
+
+def test_order_is_learned_with_an_encoding_and_not_without() -> None:
+    rows, _ = measured()
+    assert rows["absolute"].mean("accuracy")[0] > 0.9
+    assert rows["none"].mean("accuracy")[0] < 0.65
+    assert len(rows["none"].values) == 2
+
+
+def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    short = replace(TINY, optimiser={**TINY.optimiser, "steps": 3})
+    whole, said = measured(short)
+    assert len(said) == 4
+    first, said = measured(short, folder=tmp_path, seeds=1)
+    assert len(said) == 2
+    again, said = measured(short, folder=tmp_path)
+    assert said == ["none, seed 2 of 2", "absolute, seed 2 of 2"]
+    for name, row in whole.items():
+        assert row.values == again[name].values
+        assert first[name].values == row.values[:1]
+    assert len(json.loads((tmp_path / RESULTS).read_text())["results"]) == 4
+    with pytest.raises(ValueError, match="results of another recipe or other data"):
+        measured(TINY, folder=tmp_path)
+
+
+def test_what_cannot_be_is_said_and_the_rest_measured() -> None:
+    short = replace(
+        TINY, model={**TINY.model, "features": {"name": "relu", "features": 16}},
+        optimiser={**TINY.optimiser, "steps": 2},
+    )  # fmt: skip
+    rows, _ = measured(short, encodings=["flt", "rfa", "none"], seeds=1)
+    assert "the mask would mean nothing" in rows["flt"].failed
+    assert "left to right" in rows["rfa"].failed
+    assert rows["none"].values
+    table = result_table(list(rows.values()), MATERIAL)
+    assert [line[0] for line in table] == ["encoding", "none", "most common class"]
+
+
+def test_a_text_is_predicted_past_the_trained_length() -> None:
+    """Of a text that repeats itself, perplexity comes down towards 1."""
+    ids = np.tile(np.arange(6, dtype=np.uint8), 300)
+    corpus = Corpus(train=ids, test=ids, vocabulary=6, files=1, about="")
+    rows, _ = measured(data=Material(corpus=corpus, vocabulary=6), encodings=["none"], seeds=1)
+    (found,) = rows["none"].values
+    assert list(found) == ["0–4", "4–8", "8–16", "16–24", "24–32"]
+    assert found["16–24"] < 1.2
+
+
+def test_the_stretches_of_positions() -> None:
+    assert edges(512, 4, 256) == [0, 256, 512, 768, 1024, 1536, 2048]
+    assert edges(256, 2, None) == [0, 64, 128, 256, 384, 512]
+
+
+def test_means_come_with_students_interval() -> None:
+    row = Row(encoding="x", values=tuple({"accuracy": a} for a in (0.1, 0.2, 0.3)))
+    mean, half = row.mean("accuracy")
+    assert mean == pytest.approx(0.2)
+    assert half == pytest.approx(4.302653 * 0.1 / 3**0.5, rel=1e-5)
+    assert Row(encoding="x", values=({"accuracy": 0.5},)).mean("accuracy") == (0.5, None)
+
+
+def test_every_anchor_names_what_there_is() -> None:
+    others = {
+        "first-token rule",
+        "softmax attention",
+        "linear",
+        "Performer",
+        "sine_spe or conv_spe",
+    }
+    assert set(ANCHORS) - {"headline"} <= set(TASKS)
+    for task in set(ANCHORS) - {"headline"}:
+        anchors = ANCHORS[task]
+        for anchor in anchors:
+            assert set(anchor) == {"paper", "what", "rows"}
+            assert set(anchor["rows"]) <= set(ARMS) | others
+        own = Row(encoding="absolute", values=({"accuracy": 0.25},))
+        for _, table in anchor_tables(task, [own]):
+            assert all(line[2] in ("", "25.00") for line in table[1:])
+
+
+def test_grids_and_causes_fit_their_data() -> None:
+    names = recipe("image-short").encodings
+    flat = fitting(names, MATERIAL)
+    assert "conv_spe_grid" not in flat
+    assert "conv_spe_grid" in fitting(names, replace(MATERIAL, grid=(2, 4)))
+    text = Material(
+        corpus=Corpus(train=np.zeros(9), test=np.zeros(9), vocabulary=2, files=1, about="")
+    )
+    assert "learned" not in fitting(names, text)
+
+
+def test_rates_rise_and_fall_as_said() -> None:
+    settings = {"steps": 100, "batch": 1, "learning_rate": 1.0, "warmup": 10}
+    cosine, root = Optimiser(**settings), Optimiser(**settings, schedule="inverse_sqrt")
+    assert [cosine.rate(step) for step in (0, 9)] == [0.1, 1.0]
+    assert cosine.rate(100) == pytest.approx(0.01)
+    assert root.rate(39) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="schedule is 'step'; it is one of cosine"):
+        Optimiser(**settings, schedule="step")
+
+
+def test_the_command_prints_tables_with_what_the_papers_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    words = ["listops", "--short", "--encodings", "none", "--seeds", "1", "--steps", "1"]
+    rows = ["Source\tTarget", *("( ( [MAX 3 ) 9 ) ]\t9",) * 8]
+    for split in ("train", "test"):
+        (tmp_path / f"basic_{split}.tsv").write_text("\n".join(rows) + "\n")
+    assert main(["benchmark", words[0], str(tmp_path), *words[1:]]) == 0
+    printed = capsys.readouterr()
+    assert "first-token rule" in printed.out
+    assert "37.25" in printed.out
+    assert "Our own choice" in printed.err
+    assert main(["benchmark", words[0], str(tmp_path), *words[1:], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"][0]["encoding"] == "none"
+    assert found["rules"]["first-token rule"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("lisops", "there is no task 'lisops' (did you mean 'listops'?)"),
+        ("text", "give the folder aclImdb"),
+        ("points --short --encodings rop", "there is no encoding 'rop'"),
+        ("listops --recipe text-short", "recipe text-short is of the task text"),
+        ("points --seeds 0", "--seeds is 0; it is 1 or more"),
+        ("points --recipe nothing", "there is no recipe 'nothing'"),
+    ],
+)
+def test_a_wrong_request_is_one_sentence(
+    words: str, message: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["benchmark", *words.split()]) == 2
+    assert message in capsys.readouterr().err

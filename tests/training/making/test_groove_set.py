@@ -1,0 +1,96 @@
+"""The groove set, made by a stand-in for MMA that writes what it is told: MMA itself need not be installed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli import main
+from tests.training.making.stand_in import install
+from tokenization.midi.reading import read_midi
+from training.making.groove_set import BARS, FILES, make_groove_set
+from training.making.mma import installed, styles
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    install(tmp_path, monkeypatch)
+    return tmp_path
+
+
+def made(folder: Path, seed: int, most: int | None = None):
+    return make_groove_set(
+        folder, None, seed=seed, most=most, workers=1, progress=lambda done, total: None
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+def test_styles_are_grooves_in_four_that_go_on(stand_in: Path):
+    found = [style.name for style in styles(installed()[1], 6)]
+    assert found == ["casio-pop_pop1", "casio-pop_lonely", "bossa_bossa", "bossa_bossasus"]
+
+
+def test_the_same_seed_makes_the_same_bytes_and_another_makes_others(stand_in: Path):
+    first, again, other = (
+        made(stand_in / name, seed) for name, seed in (("a", 7), ("b", 7), ("c", 8))
+    )
+    assert contents(stand_in / "a") == contents(stand_in / "b")
+    assert first == again
+    assert first.checksum != other.checksum
+    assert first.left_out == 1  # the duo
+    assert sum(first.files.values()) == 3 * FILES
+    assert first.checksum in (stand_in / "a" / "README.md").read_text()
+
+
+def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.CaptureFixture):
+    made(stand_in / "set", 3)
+    pieces = sorted((stand_in / "set").rglob("*.mid"))
+    for file in pieces:
+        score = read_midi(file)
+        assert [track.name for track in score.tracks] == ["Bass", "Drums", "Chord"]
+        assert score.end_ticks <= BARS * 4 * score.ticks_per_beat
+    splits = {file.name.split(".")[1].split("_")[0]: file.parent.name for file in pieces}
+    for file in pieces:  # a library file's styles lie in one split
+        assert splits[file.name.split(".")[1].split("_")[0]] == file.parent.name
+    assert (
+        main(
+            [
+                "data",
+                "groove",
+                str(stand_in / "set"),
+                str(stand_in / "data"),
+                "--workers",
+                "1",
+                "--json",
+            ]
+        )
+        == 0
+    )
+    counts = json.loads(capsys.readouterr().out)["counts"]
+    assert sum(split["pieces"] for split in counts.values()) == len(pieces)
+
+
+def test_fewer_styles_are_some_of_more(stand_in: Path):
+    made(stand_in / "all", 7)
+    made(stand_in / "few", 7, most=2)
+    few, whole = contents(stand_in / "few"), contents(stand_in / "all")
+    pieces = [name for name in few if name.endswith(".mid")]
+    assert pieces
+    assert all(few[name] == whole[name] for name in pieces)
+
+
+def test_without_mma_the_command_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["data", "make-groove", str(tmp_path / "set")]) == 2
+    assert "MMA, which is not installed here: `apt-get install mma`" in capsys.readouterr().err
+
+
+def test_a_folder_that_holds_something_is_left_alone(stand_in: Path):
+    with pytest.raises(ValueError, match="is not empty; name a folder that does not exist"):
+        made(stand_in, 1)
