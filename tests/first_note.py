@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.shelf import Shelf
-from app.studio import EXAMPLES, language_of_example
-from tests.app.browser import OPTIONS, chromium, serving
+from app.web.shelf import Shelf
+from app.web.studio import EXAMPLES, language_of_example
+from tests.app.web.browser import OPTIONS, chromium, serving
 from tokenization.beats import tempo_map
 from tokenization.midi import read_midi
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from app.studio import EXAMPLES
-from tests.app.browser import serving
+from app.web.studio import EXAMPLES
+from tests.app.web.browser import serving
 
 MEMORY_SECONDS = 10  # between two readings
 FIRST, WHOLE, OPENED, FETCHED, SOUND = (

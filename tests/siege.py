@@ -21,8 +21,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from app.studio import example
-from tests.app.browser import Server, started
+from app.web.studio import example
+from tests.app.web.browser import Server, started
 from tests.load import FIRST, OPENED, WHOLE, Visitor
 
 API = "/gradio_api"

@@ -25,8 +25,8 @@ from app.cli import COMMANDS, main
 from app.commands.data import SOURCES
 from app.commands.evaluate import EVALUATIONS
 from evaluation.works import WORKS, Work
-from tests.app.browser import serving
 from tests.app.toy_models import write_model
+from tests.app.web.browser import serving
 from tests.training import sources_on_disk as disk
 from training.config import CONFIGS, RunConfig
 

@@ -17,8 +17,8 @@ from urllib.parse import parse_qs
 import anyio
 import orjson
 
-from app.doorman import Keeper
-from app.names import Names, Refused, is_from_elsewhere
+from app.web.server.doorman import Keeper
+from app.web.server.names import Names, Refused, is_from_elsewhere
 
 API = "/gradio_api"
 UPLOAD_BYTES = 1 << 20

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.server_folder import ServerFolder
 from app.service import Piece
+from app.web.server.folder import ServerFolder
 
 MOST_SESSIONS = 200
 MOST_OF_ONE = 60  # of one client, as of a class behind one address

@@ -74,7 +74,7 @@ def started(*arguments: str, **environment: str) -> Iterator[Server]:
     """Run `musicgen app` with some variables of its environment changed."""
     port = free_port()
     command = [sys.executable, "-m", "app.cli", "app", "--port", str(port), "--no-browser"]
-    root = Path(__file__).parent.parent.parent
+    root = Path(__file__).parents[3]
     inherited = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(

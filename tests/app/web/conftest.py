@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.app.browser import OPTIONS, WAIT, chromium, serving
+from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.server_folder import PREFIX
-from app.tunnel import TunnelError, public_address
-from tests.app.browser import started
+from app.web.server.folder import PREFIX
+from app.web.server.tunnel import TunnelError, public_address
+from tests.app.web.browser import started
 
 PAGE = SimpleNamespace(
     server_name="127.0.0.1", server_port=1, share_token="", local_url="http://here/"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from app.pianoroll import chord_sign, picture, trained_bars
-from app.studio import example
+from app.web.picture import chord_sign, picture, trained_bars
+from app.web.studio import example
 from tokenization.language import language
 from tokenization.midi import read_midi
 from tokenization.score import Marker, Score

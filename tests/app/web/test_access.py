@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.app.browser import WAIT
+from tests.app.web.browser import WAIT
 
 PHONE = {"width": 390, "is_mobile": True, "has_touch": True}
 FINGER = 44  # pixels

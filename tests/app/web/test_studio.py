@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.doorman import Asker
 from app.service import Wish
-from app.session import MOST_TUNES, Sessions
-from app.shelf import Shelf
-from app.studio import EXAMPLES, NOTHING, Studio, example, title_of
+from app.web.server.doorman import Asker
+from app.web.server.sessions import MOST_TUNES, Sessions
+from app.web.shelf import Shelf
+from app.web.studio import EXAMPLES, NOTHING, Studio, example, title_of
 from tokenization.midi import MidiError, read_midi
 
 MODEL, PIANO = "untrained:tiny:groove", "pop-piano"

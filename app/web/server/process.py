@@ -1,4 +1,4 @@
-"""The server under the page: quiet to the outside, flat in memory; its start and end."""
+"""The process of a server: quiet to the outside, flat in memory, with room for many connections."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-IN_LINE = 64  # requests that wait; more are told to come later
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
 LARGE_BYTES = 1 << 21  # given back the moment it is free; with 128 KB, a prompt takes 0.1 s longer
 GIVE_BACK_SECONDS = 30
@@ -77,57 +74,3 @@ def free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def serve(
-    *,
-    model: str | None,
-    host: str,
-    port: int | None,
-    share: bool,
-    soundfont: Path | None,
-    browser: bool,
-    say: Any,
-    known_as: Sequence[str] = (),
-) -> None:
-    """Serve the page until interrupted; `say` is called with sentences for the terminal."""
-    from app.names import Names
-    from app.quick_start import without_stubs
-    from app.server_folder import delete_left_behind
-    from app.session import Sessions
-    from app.tunnel import TunnelError, public_address
-    from app.wishes import sentence
-
-    if port is not None and not free(host, port):
-        raise ValueError(f"port {port} of {host} cannot be had; choose another with --port")
-    keep_memory_flat()
-    allow_many_connections()
-    delete_left_behind()
-    sessions, studio, names = Sessions(), None, Names(host, known_as)
-    try:
-        be_quiet_outside(sessions.folder, host)
-        with without_stubs():
-            from app.web import open_page
-        blocks, studio = open_page(
-            sessions,
-            model=model,
-            host=host,
-            port=port,
-            names=names,
-            soundfont=soundfont,
-            browser=browser,
-        )
-        say(f"The page is at {blocks.local_url} (Ctrl-C ends it).")
-        threading.Thread(target=studio.shelf.warm, daemon=True).start()
-        if share:
-            try:
-                address = public_address(blocks)
-                names.add(address)
-                say(f"For everyone, it is at {address}.")
-            except TunnelError as error:
-                say(sentence(error))
-        threading.Event().wait()
-    finally:
-        if studio is not None:
-            studio.turns.close()
-        sessions.close()

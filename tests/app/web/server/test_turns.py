@@ -6,12 +6,12 @@ import weakref
 
 import pytest
 
-import app.turns
-from app.turns import Turns
+import app.web.server.turns
+from app.web.server.turns import Turns
 
 
 def test_work_is_done_in_turns_and_in_order(monkeypatch):
-    monkeypatch.setattr(app.turns, "TURN_SECONDS", 0.005)
+    monkeypatch.setattr(app.web.server.turns, "TURN_SECONDS", 0.005)
     turns, order = Turns(), []
 
     def steps(name: str):
@@ -111,7 +111,7 @@ def test_after_the_end_nobody_works():
 
 
 def test_who_asks_for_much_waits_the_longer(monkeypatch):
-    monkeypatch.setattr(app.turns, "TURN_SECONDS", 0.002)
+    monkeypatch.setattr(app.web.server.turns, "TURN_SECONDS", 0.002)
     turns, done = Turns(), []
 
     def steps(name: str):

@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from app.audio import AudioError, render_to
-from app.session import Sessions, Tune
+from app.web.server.sessions import Sessions, Tune
 
 RENDERERS = 2  # at once; the others wait in line
 

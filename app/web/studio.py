@@ -14,8 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from app.doorman import Asker
-from app.pianoroll import picture
 from app.service import (
     Continuation,
     Piece,
@@ -25,10 +23,12 @@ from app.service import (
     no_prompt,
     read_piece,
 )
-from app.session import Session, Sessions, Source, Tune
-from app.shelf import Shelf
-from app.turns import Turns
-from app.views import addresses, finished, growing
+from app.web.picture import picture
+from app.web.server.doorman import Asker
+from app.web.server.sessions import Session, Sessions, Source, Tune
+from app.web.server.turns import Turns
+from app.web.shelf import Shelf
+from app.web.views import addresses, finished, growing
 from tokenization.midi import write_midi
 from tokenization.midi_limits import UPLOAD
 
@@ -47,7 +47,6 @@ MOST_BARS = 128
 MOST_VARIATIONS = 8
 LONGEST_SECONDS = 600  # of work on one request
 PAUSE_SECONDS = 0.2  # between two views of the music as it grows
-TOGETHER = 48  # requests at work, in turns; the others wait
 LONGEST_TITLE = 60
 VARIATION = re.compile(r"[vV]ariation [\d.]+$")
 

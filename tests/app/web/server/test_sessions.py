@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-import app.session
-from app.session import Full, Sessions
+import app.web.server.sessions
+from app.web.server.sessions import Full, Sessions
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def sessions():
 
 
 def test_the_longest_idle_go_when_there_are_too_many(sessions: Sessions, monkeypatch):
-    monkeypatch.setattr(app.session, "MOST_SESSIONS", 2)
-    monkeypatch.setattr(app.session, "NEW_SECONDS", 0)
+    monkeypatch.setattr(app.web.server.sessions, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(app.web.server.sessions, "NEW_SECONDS", 0)
     first, second = sessions.of("a"), sessions.of("b")
     assert sessions.of("a") is first
     sessions.of("c")
@@ -29,7 +29,7 @@ def test_the_longest_idle_go_when_there_are_too_many(sessions: Sessions, monkeyp
 
 def test_the_idle_go(sessions: Sessions, monkeypatch):
     old = sessions.of("a")
-    monkeypatch.setattr(app.session, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(app.web.server.sessions, "IDLE_SECONDS", 0.01)
     time.sleep(0.05)
     sessions.of("b")
     assert not old.folder.exists()
@@ -37,7 +37,7 @@ def test_the_idle_go(sessions: Sessions, monkeypatch):
 
 
 def test_the_oldest_sounds_make_room(sessions: Sessions, monkeypatch):
-    monkeypatch.setattr(app.session, "SOUND_BYTES", 250)
+    monkeypatch.setattr(app.web.server.sessions, "SOUND_BYTES", 250)
     sounds = [sessions.of("a").folder / f"{name}.wav" for name in "xyz"]
     for age, path in enumerate(sounds):
         path.write_bytes(b"0" * 100)
@@ -47,9 +47,9 @@ def test_the_oldest_sounds_make_room(sessions: Sessions, monkeypatch):
 
 
 def test_who_is_there_stays_whoever_comes(sessions: Sessions, monkeypatch):
-    monkeypatch.setattr(app.session, "MOST_SESSIONS", 3)
-    monkeypatch.setattr(app.session, "NEW_SECONDS", 0)
-    monkeypatch.setattr(app.session, "IDLE_SECONDS", 0)
+    monkeypatch.setattr(app.web.server.sessions, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(app.web.server.sessions, "NEW_SECONDS", 0)
+    monkeypatch.setattr(app.web.server.sessions, "IDLE_SECONDS", 0)
     shown = sessions.of("page")
     sessions.came("page")
     works = sessions.of("work")
@@ -68,8 +68,8 @@ def test_who_is_there_stays_whoever_comes(sessions: Sessions, monkeypatch):
 
 
 def test_one_client_pushes_out_none_but_its_own(sessions: Sessions, monkeypatch):
-    monkeypatch.setattr(app.session, "MOST_OF_ONE", 5)
-    monkeypatch.setattr(app.session, "NEW_SECONDS", 0)
+    monkeypatch.setattr(app.web.server.sessions, "MOST_OF_ONE", 5)
+    monkeypatch.setattr(app.web.server.sessions, "NEW_SECONDS", 0)
     other = sessions.admit("other", "10.0.0.2")
     for number in range(50):
         sessions.admit(f"stranger {number}", "10.0.0.1")
@@ -78,7 +78,7 @@ def test_one_client_pushes_out_none_but_its_own(sessions: Sessions, monkeypatch)
 
 
 def test_an_answer_to_a_program_makes_no_session(sessions: Sessions, monkeypatch):
-    monkeypatch.setattr(app.session, "MOST_ANSWERS", 4)
+    monkeypatch.setattr(app.web.server.sessions, "MOST_ANSWERS", 4)
     folders = [sessions.folder_for_answer(f"call {number}") for number in range(10)]
     assert len(sessions) == 0
     assert sum(folder.exists() for folder in folders) == 4

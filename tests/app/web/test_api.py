@@ -13,12 +13,12 @@ import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
-from app.studio import EXAMPLES
-from tests.app.browser import serving
+from app.web.studio import EXAMPLES
+from tests.app.web.browser import serving
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tokenization.midi import read_midi
 
-FILES = Path(__file__).parent.parent.parent / "app" / "examples"
+FILES = Path(__file__).parents[3] / "app" / "examples"
 TRIO, SONG = FILES / "trio-jazz.mid", FILES / "piano-c-major.mid"
 
 

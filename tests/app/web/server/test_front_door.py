@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-import app.doorman
-import app.front_door
-from app.doorman import Keeper, delete_broken_off
-from app.front_door import FrontDoor
-from app.names import Names, Refused
-from app.session import Sessions
-from tests.app.browser import started
+import app.web.server.doorman
+import app.web.server.front_door
+from app.web.server.doorman import Keeper, delete_broken_off
+from app.web.server.front_door import FrontDoor
+from app.web.server.names import Names, Refused
+from app.web.server.sessions import Sessions
+from tests.app.web.browser import started
 
 API = "/gradio_api"
 FULL = b'{"data":[' + b"1," * 700_000 + b"1]}"
@@ -109,7 +109,7 @@ def test_what_is_no_small_object_of_json_is_refused(keeper: Keeper, body: bytes)
 
 
 def test_a_request_that_never_ends_is_ended(keeper: Keeper, monkeypatch):
-    monkeypatch.setattr(app.front_door, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(app.web.server.front_door, "BODY_SECONDS", 0.1)
     assert ask(keeper, f"{API}/cancel", [b"{"])[0] == 408
 
 
@@ -183,20 +183,20 @@ def test_nothing_can_be_sent_elsewhere(keeper: Keeper, path: str):
 
 
 def test_uploads_have_a_bound_and_leave_nothing(keeper: Keeper, monkeypatch):
-    monkeypatch.setattr(app.doorman, "FILES_BYTES", 1000)
+    monkeypatch.setattr(app.web.server.doorman, "FILES_BYTES", 1000)
     folder = keeper.sessions.folder / "gradio"
     folder.mkdir()
     (folder / "a").write_bytes(b"0" * 800)
     with pytest.raises(Refused, match="too many files"):
         keeper.make_room(folder, 300)
     keeper.make_room(folder, 200)
-    monkeypatch.setattr(app.doorman, "SPARED_SECONDS", 0)
+    monkeypatch.setattr(app.web.server.doorman, "SPARED_SECONDS", 0)
     keeper.make_room(folder, 300)
     assert not [*folder.iterdir()]
     (folder / "tmpabc").write_bytes(b"half")
     delete_broken_off(folder)
     assert (folder / "tmpabc").exists()
-    monkeypatch.setattr(app.doorman, "HALF_SECONDS", 0)
+    monkeypatch.setattr(app.web.server.doorman, "HALF_SECONDS", 0)
     delete_broken_off(folder)
     assert not [*folder.iterdir()]
 
@@ -300,7 +300,7 @@ def test_jobs_that_nobody_waits_for_end(client: httpx.Client):
     long = {"data": [None, MODEL, 0, 128, 8, 1, 0.95, 0, 0.02, 1]}
     statuses = [client.post(f"{API}/call/continue", json=long).status_code for _ in range(50)]
     assert {*statuses} == {200, 429}
-    assert statuses.count(200) <= app.doorman.MOST_JOBS
+    assert statuses.count(200) <= app.web.server.doorman.MOST_JOBS
     late = time.monotonic() + 90
     while (answer := client.post(f"{API}/call/models", json={"data": []})).status_code == 429:
         assert time.monotonic() < late, "jobs without a client are still at work"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.studio import EXAMPLES, example
-from tests.app.browser import WAIT
+from app.web.studio import EXAMPLES, example
+from tests.app.web.browser import WAIT
 from tokenization.midi import read_midi
 
 

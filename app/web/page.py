@@ -12,33 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from starlette.middleware import Middleware
-from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
 
-from app.doorman import Keeper
-from app.files import Music
-from app.front_door import UPLOAD_BYTES, FrontDoor
-from app.names import Names
-from app.server import IN_LINE
-from app.session import MOST_SESSIONS, Sessions
-from app.shelf import Shelf
-from app.slow_heads import close_slow_connections
-from app.studio import EXAMPLES, MOST_BARS, MOST_VARIATIONS, NOTHING, TOGETHER, Studio
-from app.theme import theme
-from app.web_api import Api, add_api
-from app.web_errors import HANDLERS, tell_errors
-from app.wishes import sentence, whole, wished
+from app.web.api import Api, add_api
+from app.web.errors import tell_errors
+from app.web.server.doorman import Keeper
+from app.web.server.limits import TOGETHER
+from app.web.shelf import Shelf
+from app.web.studio import EXAMPLES, MOST_BARS, MOST_VARIATIONS, NOTHING, Studio
+from app.web.wishes import sentence, whole, wished
 from musicgen.sampling import MUSICAL
 
-ASSETS = Path(__file__).parent / "assets"
+ASSETS = Path(__file__).parent.parent / "assets"
 NAMES = ("paint", "roll", "player", "parts", "stage", "takes", "page")  # in the order of use
 # With a version in their addresses, a browser does not keep these files beyond an update.
 VERSION = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(ASSETS.iterdir()))).hexdigest()[:8]
 SCRIPTS = "".join(f'<script src="musicgen/{name}.js?{VERSION}"></script>' for name in NAMES)
 # As a file of its own: gradio would take the styles apart and lose some.
 STYLES = f'<link rel="stylesheet" href="musicgen/page.css?{VERSION}">'
-THREADS = 2 * TOGETHER
 PLAYERS = {"remi": "piano", "groove": "trio"}  # by family of languages
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 AT_ONCE: dict[str, Any] = {**PRIVATE, "queue": False}
@@ -234,48 +224,6 @@ class Page:
     def _new(self, **view: Any) -> dict[str, Any]:
         """Return a view that differs from the one before, so that the page sees it."""
         return {**view, "nonce": next(self._nonce)}
-
-
-def open_page(
-    sessions: Sessions, *, model: str | None, host: str, port: int | None, names: Names, soundfont: Path | None,
-    browser: bool,
-) -> tuple[gr.Blocks, Studio]:  # fmt: skip
-    """Build the page and start to serve it."""
-    studio, keeper, uploads = (
-        Studio(Shelf(model), sessions),
-        Keeper(sessions),
-        sessions.folder / "gradio",
-    )
-    blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks
-    assets = StaticFiles(directory=ASSETS)
-    # Whoever asks waits in line: a request past it would be bounded by nothing.
-    blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
-    close_slow_connections()
-    blocks.launch(
-        server_name=host,
-        server_port=port,
-        share=False,  # app/tunnel.py
-        inbrowser=browser,
-        prevent_thread_lock=True,
-        max_threads=THREADS,
-        state_session_capacity=2 * MOST_SESSIONS,  # gradio's own record of each visitor, 0.1 MB
-        quiet=True,
-        show_error=False,
-        ssr_mode=False,
-        pwa=False,
-        run_history=False,
-        footer_links=["api"],
-        max_file_size=UPLOAD_BYTES,
-        theme=theme(),
-        head=STYLES,
-        app_kwargs={
-            "routes": [Mount("/musicgen", assets), *Music(sessions, soundfont).routes()],
-            "middleware": [Middleware(FrontDoor, names=names, keeper=keeper, uploads=uploads)],
-            "exception_handlers": HANDLERS,
-            "lifespan": keeper.sweeping(uploads),
-        },
-    )
-    return blocks, studio
 
 
 def own_part(name: str, script: str, **properties: Any) -> gr.HTML:

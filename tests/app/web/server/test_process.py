@@ -4,16 +4,16 @@ import os
 
 import pytest
 
-import app.front_door
+import app.web.server.front_door
 from app.cli import main
 from app.commands.app import warnings
-from app.server import be_quiet_outside
-from app.wishes import sentence, wished
+from app.web.server.process import be_quiet_outside
+from app.web.wishes import sentence, wished
 
 
 def test_the_policy_names_no_other_host():
-    assert "http" not in app.front_door.POLICY
-    assert "//" not in app.front_door.POLICY
+    assert "http" not in app.web.server.front_door.POLICY
+    assert "//" not in app.web.server.front_door.POLICY
 
 
 def test_gradio_is_kept_at_home(monkeypatch, tmp_path):

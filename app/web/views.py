@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.pianoroll import picture, trained_bars
 from app.service import Continuation, Take
-from app.session import Tune
-from app.similarity import by_quarter
+from app.web.picture import picture, trained_bars
+from app.web.server.sessions import Tune
+from app.web.similarity import by_quarter
 from tokenization.metres import bar_lines
 
 

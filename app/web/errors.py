@@ -14,7 +14,7 @@ from gradio.route_utils import FnIndexInferError
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from app.wishes import sentence
+from app.web.wishes import sentence
 
 FAULT = "The server failed at this request; its log says how."
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.names import Refused
-from app.session import Full, Sessions
+from app.web.server.names import Refused
+from app.web.server.sessions import Full, Sessions
 
 MOST_JOBS = 24  # of one client, in line and at work …
 FEW_JOBS = 4  # … where MOST_JOBS are there of all: the other places are for others

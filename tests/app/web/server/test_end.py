@@ -5,7 +5,7 @@ import time
 
 from gradio_client import Client
 
-from tests.app.browser import started
+from tests.app.web.browser import started
 
 
 def test_ended_while_it_plays_it_says_nothing_and_is_not_aborted():

@@ -12,19 +12,19 @@ import gradio as gr
 
 from app import models
 from app.audio import render_to
-from app.doorman import Keeper
 from app.service import Continuation, midi_of, no_prompt, read_piece
-from app.similarity import by_quarter
-from app.studio import (
+from app.web.server.doorman import Keeper
+from app.web.server.limits import TOGETHER
+from app.web.similarity import by_quarter
+from app.web.studio import (
     LONGEST_SECONDS,
     MOST_BARS,
     MOST_VARIATIONS,
-    TOGETHER,
     Studio,
     check,
     title_of,
 )
-from app.wishes import sentence, whole, wished
+from app.web.wishes import sentence, whole, wished
 from musicgen.sampling import MUSICAL
 from tokenization import any_file
 from tokenization.midi import write_midi
