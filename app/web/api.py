@@ -1,4 +1,4 @@
-"""The page's actions as named endpoints, for programs: models, read, continue, sound, similarity."""
+"""The page's actions as named endpoints, for programs: read, continue, infill, accompany, sound, score, similarity."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ import gradio as gr
 
 from app import models
 from app.audio import render_to
-from app.service import Continuation, midi_of, no_prompt, read_piece
+from app.service import Piece, Wish, midi_of, read_piece
+from app.web.growth import Growth
+from app.web.hearing import quoted, read, title_of
 from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
 from app.web.similarity import by_quarter
-from app.web.studio import (
-    LONGEST_SECONDS,
-    MOST_BARS,
-    MOST_VARIATIONS,
-    Studio,
-    check,
-    title_of,
-)
-from app.web.wishes import sentence, whole, wished
+from app.web.studio import LONGEST_SECONDS, Studio
+from app.web.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, whole, wished
+from app.web.work import growth_of
 from musicgen.sampling import MUSICAL
 from tokenization import any_file
 from tokenization.midi import write_midi
 from tokenization.midi_limits import UPLOAD
+from tokenization.notation.musicxml_write import write_musicxml
+from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
 Answer = TypeVar("Answer")
+Files = tuple[list[str], list[dict[str, Any]]]
 ENDINGS: list[str] = list(any_file.ENDINGS)
 
 
@@ -80,73 +79,125 @@ class Api:
     @answering
     def go_on(
         self, file: str | None, model: str, prompt_bars: int, bars: int, variations: int, temperature: float,
-        top_p: float, top_k: int, min_p: float, seed: int, request: gr.Request,
-    ) -> tuple[list[str], list[dict[str, Any]]]:  # fmt: skip
+        top_p: float, top_k: int, min_p: float, seed: int, ends: bool, chords: str, request: gr.Request,
+    ) -> Files:  # fmt: skip
         """Continue a file of music, or begin from nothing: a MIDI file a variation, and what is known of each."""
-        wish, asker = (
-            wished(bars, variations, temperature, top_p, top_k, min_p, seed),
-            self.keeper.asker(request),
+        wish = wished(
+            bars, variations, temperature, top_p, top_k, min_p, seed, ends=ends, chords=chords
         )
         first = whole("prompt_bars", prompt_bars)
-        check(wish)
         piece = self._piece(file, model) if file else None
-        playing = self.studio.shelf.load(model)
-        work = Continuation(
-            playing, piece.prompt(first or None) if piece else no_prompt(playing), wish
-        )
-        begun = time.monotonic()
-        late = begun + LONGEST_SECONDS
-        running = work.run(lambda: time.monotonic() > late or asker.is_gone(begun))
-        for _ in self.studio.turns.taken(running, asker.client):
-            pass
-        folder, paths, facts = self._folder(request), [], []
-        for take in work.takes():
-            name = piece.name if piece else playing.name.replace(":", "-")
-            path = folder / f"{_file_name(name)}.cont_{take.number}.mid"
-            write_whole(path, midi_of(take.whole, take.provenance))
-            paths.append(str(path))
-            facts.append(
-                {
-                    "variation": take.number,
-                    "tokens": take.tokens,
-                    "notes": len(take.continuation.notes),
-                    "seconds": round(time.monotonic() - begun, 3),
-                    "similarity": by_quarter(work.prompt.score, take.continuation),
-                    **take.provenance,
-                }
-            )
-        return paths, facts
+        ask = Ask(kind="continue", model=model, wish=wish, prompt_bars=first or None)
+        return self._written(piece, ask, "cont", request)
+
+    @answering
+    def infill(
+        self, file: str, model: str, first: int, last: int, variations: int, temperature: float, top_p: float,
+        top_k: int, min_p: float, seed: int, request: gr.Request,
+    ) -> Files:  # fmt: skip
+        """Write some bars of a file anew; every note outside them stays as it is."""
+        wish = self._wish(variations, temperature, top_p, top_k, min_p, seed)
+        first, last = whole("first", first), whole("last", last)
+        ask = Ask(kind="infill", model=model, wish=wish, first=first, last=last)
+        return self._written(self._piece(file, model), ask, "infill", request)
+
+    @answering
+    def accompany(
+        self, file: str, model: str, parts: str, variations: int, temperature: float, top_p: float,
+        top_k: int, min_p: float, seed: int, request: gr.Request,
+    ) -> Files:  # fmt: skip
+        """Write parts of a file, such as "bass drums", to its other parts, which stay note for note."""
+        wish = self._wish(variations, temperature, top_p, top_k, min_p, seed)
+        named = tuple(str(parts or "").replace(",", " ").split()[:8])
+        ask = Ask(kind="accompany", model=model, wish=wish, parts=named)
+        return self._written(self._piece(file, model), ask, "accompany", request)
 
     @answering
     def sound(self, file: str, request: gr.Request) -> str:
         """Play a file of music: a WAV file."""
-        data, name = Path(file).read_bytes(), title_of(file)
-        score = any_file.read_file(data, limits=UPLOAD, name=name)  # says what is wrong with it
+        data, score = self._score(file)
         if not any_file.is_midi(data):
             data = write_midi(score)
-        path = self._folder(request) / f"{_file_name(name)}.wav"
+        path = self._path(file, "wav", request)
         render_to(path, data, self.soundfont)
+        self.keeper.sessions.make_room()
+        return str(path)
+
+    @answering
+    def score(self, file: str, request: gr.Request) -> str:
+        """Write a file of music as MusicXML, for programs that print it."""
+        _, score = self._score(file)
+        path = self._path(file, "musicxml", request)
+        write_whole(path, write_musicxml(score, title=title_of(file)))
         return str(path)
 
     @answering
     def similarity(self, reference: str, output: str) -> list[dict[str, Any]]:
         """Compare the style of a piece with a reference's, quarter by quarter."""
-        scores = [
-            any_file.read_file(Path(file).read_bytes(), limits=UPLOAD, name=title_of(file))
-            for file in (reference, output)
-        ]
-        return by_quarter(*scores)
+        return by_quarter(*(self._score(file)[1] for file in (reference, output)))
 
-    def _piece(self, file: str, model: str):
+    def _written(self, piece: Piece | None, ask: Ask, kind: str, request: gr.Request) -> Files:
+        playing = self.studio.shelf.load(ask.model)
+        growth = growth_of(playing, piece, ask)
+        asker = self.keeper.asker(request)
+        begun = time.monotonic()
+        late = begun + LONGEST_SECONDS
+        running = growth.work.run(lambda: time.monotonic() > late or asker.is_gone(begun))
+        for _ in self.studio.turns.taken(running, asker.client):
+            pass
+        name = _file_name(piece.name if piece else playing.name.replace(":", "-"))
+        return self._files(growth, name, kind, time.monotonic() - begun, request)
+
+    def _files(
+        self, growth: Growth, name: str, kind: str, seconds: float, request: gr.Request
+    ) -> Files:
+        folder, paths, facts = self._folder(request), [], []
+        for number, take in enumerate(growth.chosen()):
+            path = folder / f"{name}.{kind}_{number}.mid"
+            write_whole(path, midi_of(take.whole, take.provenance))
+            paths.append(str(path))
+            prompt = growth.region.prompt
+            facts.append(
+                {
+                    "variation": take.number,
+                    "tokens": take.tokens,
+                    "notes": len(take.continuation.notes),
+                    "seconds": round(seconds, 3),
+                    "similarity": by_quarter(prompt, take.continuation) if prompt else [],
+                    **take.provenance,
+                }
+            )
+        return paths, facts
+
+    @staticmethod
+    def _wish(
+        variations: int, temperature: float, top_p: float, top_k: int, min_p: float, seed: int
+    ) -> Wish:
+        return wished(1, variations, temperature, top_p, top_k, min_p, seed)
+
+    def _piece(self, file: str, model: str) -> Piece:
         if not file:
             raise ValueError(
                 "there is no file: send one, or leave it out of /continue to begin from nothing"
             )
         spoken = self.studio.shelf.language(model)
-        return read_piece(spoken, Path(file).read_bytes(), name=title_of(file), limits=UPLOAD)
+        piece = read_piece(
+            spoken, Path(file).read_bytes(), name=quoted(Path(file).name), limits=UPLOAD
+        )
+        return Piece(**{**vars(piece), "name": title_of(file)})
+
+    @staticmethod
+    def _score(file: str) -> tuple[bytes, Score]:
+        if not file:
+            raise ValueError("there is no file: send one")
+        data = Path(file).read_bytes()
+        return data, read(data, Path(file).name)
+
+    def _path(self, file: str, ending: str, request: gr.Request) -> Path:
+        return self._folder(request) / f"{_file_name(title_of(file))}.{ending}"
 
     def _folder(self, request: gr.Request) -> Path:
-        return self.studio.sessions.folder_for_answer(str(request.session_hash))
+        return self.keeper.sessions.folder_for_answer(str(request.session_hash))
 
 
 def add_api(api: Api) -> None:
@@ -156,30 +207,42 @@ def add_api(api: Api) -> None:
         file = gr.File(label="file", file_types=ENDINGS, type="filepath")
         other = gr.File(label="output", file_types=ENDINGS, type="filepath")
         model = gr.Textbox(shelf.first, label="model", info=", ".join(shelf.languages))
-        prompt_bars = gr.Number(0, label="prompt_bars", info="0: all", precision=0, minimum=0)
-        numbers = [
-            gr.Number(16, label="bars", precision=0, minimum=1, maximum=MOST_BARS),
-            gr.Number(1, label="variations", precision=0, minimum=1, maximum=MOST_VARIATIONS),
+        prompt_bars = _whole("prompt_bars", 0, 0, info="0: all")
+        first, last = _whole("first", 1, 1), _whole("last", 1, 1)
+        bars, variations = (
+            _whole("bars", 16, 1, MOST_BARS),
+            _whole("variations", 1, 1, MOST_VARIATIONS),
+        )
+        sampling = [
             gr.Number(MUSICAL.temperature, label="temperature", minimum=0),
             gr.Number(MUSICAL.top_p, label="top_p"),
-            gr.Number(0, label="top_k", info="0: no limit", precision=0, minimum=0),
+            _whole("top_k", 0, 0, info="0: no limit"),
             gr.Number(MUSICAL.min_p, label="min_p"),
-            gr.Number(0, label="seed", precision=0, minimum=0),
+            _whole("seed", 0, 0),
         ]
+        ends = gr.Checkbox(False, label="ends", info="with the last of these bars")
+        chords = gr.Textbox("", label="chords", info="C | G/B | Am F | C")
+        parts = gr.Textbox("drums", label="parts", info="of bass, drums and other, one or two")
         files = gr.File(label="files", file_count="multiple")
-        sound, facts = gr.File(label="sound"), gr.JSON(label="facts")
+        made, facts = gr.File(label="made"), gr.JSON(label="facts")
         button = gr.Button("call")
+    continued = [file, model, prompt_bars, bars, variations, *sampling, ends, chords]
+    filled = [file, model, first, last, variations, *sampling]
+    accompanied = [file, model, parts, variations, *sampling]
     button.click(api.models, None, facts, api_name="models", queue=False)
     button.click(api.read, [file, model], facts, api_name="read")
-    button.click(
-        api.go_on,
-        [file, model, prompt_bars, *numbers],
-        [files, facts],
-        api_name="continue",
-        **waits,
-    )
-    button.click(api.sound, file, sound, api_name="sound", concurrency_limit=2)
+    button.click(api.go_on, continued, [files, facts], api_name="continue", **waits)
+    button.click(api.infill, filled, [files, facts], api_name="infill", **waits)
+    button.click(api.accompany, accompanied, [files, facts], api_name="accompany", **waits)
+    button.click(api.sound, file, made, api_name="sound", concurrency_limit=2)
+    button.click(api.score, file, made, api_name="score", concurrency_limit=2)
     button.click(api.similarity, [file, other], facts, api_name="similarity")
+
+
+def _whole(
+    label: str, value: int, least: int, most: int | None = None, info: str | None = None
+) -> gr.Number:
+    return gr.Number(value, label=label, precision=0, minimum=least, maximum=most, info=info)
 
 
 def _file_name(title: str) -> str:

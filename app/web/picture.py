@@ -1,4 +1,4 @@
-"""What the page's piano roll draws, as plain data: notes, tracks, tempo, chords and the lines across it."""
+"""A score as the page draws and plays it, as plain data: notes, tracks, tempo, chords, metres and bar lines."""
 
 from __future__ import annotations
 
@@ -7,54 +7,49 @@ from typing import Any
 import numpy as np
 
 from tokenization.language import Language
-from tokenization.metres import usual_bar_ticks
+from tokenization.metres import bar_count, bar_lines
+from tokenization.notation.spelling import key_fifths
 from tokenization.score import Score
 
+Row = list[int]  # onset, duration, pitch, velocity and track of a note
 
-def picture(
-    score: Score, *, prompt_bars: int = 0, bars: int = 0, trained_bars: float | None = None
-) -> dict[str, Any]:
-    """Return a score as the roll draws it, `bars` wide at least.
 
-    Notes are one string of onset, duration, pitch, velocity and track: as music is added at its
-    end, only what is new goes to the browser.
-    """
-    bar_ticks = usual_bar_ticks(score)
+def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
+    """Return a score with the lines of `bars` bars, or of as many as its notes begin."""
+    counted = max(1, bar_count(score) if bars is None else bars)
     return {
-        "notes": notes_text(score),
-        "count": len(score.notes),
+        "notes": [number for row in note_rows(score) for number in row],
         "tracks": [
-            {"name": track.name or ("Drums" if track.is_drum else "Track"), "drum": track.is_drum}
-            for track in score.tracks
+            {
+                "name": track.name or ("Drums" if track.is_drum else f"Track {number}"),
+                "program": track.program,
+                "drum": track.is_drum,
+            }
+            for number, track in enumerate(score.tracks, 1)
         ],
-        "tempos": [
-            [int(tick), round(float(tempo), 3)]
-            for tick, tempo in zip(*score.tempos.columns, strict=True)
-        ],
-        "chords": [[marker.onset_ticks, chord_sign(marker.text)] for marker in score.markers],
+        "tempos": tempo_rows(score),
+        "chords": chord_rows(score),
+        "meters": np.stack(score.meters.columns, axis=-1).tolist() if len(score.meters) else [],
         "ticksPerBeat": score.ticks_per_beat,
-        "barTicks": bar_ticks,
-        "endTicks": score.end_ticks,
-        "bars": max(bars, -(-score.end_ticks // bar_ticks), 1),
-        "promptBars": prompt_bars,
-        "trainedBars": trained_bars,
+        "lines": bar_lines(score, counted).tolist(),
+        "fifths": key_fifths(score) if len(score.notes) else 0,
     }
 
 
-def notes_text(score: Score) -> str:
-    """Return the notes in the order of their onsets: `onset,duration,pitch,velocity,track;` each."""
-    rows = np.stack(score.notes.columns, axis=-1).tolist() if len(score.notes) else []
-    return "".join(f"{onset},{length},{pitch},{velocity},{track};"
-                   for onset, length, pitch, velocity, track in rows)  # fmt: skip
+def note_rows(score: Score) -> list[Row]:
+    """Return the notes in the order of their onsets, a row each."""
+    return np.stack(score.notes.columns, axis=-1).tolist() if len(score.notes) else []
 
 
-def chord_sign(name: str) -> str:
-    """Return a chord as musicians write it: `A#_m7` as A♯m7, nothing for no chord."""
-    root, _, quality = name.partition("_")
-    if not quality or quality == "N":
-        return "" if root == "N" else name
-    signs = {"M": "", "o": "°", "o7": "°7", "/o7": "ø7", "M7": "maj7"}
-    return root.replace("#", "♯") + signs.get(quality, quality)
+def tempo_rows(score: Score) -> list[list[float]]:
+    """Return where the tempo changes, and to how many beats a minute."""
+    rows = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
+    return [[int(tick), round(float(tempo), 3)] for tick, tempo in rows]
+
+
+def chord_rows(score: Score) -> list[list[Any]]:
+    """Return where chords change, and to what; the page spells them by the key."""
+    return [[marker.onset_ticks, marker.text] for marker in score.markers]
 
 
 def trained_bars(language: Language, ids: np.ndarray, trained_length: int) -> float | None:

@@ -23,7 +23,6 @@ from app.web.server.names import Names, Refused, is_from_elsewhere
 API = "/gradio_api"
 UPLOAD_BYTES = 1 << 20
 JSON_BYTES = 1 << 16
-FILE_JSON_BYTES = 3 << 19  # the page sends a file as text, which is a third longer
 UPLOAD_BODY_BYTES = UPLOAD_BYTES + (1 << 14)
 MOST_VALUES = 10_000  # in a body of JSON: commas cost more to read than letters
 BODY_SECONDS = 20  # for the whole of it
@@ -119,8 +118,6 @@ class FrontDoor:
     async def _taken(self, sent: str, headers: Any, receive: Any) -> bytes:
         """Return the body of a request, which has to be small and to come in time."""
         most = UPLOAD_BODY_BYTES if sent == "upload" else JSON_BYTES
-        if sent == "run/predict":
-            most = FILE_JSON_BYTES
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > most:
             raise _too_large(most)

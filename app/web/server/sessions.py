@@ -1,8 +1,10 @@
-"""What the server keeps of each visitor: their pieces under unguessable names, in a folder that is emptied."""
+"""Who is there, and the folders of the files that programs asked for, which are emptied.
+
+Of the pieces on a page the server keeps nothing: they lie in the browser.
+"""
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import tempfile
 import threading
@@ -11,7 +13,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.service import Piece
 from app.web.server.folder import ServerFolder
 
 MOST_SESSIONS = 200
@@ -19,33 +20,11 @@ MOST_OF_ONE = 60  # of one client, as of a class behind one address
 IDLE_SECONDS = 3600
 NEW_SECONDS = 30  # a page that has just been opened is nobody idle, though it has not said yet that it is there
 MOST_ANSWERS = 64  # folders of answers to programs, which are copied when they are handed out
-MOST_TUNES = 20  # kept of one session: what the page shows, and about as many from before
-MOST_UNDO = 20
 SOUND_BYTES = 1 << 30  # of rendered sound, of all sessions
 
 
 class Full(ValueError):
     """There is no room for one more visitor."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Tune:
-    """A piece that can be heard and kept; as files it takes a fifth of the memory that its score would."""
-
-    key: str  # names it in addresses; unguessable
-    title: str
-    midi: bytes
-    part: bytes | None = None  # of a continuation: what is new, by itself
-    wav: Path  # where its sound goes when it is asked for
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Source:
-    """A piece that is, or was, to be continued; without MIDI, the empty beginning."""
-
-    title: str
-    midi: bytes | None
-    prompt_bars: int | None = None  # as chosen when it was left
 
 
 @dataclass(kw_only=True, eq=False)
@@ -55,27 +34,7 @@ class Session:
     folder: Path
     client: str = ""  # whose; some may share an address
     pages: int = 0  # open in browsers
-    sources: list[Source] = field(default_factory=list)  # the last is at work, the others undo
-    heard: tuple[Source, str, Piece, Tune] | None = None  # the last source, as a language hears it
-    takes: list[Tune] = field(default_factory=list)
-    tunes: OrderedDict[str, Tune] = field(default_factory=OrderedDict)
-    stop: threading.Event = field(default_factory=threading.Event)
-    busy: threading.Lock = field(default_factory=threading.Lock)
     used_seconds: float = field(default_factory=time.monotonic)
-
-    def keep(self, title: str, midi: bytes, part: bytes | None = None) -> Tune:
-        """Give a piece a name under which it can be had."""
-        key = secrets.token_urlsafe(18)
-        tune = Tune(key=key, title=title, midi=midi, part=part, wav=self.folder / f"{key}.wav")
-        self.tunes[key] = tune
-        while len(self.tunes) > MOST_TUNES:
-            self.tunes.popitem(last=False)[1].wav.unlink(missing_ok=True)
-        return tune
-
-    def begin(self, source: Source, *, after: bool = False) -> None:
-        """Take a piece to work on: a new one, or one that came of the last and can be undone."""
-        self.sources = [*(self.sources if after else []), source][-MOST_UNDO:]
-        self.heard, self.takes = None, []
 
 
 class Sessions:
@@ -136,16 +95,10 @@ class Sessions:
             if name in self._sessions:
                 _empty(self._sessions.pop(name))
 
-    def tune(self, key: str) -> Tune | None:
-        """Return a piece by its unguessable name."""
-        with self._lock:
-            found = (session.tunes.get(key) for session in self._sessions.values())
-            return next((tune for tune in found if tune), None)
-
     def make_room(self) -> None:
         """Delete the oldest sounds where all take too much of the disk; they can be made again."""
         with self._lock:
-            sounds = [(path.stat(), path) for path in self.folder.glob("*/*.wav")]
+            sounds = [(path.stat(), path) for path in self.folder.rglob("*.wav")]
             size = sum(stat.st_size for stat, _ in sounds)
             for stat, path in sorted(sounds, key=lambda sound: sound[0].st_mtime)[:-1]:
                 if size <= SOUND_BYTES:
@@ -188,11 +141,9 @@ class Sessions:
 
 
 def _is_idle(session: Session, before: float) -> bool:
-    """Say whether nobody has a page of it open, nor anything at work, nor has used it since."""
-    return not session.pages and not session.busy.locked() and session.used_seconds < before
+    """Say whether nobody has a page of it open, nor has used it since."""
+    return not session.pages and session.used_seconds < before
 
 
 def _empty(session: Session) -> None:
-    session.stop.set()
-    session.tunes.clear()
     shutil.rmtree(session.folder, ignore_errors=True)

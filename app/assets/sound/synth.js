@@ -1,0 +1,56 @@
+// The synthesizer: a worklet that plays a soundfont, both from this server. Where a browser has no worklets (a page
+// that is served without TLS to another machine), there is none, and the sound is a file from the server.
+const VOLUME = 7, GAIN = 1.6;
+
+export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);
+
+export class Synth {
+  // Load in the background; `ready` resolves when notes can be played, to false where they cannot.
+  constructor(address) {
+    this.address = address;
+    this.ready = canSound() ? this.#load().catch(() => false) : Promise.resolve(false);
+  }
+
+  async #load() {
+    this.context = new AudioContext({ latencyHint: "interactive" });
+    const [{ WorkletSynthesizer }, font] = await Promise.all([
+      import("../vendor/spessasynth/synthesizer.js"),
+      fetch(`${this.address}/soundfont.sf2`).then((answer) => (answer.ok ? answer.arrayBuffer() : Promise.reject(answer))),
+      this.context.audioWorklet.addModule(`${this.address}/vendor/spessasynth/processor.js`),
+    ]);
+    this.synth = new WorkletSynthesizer(this.context);
+    this.gain = new GainNode(this.context, { gain: GAIN });
+    const limit = new DynamicsCompressorNode(this.context, { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 });
+    this.synth.connect(this.gain);
+    this.gain.connect(limit).connect(this.context.destination);
+    this.output = limit;
+    await this.synth.soundBankManager.addSoundBank(font, "main");
+    await this.synth.isReady;
+    this.synth.midiChannels[15]?.setDrums(true); // the metronome's
+    this.loaded = true;
+    return true;
+  }
+
+  // Browsers let a page sound once somebody has pressed something.
+  wake() {
+    if (this.context?.state === "suspended") return this.context.resume();
+  }
+
+  now = () => this.context?.currentTime ?? 0;
+  on(channel, pitch, velocity, time) {
+    this.synth.noteOn(channel, pitch, velocity, { time });
+  }
+  off(channel, pitch, time) {
+    this.synth.noteOff(channel, pitch, { time });
+  }
+  click(pitch, velocity, time) {
+    this.synth.noteOn(15, pitch, velocity, { time });
+    this.synth.noteOff(15, pitch, { time: time + 0.05 });
+  }
+  program(channel, program) {
+    this.synth?.programChange(channel, program);
+  }
+  volume(channel, volume) {
+    this.synth?.controllerChange(channel, VOLUME, volume);
+  }
+}
