@@ -11,9 +11,9 @@ export function headerPart(app) {
   const { desk } = app, box = make("header", "mg-bar"), name = make("h1", "", "musicgen");
   name.insertAdjacentHTML("afterbegin", MARK);
   const pressed = (act) => ({ currentTarget }) => isAble(currentTarget) && act();
-  const undo = action("Undo", pressed(() => app.undo()), "mg-chip mg-undo"), redo = action("Redo", pressed(() => app.redo()), "mg-chip mg-redo");
-  undo.insertAdjacentHTML("afterbegin", mark("undo"));
-  redo.insertAdjacentHTML("afterbegin", mark("redo"));
+  const undo = action("", pressed(() => app.undo()), "mg-chip mg-undo", { ariaLabel: "Undo" }), redo = action("", pressed(() => app.redo()), "mg-chip mg-redo", { ariaLabel: "Redo" });
+  undo.innerHTML = `${mark("undo")}<span class="mg-wordy">Undo</span>`;
+  redo.innerHTML = `${mark("redo")}<span class="mg-wordy">Redo</span>`;
   const menu = make("details", "mg-menu mg-desk-menu"), list = make("div", "mg-menu-list"), file = make("input", "mg-file", "", { type: "file", accept: ENDING, id: "mg-desk-file", ariaLabel: "Open a desk" });
   const close = (act) => () => ((menu.open = false), act());
   file.addEventListener("change", () => (app.openFile(file.files[0]), (file.value = ""), (menu.open = false)));

@@ -34,7 +34,8 @@ async function start() {
   const address = new URL(facts.assets, document.baseURI).href;
   const player = new Player(address, { soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text) });
   const app = new App({ facts, desk, store, server, player });
-  Object.assign(window, { musicgen: { app, desk, player, store, server } });
+  // For the console of a browser, and for tests.
+  window.musicgen = { app, desk, player, store, server, rolls: { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) } };
 
   let lanes = [];
   const lanesNow = () => {

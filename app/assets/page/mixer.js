@@ -44,6 +44,7 @@ export function mixer(app) {
       mute.setAttribute("aria-pressed", String(mix.mute));
       solo.setAttribute("aria-pressed", String(mix.solo));
       volume.value = mix.volume;
+      volume.style.setProperty("--part", `${(100 * mix.volume) / 127}%`);
       if (!track.drum) kind.value = mix.program;
       const can = parts.includes(part), given = desk.current?.kind !== "nothing";
       able(write, can && given && !app.composer.busy, can ? (given ? "Something is being composed; press Stop first." : "There is nothing yet to write to.") : reason, `Write a new ${track.name.toLowerCase()} part to the others, which stay note for note`);

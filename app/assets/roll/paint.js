@@ -38,7 +38,7 @@ function sheet(roll) {
 // Lays the lanes out: each pitch takes as much room as any other.
 export function layLanes(lanes, top, height) {
   const rows = lanes.reduce((sum, lane) => sum + lane.rows, 0);
-  const step = Math.max(0.5, (height - top - 6 - GAP * (lanes.length - 1)) / Math.max(1, rows));
+  const step = Math.max(0.1, (height - top - 6 - GAP * (lanes.length - 1)) / Math.max(1, rows));
   let y = top + 3;
   return lanes.map((lane) => {
     const laid = { ...lane, top: y, bottom: y + lane.rows * step, step };

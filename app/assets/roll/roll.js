@@ -63,7 +63,9 @@ export class Roll {
   }
 
   get given() {
-    return this.isPrompt ? this.bars : this.region && !this.region.tracks ? this.region.first : 0;
+    if (this.isPrompt) return this.bars;
+    const { region } = this, open = region && !region.tracks && region.stop >= barCount(this.piece);
+    return open ? region.first : 0;
   }
 
   isNew(onset, track) {

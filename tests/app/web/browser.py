@@ -70,9 +70,9 @@ class Server:
 
 
 @contextmanager
-def started(*arguments: str, **environment: str) -> Iterator[Server]:
+def started(*arguments: str, port: int | None = None, **environment: str) -> Iterator[Server]:
     """Run `musicgen app` with some variables of its environment changed."""
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "app.cli", "app", "--port", str(port), "--no-browser"]
     root = Path(__file__).parents[3]
     inherited = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
