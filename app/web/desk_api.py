@@ -13,7 +13,6 @@ from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
 from app.web.studio import Studio
 from app.web.wishes import asked, sentence
-from tokenization.any_file import ENDINGS
 
 HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hidden"}
 
@@ -59,7 +58,7 @@ def add_desk_api(studio: Studio, keeper: Keeper) -> None:
     """Declare the page's endpoints in the page at hand."""
     api = DeskApi(studio, keeper)
     with gr.Row(visible=False):
-        file = gr.File(label="file", file_types=[*ENDINGS], type="filepath")
+        file = gr.File(label="file", type="filepath")
         what, view = gr.JSON(label="what"), gr.JSON(label="view")
         job = gr.Textbox(label="job")
         button = gr.Button("call")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -36,11 +35,11 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
         except (
             Exception
         ) as error:  # a component that is given what it is not for, and trips over it
-            said = (
-                str(error)
-                if isinstance(error, ValueError)
-                else "a value is of another kind than is wanted"
-            )
+            said = "a value is of another kind than is wanted"
+            if isinstance(error, InvalidPathError):
+                said = "this file was not sent to this server: upload it first"
+            elif isinstance(error, ValueError):
+                said = str(error)
             raise gr.Error(sentence(said[:200]), print_exception=False) from None
 
     @functools.wraps(process)
@@ -55,18 +54,6 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
             answered(named.get("session_hash"))
 
     blocks.preprocess_data, blocks.process_api = reading, processing
-
-
-def _wrong_value(error: Exception, values: tuple[Any, ...]) -> str:
-    """Say which value gradio could not read, if it says so itself."""
-    wanted, given = values[0].inputs, values[1]
-    if len(given) != len(wanted):
-        return f"{len(wanted)} values are wanted here, and {len(given)} came."
-    if isinstance(error, InvalidPathError):
-        return "This file was not sent to this server: upload it first."
-    place = re.search(r"component at index (\d+)", str(error))
-    name = getattr(wanted[int(place[1])], "label", None) if place else None
-    return sentence(f"{name or 'a value'} is of another kind than is wanted here")
 
 
 async def tell_fault(_: Request, error: Exception) -> JSONResponse:

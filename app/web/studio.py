@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from app.web.examples import EXAMPLES, example
@@ -91,6 +92,8 @@ class Studio:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
         model = self.shelf.load(ask.model)
         piece = None if data is None else self._ear.hear(data, name, model.language).piece
+        if piece and ask.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
+            ask = replace(ask, prompt_bars=min(ask.prompt_bars, piece.bars))
         with self._stoppable(job) as stop:
             yield from self._play(growth_of(model, piece, ask), stop, asker)
 

@@ -1,6 +1,8 @@
 // The desk: every piece and take, which of them lie open, what is chosen, and the way back and forth through all of it.
 // No page here: tests drive it by itself. Entries are never changed once they are whole; a step remembers which lie open.
 
+import { barAt, barCount, withBars } from "../music/piece.js";
+
 const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
 // How to play and what to ask for: kept, and no step of undo.
@@ -162,7 +164,9 @@ export class Desk {
   }
 }
 
-// What was still being written when the page went away is what it had become by then.
+// What was still being written when the page or the server went away is what it had become by then.
 export function woken(entry) {
-  return entry.state === "running" ? { ...entry, state: "stopped", left: true } : entry;
+  if (entry.state !== "running") return entry;
+  const { piece, region, now = 0 } = entry, bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
+  return { ...entry, state: "stopped", bars, chosen: bars, region: { ...region, stop: Math.min(region.stop, bars) }, piece: withBars(piece, bars) };
 }

@@ -38,7 +38,6 @@ function held(id) {
 export class Store {
   constructor() {
     this.unsaved = new Set();
-    this.times = new Map();
   }
 
   // The desk of this tab, or a copy of the one that was used last; `fresh` says that there was none.
@@ -73,10 +72,8 @@ export class Store {
     this.desk = desk;
     desk.watch((what, { entry }) => {
       if (entry) {
-        const due = entry.state !== "running" || Date.now() - (this.times.get(entry.id) ?? 0) > GROWING;
-        if (!due) return;
-        this.times.set(entry.id, Date.now());
         this.unsaved.add(entry.id);
+        if (entry.state === "running") return this.soon(GROWING);
       }
       this.soon();
     });
@@ -85,8 +82,9 @@ export class Store {
     this.soon();
   }
 
-  soon() {
-    this.timer ??= setTimeout(() => this.save(), PAUSE);
+  soon(pause = PAUSE) {
+    if (pause === PAUSE) clearTimeout(this.timer), (this.timer = null);
+    this.timer ??= setTimeout(() => this.save(), pause);
   }
 
   async save() {

@@ -1,6 +1,6 @@
 // A request for music from its start to its end: what comes goes to the desk, note by note.
 import { fromBase64 } from "../desk/file.js";
-import { newId } from "../desk/state.js";
+import { newId, woken } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf } from "../music/piece.js";
 
 const VARIATION = /variation [\d.]+$/i;
@@ -117,16 +117,11 @@ export class Composer {
   leave(run) {
     for (const id of run.ids ?? []) {
       const entry = this.app.desk.entries.get(id);
-      if (entry?.state === "running") this.app.desk.put(this.broken(entry));
+      if (entry?.state !== "running") continue;
+      this.app.player.update(woken(entry));
+      this.app.desk.put(woken(entry));
     }
     run.state ??= "broken";
-  }
-
-  broken(entry) {
-    const bars = Math.max(entry.region.first + 1, barAt(entry.piece, entry.now ?? 0) + 1);
-    const next = { ...entry, state: "stopped", bars, chosen: bars, piece: { ...entry.piece, lines: entry.piece.lines.slice(0, bars + 1) } };
-    this.app.player.update(next);
-    return next;
   }
 
   stop() {

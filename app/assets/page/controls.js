@@ -72,7 +72,7 @@ export function controlsPart(app) {
     chords.hidden = !can.chords.can;
     if (document.activeElement !== line) line.value = now.chords;
     for (const [name, made] of fines) made.show(now[name]);
-    number.value = now.seed;
+    if (document.activeElement !== number) number.value = now.seed;
     newSeed.show(now.newSeed);
     more.open = now.more;
     const busy = app.composer.busy;

@@ -47,16 +47,17 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
   const range = make("input", "", "", { type: "range", id: `${id}-range`, min, max, step, value });
   const number = make("input", "mg-number", "", { type: "number", min, max, step, value, ariaLabel: `${label}, as a number` });
   const words = make("span", "mg-said");
-  const show = (to) => {
-    range.value = number.value = to;
+  const show = (to, typed = document.activeElement === number) => {
+    range.value = to;
+    if (!typed) number.value = to; // nobody's typing is written over
     if (said) range.setAttribute("aria-valuetext", (words.textContent = said(Number(to))));
     range.style.setProperty("--part", `${(100 * (range.value - range.min)) / Math.max(1e-9, range.max - range.min)}%`);
   };
   const change = (from) => {
     const given = Number(from.value);
-    if (from.value === "" || !Number.isFinite(given)) return show(range.value);
+    if (from.value === "" || !Number.isFinite(given)) return show(range.value, false);
     const to = Math.min(Number(range.max), Math.max(Number(range.min), given));
-    show(to);
+    show(to, false);
     act(to);
   };
   range.addEventListener("input", () => change(range));
@@ -65,8 +66,8 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
   head.append(name, said ? words : number);
   box.append(head, range);
   if (info) box.append(make("span", "mg-info", info));
-  show(value);
-  return Object.assign(box, { show, bounds: (low, high) => Object.assign(range, { min: low, max: high }) && Object.assign(number, { min: low, max: high }) });
+  show(value, false);
+  return Object.assign(box, { show: (to) => show(to), bounds: (low, high) => Object.assign(range, { min: low, max: high }) && Object.assign(number, { min: low, max: high }) });
 }
 
 export function choice(id, label, options, act) {

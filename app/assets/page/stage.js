@@ -40,7 +40,7 @@ export function stagePart(app, lanesNow) {
   const mix = mixer(app);
   roll.muted = app.isMuted = (track) => mix.isMuted(track);
   const hand = (roll.acts.hand = new Hand(roll, {
-    edit: (piece, label) => app.edit(piece, label), touch: (pitch, track) => player.touch(pitch, { track }),
+    edit: (piece, label) => (app.edit(piece, label), show()), touch: (pitch, track) => player.touch(pitch, { track }),
   }));
   const bar = rangeBar(app, roll, entryOf), play = playButton(app, entryOf);
   const pencil = action("Edit notes", () => switchHand(!hand.on), "mg-chip mg-pencil");

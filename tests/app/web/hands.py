@@ -66,14 +66,14 @@ def saved(page: Page) -> None:
 
 
 def choose_bars(page: Page, first: int, last: int, card: str = ".mg-stage") -> None:
-    """Drag over some bars of a roll, in its ruler."""
+    """Drag over some bars of a roll."""
     spots: Any = page.evaluate(
         """([card, first, last]) => {
           const roll = card === ".mg-stage" ? musicgen.rolls.stage() : musicgen.rolls.takes()[0];
           roll.view.scrollIntoView({ block: "center" });
           const box = roll.view.getBoundingClientRect(), { lines } = roll.piece;
           const at = (bar) => box.left + roll.x((lines[bar] + lines[bar + 1]) / 2) - roll.view.scrollLeft;
-          return [at(first - 1), at(last - 1), box.top + 10];
+          return [at(first - 1), at(last - 1), box.top + 90];
         }""",
         [card, first, last],
     )

@@ -77,7 +77,8 @@ export const tests = {
     ok(again.undo());
   },
   "what was being written when the page went away is kept as it was"() {
-    equal(woken(entry({ state: "running" })).state, "stopped");
+    const left = woken(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
+    equal([left.state, left.bars, left.piece.lines.length, left.region.stop], ["stopped", 2, 3, 2]);
     equal(woken(entry()).state, "done");
   },
   "a desk is saved as a file and read again, and no half of one is"() {
