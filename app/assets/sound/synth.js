@@ -1,6 +1,7 @@
 // The synthesizer: a worklet that plays a soundfont, both from this server. Where a browser has no worklets (a page
 // that is served without TLS to another machine), there is none, and the sound is a file from the server.
 const VOLUME = 7, GAIN = 1.6;
+const HEARD = 12; // messages that the lag is told by
 
 export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);
 
@@ -19,6 +20,7 @@ export class Synth {
       this.context.audioWorklet.addModule(`${this.address}/vendor/spessasynth/processor.js`),
     ]);
     this.synth = new WorkletSynthesizer(this.context);
+    this.#keepTime();
     this.gain = new GainNode(this.context, { gain: GAIN });
     const limit = new DynamicsCompressorNode(this.context, { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 });
     this.synth.connect(this.gain);
@@ -31,6 +33,19 @@ export class Synth {
     return true;
   }
 
+  // The worklet counts its own samples: whenever the sound thread stumbles, as while it reads the soundfont, its clock
+  // falls behind that of the context. What it says comes with its time; the least delay of the last ones is the lag.
+  #keepTime() {
+    const delays = [];
+    this.lag = 0;
+    this.synth.worklet.port.addEventListener("message", ({ data }) => {
+      if (typeof data?.currentTime !== "number") return;
+      delays.push(this.context.currentTime - data.currentTime);
+      if (delays.length > HEARD) delays.shift();
+      this.lag = Math.max(0, Math.min(...delays));
+    });
+  }
+
   // Browsers let a page sound once somebody has pressed something.
   wake() {
     if (this.context?.state === "suspended") return this.context.resume();
@@ -38,19 +53,20 @@ export class Synth {
 
   now = () => this.context?.currentTime ?? 0;
   on(channel, pitch, velocity, time) {
-    this.synth.noteOn(channel, pitch, velocity, { time });
+    this.synth.noteOn(channel, pitch, velocity, { time: time - this.lag });
   }
   off(channel, pitch, time) {
-    this.synth.noteOff(channel, pitch, { time });
+    this.synth.noteOff(channel, pitch, { time: time - this.lag });
   }
   click(pitch, velocity, time) {
-    this.synth.noteOn(15, pitch, velocity, { time });
-    this.synth.noteOff(15, pitch, { time: time + 0.05 });
+    this.on(15, pitch, velocity, time);
+    this.off(15, pitch, time + 0.05);
   }
+  // Before the soundfont is there, a channel would be left without a voice.
   program(channel, program) {
-    this.synth?.programChange(channel, program);
+    if (this.loaded) this.synth.programChange(channel, program);
   }
   volume(channel, volume) {
-    this.synth?.controllerChange(channel, VOLUME, volume);
+    if (this.loaded) this.synth.controllerChange(channel, VOLUME, volume);
   }
 }
