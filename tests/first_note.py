@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from app.web.examples import EXAMPLES, language_of_example
 from app.web.shelf import Shelf
-from app.web.studio import EXAMPLES, language_of_example
 from tests.app.web.browser import OPTIONS, chromium, serving
 from tokenization.beats import tempo_map
 from tokenization.midi import read_midi

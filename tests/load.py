@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from app.web.studio import EXAMPLES
+from app.web.examples import EXAMPLES
 from tests.app.web.browser import serving
 
 MEMORY_SECONDS = 10  # between two readings

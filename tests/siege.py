@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from app.web.studio import example
+from app.web.examples import example
 from tests.app.web.browser import Server, started
 from tests.load import FIRST, OPENED, WHOLE, Visitor
 

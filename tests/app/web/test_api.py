@@ -9,11 +9,12 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import quote
 
+import music21
 import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
-from app.web.studio import EXAMPLES
+from app.web.examples import EXAMPLES
 from tests.app.web.browser import serving
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tokenization.midi import read_midi
@@ -102,10 +103,42 @@ def test_scores_are_read_and_heard_as_midi_files_are(client: Client, tmp_path: P
     assert sound[:4] == b"RIFF"
 
 
+def test_a_score_is_written_for_programs_that_print_it(client: Client):
+    path = Path(client.predict(handle_file(str(SONG)), api_name="/score"))
+    parsed = music21.converter.parse(str(path))
+    heard = sum(len(note.pitches) for note in parsed.flatten().notes if not _is_held(note))
+    assert heard == len(read_midi(SONG).notes)
+
+
+def _is_held(note) -> bool:
+    return note.tie is not None and note.tie.type != "start"
+
+
+def test_what_a_model_cannot_is_told(client: Client):
+    with pytest.raises(AppError, match="no gap can be filled"):
+        client.predict(handle_file(str(TRIO)), "groove", first=2, last=3, api_name="/infill")
+    with pytest.raises(AppError, match="no part can be written"):
+        client.predict(handle_file(str(TRIO)), "groove", "drums", api_name="/accompany")
+    with pytest.raises(AppError, match="cannot be asked for"):
+        client.predict(handle_file(str(TRIO)), "groove", ends=True, api_name="/continue")
+
+
+def test_music_goes_over_given_chords(client: Client):
+    _, (facts,) = client.predict(
+        handle_file(str(SONG)),
+        "pop-piano",
+        prompt_bars=2,
+        bars=2,
+        chords="F | C",
+        api_name="/continue",
+    )
+    assert facts["chords"]
+
+
 def test_a_wrong_request_gets_a_sentence(client: Client, tmp_path: Path):
     bad = tmp_path / "bad.mid"
     bad.write_bytes(b"PK\x03\x04 not music")
-    with pytest.raises(AppError, match="Bad is a zip archive"):
+    with pytest.raises(AppError, match="“bad.mid” is a zip archive"):
         client.predict(handle_file(str(bad)), api_name="/read")
     with pytest.raises(AppError, match="1000 is greater than maximum value 128"):
         client.predict(handle_file(str(TRIO)), bars=1000, api_name="/continue")
@@ -128,8 +161,7 @@ def status(url: str, data: bytes | None = None) -> int:
     "path",
     [
         "/music/unknown.wav",
-        "/music/unknown.part.mid",
-        "/music/..%2f..%2f..%2fetc%2fpasswd.mid",
+        "/musicgen/soundfont.sf2",
         "/musicgen/../../pyproject.toml",
         "/musicgen/..%2f..%2fpyproject.toml",
     ],

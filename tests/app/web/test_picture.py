@@ -1,10 +1,10 @@
-"""What the roll draws is what the score says."""
+"""What the page draws and plays is what the score says."""
 
 import numpy as np
 import pytest
 
-from app.web.picture import chord_sign, picture, trained_bars
-from app.web.studio import example
+from app.web.examples import example
+from app.web.picture import picture, trained_bars
 from tokenization.language import language
 from tokenization.midi import read_midi
 from tokenization.score import Marker, Score
@@ -12,27 +12,24 @@ from tokenization.score import Marker, Score
 
 def test_a_picture_has_every_note_in_order():
     score = language("groove").arrange(read_midi(example("trio-jazz")))
-    drawn = picture(score, prompt_bars=2, bars=20)
-    rows = [[int(n) for n in row.split(",")] for row in drawn["notes"].split(";")[:-1]]
-    assert np.array_equal(np.array(rows), np.stack(score.notes.columns, axis=-1))
-    assert drawn["barTicks"] == 4 * score.ticks_per_beat
-    assert (drawn["bars"], drawn["promptBars"], drawn["count"]) == (20, 2, len(score.notes))
+    drawn = picture(score, 20)
+    rows = np.array(drawn["notes"]).reshape(-1, 5)
+    assert np.array_equal(rows, np.stack(score.notes.columns, axis=-1))
+    assert drawn["lines"] == [4 * score.ticks_per_beat * bar for bar in range(21)]
     assert [track["drum"] for track in drawn["tracks"]] == [False, True, False]
     assert drawn["tempos"] == [[0, 120.0]]
+    assert drawn["meters"] == [[0, 4, 4]]
 
 
 def test_an_empty_score_is_one_empty_bar():
     drawn = picture(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)))
-    assert (drawn["notes"], drawn["bars"], drawn["chords"]) == ("", 1, [[0, ""]])
+    assert (drawn["notes"], drawn["lines"], drawn["chords"]) == ([], [0, 32], [[0, "N_N"]])
 
 
-@pytest.mark.parametrize(
-    ("name", "sign"),
-    [("C_M", "C"), ("F#_m7", "F♯m7"), ("A#_M7", "A♯maj7"), ("B_/o7", "Bø7"), ("D_o", "D°"), ("D_o7", "D°7"),
-     ("E_+", "E+"), ("G_sus4", "Gsus4"), ("N_N", ""), ("verse", "verse")],
-)  # fmt: skip
-def test_chords_are_written_as_musicians_do(name: str, sign: str):
-    assert chord_sign(name) == sign
+def test_keys_have_flats_where_they_are():
+    remi = language("remi")
+    song = remi.arrange(read_midi(example("piano-g-minor")))
+    assert picture(song)["fifths"] == -2
 
 
 def test_the_trained_length_falls_into_its_bar():
