@@ -1,11 +1,18 @@
 """The page is for all: fingers, keyboards, faint eyes, screen readers, calm minds; and long pieces."""
 
-import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.web.browser import WAIT
+from tests.app.web.hands import await_end, choose_bars, fill, go_on, send
+
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+ROLL = (
+    "Piano roll of your piece: 1214 notes in 16 bars. Space plays, left and right go by bars, with Shift they choose "
+    "bars, plus and minus zoom."
+)
 
 PHONE = {"width": 390, "is_mobile": True, "has_touch": True}
 FINGER = 44  # pixels
@@ -39,48 +46,53 @@ CONTRASTS = """() => {
 }"""
 # Everything to be pressed, with its size; a checkbox is pressed at its label.
 TARGETS = """() => [...document.querySelectorAll("button, a, input, summary, label:has(input), [role=slider]")]
-  .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.matches("label input, .mg-file"))
+  .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.matches("label input, .mg-file, .mg-menu-list *") && one.closest("#mg-desk, .mg-dock"))
   .map((one) => ({ name: one.ariaLabel || one.textContent.trim(), box: one.getBoundingClientRect() }))
   .map(({ name, box }) => ({ name, width: box.width, height: box.height }))"""
 # What has the focus: the part of the page, its name, and whether that is seen.
 FOCUS = """() => {
   const one = document.activeElement, shown = one.matches(".mg-file") ? one.nextSibling : one;
-  const ringed = [shown, shown.firstElementChild, shown.closest("#mg-model .wrap")]
+  const ringed = [shown, shown.firstElementChild]
     .filter(Boolean).map((part) => getComputedStyle(part)).some(
       (style) => style.outlineStyle !== "none" || style.boxShadow !== "none");
-  return [one.closest("[id^=mg-]:not(.mg-file)")?.id ?? "", one.ariaLabel || shown.textContent.trim(), ringed];
+  return [one.closest(".mg-bar, .mg-stage, .mg-controls, #mg-takes, #mg-history, #mg-dock")?.className ?? "", one.ariaLabel || shown.textContent.trim(), ringed];
 }"""
 # A roll of 5,000 notes: what a painting asks of the canvas and of styles, with all in sight and with a few bars.
-PAINTING = """() => {
+PAINTING = """async () => {
+  const { Roll } = await import(`${musicgen.player.synth.address}/roll/roll.js`);
+  const { paint } = await import(`${musicgen.player.synth.address}/roll/paint.js`);
   const box = document.createElement("div");
   document.querySelector(".mg-stage").append(box);
-  const roll = new musicgen.Roll(box, { label: "long", height: "260px" });
-  const notes = Array.from({ length: 5000 }, (_, i) =>
-    `${6 * i},${4 + (i % 20)},${40 + ((7 * i) % 48)},${i % 128},${i % 3};`);
-  const tracks = ["Bass", "Drums", "Other"].map((name) => ({ name, drum: name === "Drums" }));
-  roll.show({ notes: notes.join(""), count: 5000, tracks, tempos: [], chords: [], ticksPerBeat: 12, barTicks: 48,
-    endTicks: 30000, bars: 625, promptBars: 300, trainedBars: 400 });
+  const roll = new Roll(box, { label: "long", height: "260px" });
+  const notes = Int32Array.from({ length: 25000 }, (_, n) => {
+    const i = Math.floor(n / 5);
+    return [6 * i, 4 + (i % 20), 40 + ((7 * i) % 48), 1 + (i % 127), i % 3][n % 5];
+  });
+  const tracks = ["Bass", "Drums", "Other"].map((name) => ({ name, program: 0, drum: name === "Drums" }));
+  const lines = Array.from({ length: 626 }, (_, bar) => 48 * bar);
+  const piece = { notes, tracks, lines, tempos: [[0, 120]], chords: [], meters: [], ticksPerBeat: 12, fifths: 0 };
+  roll.show({ id: "long", piece, region: { first: 300, stop: 625, tracks: null }, trainedBars: 400 });
   const { canvas } = roll, pen = canvas.getContext("2d"), look = window.getComputedStyle;
   const counted = { drawn: 0, looked: 0 };
   canvas.getContext = () => new Proxy(pen, {
     get: (_, name) => typeof pen[name] !== "function" ? pen[name] : (...given) => {
-      counted.drawn += 1;
+      counted.drawn += /^(fillRect|fill|stroke|strokeRect|fillText)$/.test(name);
       return pen[name](...given);
     },
     set: (_, name, value) => { pen[name] = value; return true; },
   });
   window.getComputedStyle = (...given) => { counted.looked += 1; return look(...given); };
   const painted = (zoom) => {
-    roll.scale(0.01);
-    roll.zoom = zoom;
+    roll.axis.zoom = zoom;
     roll.layout();
     Object.assign(counted, { drawn: 0, looked: 0 });
-    musicgen.paint(roll);
+    paint(roll);
     return { ...counted };
   };
-  const near = painted(40), whole = painted(box.clientWidth / 625);
+  const near = painted(40), whole = painted(roll.inner / 2500);
   const inked = pen.getImageData(canvas.width - 40, 0, 40, canvas.height).data;
   window.getComputedStyle = look;
+  roll.close();
   box.remove();
   return { whole, near, inked: inked.filter((value, i) => i % 4 === 3 && value).length };
 }"""
@@ -89,25 +101,24 @@ PAINTING = """() => {
 def finished(page: Page) -> None:
     """Let a short continuation be made, and everything be seen."""
     page.get_by_text("More: temperature").click()
-    field = page.locator("#mg-bars input[type=number]")
-    field.fill("1")
-    field.press("Tab")
-    page.locator("#mg-go").click()
-    expect(page.locator(".mg-take .mg-further").first).to_be_visible(timeout=WAIT)
+    page.get_by_text("Tracks", exact=True).click()
+    page.get_by_text("Play to it").click()
+    go_on(page, bars=1, variations=2)
+    await_end(page)
+    page.locator(".mg-history > summary").click()
 
 
 def refused(page: Page) -> None:
     """Let the page show an error."""
-    page.locator("#mg-file").set_input_files(
-        {"name": "a.mid", "mimeType": "audio/midi", "buffer": b"no music"}
-    )
-    expect(page.locator(".mg-stage [role=alert]")).to_be_visible()
+    send(page, "a.mid", b"no music")
+    expect(page.locator(".mg-stage > [role=alert]")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read(visit, scheme: str):
     page = visit(scheme=scheme)
     finished(page)
+    choose_bars(page, 2, 2)
     refused(page)
     page.mouse.move(0, 0)
     page.wait_for_timeout(500)  # colours change slowly
@@ -116,52 +127,100 @@ def test_every_text_can_be_read(visit, scheme: str):
     assert not [one for one in texts if one["ratio"] < (3 if one["large"] else 4.5)]
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_checker_finds_a_serious_fault(visit, scheme: str):
+    page = visit(scheme=scheme)
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = []
+    for act in (
+        lambda: None,
+        lambda: finished(page),
+        lambda: choose_bars(page, 2, 2),
+        lambda: refused(page),
+    ):
+        act()
+        page.wait_for_timeout(400)
+        answer = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        found += [
+            (one["id"], [node["html"][:120] for node in one["nodes"]])
+            for one in answer["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+    assert found == []
+
+
 def test_every_target_is_as_large_as_a_finger(visit):
     page = visit(**PHONE)
     finished(page)
     targets = page.evaluate(TARGETS)
-    assert len(targets) > 30
+    assert len(targets) > 40
     assert not [one for one in targets if min(one["width"], one["height"]) < FINGER]
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_on_a_small_screen_the_new_music_comes_into_sight(visit):
+def test_on_a_phone_the_new_music_is_what_one_sees_and_play_and_continue_stay(visit):
     page = visit(**PHONE, reduced_motion="reduce")
-    field = page.locator("#mg-bars input[type=number]")
-    field.fill("1")
-    field.press("Tab")
+    for name in ("#mg-go", "#mg-dock-play"):
+        expect(page.locator(name)).to_be_in_viewport(ratio=1)
+    fill(page, "bars", 32)
     page.evaluate("scrollTo(0, 300)")
-    page.locator("#mg-go").evaluate("button => button.click()")
-    expect(page.locator(".mg-take .mg-further").first).to_be_visible(timeout=WAIT)
-    expect(page.locator(".mg-take").first).to_be_in_viewport()
+    page.locator("#mg-go").click()
+    first = page.locator(".mg-take").first
+    expect(first.locator(".mg-roll")).to_be_in_viewport(ratio=1, timeout=WAIT)  # while it comes
+    assert page.evaluate("musicgen.app.composer.busy")
+    for name in ("#mg-halt", "#mg-dock-play"):
+        expect(page.locator(name)).to_be_in_viewport(ratio=1)
+    page.locator("#mg-halt").click()
+    await_end(page)
+    expect(first).to_be_in_viewport()
 
 
 def test_the_tab_key_goes_from_top_to_bottom_and_is_seen(page: Page):
     seen = []
-    while len(seen) < 40 and (not seen or seen[-1][0] != "mg-go"):
+    while len(seen) < 70 and (not seen or "Transpose" not in seen[-1][1]):
         page.keyboard.press("Tab")
         seen.append(page.evaluate(FOCUS))
-    places = [place for place, *_ in seen if place]
+    places = [place.split()[-1] for place, *_ in seen if place]
     assert list(dict.fromkeys(places)) == [
-        *("mg-stage", "mg-model", "mg-prompt-bars", "mg-bars", "mg-variations", "mg-more", "mg-go")
+        *("mg-bar", "mg-stage", "mg-controls", "mg-history", "mg-dock")
     ]
-    stage = [name for place, name, _ in seen if place == "mg-stage"]
-    assert stage[0] == "Open a MIDI file…"
-    assert stage[2:7] == ["Bars of the prompt", "Play", "Zoom out", "Zoom in", "Fit"]
-    assert not [one for one in seen if not one[1] or not one[2]]
+    stage = [name for place, name, _ in seen if "mg-stage" in place]
+    assert stage[:3] == ["Keep with a star", "Open a file", ROLL]
+    assert stage[3:8] == ["Bars of the prompt", "Play", "Zoom out", "Zoom in", "Fit"]
+    assert not [one for one in seen if one[0] and (not one[1] or not one[2])]
+
+
+def test_all_is_done_by_keys_alone(page: Page):
+    """Choose bars, delete them, continue, stop, keep a take, undo: without a mouse."""
+    page.locator(".mg-stage canvas").focus()
+    for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"):
+        page.keyboard.press(key)
+    expect(page.locator(".mg-range-words")).to_have_text("Bars 3–4")
+    page.get_by_role("button", name="Delete", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("14 bars")
+    page.locator("#mg-go").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 0")
+    page.locator("#mg-halt").focus()
+    page.keyboard.press(" ")
+    await_end(page)
+    page.locator(".mg-take .mg-star").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".mg-take .mg-star[aria-pressed=true]")).to_have_count(1)
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("16 bars")
 
 
 def test_a_screen_reader_is_told_what_there_is_and_how_far_it_is(page: Page):
-    roll = page.locator(".mg-stage canvas")
-    expect(roll).to_have_attribute("aria-label", "Piano roll of your piece: 1214 notes in 16 bars. "
-                                   "Space plays, left and right go by bars, plus and minus zoom.")  # fmt: skip
+    expect(page.locator(".mg-stage canvas")).to_have_attribute("aria-label", ROLL)
     expect(page.get_by_role("region", name="Your piece")).to_be_visible()
-    fold = page.get_by_role("button", name="More: temperature")
-    expect(fold).to_have_attribute("aria-expanded", "false")
+    for name in ("How to go on", "Player"):
+        expect(page.get_by_role("region", name=name)).to_be_visible()
     status = page.locator("#mg-takes [role=status]")
     expect(status).to_have_text("")  # there before it speaks, or it would not be heard
     finished(page)
-    expect(fold).to_have_attribute("aria-expanded", "true")
     expect(status).to_contain_text("2 variations in")
     expect(page.get_by_role("article", name="Variation 2")).to_be_visible()
 
@@ -180,13 +239,6 @@ def test_the_roll_obeys_the_keyboard(page: Page):
     assert wide.evaluate("e => e.clientWidth") == before
     roll.press(" ")
     expect(page.locator(".mg-stage").get_by_label("Pause")).to_be_visible(timeout=WAIT)
-
-
-def test_the_new_part_is_a_press_away(page: Page):
-    finished(page)
-    take = page.locator(".mg-take").first
-    take.get_by_label("To the new part").click()
-    expect(take.locator(".mg-time")).to_have_text(re.compile("^0:08 / "))
 
 
 def test_nothing_given_nothing_to_choose(page: Page):

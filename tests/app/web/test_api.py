@@ -138,7 +138,7 @@ def test_music_goes_over_given_chords(client: Client):
 def test_a_wrong_request_gets_a_sentence(client: Client, tmp_path: Path):
     bad = tmp_path / "bad.mid"
     bad.write_bytes(b"PK\x03\x04 not music")
-    with pytest.raises(AppError, match="“bad.mid” is a zip archive"):
+    with pytest.raises(AppError, match=r"“bad\.mid” is a zip archive"):
         client.predict(handle_file(str(bad)), api_name="/read")
     with pytest.raises(AppError, match="1000 is greater than maximum value 128"):
         client.predict(handle_file(str(TRIO)), bars=1000, api_name="/continue")

@@ -199,7 +199,7 @@ def test_unknown_names_and_files_are_refused(studio: Studio):
         studio.open_example("../../etc/passwd", MODEL, fit=True)
     with pytest.raises(ValueError, match="no model 'gpt' here"):
         studio.open_example("trio-jazz", "gpt", fit=False)
-    with pytest.raises(MidiError, match="“holiday.mid”"):
+    with pytest.raises(MidiError, match=r"“holiday\.mid”"):
         studio.open(b"\xff\xd8 a photograph", "holiday.mid", MODEL, fit=True)
 
 

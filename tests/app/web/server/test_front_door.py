@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -297,7 +298,7 @@ def test_half_a_request_is_hung_up_on(server):
 
 
 def test_jobs_that_nobody_waits_for_end(client: httpx.Client):
-    long = {"data": [None, MODEL, 0, 128, 8, 1, 0.95, 0, 0.02, 1]}
+    long = {"data": [None, MODEL, 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]}
     statuses = [client.post(f"{API}/call/continue", json=long).status_code for _ in range(50)]
     assert {*statuses} == {200, 429}
     assert statuses.count(200) <= app.web.server.doorman.MOST_JOBS
@@ -309,20 +310,20 @@ def test_jobs_that_nobody_waits_for_end(client: httpx.Client):
 
 
 def test_many_calls_of_programs_push_nobody_out(client: httpx.Client, server):
-    def visit(session: str, function: int) -> list:
-        body = {"data": [MODEL], "fn_index": function, "session_hash": session}
-        return client.post(f"{API}/run/predict", json=body).json()["data"]
-
-    load = next(one["id"] for one in client.get("/config").json()["dependencies"] if one["targets"] == [[None, "load"]]
-                or any(target[1] == "load" for target in one["targets"]))  # fmt: skip
+    asked = {
+        "data": [None, MODEL, 0, 1, 1, 1, 0.95, 0, 0.02, 1, False, ""],
+        "session_hash": "honest",
+    }
     with client.stream("GET", f"{API}/heartbeat/honest"):
-        address = visit("honest", load)[0]["midi"]
+        job = client.post(f"{API}/call/continue", json=asked).json()["event_id"]
+        said = client.get(f"{API}/call/continue/{job}").text
+        path = re.search(r'"path": "([^"]+)"', said)
+        assert path
         for number in range(250):
-            assert client.post(
-                f"{API}/run/predict",
-                json={"data": [MODEL], "fn_index": load, "session_hash": f"s{number}"},
-            ).status_code in (200, 429)
-        assert client.get(f"/{address}").status_code == 200
+            opened = {"data": [None, {"example": "trio-jazz"}], "session_hash": f"s{number}"}
+            answer = client.post(f"{API}/run/desk_open", json=opened)
+            assert answer.status_code in (200, 429)
+        assert client.get(f"{API}/file={path[1]}").content[:4] == b"MThd"
 
 
 def test_what_is_sent_in_half_is_not_kept(server, tmp_path: Path):
