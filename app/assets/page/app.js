@@ -189,11 +189,14 @@ export class App {
     this.desk.tell("loop", { id, range });
   }
 
+  // Play a piece from a tick, or from where it is; where only new music is wanted, from its first bar at the earliest.
   play(entry, at = null) {
-    if (this.player.entry?.id === entry.id && at === null) return this.player.toggle();
-    const other = this.player.entry?.id !== entry.id;
+    const same = this.player.entry?.id === entry.id;
+    if (same && at === null && this.player.playing) return this.player.pause();
     this.player.load(entry, { at });
-    return !other || !this.player.playing ? this.player.play() : undefined;
+    const seam = this.desk.settings.onlyNew && entry.region ? entry.piece.lines[Math.min(entry.region.first, barCount(entry.piece))] : 0;
+    if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
+    return this.player.playing ? undefined : this.player.play();
   }
 
   saveDesk() {

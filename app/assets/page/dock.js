@@ -11,10 +11,11 @@ export function dockPart(app) {
   const title = make("span", "mg-dock-title"), time = make("span", "mg-dock-time");
   const loop = icon("loop", "Loop", () => (player.transport.loop ? app.loop(player.entry.id, null) : app.loop(player.entry.id, wholeOf())), "mg-icon mg-loop");
   const clicks = icon("clicks", "Metronome", () => desk.set({ metronome: !desk.settings.metronome }), "mg-icon mg-clicks");
+  const fresh = icon("seam", "Hear only what is new", () => desk.set({ onlyNew: !desk.settings.onlyNew }), "mg-icon mg-only-new");
   const wholeOf = () => ({ first: player.entry.region?.first && player.entry.region.first < player.entry.piece.lines.length - 1 ? player.entry.region.first : 0, stop: player.entry.piece.lines.length - 1 });
   const tempo = dial("mg-tempo", "Tempo", { min: 50, max: 200, step: 5 }, (to) => desk.set({ tempo: to / 100 }), (to) => `${to} %`);
   const tune = dial("mg-transpose", "Transpose", { min: -12, max: 12, step: 1 }, (to) => desk.set({ transpose: to }), (to) => (to > 0 ? `+${to}` : `${to}`));
-  box.append(play, start, time, title, loop, clicks, tempo, tune);
+  box.append(play, start, time, title, fresh, loop, clicks, tempo, tune);
 
   function show() {
     const { entry } = player, on = player.playing, { settings } = desk;
@@ -24,6 +25,7 @@ export function dockPart(app) {
     rename(play, on ? "Pause what plays" : "Play what is loaded");
     title.textContent = entry ? entry.title : "";
     clicks.setAttribute("aria-pressed", String(settings.metronome));
+    fresh.setAttribute("aria-pressed", String(settings.onlyNew));
     loop.setAttribute("aria-pressed", String(Boolean(player.transport.loop)));
     loop.disabled = !entry?.piece.notes.length;
     tempo.show(Math.round(settings.tempo * 100));

@@ -46,7 +46,8 @@ CONTRASTS = """() => {
 }"""
 # Everything to be pressed, with its size; a checkbox is pressed at its label.
 TARGETS = """() => [...document.querySelectorAll("button, a, input, summary, label:has(input), [role=slider]")]
-  .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.matches("label input, .mg-file, .mg-menu-list *") && one.closest("#mg-desk, .mg-dock"))
+  .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.closest("#mg-desk, .mg-dock"))
+  .filter((one) => !one.matches("label input, .mg-file, .mg-menu-list *"))
   .map((one) => ({ name: one.ariaLabel || one.textContent.trim(), box: one.getBoundingClientRect() }))
   .map(({ name, box }) => ({ name, width: box.width, height: box.height }))"""
 # What has the focus: the part of the page, its name, and whether that is seen.
@@ -55,7 +56,9 @@ FOCUS = """() => {
   const ringed = [shown, shown.firstElementChild]
     .filter(Boolean).map((part) => getComputedStyle(part)).some(
       (style) => style.outlineStyle !== "none" || style.boxShadow !== "none");
-  return [one.closest(".mg-bar, .mg-stage, .mg-controls, #mg-takes, #mg-history, #mg-dock")?.className ?? "", one.ariaLabel || shown.textContent.trim(), ringed];
+  const part = one.closest(".mg-bar, .mg-stage, .mg-controls, #mg-takes, #mg-history, #mg-dock");
+  const name = one.ariaLabel || one.labels?.[0]?.textContent || shown.textContent.trim();
+  return [part?.className ?? "", name, ringed];
 }"""
 # A roll of 5,000 notes: what a painting asks of the canvas and of styles, with all in sight and with a few bars.
 PAINTING = """async () => {
@@ -199,6 +202,8 @@ def test_all_is_done_by_keys_alone(page: Page):
     page.get_by_role("button", name="Delete", exact=True).focus()
     page.keyboard.press("Enter")
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("14 bars")
+    page.get_by_label("How long, in bars, as a number").focus()
+    page.keyboard.type("128")
     page.locator("#mg-go").focus()
     page.keyboard.press("Enter")
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 0")

@@ -104,7 +104,7 @@ def test_what_lies_past_the_trained_length_is_said_to_the_right_in_plain_words(p
     said = painted(page, "take", "roll.trainedBars = 5")
     (text,) = [one for one in said if one[0] == "text" and "longer" in str(one[1])]
     line = page.evaluate(
-        "(() => { const r = musicgen.rolls.takes()[0]; return r.x(r.piece.lines[5]) - r.view.scrollLeft })()"
+        "((roll) => roll.x(roll.piece.lines[5]) - roll.view.scrollLeft)(musicgen.rolls.takes()[0])"
     )
     assert text[1] == "from here longer than it has practised"
     assert text[2] >= line
@@ -121,7 +121,7 @@ def test_chords_stand_clear_of_the_bar_lines_and_numbers_within_the_piece(page: 
     band = [
         one
         for one in said
-        if one[0] == "box" and one[3] <= 1 and one[2] < 38 and one[2] + one[4] > 22
+        if one[0] == "box" and one[1] > 46 and one[3] <= 1 and one[2] < 38 and one[2] + one[4] > 22
     ]
     assert band == []  # no line through the names
 
@@ -132,7 +132,8 @@ def test_the_model_list_closes_by_itself(page: Page):
     page.keyboard.press("Tab")
     covered = page.evaluate(
         "(() => { const b = document.querySelector('#mg-prompt-bars input').getBoundingClientRect();"
-        "return document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2).closest('#mg-prompt-bars') !== null })()"
+        "const there = document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2);"
+        "return Boolean(there.closest('#mg-prompt-bars')) })()"
     )
     assert covered
     assert model.evaluate("one => one.tagName") == "SELECT"
@@ -201,7 +202,8 @@ def test_notes_past_the_prompt_are_seen(visit, scheme: str):
     ratio = page.evaluate("""() => {
       const style = getComputedStyle(document.querySelector(".mg-roll"));
       const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-      const rgb = (name) => style.getPropertyValue(`--mg-${name}`).trim().match(/[0-9a-f]{2}/gi).map((h) => parseInt(h, 16));
+      const hex = (name) => style.getPropertyValue(`--mg-${name}`).trim().match(/[0-9a-f]{2}/gi);
+      const rgb = (name) => hex(name).map((h) => parseInt(h, 16));
       const light = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => sum + part * linear(c[i]), 0);
       const least = 0.72, over = rgb("rest").map((v, i) => v * least + rgb("ground")[i] * (1 - least));
       const [a, b] = [light(over), light(rgb("ground"))].sort((x, y) => x - y);
@@ -216,7 +218,7 @@ def test_a_short_take_has_one_figure_a_long_one_four(page: Page):
     expect(page.locator(".mg-likeness-name")).to_have_text("Like the prompt, 0 to 1")
     metrics = page.locator(".mg-meters").count()
     expect(page.locator(".mg-meter")).to_have_count(metrics)
-    expect(page.locator(".mg-real").first).to_contain_text("the real piece: 0.")
+    expect(page.locator(".mg-real").first).to_have_text(re.compile(r"^the real piece: [01]\.\d\d$"))
     go_on(page, bars=8)
     await_end(page)
     expect(page.locator(".mg-likeness-name")).to_contain_text("quarter by quarter")
@@ -252,7 +254,8 @@ def test_from_nothing_a_trio_has_its_third_voice(page: Page):
 def test_what_is_dragged_out_is_a_midi_file(page: Page):
     found = page.evaluate("""async () => {
       const data = new DataTransfer();
-      document.querySelector(".mg-stage .mg-grip").dispatchEvent(new DragEvent("dragstart", { dataTransfer: data, bubbles: true }));
+      const drag = new DragEvent("dragstart", { dataTransfer: data, bubbles: true });
+      document.querySelector(".mg-stage .mg-grip").dispatchEvent(drag);
       return [data.getData("DownloadURL"), [...data.types]];
     }""")
     kind, name, address = found[0].split(":", 2)
@@ -272,7 +275,9 @@ def test_one_track_and_a_score_are_saved_and_read_by_others(page: Page):
     assert len(bass.notes) == (heard.notes.track == index).sum()
     text = downloaded(page, "Score (MusicXML)", ".mg-stage").decode()
     parsed = music21.converter.parseData(text, format="musicxml")
-    assert len(parsed.parts) == 3
+    names = {part.partName for part in parsed.parts}
+    assert names >= {track.name for track in heard.tracks}
+    assert len(parsed.parts[0].getElementsByClass("Measure")) == 16
 
 
 def test_a_midi_keyboard_is_played_and_quantised(browser, address: str):
