@@ -39,7 +39,8 @@ FRAMES = """async (playing) => {
   });
   const { piece } = desk.current;
   const lines = Array.from({ length: 626 }, (_, bar) => 48 * bar);
-  musicgen.app.edit({ ...piece, notes, lines, chords: [] }, "a long piece");
+  const tracks = ["Bass", "Drums", "Other"].map((name) => ({ name, program: 0, drum: name === "Drums" }));
+  musicgen.app.edit({ ...piece, notes, lines, tracks, chords: [], ticksPerBeat: 12 }, "a long piece");
   await new Promise((done) => setTimeout(done, 500));
   const roll = rolls.stage();
   roll.scale(0.5);

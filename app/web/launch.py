@@ -29,7 +29,7 @@ def open_page(
     """Build the page and start to serve it."""
     studio, keeper, uploads = Studio(Shelf(model)), Keeper(sessions), sessions.folder / "gradio"
     address = f"musicgen/{version()}"
-    blocks = keeper.blocks = Page(studio, keeper, address, soundfont).blocks
+    blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks
     # Whoever asks waits in line: a request past it would be bounded by nothing.
     blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
     close_slow_connections()
@@ -49,7 +49,7 @@ def open_page(
         footer_links=["api"],
         max_file_size=UPLOAD_BYTES,
         theme=theme(),
-        head=head(address),
+        head=head(address, studio.shelf),
         app_kwargs={
             "routes": [
                 soundfont_route(address, soundfont),

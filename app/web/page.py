@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,13 @@ def version() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
-def head(address: str) -> str:
-    """Return what the page's head asks for; modules are named early, or each would wait for the one before."""
+def head(address: str, shelf: Shelf) -> str:
+    """Return what the page's head holds: what scripts need to know from the start, and what it asks for.
+
+    The desk is drawn before gradio's own scripts are there, and then goes to its place in gradio's frame. Modules are
+    named early, or each would wait for the one before.
+    """
+    facts = json.dumps(page_facts(shelf, address)).replace("<", "\\u003c")
     scripts = sorted(
         path.relative_to(ASSETS).as_posix()
         for path in ASSETS.rglob("*.js")
@@ -42,22 +46,20 @@ def head(address: str) -> str:
     styles = [f'<link rel="stylesheet" href="{address}/style/{name}.css">' for name in STYLES]
     early = [f'<link rel="modulepreload" href="{address}/{name}">' for name in scripts]
     start = f'<script type="module" src="{address}/page/main.js"></script>'
-    return "".join((*styles, *early, start))
+    told = f'<script type="application/json" id="mg-facts">{facts}</script>'
+    return "".join((*styles, *early, told, start))
 
 
 class Page:
     """The page's one component, and the endpoints beside it."""
 
-    def __init__(
-        self, studio: Studio, keeper: Keeper, address: str, soundfont: Path | None = None
-    ) -> None:
+    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
         self._keeper = keeper
         with gr.Blocks(
             title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)
         ) as self.blocks:
-            facts = html.escape(json.dumps(page_facts(studio.shelf, address)))
             gr.HTML(
-                value=f'<main id="mg-desk" data-facts="{facts}"></main>',
+                value='<div id="mg-home"></div>',
                 apply_default_css=False,
                 elem_id="mg-page",
                 padding=False,

@@ -14,7 +14,7 @@ import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
 
-// gradio puts its parts on the page when it likes, and may draw them anew.
+// gradio puts its parts on the page when it is ready; the desk is drawn before.
 function whenThere(selector) {
   return new Promise((done) => {
     const look = () => {
@@ -26,9 +26,14 @@ function whenThere(selector) {
   });
 }
 
+const system = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
 async function start() {
-  const store = new Store(), [root, { desk, fresh }] = await Promise.all([whenThere("#mg-desk"), store.open()]);
-  const facts = JSON.parse(root.dataset.facts), server = new Server();
+  const root = make("main", "", "", { id: "mg-desk" }), facts = JSON.parse(document.querySelector("#mg-facts").textContent);
+  document.body.classList.toggle("dark", (localStorage.getItem("musicgen-theme") ?? system()) === "dark");
+  document.body.prepend(root);
+  whenThere("#mg-home").then((home) => home.append(root));
+  const store = new Store(), { desk, fresh } = await store.open(), server = new Server();
   if (fresh) desk.settings = { ...desk.settings, ...facts.sampling };
   if (!facts.models.some(({ name }) => name === desk.open.model)) desk.open = { ...desk.open, model: facts.models[0].name };
   const address = new URL(facts.assets, document.baseURI).href;
@@ -116,6 +121,7 @@ async function start() {
   addEventListener("hashchange", () => app.openLink(location.hash));
   if (!linked && !desk.current) await app.openExample(firstExample(facts));
   else app.follow();
+  requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }
 
 const firstExample = ({ examples, models }) => (examples.find(({ family }) => family === models[0].family) ?? examples[0]).name;

@@ -24,6 +24,10 @@ export class Player {
     document.addEventListener("visibilitychange", () => this.#pump());
   }
 
+  start() {
+    this.synth.start();
+  }
+
   #settle(can) {
     this.direct = can;
     if (can && this.entry) {
@@ -101,6 +105,7 @@ export class Player {
     if (this.audio) return this.#playFile();
     const asked = (this.asked = {});
     this.pressed = performance.now();
+    this.start();
     await this.synth.wake();
     if (!(await this.synth.ready)) return this.#playFile();
     if (asked !== this.asked) return;

@@ -6,10 +6,16 @@ const HEARD = 12; // messages that the lag is told by
 export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);
 
 export class Synth {
-  // Load in the background; `ready` resolves when notes can be played, to false where they cannot.
+  // `ready` resolves when notes can be played, to false where they cannot; loading begins when it is asked for.
   constructor(address) {
     this.address = address;
-    this.ready = canSound() ? this.#load().catch(() => false) : Promise.resolve(false);
+    this.ready = new Promise((done) => (this.loading = done));
+  }
+
+  start() {
+    if (this.begun) return;
+    this.begun = true;
+    this.loading(canSound() ? this.#load().catch(() => false) : false);
   }
 
   async #load() {
