@@ -152,7 +152,7 @@ export class App {
     };
     const playing = this.player.entry?.id === before.id;
     this.desk.show(entry, label);
-    if (playing) this.player.update(entry);
+    if (playing) this.player.update(entry, before.id);
     this.follow();
     return entry;
   }

@@ -67,9 +67,9 @@ export class Player {
     this.tell("load");
   }
 
-  // The piece at hand has grown or was changed.
-  update(entry) {
-    if (this.entry?.id !== entry.id && this.entry?.id !== entry.parent) return;
+  // The piece at hand has grown, or has another in its place after a change by hand.
+  update(entry, instead = entry.id) {
+    if (this.entry?.id !== instead) return;
     this.entry = entry;
     this.transport.grow(entry.piece, this.#frontier(entry));
     this.fetched = null;

@@ -75,6 +75,23 @@ def test_bars_are_heard_as_they_come(page: Page):
     assert page.evaluate("musicgen.player.playing")
 
 
+def test_what_plays_goes_on_while_something_else_is_composed(page: Page):
+    play(page)
+    go_on(page, bars=2)
+    await_end(page)
+    assert page.evaluate(
+        "musicgen.player.playing && musicgen.player.entry.id === musicgen.desk.open.current"
+    )
+
+
+def test_only_what_is_new_is_heard(page: Page):
+    go_on(page, bars=2)
+    await_end(page)
+    page.get_by_role("button", name="Hear only what is new").click()
+    play(page, ".mg-take")
+    assert page.evaluate("musicgen.player.tick") >= 4 * 48
+
+
 def test_one_take_after_the_other_goes_on_at_the_same_beat(page: Page):
     go_on(page, bars=4, variations=2)
     await_end(page)
