@@ -92,6 +92,19 @@ export const tests = {
     run(3);
     equal([ons().length, player.playing], [4, false]);
   },
+  "bars that come in time leave no gap"() {
+    const bars = (n) => piece(Array.from({ length: 4 * n }, (_, i) => [12 * i, 12, 60 + (i % 12), 80, 0]), { bars: 8 });
+    const { player, run, ons } = rig(bars(2));
+    player.grow(bars(2), 96);
+    player.play();
+    for (let n = 3; n <= 8; n++) {
+      run(1.9);
+      player.grow(bars(n), n === 8 ? Infinity : 48 * n);
+    }
+    run(6);
+    equal(ons().length, 32);
+    ons().slice(1).forEach((one, n) => near(one[4] - ons()[n][4], 0.5, 0.001));
+  },
   "a note that grows while it sounds ends where it ends then"() {
     const { player, run, offs, ons } = rig(piece([[0, 6, 60, 80, 0], [36, 12, 61, 80, 0]]));
     player.play();
