@@ -7,7 +7,7 @@ SECONDS ?= 600
 
 WORK ?= build/models
 
-.PHONY: help app test test-matrix smoke lint format fuzz bench models model install fast-transformers clean
+.PHONY: help app test test-matrix smoke lint format fuzz bench models model install fast-transformers vendor clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -88,6 +88,21 @@ model: $(INSTALLED) $(foreach set,$(NEEDED),$(WORK)/data/$(set)/meta.json) ## tr
 	  if [ $$part = $(LAST) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME); \
 	  elif [ ! -f $$model/README.md ]; then $(PUBLISH) $(WORK)/$$part $$model; fi; \
 	done
+
+# The one script of the page that is not ours: its packages at these versions, in two files and with their licences.
+VENDOR := app/assets/vendor/spessasynth
+VENDORED := spessasynth_lib@4.3.14 spessasynth_core@4.3.22 esbuild@0.28.2
+
+vendor: ## build the page's synthesizer anew from its npm packages (takes npm and a network)
+	rm -rf build/vendor && mkdir -p build/vendor
+	cd build/vendor && npm install --no-audit --no-fund --no-save --prefix . $(VENDORED)
+	echo 'export { WorkletSynthesizer } from "spessasynth_lib";' > build/vendor/entry.js
+	cd build/vendor && node_modules/.bin/esbuild entry.js --bundle --format=esm --minify --legal-comments=none \
+	  --outfile=synthesizer.js
+	cp build/vendor/synthesizer.js $(VENDOR)/synthesizer.js
+	grep -v sourceMappingURL build/vendor/node_modules/spessasynth_lib/dist/spessasynth_processor.min.js > $(VENDOR)/processor.js
+	cp build/vendor/node_modules/spessasynth_lib/LICENSE $(VENDOR)/LICENSE
+	cp build/vendor/node_modules/stb-vorbis/LICENSE $(VENDOR)/LICENSE.stb-vorbis
 
 install: $(INSTALLED) ## the set-up alone
 

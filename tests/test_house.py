@@ -34,12 +34,6 @@ MUSICGEN_FLOORS = (
     "completion", "playable", "loading",
 )  # fmt: skip
 MOST_FILES = 15  # of code in a folder
-# The page's files, which are to have a folder of their own.
-PAGE = {
-    "web", "web_api", "web_errors", "theme", "wishes", "views", "pianoroll", "studio", "session", "shelf", "files",
-    "server", "server_folder", "tunnel", "turns", "similarity", "quick_start", "front_door", "names", "doorman",
-    "slow_heads",
-}  # fmt: skip
 SOURCES = sources()
 TORCH_FREE = [path for path in SOURCES if path.relative_to(ROOT).parts[0] == "tokenization"]
 FOLDERS = sorted({path.parent for path in SOURCES})
@@ -73,9 +67,8 @@ def _floor(name: str) -> str:
 
 
 def test_no_import_goes_in_a_circle():
-    known = [["app.server", "app.web"]]  # the page, to be untied
-    assert circles(module_arrows()) == known
-    assert circles(room_arrows()) == known
+    assert circles(module_arrows()) == []
+    assert circles(room_arrows()) == []
 
 
 @pytest.mark.parametrize("path", TORCH_FREE, ids=lambda path: str(path.relative_to(ROOT)))
@@ -92,7 +85,7 @@ def test_a_file_holds_one_idea(path: Path):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
 def test_a_folder_is_seen_at_a_glance(folder: Path):
-    names = {path.stem for path in folder.glob("*.py")} - {"__init__"} - PAGE
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     assert len(names) <= MOST_FILES, "name what some of them have in common, give them a folder"
     first = Counter(name.split("_")[0] for name in names)
     assert max(first.values(), default=1) == 1, f"what begins alike is a folder: {first}"

@@ -27,8 +27,8 @@ from app.commands.data import SOURCES
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.speed.workloads import WORKLOADS, Workload
-from tests.app.browser import serving
 from tests.app.toy_models import write_model
+from tests.app.web.browser import serving
 from tests.training.data.sources import on_disk as disk
 from tests.training.making.stand_in import install as install_mma
 from training.config import CONFIGS, RunConfig

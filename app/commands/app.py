@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from app import output
-from app.names import LOOPBACK
+from app.web.server.names import LOOPBACK
 
 EXAMPLES = """\
 examples:
@@ -45,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
-    from app.server import serve
+    from app.web.serve import serve
 
     if arguments.port is not None and not 1 <= arguments.port <= 65535:
         raise ValueError(f"--port is {arguments.port}; it is a number from 1 to 65535")

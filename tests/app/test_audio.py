@@ -7,7 +7,7 @@ import pytest
 
 import app.audio
 from app.audio import AudioError, render, render_to
-from app.studio import example
+from app.web.examples import example
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi, write_midi
 from tokenization.score import Notes, Score, Track

@@ -52,7 +52,7 @@ def test_unbuffered_streams_make_whole_sounds(tmp_path: Path):
 
 
 def test_sound_is_made_where_memory_is_limited(tmp_path: Path):
-    words = [sys.executable, "-c", "import sys; from app.audio import render; from app.studio import example; "
+    words = [sys.executable, "-c", "import sys; from app.audio import render; from app.web.examples import example; "
              "sys.stdout.write(str(len(render(example('trio-jazz')))))"]  # fmt: skip
     ended = subprocess.run(
         words, cwd=ROOT, capture_output=True, text=True, check=False,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.shelf import Shelf
-from app.studio import EXAMPLES, language_of_example
-from tests.app.browser import OPTIONS, chromium, serving
+from app.web.examples import EXAMPLES, language_of_example
+from app.web.shelf import Shelf
+from tests.app.web.browser import OPTIONS, chromium, serving
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
 
@@ -35,7 +35,7 @@ WATCH = """(whole) => new Promise((done) => {
       const cards = [...document.querySelectorAll(".mg-take")].filter((card) => !before.has(card));
       came = Math.max(0, ...cards.map((card) => parseInt(card.querySelector(".mg-facts").textContent) || 0));
       part = parseFloat(document.querySelector(".mg-progress i").style.width) / 100 || 0;
-      const over = cards.length && cards.every((card) => card.querySelector(".mg-further"));
+      const over = cards.length && cards.every((card) => card.querySelector(".mg-further:not([hidden])"));
       if (!over || first === null) return requestAnimationFrame(look);
       done({ first, whole: performance.now() - begun, seen });
     };
@@ -65,8 +65,7 @@ def click(page: Page, *, whole: bool) -> Click:
     found = page.evaluate(WATCH, whole)
     bars = int(page.locator("#mg-bars input[type=number]").input_value())
     prompt_bars = int(page.locator("#mg-prompt-bars input[type=number]").input_value())
-    address = page.locator(".mg-take a", has_text="MIDI").first.get_attribute("href")
-    score = read_midi(page.request.get(f"{page.url}{address}").body())
+    score = read_midi(bytes(page.evaluate("[...musicgen.desk.takes[0].file]")))
     begin, end = tempo_map(score).to_seconds(4.0 * np.array([prompt_bars, prompt_bars + bars]))
     music = float(end - begin)
     first = found["first"] / 1000
@@ -90,7 +89,7 @@ def opened(browser: Browser, address: str) -> Page:
 
 def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Click, list[Click]]:
     """Return what the first click on a new server brought, and those after it, the first of them whole."""
-    language = Shelf(model).language(model).name
+    language = Shelf(model).language(model).family
     names = [name for name in EXAMPLES if language_of_example(name) == language]
     with serving("--model", model) as address:
         page = opened(browser, address)

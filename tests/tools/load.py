@@ -1,12 +1,13 @@
 """Many visitors at once, on this machine alone: python -m tests.tools.load --users 20 --seconds 300.
 
-Each opens the page's session as a browser does, opens an example, continues it, waits for the end, fetches the
-MIDI file and the sound, and begins again. Printed are the times they waited, what went wrong, and the server's memory
+Each opens an example as the page does, continues it, waits for the end, has the sound made as a file, and begins
+again. Printed are the times they waited, what went wrong, and the server's memory
 every ten seconds with the line through it, without the first third, in which models are loaded and visitors arrive.
 """
 
 import argparse
 import asyncio
+import base64
 import json
 import os
 import random
@@ -14,99 +15,95 @@ import resource
 import secrets
 import time
 from collections import defaultdict
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 
-from app.studio import EXAMPLES
-from tests.app.browser import serving
+from app.web.examples import EXAMPLES
+from tests.app.web.browser import serving
 
 MEMORY_SECONDS = 10  # between two readings
-FIRST, WHOLE, OPENED, FETCHED, SOUND = (
+FIRST, WHOLE, OPENED, SOUND = (
     "click to first note",
     "click to end",
     "open a piece",
-    "fetch MIDI",
-    "first sound",
+    "sound as a file",
 )
+API = "/gradio_api"
+WISH = {
+    "kind": "continue",
+    "variations": 2,
+    "temperature": 1,
+    "topP": 0.95,
+    "topK": 0,
+    "minP": 0.02,
+    "seed": 1,
+}
 
 
 class Visitor:
     """One user of the page, through the same requests that the page sends."""
 
-    def __init__(self, client: httpx.AsyncClient, config: dict, times: dict, bars: int) -> None:
+    def __init__(self, client: httpx.AsyncClient, times: dict, bars: int) -> None:
         self.client, self.times, self.bars = client, times, bars
-        self.session = secrets.token_hex(6)
-        self.calls = {self.target(one): one for one in config["dependencies"]}
-        self.defaults = {one["id"]: one["props"].get("value") for one in config["components"]}
-        self.parts = {one["props"].get("elem_id"): one["id"] for one in config["components"]}
-
-    @staticmethod
-    def target(dependency: dict) -> tuple:
-        """Return what sets an endpoint off; of several, the one that Python answers."""
-        target = next(iter(dependency["targets"]), [None, ""])
-        return (*target, bool(dependency["backend_fn"]))
-
-    async def call(
-        self, part: str | None, event: str, inputs: dict, event_data: dict | None = None
-    ):
-        """Yield an endpoint's answers as they come."""
-        found = self.calls[self.parts.get(part), event, True]
-        data = [inputs.get(one, self.defaults[one]) for one in found["inputs"]]
-        body = {"data": data, "fn_index": found["id"], "session_hash": self.session,
-                "event_data": event_data, "trigger_id": self.parts.get(part)}  # fmt: skip
-        if not found["queue"]:
-            answer = await self.client.post("/gradio_api/run/predict", json=body)
-            answer.raise_for_status()
-            yield answer.json()["data"]
-            return
-        (await self.client.post("/gradio_api/queue/join", json=body)).raise_for_status()
-        query = {"session_hash": self.session}
-        async with self.client.stream("GET", "/gradio_api/queue/data", params=query) as stream:
-            async for line in stream.aiter_lines():
-                said = json.loads(line[6:]) if line.startswith("data: ") else {}
-                if said.get("msg") in ("process_generating", "process_completed"):
-                    if not said["success"]:
-                        raise RuntimeError(f"the server answered {said['output']}")
-                    yield said["output"].get("data")
-                if said.get("msg") == "process_completed":
-                    return
 
     async def timed(self, what: str, begun: float) -> None:
         self.times[what].append(time.monotonic() - begun)
+
+    async def events(self, name: str, data: list) -> AsyncIterator[Any]:
+        """Yield what comes of a call."""
+        asked = await self.client.post(f"{API}/call/{name}", json={"data": data})
+        asked.raise_for_status()
+        async with self.client.stream(
+            "GET", f"{API}/call/{name}/{asked.json()['event_id']}"
+        ) as stream:
+            kind = ""
+            async for line in stream.aiter_lines():
+                if line.startswith("event: "):
+                    kind = line[7:]
+                elif line.startswith("data: ") and kind in ("generating", "complete", "error"):
+                    said = json.loads(line[6:])
+                    if kind == "error":
+                        raise RuntimeError(f"the server answered {said}")
+                    if said:
+                        yield said[0]
+
+    async def send(self, data: bytes) -> dict:
+        """Upload a file; returns how it is named in calls."""
+        sent = await self.client.post(f"{API}/upload", files={"files": ("a.mid", data)})
+        sent.raise_for_status()
+        return {"path": sent.json()[0], "meta": {"_type": "gradio.FileData"}}
 
     async def round(self) -> None:
         """Open an example, continue it, take the result home."""
         begun = time.monotonic()
         name = random.choice(list(EXAMPLES))
-        async for stage, *_ in self.call("mg-stage", "example", {}, {"name": name}):
-            assert stage["length"] == 16, stage
+        what = {"data": [None, {"example": name, "fit": True}]}
+        opened = (await self.client.post(f"{API}/run/desk_open", json=what)).json()["data"][0]
+        assert opened["bars"] == 16, opened
         await self.timed(OPENED, begun)
-        begun, said = time.monotonic(), 0
-        async for values in self.call(
-            "mg-go", "click", {self.parts["mg-bars"]: self.bars, self.parts["mg-prompt-bars"]: 4}
-        ):
-            said += 1
+        file = await self.send(base64.b64decode(opened["file"]))
+        ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": 4}
+        begun, said, last = time.monotonic(), 0, {}
+        async for view in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
+            said, last = said + 1, view
             if said == 2:  # the first answer is the prompt alone, this one has the first note
                 await self.timed(FIRST, begun)
-            last = values
         await self.timed(WHOLE, begun)
-        await self.take_home(last)
+        await self.take_home(base64.b64decode(last["takes"][0]["midi"]))
 
-    async def take_home(self, values: list) -> None:
-        """Fetch what the last answer offers; it holds either a view, or the changes that lead to it."""
-        addresses = {"mid": None, "wav": None}
-        for word in json.dumps(values).split('"'):
-            for kind in addresses:
-                if word.startswith("music/") and word.endswith(f".{kind}") and ".part." not in word:
-                    addresses[kind] = addresses[kind] or word
-        for kind, what in (("mid", FETCHED), ("wav", SOUND)):
-            begun = time.monotonic()
-            answer = await self.client.get(addresses[kind])
-            answer.raise_for_status()
-            assert answer.content[:4] == {"mid": b"MThd", "wav": b"RIFF"}[kind]
-            await self.timed(what, begun)
+    async def take_home(self, midi: bytes) -> None:
+        """Have the sound made of a result, and fetch it."""
+        assert midi[:4] == b"MThd"
+        begun = time.monotonic()
+        async for made in self.events("sound", [await self.send(midi)]):
+            answer = await self.client.get(f"{API}/file={made['path']}")
+            assert answer.content[:4] == b"RIFF"
+            break
+        await self.timed(SOUND, begun)
 
 
 def server_memory_bytes(parent: int) -> int:
@@ -127,12 +124,11 @@ async def visit(address: str, users: int, seconds: float, bars: int) -> None:
     times, errors, memory = defaultdict(list), [], []
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=600, limits=limits) as client:
-        config = (await client.get("/config")).json()
         begun = time.monotonic()
         late = begun + seconds
 
         async def stay() -> None:
-            visitor = Visitor(client, config, times, bars)
+            visitor = Visitor(client, times, bars)
             await asyncio.sleep(random.random())
             while time.monotonic() < late:
                 try:
@@ -157,7 +153,7 @@ def report(times: dict, errors: list, users: int, seconds: float) -> None:
         f"{users} users for {seconds:.0f} s: {len(times[WHOLE])} continuations, {len(errors)} errors"
     )
     print(f"{'seconds':<20}{'n':>6}{'p50':>9}{'p95':>9}{'most':>9}")
-    for what in (OPENED, FIRST, WHOLE, FETCHED, SOUND):
+    for what in (OPENED, FIRST, WHOLE, SOUND):
         if values := times[what]:
             cells = "".join(f"{np.quantile(values, q):9.2f}" for q in (0.5, 0.95, 1))
             print(f"{what:<20}{len(values):>6}{cells}")

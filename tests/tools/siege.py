@@ -21,13 +21,26 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from app.studio import example
-from tests.app.browser import Server, started
+from app.web.examples import example
+from tests.app.web.browser import Server, started
 from tests.tools.load import FIRST, OPENED, WHOLE, Visitor
 
 API = "/gradio_api"
 MOST_RATIO = 2.0
-LONG = [None, "", 0, 128, 8, 1, 0.95, 0, 0.02, 1]  # the longest continuation that can be asked for
+LONG = [
+    None,
+    "",
+    0,
+    128,
+    8,
+    1,
+    0.95,
+    0,
+    0.02,
+    1,
+    False,
+    "",
+]  # the longest continuation that can be asked for
 PAUSE_SECONDS = 0.05  # of a hostile one, between two requests
 HALVES = 200  # connections with half a request
 
@@ -56,8 +69,8 @@ async def never_read(client: httpx.AsyncClient) -> httpx.Response:
 
 async def new_faces(client: httpx.AsyncClient) -> httpx.Response:
     """Open the page's session, again and again under another name."""
-    body = {"data": ["groove"], "fn_index": 0, "session_hash": secrets.token_hex(6)}
-    return await client.post(f"{API}/run/predict", json=body)
+    body = {"data": [None, {"example": "trio-jazz"}], "session_hash": secrets.token_hex(6)}
+    return await client.post(f"{API}/run/desk_open", json=body)
 
 
 async def fills_the_disk(client: httpx.AsyncClient) -> httpx.Response:
@@ -135,9 +148,8 @@ async def visit(
 
     async def stay(number: int) -> None:
         async with visitor_from(address, number) as client:
-            config = (await client.get("/config")).json()
             while time.monotonic() < late:
-                visitor = Visitor(client, config, times, bars)
+                visitor = Visitor(client, times, bars)
                 # As a browser does, for as long as its page is open.
                 async with client.stream("GET", f"{API}/heartbeat/{visitor.session}"):
                     try:

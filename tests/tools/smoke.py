@@ -144,7 +144,7 @@ class Smoke:
                 if page is None:
                     log.seek(0)
                     sys.exit(f"the page did not come up: {log.read().decode()}")
-                parts = sorted(set(re.findall(r"musicgen/\w+\.(?:js|css)", page)))
+                parts = sorted(set(re.findall(r"musicgen/[\w/]+\.(?:js|css)", page)))
                 sizes = [len(_read(f"{address}/{part}")) for part in parts]
                 made = json.loads(self.run("python", "-c", CALLS, address, "song.mid"))
             finally:

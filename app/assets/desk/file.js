@@ -1,0 +1,50 @@
+// A desk as one file, to be kept or carried elsewhere, and back.
+import { Desk, newId, woken } from "./state.js";
+
+export const ENDING = ".musicgen";
+const FORMAT = "musicgen desk 1";
+const MOST_BYTES = 64 << 20;
+
+export function toBase64(bytes) {
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 0x8000) text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+  return btoa(text);
+}
+
+export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+const packed = (entry) => ({
+  ...entry,
+  piece: { ...entry.piece, notes: Array.from(entry.piece.notes) },
+  file: entry.file ? toBase64(entry.file) : null,
+});
+
+export function writeDesk(desk) {
+  const entries = [...desk.needed].map((id) => desk.entries.get(id)).filter(Boolean);
+  return JSON.stringify({ format: FORMAT, desk: desk.plain(), entries: entries.map(packed) });
+}
+
+const isPiece = (piece) =>
+  Array.isArray(piece?.notes) && piece.notes.length % 5 === 0 && piece.notes.every(Number.isInteger)
+  && ["tracks", "tempos", "chords", "meters", "lines"].every((name) => Array.isArray(piece[name]))
+  && piece.lines.length > 1 && piece.lines.every(Number.isInteger) && piece.ticksPerBeat >= 1;
+
+// A file's text → a desk with new names, so that it lies beside the one it was saved from.
+export function readDesk(text, name) {
+  const wrong = new Error(`“${name}” is no desk that was saved here, or only a part of one.`);
+  if (text.length > MOST_BYTES) throw new Error(`“${name}” is larger than the 64 MB that a desk may take.`);
+  let found;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    throw wrong;
+  }
+  if (found?.format !== FORMAT || !Array.isArray(found.entries) || !found.desk?.open) throw wrong;
+  if (!found.entries.every((entry) => typeof entry?.id === "string" && typeof entry.title === "string" && isPiece(entry.piece))) throw wrong;
+  const entries = found.entries.map((entry) => woken({
+    ...entry,
+    piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
+    file: entry.file ? fromBase64(entry.file) : null,
+  }));
+  return new Desk({ ...found.desk, id: newId() }, entries);
+}

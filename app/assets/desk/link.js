@@ -1,0 +1,40 @@
+// A link that opens the same piece with the same choices on the same server: all of it stands behind the #, which no
+// browser sends to a server.
+import { fromBase64, toBase64 } from "./file.js";
+
+const KEPT = ["bars", "variations", "ends", "dense", "chords", "temperature", "topP", "topK", "minP", "seed"];
+const MOST_LETTERS = 60000; // longer addresses are cut by some programs
+
+async function through(bytes, stream) {
+  const passed = new Blob([bytes]).stream().pipeThrough(stream);
+  return new Uint8Array(await new Response(passed).arrayBuffer());
+}
+
+const safe = (text) => text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+const unsafe = (text) => text.replaceAll("-", "+").replaceAll("_", "/");
+
+// `source` is { example } or { title, name, bytes } or {} for music from nothing.
+export async function writeLink(address, source, { model, chosen, settings }) {
+  const said = { model, chosen, ...Object.fromEntries(KEPT.map((name) => [name, settings[name]])) };
+  if (source.example) said.example = source.example;
+  else if (source.bytes) Object.assign(said, { title: source.title, name: source.name, file: safe(toBase64(source.bytes)) });
+  else said.nothing = true;
+  const packed = await through(new TextEncoder().encode(JSON.stringify(said)), new CompressionStream("deflate-raw"));
+  const link = `${address.split("#")[0]}#desk=${safe(toBase64(packed))}`;
+  if (link.length > MOST_LETTERS) throw new Error("This piece is too long for a link; save the desk as a file instead.");
+  return link;
+}
+
+// What a link says; null where it says nothing of a desk.
+export async function readLink(hash) {
+  const found = /^#desk=([\w-]+)$/.exec(hash);
+  if (!found) return null;
+  try {
+    const bytes = await through(fromBase64(unsafe(found[1])), new DecompressionStream("deflate-raw"));
+    const said = JSON.parse(new TextDecoder().decode(bytes));
+    const settings = Object.fromEntries(KEPT.filter((name) => name in said).map((name) => [name, said[name]]));
+    return { ...said, settings: { ...settings, newSeed: false }, bytes: said.file ? fromBase64(unsafe(said.file)) : null };
+  } catch {
+    throw new Error("This link is broken: a part of it is missing.");
+  }
+}

@@ -1,0 +1,172 @@
+// The desk: every piece and take, which of them lie open, what is chosen, and the way back and forth through all of it.
+// No page here: tests drive it by itself. Entries are never changed once they are whole; a step remembers which lie open.
+
+import { barAt, barCount, withBars } from "../music/piece.js";
+
+const MOST_STEPS = 200;
+const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
+// How to play and what to ask for: kept, and no step of undo.
+const SETTINGS = {
+  bars: 16, variations: 2, ends: false, dense: 0, chords: "", seed: 0, newSeed: true,
+  temperature: 1, topP: 0.95, topK: 0, minP: 0.02,
+  tempo: 1, transpose: 0, metronome: false, onlyNew: false, mix: {}, more: false, zoom: null,
+};
+
+export const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) => byte.toString(36).padStart(2, "0")).join("");
+
+export class Desk {
+  // `saved` is what `plain` gave, `entries` those that it names.
+  constructor(saved = null, entries = []) {
+    this.id = saved?.id ?? newId();
+    this.open = { ...OPEN, ...saved?.open };
+    this.past = saved?.past ?? [];
+    this.future = saved?.future ?? [];
+    this.stars = new Set(saved?.stars ?? []);
+    this.settings = { ...SETTINGS, ...saved?.settings };
+    this.entries = new Map(entries.map((entry) => [entry.id, entry]));
+    this.watchers = new Set();
+  }
+
+  // What is to be kept of it, beside its entries.
+  plain() {
+    const { id, open, past, future, settings } = this;
+    return { id, open, past, future, settings, stars: [...this.stars] };
+  }
+
+  watch(act) {
+    this.watchers.add(act);
+    return () => this.watchers.delete(act);
+  }
+
+  tell(what, more = {}) {
+    for (const act of [...this.watchers]) act(what, more);
+  }
+
+  get current() {
+    return this.entries.get(this.open.current) ?? null;
+  }
+
+  get takes() {
+    return this.open.takes.map((id) => this.entries.get(id)).filter(Boolean);
+  }
+
+  get listed() {
+    return this.open.listed.map((id) => this.entries.get(id)).filter(Boolean);
+  }
+
+  // Take an entry in, or a newer state of one that is still being written.
+  put(entry) {
+    const fresh = !this.entries.has(entry.id);
+    this.entries.set(entry.id, entry);
+    this.tell(fresh ? "entry" : "grown", { entry });
+    return entry;
+  }
+
+  // Change what lies open, as a step that can be undone. Steps in a row with the same `as` are one.
+  step(label, change, as = null) {
+    const before = this.open, last = this.past.at(-1);
+    this.open = { ...before, ...change };
+    if (as === null || last?.as !== as || this.future.length) {
+      this.past.push({ label, as, open: before });
+      if (this.past.length > MOST_STEPS) this.past.shift();
+    }
+    this.future = [];
+    this.tell("step", { label, before });
+  }
+
+  undo() {
+    return this.#go(this.past, this.future, "undo");
+  }
+
+  redo() {
+    return this.#go(this.future, this.past, "redo");
+  }
+
+  #go(from, to, what) {
+    const step = from.pop();
+    if (!step) return null;
+    to.push({ label: step.label, as: null, open: this.open });
+    const before = this.open;
+    this.open = step.open;
+    this.tell("step", { label: step.label, before, what });
+    return step.label;
+  }
+
+  get undoes() {
+    return this.past.at(-1)?.label ?? null;
+  }
+
+  get redoes() {
+    return this.future.at(-1)?.label ?? null;
+  }
+
+  set(change) {
+    this.settings = { ...this.settings, ...change };
+    this.tell("settings", { change });
+  }
+
+  // Open a piece that is new here: its takes are yet to come.
+  show(entry, label, model = this.open.model) {
+    this.put(entry);
+    this.step(label, {
+      current: entry.id, takes: [], listed: this.#listing(entry), chosen: entry.chosen ?? 0, model: entry.model ?? model,
+    });
+  }
+
+  // A change by hand takes the place of the one before it in the list; undo still knows both.
+  #listing(entry) {
+    const listed = this.open.listed.filter((id) => id !== entry.id);
+    const before = this.entries.get(entry.parent);
+    const replaced = entry.kind === "edit" && before?.kind === "edit" && !this.stars.has(before.id);
+    return [...listed.filter((id) => !replaced || id !== before.id), entry.id];
+  }
+
+  // Go back to anything in the history, with the takes that came of it last.
+  recall(id) {
+    const entry = this.entries.get(id);
+    if (!entry || id === this.open.current) return;
+    const children = this.listed.filter((one) => one.parent === id && one.kind === "take");
+    const run = children.at(-1)?.run;
+    this.step("going back", {
+      current: id, takes: children.filter((one) => one.run === run).map((one) => one.id),
+      chosen: entry.chosen ?? entry.bars ?? 0, model: entry.model ?? this.open.model,
+    });
+  }
+
+  begin(entries) {
+    for (const entry of entries) this.put(entry);
+    const ids = entries.map((entry) => entry.id);
+    this.step("composing", { takes: ids, listed: [...this.open.listed, ...ids] });
+  }
+
+  choose(bars) {
+    if (bars !== this.open.chosen) this.step("choosing the prompt", { chosen: bars }, `choose ${this.open.current}`);
+  }
+
+  remove(id) {
+    const without = (ids) => ids.filter((one) => one !== id);
+    const next = this.open.current === id ? this.entries.get(id)?.parent ?? without(this.open.listed).at(-1) ?? null : this.open.current;
+    const takes = this.open.current === id ? [] : without(this.open.takes);
+    this.step("deleting", { takes, listed: without(this.open.listed), current: next, chosen: next === this.open.current ? this.open.chosen : this.entries.get(next)?.chosen ?? 0 });
+  }
+
+  star(id) {
+    if (!this.stars.delete(id)) this.stars.add(id);
+    this.tell("stars", { id });
+  }
+
+  // Every entry that lies open, is listed, or that a step leads back to.
+  get needed() {
+    const ids = new Set(this.stars);
+    for (const { current, takes, listed } of [this.open, ...[...this.past, ...this.future].map((step) => step.open)])
+      for (const id of [current, ...takes, ...listed]) if (id) ids.add(id);
+    return ids;
+  }
+}
+
+// What was still being written when the page or the server went away is what it had become by then.
+export function woken(entry) {
+  if (entry.state !== "running") return entry;
+  const { piece, region, now = 0 } = entry, bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
+  return { ...entry, state: "stopped", bars, chosen: bars, region: { ...region, stop: Math.min(region.stop, bars) }, piece: withBars(piece, bars) };
+}

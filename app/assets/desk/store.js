@@ -1,0 +1,120 @@
+// Where desks lie between visits: the browser's own database. A desk is of one tab; another tab gets a copy.
+import { Desk, newId, woken } from "./state.js";
+
+const NAME = "musicgen", DESKS = "desks", ENTRIES = "entries";
+const MOST_DESKS = 24; // older ones are let go of
+const PAUSE = 120; // milliseconds in which changes gather
+const GROWING = 1000; // between two savings of music that is being written
+
+const settled = (request) => new Promise((done, failed) => {
+  request.onsuccess = () => done(request.result);
+  request.onerror = () => failed(request.error);
+});
+const over = (transaction) => new Promise((done, failed) => {
+  transaction.oncomplete = () => done();
+  transaction.onabort = transaction.onerror = () => failed(transaction.error);
+});
+
+async function database() {
+  const asked = indexedDB.open(NAME, 1);
+  asked.onupgradeneeded = () => {
+    asked.result.createObjectStore(DESKS, { keyPath: "id" });
+    asked.result.createObjectStore(ENTRIES, { keyPath: "id" });
+  };
+  return settled(asked);
+}
+
+// Hold a desk's name for as long as this tab lives; false where another tab has it.
+function held(id) {
+  if (!navigator.locks) return Promise.resolve(true);
+  return new Promise((done) => {
+    navigator.locks.request(`musicgen ${id}`, { ifAvailable: true }, (lock) => {
+      done(Boolean(lock));
+      return lock ? new Promise(() => {}) : undefined;
+    });
+  });
+}
+
+export class Store {
+  constructor() {
+    this.unsaved = new Set();
+  }
+
+  // The desk of this tab, or a copy of the one that was used last; `fresh` says that there was none.
+  async open() {
+    try {
+      this.base = await database();
+    } catch {
+      this.base = null; // private windows of some browsers have none
+      return { desk: new Desk(), fresh: true };
+    }
+    const desks = await settled(this.base.transaction(DESKS).objectStore(DESKS).getAll());
+    desks.sort((a, b) => b.saved - a.saved);
+    const own = sessionStorage.getItem("musicgen-desk");
+    let saved = desks.find((one) => one.id === own) ?? desks[0];
+    if (saved && !(await held(saved.id))) saved = { ...saved, id: newId() };
+    const desk = saved ? new Desk(saved, await this.entriesOf(new Desk(saved).needed)) : new Desk();
+    if (!saved) await held(desk.id);
+    if (saved && saved.id !== own) await held(desk.id);
+    sessionStorage.setItem("musicgen-desk", desk.id);
+    this.sweep(desks, desk);
+    return { desk, fresh: !desk.current };
+  }
+
+  async entriesOf(ids) {
+    const entries = this.base.transaction(ENTRIES).objectStore(ENTRIES);
+    const found = await Promise.all([...ids].map((id) => settled(entries.get(id))));
+    return found.filter(Boolean).map(woken);
+  }
+
+  // Keep a desk from here on: entries as they come, the rest soon after it changes.
+  keep(desk) {
+    this.desk = desk;
+    desk.watch((what, { entry }) => {
+      if (entry) {
+        this.unsaved.add(entry.id);
+        if (entry.state === "running") return this.soon(GROWING);
+      }
+      this.soon();
+    });
+    addEventListener("pagehide", () => this.save());
+    document.addEventListener("visibilitychange", () => document.hidden && this.save());
+    this.soon();
+  }
+
+  soon(pause = PAUSE) {
+    if (pause === PAUSE) clearTimeout(this.timer), (this.timer = null);
+    this.timer ??= setTimeout(() => this.save(), pause);
+  }
+
+  async save() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    if (!this.base || !this.desk) return;
+    const ids = [...this.unsaved];
+    this.unsaved.clear();
+    try {
+      const work = this.base.transaction([DESKS, ENTRIES], "readwrite", { durability: "relaxed" });
+      for (const id of ids) work.objectStore(ENTRIES).put(this.desk.entries.get(id));
+      work.objectStore(DESKS).put({ ...this.desk.plain(), saved: Date.now() });
+      await over(work);
+      this.failed = false;
+    } catch {
+      for (const id of ids) this.unsaved.add(id);
+      if (!this.failed) this.desk.tell("unsaved"); // the disk is full: say so once
+      this.failed = true;
+    }
+  }
+
+  // Let go of desks that nobody has used for long, and of entries that none of the others names.
+  async sweep(desks, desk) {
+    const kept = desks.slice(0, MOST_DESKS), old = desks.slice(MOST_DESKS);
+    if (!old.length) return;
+    const needed = new Set(desk.needed);
+    for (const one of kept) for (const id of new Desk(one).needed) needed.add(id);
+    const work = this.base.transaction([DESKS, ENTRIES], "readwrite");
+    for (const one of old) work.objectStore(DESKS).delete(one.id);
+    const keys = await settled(work.objectStore(ENTRIES).getAllKeys());
+    for (const key of keys) if (!needed.has(key)) work.objectStore(ENTRIES).delete(key);
+  }
+}

@@ -1,0 +1,51 @@
+// Notes changed by hand: moved, made longer or shorter, deleted, drawn.
+import { rowsOf, withRows } from "./piece.js";
+
+const within = (value, low, high) => Math.min(high, Math.max(low, value));
+const VELOCITY = 84;
+
+// `chosen` are indices of notes. They move together, and none past an edge.
+export function moved(piece, chosen, ticks, steps) {
+  const rows = rowsOf(piece), some = new Set(chosen), moving = rows.filter((_, index) => some.has(index));
+  if (!moving.length) return piece;
+  const first = Math.min(...moving.map((row) => row[0])), last = Math.max(...moving.map((row) => row[0]));
+  const low = Math.min(...moving.map((row) => row[2])), high = Math.max(...moving.map((row) => row[2]));
+  const by = within(ticks, -first, piece.lines.at(-1) - 1 - last), up = within(steps, -low, 127 - high);
+  return withRows(piece, rows.map((row, index) =>
+    some.has(index) ? [row[0] + by, row[1], row[2] + up, row[3], row[4]] : row));
+}
+
+export function lengthened(piece, chosen, ticks) {
+  const some = new Set(chosen), least = gridOf(piece);
+  return withRows(piece, rowsOf(piece).map((row, index) =>
+    some.has(index) ? [row[0], Math.max(Math.min(least, row[1]), row[1] + ticks), ...row.slice(2)] : row));
+}
+
+export function removed(piece, chosen) {
+  const some = new Set(chosen);
+  return withRows(piece, rowsOf(piece).filter((_, index) => !some.has(index)));
+}
+
+export function drawn(piece, onset, duration, pitch, track) {
+  if (onset < 0 || onset >= piece.lines.at(-1) || pitch < 0 || pitch > 127) return piece;
+  return withRows(piece, [...rowsOf(piece), [onset, duration, pitch, VELOCITY, track]]);
+}
+
+// The step that hands move notes by: a sixteenth.
+export const gridOf = (piece) => Math.max(1, Math.round(piece.ticksPerBeat / 4));
+export const toGrid = (piece, tick) => Math.round(tick / gridOf(piece)) * gridOf(piece);
+
+// Which note a row has become, after the order has changed.
+export function indexOf(piece, row) {
+  return rowsOf(piece).findIndex((one) => one.every((value, place) => value === row[place]));
+}
+
+// Played notes, [seconds on, seconds off, pitch, velocity], laid on the grid of a piece at a tempo.
+export function quantised(piece, played, tempo, track, start = 0) {
+  const ticks = (seconds) => toGrid(piece, (seconds * tempo * piece.ticksPerBeat) / 60);
+  const rows = played.map(([on, off, pitch, velocity]) => {
+    const onset = Math.max(0, ticks(on));
+    return [start + onset, Math.max(gridOf(piece), ticks(off) - onset), pitch, velocity, track];
+  });
+  return withRows(piece, [...rowsOf(piece), ...rows]);
+}

@@ -1,0 +1,124 @@
+// A piece of music as plain data: notes as one array of numbers, bar lines, tempo, chords; and what can be made of one.
+// A piece is never changed: every function returns a new one.
+
+export const WIDTH = 5; // numbers a note: onset, duration, pitch, velocity, track
+
+// What the server sends → a piece.
+export const pieceOf = (plain) => ({ ...plain, notes: Int32Array.from(plain.notes) });
+
+export const noteCount = (piece) => piece.notes.length / WIDTH;
+export const barCount = (piece) => piece.lines.length - 1;
+export const endLine = (piece) => piece.lines[piece.lines.length - 1];
+
+// The notes as rows [onset, duration, pitch, velocity, track].
+export function rowsOf(piece) {
+  const rows = [];
+  for (let i = 0; i < piece.notes.length; i += WIDTH) rows.push(Array.from(piece.notes.subarray(i, i + WIDTH)));
+  return rows;
+}
+
+const inOrder = (a, b) => a[0] - b[0] || a[4] - b[4] || a[2] - b[2] || a[1] - b[1];
+
+export function withRows(piece, rows) {
+  const kept = rows.filter((row) => row[1] > 0).sort(inOrder);
+  return { ...piece, notes: Int32Array.from(kept.flat()) };
+}
+
+// The tick at which the last note ends.
+export function endTick(piece) {
+  let end = 0;
+  for (let i = 0; i < piece.notes.length; i += WIDTH) end = Math.max(end, piece.notes[i] + piece.notes[i + 1]);
+  return end;
+}
+
+// The number of the bar, from 0, that a tick lies in.
+export function barAt(piece, tick) {
+  let low = 0, high = piece.lines.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (piece.lines[middle] <= tick) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+// The bar line nearest to a tick, as a number of bars from the start.
+export function lineNear(piece, tick) {
+  const bar = Math.min(barAt(piece, tick), barCount(piece) - 1);
+  return tick - piece.lines[bar] > piece.lines[bar + 1] - tick ? bar + 1 : bar;
+}
+
+// Rows that stay, and those that follow them.
+const changed = (rows, { keep, add }) => [...rows.slice(0, keep), ...add];
+
+// A piece that has grown: of each column, how many rows stay, and what follows them.
+export function grown(piece, { notes, tempos, chords }) {
+  const flat = new Int32Array((notes.keep + notes.add.length) * WIDTH);
+  flat.set(piece.notes.subarray(0, notes.keep * WIDTH));
+  notes.add.forEach((row, index) => flat.set(row, (notes.keep + index) * WIDTH));
+  return { ...piece, notes: flat, tempos: changed(piece.tempos, tempos), chords: changed(piece.chords, chords) };
+}
+
+// A bar line for each bar, also for bars that the piece does not have yet.
+export function linesFor(piece, bars) {
+  const lines = piece.lines.slice(0, bars + 1);
+  const last = piece.lines.length > 1 ? piece.lines.at(-1) - piece.lines.at(-2) : 4 * piece.ticksPerBeat;
+  while (lines.length < bars + 1) lines.push(lines.at(-1) + last);
+  return lines;
+}
+
+export const withBars = (piece, bars) => ({ ...piece, lines: linesFor(piece, bars) });
+
+// The first bars alone; what is held past them ends there.
+export function trimmed(piece, bars) {
+  const lines = linesFor(piece, bars), end = lines[bars];
+  const rows = rowsOf(piece).filter((row) => row[0] < end);
+  for (const row of rows) row[1] = Math.min(row[1], end - row[0]);
+  const early = (rows) => rows.filter(([tick]) => tick < end);
+  return { ...withRows(piece, rows), lines, tempos: early(piece.tempos), chords: early(piece.chords), meters: early(piece.meters) };
+}
+
+// Without the bars first … stop − 1: what follows moves up.
+export function without(piece, first, stop) {
+  const from = piece.lines[first], to = piece.lines[stop], length = to - from;
+  const rows = [];
+  for (const row of rowsOf(piece)) {
+    if (row[0] >= to) rows.push([row[0] - length, ...row.slice(1)]);
+    else if (row[0] < from) rows.push([row[0], Math.min(row[1], from - row[0]), ...row.slice(2)]);
+  }
+  const lines = [...piece.lines.slice(0, first), ...piece.lines.slice(stop).map((line) => line - length)];
+  return { ...withRows(piece, rows), lines, ...Object.fromEntries(
+    ["tempos", "chords", "meters"].map((name) => [name, shifted(piece[name], from, to)])) };
+}
+
+// Rows that begin with a tick, without those in a gap; the last before its end is in force behind it.
+function shifted(rows, from, to) {
+  const before = rows.filter(([tick]) => tick < from), after = rows.filter(([tick]) => tick >= to);
+  const held = rows.filter(([tick]) => tick < to).at(-1);
+  const first = held && held[0] >= from && after[0]?.[0] !== to ? [[to, ...held.slice(1)]] : [];
+  return [...before, ...[...first, ...after].map(([tick, ...more]) => [tick - (to - from), ...more])];
+}
+
+// Whether a note lies in what was written: bars first … stop − 1, of some tracks or of all.
+export function inRegion(region, lines, onset, track) {
+  if (!region) return false;
+  const stop = lines[Math.min(region.stop, lines.length - 1)];
+  return onset >= lines[Math.min(region.first, lines.length - 1)]
+    && (onset < stop || region.stop >= lines.length - 1)
+    && (!region.tracks || region.tracks.includes(track));
+}
+
+export function countIn(piece, region) {
+  let count = 0;
+  for (let i = 0; i < piece.notes.length; i += WIDTH)
+    if (inRegion(region, piece.lines, piece.notes[i], piece.notes[i + 4])) count += 1;
+  return count;
+}
+
+// One empty bar or more in 4/4, to write on.
+export function emptyPiece({ bars = 4, track = { name: "Piano", program: 0, drum: false }, tempo = 110, ticksPerBeat = 12 } = {}) {
+  return withBars({
+    notes: new Int32Array(), tracks: [track], tempos: [[0, tempo]], chords: [], meters: [[0, 4, 4]],
+    ticksPerBeat, lines: [0, 4 * ticksPerBeat], fifths: 0,
+  }, bars);
+}

@@ -1,0 +1,249 @@
+// What a person can do with the desk; the parts of the page call this and watch the desk.
+import { readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
+import { readLink, writeLink } from "../desk/link.js";
+import { newId } from "../desk/state.js";
+import { barCount, emptyPiece, pieceOf, trimmed, without } from "../music/piece.js";
+import { withChord } from "../music/chords.js";
+import { Composer } from "./compose.js";
+import { download, fileName } from "./parts.js";
+import { fileOf } from "./server.js";
+
+const MOST_BYTES = 1 << 20;
+
+export class App {
+  constructor({ facts, desk, store, server, player }) {
+    Object.assign(this, { facts, desk, store, server, player });
+    this.composer = new Composer(this);
+    this.models = new Map(facts.models.map((model) => [model.name, model]));
+    this.opening = 0;
+  }
+
+  // Sentences: `place` is "stage" or "takes".
+  fail(text, place = "stage") {
+    this.desk.tell("error", { text, place });
+  }
+
+  calm() {
+    this.desk.tell("error", { text: "", place: "stage" });
+    this.desk.tell("error", { text: "", place: "takes" });
+  }
+
+  get model() {
+    return this.models.get(this.desk.open.model) ?? this.facts.models[0];
+  }
+
+  // Do something that takes the server; only the last one asked for counts.
+  async attempt(words, act) {
+    const turn = ++this.opening;
+    this.calm();
+    this.desk.tell("wait", { words });
+    try {
+      const done = await act();
+      if (turn === this.opening) done();
+    } catch (error) {
+      if (turn === this.opening) this.fail(error.message);
+    } finally {
+      if (turn === this.opening) this.desk.tell("wait", { words: "" });
+    }
+  }
+
+  openFile(file) {
+    if (!file) return;
+    if (file.name.toLowerCase().endsWith(ENDING)) return this.openDesk(file);
+    if (file.size > MOST_BYTES) {
+      this.calm();
+      return this.fail(`“${file.name}” is larger than the 1 MB that can be read.`);
+    }
+    return this.attempt(`Reading ${file.name}…`, async () => {
+      const bytes = new Uint8Array(await file.arrayBuffer());
+      const opened = await this.server.open({ bytes, name: file.name, model: this.desk.open.model, fit: true });
+      return () => this.opened(opened, { kind: "file", file: bytes, fileName: file.name }, "opening a file");
+    });
+  }
+
+  openExample(name) {
+    return this.attempt("", async () => {
+      const opened = await this.server.open({ example: name, model: this.desk.open.model, fit: true });
+      return () => this.opened(opened, { kind: "example", example: name, file: fromBase64(opened.file), fileName: `${name}.mid` }, "opening an example");
+    });
+  }
+
+  openNothing() {
+    return this.attempt("", async () => {
+      const opened = await this.server.open({ model: this.desk.open.model, fit: false });
+      return () => this.opened(opened, { kind: "nothing" }, "beginning from nothing");
+    });
+  }
+
+  // An empty grid in the language of the model: to draw on, or to play to.
+  openGrid() {
+    this.calm();
+    const trio = this.model.family === "groove", piece = emptyPiece({ ticksPerBeat: 12 });
+    if (trio) piece.tracks = [{ name: "Bass", program: 33, drum: false }, { name: "Drums", program: 0, drum: true }, { name: "Other", program: 0, drum: false }];
+    const entry = { ...this.blank("edit", "My piece"), piece, bars: 4, chosen: 4, model: this.model.name };
+    this.desk.show(entry, "an empty grid");
+    this.follow();
+  }
+
+  blank(kind, title) {
+    return { id: newId(), parent: null, kind, title, made: Date.now(), state: "done", notices: [], remarks: [], region: null };
+  }
+
+  opened(opened, more, label) {
+    const { piece, title, model, bars, chosen, notices, remarks, region, made, real, sent } = opened;
+    const entry = {
+      ...this.blank(more.kind, title), piece: pieceOf(piece), model, bars, chosen: region?.first || chosen, notices, remarks, region, real,
+      provenance: made ?? null, seed: made?.seed, ...more,
+    };
+    this.server.knows(entry, sent);
+    this.desk.show(entry, label);
+    this.follow();
+    return entry;
+  }
+
+  // Hear the piece as another model does. What was changed by hand is given to it as it is now.
+  changeModel(model) {
+    const entry = this.desk.current;
+    if (!entry || entry.kind === "nothing" || !entry.piece.notes.length) {
+      this.calm();
+      this.desk.step("changing the model", { model });
+      return entry?.kind === "nothing" ? this.openNothing() : undefined;
+    }
+    return this.attempt("", async () => {
+      const { bytes, name } = fileOf(entry);
+      const opened = await this.server.open({ bytes, name, model, fit: false });
+      return () => {
+        const { kind, example, file, fileName: named, title, parent } = entry;
+        const heard = this.opened({ ...opened, title }, { kind, example, file, fileName: named, parent, heardOf: entry.heardOf ?? entry.id }, "changing the model");
+        const listed = this.desk.open.listed.filter((id) => id !== entry.id);
+        this.desk.open = { ...this.desk.open, listed };
+        this.desk.tell("step", {});
+        return heard;
+      };
+    });
+  }
+
+  // What is on the stage is what sounds, unless something plays.
+  follow() {
+    const entry = this.desk.current;
+    if (entry && !this.player.playing) this.player.load(entry, { at: 0 });
+  }
+
+  undo() {
+    this.composer.stop();
+    this.calm();
+    this.desk.undo();
+    this.follow();
+  }
+
+  redo() {
+    this.calm();
+    this.desk.redo();
+    this.follow();
+  }
+
+  // A new piece by hand takes the stage.
+  edit(piece, label, more = {}) {
+    const before = this.desk.current, bars = barCount(piece);
+    const entry = {
+      ...before, id: newId(), parent: before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
+      chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.desk.open.model, likeness: null,
+      provenance: before.provenance ? { ...before.provenance, edited: true } : null, title: before.title, ...more,
+    };
+    const playing = this.player.entry?.id === before.id;
+    this.desk.show(entry, label);
+    if (playing) this.player.update(entry, before.id);
+    this.follow();
+    return entry;
+  }
+
+  // Bring a take to the stage, to act on it there.
+  use(id, label = "going on from a take", chosen = null) {
+    const entry = this.desk.entries.get(id);
+    this.calm();
+    this.desk.step(label, { current: id, takes: [], chosen: chosen ?? entry.bars, model: entry.model });
+    if (!this.player.playing) this.player.load(entry);
+  }
+
+  // Something done to chosen bars, of the stage or of a take.
+  bars(id, act, { first, stop }, more) {
+    if (act === "loop") return this.loop(id, { first, stop });
+    if (this.desk.open.current !== id) this.use(id);
+    const { piece } = this.desk.current;
+    if (act === "anew") return this.composer.start({ kind: "infill", first: first + 1, last: stop });
+    if (act === "on") {
+      this.desk.choose(stop);
+      return this.composer.start({ kind: "continue" });
+    }
+    if (act === "end") return this.edit(trimmed(piece, stop), "ending here");
+    if (act === "chord") return this.edit(withChord(piece, first, more), "a chord");
+    if (stop - first >= barCount(piece)) return this.fail("These are all bars of the piece; open another one instead.");
+    return this.edit(without(piece, first, stop), "deleting bars");
+  }
+
+  loop(id, range) {
+    const entry = this.desk.entries.get(id), { lines } = entry.piece;
+    this.player.load(entry);
+    this.player.loop(range && [lines[range.first], lines[Math.min(range.stop, lines.length - 1)]]);
+    if (range && !this.player.playing) this.player.play();
+    this.desk.tell("loop", { id, range });
+  }
+
+  // Play a piece from a tick, or from where it is; where only new music is wanted, from its first bar at the earliest.
+  play(entry, at = null) {
+    const same = this.player.entry?.id === entry.id;
+    if (same && at === null && this.player.playing) return this.player.pause();
+    this.player.load(entry, { at });
+    const seam = this.desk.settings.onlyNew && entry.region ? entry.piece.lines[Math.min(entry.region.first, barCount(entry.piece))] : 0;
+    if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
+    return this.player.playing ? undefined : this.player.play();
+  }
+
+  saveDesk() {
+    const name = fileName(this.desk.current?.title ?? "desk");
+    download(new TextEncoder().encode(writeDesk(this.desk)), `${name}${ENDING}`, "application/json");
+  }
+
+  async openDesk(file) {
+    this.calm();
+    try {
+      const found = readDesk(await file.text(), file.name);
+      this.composer.stop();
+      for (const entry of found.entries.values()) this.desk.put(entry);
+      for (const star of found.stars) this.desk.stars.add(star);
+      this.desk.step("opening a desk", found.open);
+      this.desk.set(found.settings);
+      this.follow();
+    } catch (error) {
+      this.fail(error.message);
+    }
+  }
+
+  async link() {
+    const entry = this.desk.current, { bytes, name } = entry.kind === "nothing" ? {} : fileOf(entry);
+    const source = entry.example ? { example: entry.example } : { title: entry.title, name, bytes };
+    return writeLink(location.href, source, { model: this.desk.open.model, chosen: this.desk.open.chosen, settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed } });
+  }
+
+  // What a link names is opened beside what was there: undo leads back.
+  async openLink(hash) {
+    let said;
+    try {
+      said = await readLink(hash);
+    } catch (error) {
+      return this.fail(error.message);
+    }
+    if (!said) return false;
+    history.replaceState(null, "", location.pathname + location.search);
+    await this.attempt("", async () => {
+      const opened = await this.server.open({ bytes: said.bytes, name: said.name, example: said.example, model: said.model, fit: !this.models.has(said.model) });
+      return () => {
+        const file = said.bytes ?? (opened.file ? fromBase64(opened.file) : null);
+        const kind = said.example ? "example" : said.bytes ? "file" : "nothing";
+        this.opened({ ...opened, title: said.title ?? opened.title, chosen: Math.min(said.chosen, opened.bars), region: null }, { kind, example: said.example, file, fileName: said.name }, "opening a link");
+        this.desk.set(said.settings);
+      };
+    });
+    return true;
+  }
+}

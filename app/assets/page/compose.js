@@ -1,0 +1,133 @@
+// A request for music from its start to its end: what comes goes to the desk, note by note.
+import { fromBase64 } from "../desk/file.js";
+import { newId, woken } from "../desk/state.js";
+import { barAt, barCount, grown, pieceOf } from "../music/piece.js";
+
+const VARIATION = /variation [\d.]+$/i;
+const MOST_SEED = 1e6;
+
+// What a variation of something is called.
+export function titleOf(parent, number) {
+  if (!parent || parent.kind === "nothing") return `Variation ${number + 1}`;
+  if (VARIATION.test(parent.title)) return `${parent.title}.${number + 1}`;
+  return `${parent.title}, variation ${number + 1}`;
+}
+
+export class Composer {
+  constructor(app) {
+    this.app = app;
+    this.run = null;
+  }
+
+  get busy() {
+    return Boolean(this.run);
+  }
+
+  // What the settings of the desk ask for.
+  ask(what) {
+    const { settings, open, current } = this.app.desk, { bars, variations, ends, dense, chords, temperature, topP, topK, minP } = settings;
+    const can = this.app.model;
+    const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
+    if (seed !== settings.seed) this.app.desk.set({ seed });
+    return {
+      model: open.model, title: current?.title ?? "", bars, variations, temperature, topP, topK, minP, seed, dense,
+      ends: ends && can.ends.can, chords: can.chords.can ? chords : "",
+      promptBars: current && current.kind !== "nothing" ? open.chosen : null, ...what,
+    };
+  }
+
+  async start(what) {
+    const { app } = this, { desk } = app;
+    if (this.busy) return app.fail("The last request is still at work; press Stop, or wait for its end.", "takes");
+    app.calm();
+    const parent = desk.current, ask = this.ask(what), given = parent && parent.piece.notes.length ? parent : null;
+    const run = (this.run = { id: newId(), kind: ask.kind, begun: performance.now(), stopping: new AbortController(), ids: null, part: 0 });
+    desk.tell("composing", { run });
+    try {
+      for await (const [view] of app.server.write(given, ask, run.id, run.stopping.signal)) this.take(run, view, ask, parent);
+    } catch (error) {
+      if (error.name !== "AbortError") app.fail(error.message, "takes");
+      this.leave(run);
+    } finally {
+      if (this.run === run) this.run = null;
+      desk.tell("composed", { run });
+    }
+  }
+
+  take(run, view, ask, parent) {
+    if (!run.ids) return this.begin(run, view, ask, parent);
+    if (run.state) return; // the last view comes twice
+    if (view.state === "running") return this.grow(run, view);
+    run.state = view.state;
+    run.seconds = view.seconds;
+    for (const take of view.takes) this.finish(run, take, view.state);
+  }
+
+  begin(run, view, ask, parent) {
+    run.ids = view.takes.map(() => newId());
+    const entries = view.takes.map((take) => ({
+      id: run.ids[take.number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: take.number, made: Date.now(),
+      title: titleOf(parent, take.number), piece: pieceOf(take.piece), file: null, model: this.app.desk.open.model, state: "running",
+      region: take.region, trainedBars: null, now: 0, seed: ask.seed, notices: [], remarks: [], real: parent?.real ?? null,
+      continues: take.region.first > 0 || ask.kind !== "continue", bars: barCount(pieceOf(take.piece)),
+    }));
+    this.app.desk.begin(entries);
+  }
+
+  entry(run, number) {
+    return this.app.desk.entries.get(run.ids[number]);
+  }
+
+  grow(run, view) {
+    for (const change of view.takes) {
+      const entry = this.entry(run, change.number);
+      const next = { ...entry, piece: grown(entry.piece, change), now: change.now };
+      this.app.player.update(next);
+      this.app.desk.put(next);
+    }
+    this.measure(run, view);
+    this.app.desk.tell("progress", { run });
+  }
+
+  // How far it is: bars, the part of all, and the time that is left at this pace.
+  measure(run, view) {
+    const parts = view.takes.map(({ number, now }) => {
+      const { piece, region } = this.entry(run, number), from = piece.lines[region.first], to = piece.lines[Math.min(region.stop, barCount(piece))];
+      return { part: Math.min(1, (now - from) / Math.max(1, to - from)), bar: barAt(piece, now) - region.first + 1, bars: region.stop - region.first };
+    });
+    run.part = parts.reduce((sum, one) => sum + one.part, 0) / parts.length;
+    run.bar = Math.min(...parts.map((one) => Math.max(1, Math.min(one.bar, one.bars))));
+    run.bars = parts[0].bars;
+    const seconds = (performance.now() - run.begun) / 1000;
+    run.left = run.part > 0.05 ? Math.ceil((seconds * (1 - run.part)) / run.part) : null;
+  }
+
+  finish(run, take, state) {
+    const entry = this.entry(run, take.number), piece = pieceOf(take.piece);
+    const next = {
+      ...entry, piece, state, region: take.region, trainedBars: take.trainedBars, likeness: take.likeness, fresh: take.new, now: undefined,
+      file: take.midi ? fromBase64(take.midi) : null, fileName: `${entry.title}.mid`, provenance: take.provenance, seed: take.seed,
+      bars: barCount(piece), chosen: barCount(piece), seconds: run.seconds,
+    };
+    this.app.player.update(next);
+    this.app.desk.put(next);
+  }
+
+  // What had come when the request broke off stays.
+  leave(run) {
+    for (const id of run.ids ?? []) {
+      const entry = this.app.desk.entries.get(id);
+      if (entry?.state !== "running") continue;
+      this.app.player.update(woken(entry));
+      this.app.desk.put(woken(entry));
+    }
+    run.state ??= "broken";
+  }
+
+  stop() {
+    if (!this.run || this.run.stopped) return;
+    this.run.stopped = true;
+    if (this.run.ids) this.app.server.stop(this.run.id);
+    else this.run.stopping.abort(); // still in line
+  }
+}

@@ -1,0 +1,84 @@
+// How to go on: words of musicians first, sampling by its names behind "More".
+import { action, check, choice, make, slider } from "./parts.js";
+
+const DARING = [[0.6, "by the book"], [0.85, "careful"], [1, "as it learned"], [1.12, "free"], [1.3, "daring"]];
+const DENSE = ["sparse", "as it comes", "dense"];
+
+export function controlsPart(app) {
+  const { desk, facts } = app, set = (change) => desk.set(change), { settings } = desk;
+  const box = make("section", "mg-card mg-controls", "", { ariaLabel: "How to go on" });
+  const exact = () => DARING.some(([temperature]) => temperature === desk.settings.temperature);
+  const model = choice("mg-model", "Model", facts.models.map(({ name, player }) => [name, `${name} · ${player}`]), (name) => app.changeModel(name));
+  const prompt = slider("mg-prompt-bars", "Prompt: the first bars", { min: 1, max: 16, value: 8, act: (bars) => desk.choose(bars) });
+  const bars = slider("mg-bars", "How long, in bars", { min: 1, max: facts.mostBars, value: settings.bars, act: (to) => set({ bars: to }) });
+  const takes = slider("mg-variations", "Variations", { min: 1, max: facts.mostVariations, value: settings.variations, act: (to) => set({ variations: to }) });
+  const daring = slider("mg-daring", "How daring", {
+    min: 0, max: DARING.length - 1, value: 2, said: (place) => (exact() ? DARING[place][1] : `temperature ${desk.settings.temperature}`),
+    act: (place) => set({ temperature: DARING[place][0] }),
+  });
+  const dense = slider("mg-dense", "How dense", { min: -1, max: 1, value: 0, said: (to) => DENSE[to + 1], act: (to) => set({ dense: to }) });
+  const ends = choice("mg-ends", "How it ends", [["open", "stays open"], ["ends", "comes to an end"]], (how) => set({ ends: how === "ends" }));
+  const endWhy = make("span", "mg-silent", "", { id: "mg-ends-why" });
+  ends.append(endWhy);
+  ends.select.setAttribute("aria-describedby", "mg-ends-why");
+  const chords = make("div", "mg-field", "", { id: "mg-chords" }), line = make("input", "mg-text", "", { type: "text", id: "mg-chords-line", placeholder: "C | G/B | Am F | C", spellcheck: false, maxLength: 400 });
+  line.addEventListener("change", () => set({ chords: line.value }));
+  chords.append(make("label", "mg-label", "Over these chords", { htmlFor: "mg-chords-line" }), line);
+
+  const more = make("details", "mg-more", "", { id: "mg-more" });
+  more.append(make("summary", "", "More: temperature, top-p, seed"));
+  const fine = (id, name, label, bounds, info) => {
+    const made = slider(id, label, { ...bounds, value: settings[name], act: (to) => set({ [name]: to }), info });
+    more.append(made);
+    return [name, made];
+  };
+  const fines = [
+    fine("mg-temperature", "temperature", "Temperature", { min: 0, max: 2, step: 0.01 }, "0: always the likeliest note"),
+    fine("mg-top-p", "topP", "Top-p", { min: 0.05, max: 1, step: 0.01 }, "1: no limit"),
+    fine("mg-top-k", "topK", "Top-k", { min: 0, max: 200 }, "0: no limit"),
+    fine("mg-min-p", "minP", "Min-p", { min: 0, max: 0.5, step: 0.01 }, "0: no limit"),
+  ];
+  const seed = make("div", "mg-field", "", { id: "mg-seed" }), number = make("input", "mg-number mg-wide-number", "", { type: "number", id: "mg-seed-number", min: 0, max: 2 ** 31 - 1, step: 1 });
+  number.addEventListener("change", () => set({ seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))) }));
+  const seedHead = make("div", "mg-field-head");
+  seedHead.append(make("label", "mg-label", "Seed", { htmlFor: "mg-seed-number" }), number);
+  seed.append(seedHead);
+  const newSeed = check("mg-new-seed", "Another seed each time", (on) => set({ newSeed: on }));
+  more.append(seed, newSeed);
+  more.addEventListener("toggle", () => more.open !== desk.settings.more && set({ more: more.open }));
+
+  const go = action("Continue", () => app.composer.start({ kind: "continue" }), "mg-button mg-go", { id: "mg-go" });
+  const halt = action("Stop", () => app.composer.stop(), "mg-button mg-halt", { id: "mg-halt", hidden: true });
+  const row = make("div", "mg-go-row");
+  row.append(go, halt);
+  box.append(model, prompt, bars, takes, daring, dense, ends, chords, more, row);
+
+  function show() {
+    const { settings: now, open, current } = desk, can = app.model, given = current && current.kind !== "nothing" && current.piece.notes.length;
+    model.show(open.model);
+    prompt.hidden = !given || current.piece.lines.length < 3;
+    if (given) {
+      prompt.bounds(1, current.piece.lines.length - 1);
+      prompt.show(Math.min(open.chosen || 1, current.piece.lines.length - 1));
+    }
+    bars.show(now.bars);
+    takes.show(now.variations);
+    const near = DARING.reduce((best, [temperature], place) => (Math.abs(temperature - now.temperature) < Math.abs(DARING[best][0] - now.temperature) ? place : best), 0);
+    daring.show(near);
+    dense.show(now.dense);
+    ends.show(now.ends && can.ends.can ? "ends" : "open");
+    ends.select.disabled = !can.ends.can;
+    ends.title = endWhy.textContent = can.ends.why;
+    chords.hidden = !can.chords.can;
+    if (document.activeElement !== line) line.value = now.chords;
+    for (const [name, made] of fines) made.show(now[name]);
+    if (document.activeElement !== number) number.value = now.seed;
+    newSeed.show(now.newSeed);
+    more.open = now.more;
+    const busy = app.composer.busy;
+    go.hidden = busy;
+    halt.hidden = !busy;
+    go.textContent = current && !given ? "Begin" : "Continue";
+  }
+  return Object.assign(box, { show });
+}

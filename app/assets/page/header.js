@@ -1,0 +1,49 @@
+// The page's head: its name and mark, undo and redo, the desk as a file, light and dark.
+import { ENDING } from "../desk/file.js";
+import { mark } from "./icons.js";
+import { able, action, icon, isAble, make, rename } from "./parts.js";
+
+const MARK = '<svg class="mg-mark" viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" class="mg-mark-given"/>' +
+  '<rect x="7" y="12" width="7" height="5" rx="2.5" class="mg-mark-given"/><rect x="16" y="8" width="11" height="5" rx="2.5" class="mg-mark-new"/><rect x="16" y="17" width="7" height="5" rx="2.5" class="mg-mark-new"/>' +
+  '<rect x="14" y="1" width="1.5" height="26" rx="0.75" class="mg-mark-line"/></svg>';
+
+export function headerPart(app) {
+  const { desk } = app, box = make("header", "mg-bar"), name = make("h1", "", "musicgen");
+  name.insertAdjacentHTML("afterbegin", MARK);
+  const pressed = (act) => ({ currentTarget }) => isAble(currentTarget) && act();
+  const undo = action("", pressed(() => app.undo()), "mg-chip mg-undo", { ariaLabel: "Undo" }), redo = action("", pressed(() => app.redo()), "mg-chip mg-redo", { ariaLabel: "Redo" });
+  undo.innerHTML = `${mark("undo")}<span class="mg-wordy">Undo</span>`;
+  redo.innerHTML = `${mark("redo")}<span class="mg-wordy">Redo</span>`;
+  const menu = make("details", "mg-menu mg-desk-menu"), list = make("div", "mg-menu-list"), file = make("input", "mg-file", "", { type: "file", accept: ENDING, id: "mg-desk-file", ariaLabel: "Open a desk" });
+  const close = (act) => () => ((menu.open = false), act());
+  file.addEventListener("change", () => (app.openFile(file.files[0]), (file.value = ""), (menu.open = false)));
+  list.append(action("Save the desk as a file", close(() => app.saveDesk()), "mg-item"), action("Open a desk from a file", () => file.click(), "mg-item"));
+  menu.append(make("summary", "mg-chip", "Desk"), list);
+  menu.addEventListener("keydown", (event) => event.key === "Escape" && ((menu.open = false), menu.firstChild.focus()));
+  box.append(name, make("p", "", "Continue a piece of music."), undo, redo, menu, file, themeButton());
+  file.tabIndex = -1;
+
+  function show() {
+    able(undo, Boolean(desk.undoes), "There is nothing to undo.", `Undo: ${desk.undoes}`);
+    able(redo, Boolean(desk.redoes), "There is nothing to redo.", `Redo: ${desk.redoes}`);
+  }
+  return Object.assign(box, { show });
+}
+
+function themeButton() {
+  const button = icon("moon", "", () => {
+    const dark = document.body.classList.toggle("dark");
+    localStorage.setItem("musicgen-theme", dark ? "dark" : "light");
+    name();
+  }, "mg-icon mg-theme");
+  const name = () => {
+    const dark = document.body.classList.contains("dark");
+    button.innerHTML = mark(dark ? "sun" : "moon");
+    rename(button, dark ? "Light colours" : "Dark colours");
+  };
+  const kept = localStorage.getItem("musicgen-theme");
+  if (kept) document.body.classList.toggle("dark", kept === "dark");
+  name();
+  new MutationObserver(name).observe(document.body, { attributeFilter: ["class"] });
+  return button;
+}

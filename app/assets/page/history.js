@@ -1,0 +1,55 @@
+// Everything that lay on the desk, and what came of what.
+import { action, count, icon, make } from "./parts.js";
+
+const KINDS = { file: "opened", example: "example", nothing: "from nothing", edit: "by hand", take: "" };
+const HOW = { continue: "composed", infill: "bars anew", accompany: "a part anew" };
+
+export function historyPart(app) {
+  const { desk } = app, box = make("details", "mg-card mg-history", "", { id: "mg-history" });
+  const summary = make("summary"), only = action("★ only", () => ((starred = !starred), show()), "mg-chip"), list = make("ol", "mg-history-list");
+  const top = make("div", "mg-row");
+  let starred = false;
+  top.append(only);
+  box.append(summary, top, list);
+  box.addEventListener("toggle", () => show());
+
+  function row(entry, depth) {
+    const line = make("li", "mg-history-row"), starIt = icon("star", `Star: ${entry.title}`, () => desk.star(entry.id), "mg-icon mg-star");
+    line.style.setProperty("--depth", Math.min(depth, 8));
+    line.dataset.id = entry.id;
+    starIt.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));
+    const open = action("", () => app.recall(entry.id), "mg-history-open");
+    const time = new Date(entry.made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    const told = [KINDS[entry.kind] || HOW[entry.how] || "", count(entry.piece.lines.length - 1, "bar"), entry.kind === "take" ? `seed ${entry.seed}` : "", time];
+    open.append(make("span", "mg-history-title", entry.title), make("span", "mg-facts", told.filter(Boolean).join(" · ")));
+    if (entry.id === desk.open.current) open.setAttribute("aria-current", "true");
+    line.append(starIt, open, icon("bin", `Delete: ${entry.title}`, () => desk.remove(entry.id), "mg-icon mg-drop"));
+    return line;
+  }
+
+  // Each below what it came of.
+  function tree() {
+    const entries = desk.listed, ids = new Set(entries.map((one) => one.id)), children = new Map();
+    const root = (entry) => {
+      for (let parent = entry.parent, i = 0; parent && i < 300; i++, parent = desk.entries.get(parent)?.parent) if (ids.has(parent)) return parent;
+      return null;
+    };
+    for (const entry of entries) {
+      const of = root(entry);
+      children.set(of, [...(children.get(of) ?? []), entry]);
+    }
+    const rows = [], walk = (of, depth) => (children.get(of) ?? []).forEach((entry) => (rows.push([entry, depth]), walk(entry.id, depth + 1)));
+    walk(null, 0);
+    return rows;
+  }
+
+  function show() {
+    const size = desk.open.listed.length;
+    summary.textContent = `History: ${count(size, "piece")}${desk.stars.size ? `, ${desk.stars.size} with a star` : ""}`;
+    box.hidden = !size;
+    if (!box.open) return;
+    only.setAttribute("aria-pressed", String(starred));
+    list.replaceChildren(...tree().filter(([entry]) => !starred || desk.stars.has(entry.id)).map(([entry, depth]) => row(entry, starred ? 0 : depth)));
+  }
+  return Object.assign(box, { show });
+}

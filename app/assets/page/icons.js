@@ -1,0 +1,20 @@
+// The marks on buttons, drawn here: letters for them lack on some machines.
+const PATHS = {
+  start: "M6 5v14M19 5 9 12l10 7z",
+  seam: "M4 12h11m-4-4 4 4-4 4M19 5v14",
+  loop: "M17 3l3 3-3 3M20 6H8a4 4 0 0 0-4 4v1M7 21l-3-3 3-3M4 18h12a4 4 0 0 0 4-4v-1",
+  clicks: "M8 21h8l-2.5-17h-3zM7 16h10M12 14l6-9",
+  star: "M12 3.5l2.6 5.6 6.1.7-4.5 4.2 1.2 6-5.4-3-5.4 3 1.2-6L3.3 9.8l6.1-.7z",
+  bin: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v5M14 11v5",
+  close: "M6 6l12 12M18 6 6 18",
+  less: "M5 12h14",
+  more: "M5 12h14M12 5v14",
+  fit: "M3 12h18M7 8l-4 4 4 4M17 8l4 4-4 4",
+  pencil: "M4 20l1-4L16 5l3 3L8 19zM14 7l3 3",
+  undo: "M8 5 4 9l4 4M4 9h10a5 5 0 0 1 0 10h-3",
+  redo: "M16 5l4 4-4 4M20 9H10a5 5 0 0 0 0 10h3",
+  sun: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8M12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.5 1.5M17.5 17.5 19 19M5 19l1.5-1.5M17.5 6.5 19 5",
+  moon: "M20 14.5A8.5 8.5 0 0 1 9.5 4a8.5 8.5 0 1 0 10.5 10.5z",
+};
+
+export const mark = (name) => `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${PATHS[name]}"/></svg>`;

@@ -1,0 +1,129 @@
+// The page from its start: the desk as it was left, its parts, and who is told what when something changes.
+import { Store } from "../desk/store.js";
+import { barAt, barCount } from "../music/piece.js";
+import { lanesOf, sameLanes } from "../roll/scale.js";
+import { Player } from "../sound/player.js";
+import { App } from "./app.js";
+import { controlsPart } from "./controls.js";
+import { dockPart } from "./dock.js";
+import { headerPart } from "./header.js";
+import { historyPart } from "./history.js";
+import { make } from "./parts.js";
+import { Server } from "./server.js";
+import { shortcuts } from "./shortcuts.js";
+import { stagePart } from "./stage.js";
+import { takesPart } from "./takes.js";
+
+// gradio puts its parts on the page when it is ready; the desk is drawn before.
+function whenThere(selector) {
+  return new Promise((done) => {
+    const look = () => {
+      const found = document.querySelector(selector);
+      if (found) done(found);
+      else requestAnimationFrame(look);
+    };
+    look();
+  });
+}
+
+const system = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
+async function start() {
+  const root = make("main", "", "", { id: "mg-desk" }), facts = JSON.parse(document.querySelector("#mg-facts").textContent);
+  document.body.classList.toggle("dark", (localStorage.getItem("musicgen-theme") ?? system()) === "dark");
+  document.body.prepend(root);
+  whenThere("#mg-home").then((home) => home.append(root));
+  const store = new Store(), { desk, fresh } = await store.open(), server = new Server();
+  if (fresh) desk.settings = { ...desk.settings, ...facts.sampling };
+  if (!facts.models.some(({ name }) => name === desk.open.model)) desk.open = { ...desk.open, model: facts.models[0].name };
+  const address = new URL(facts.assets, document.baseURI).href;
+  const player = new Player(address, { soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text) });
+  const app = new App({ facts, desk, store, server, player });
+  // For the console of a browser, and for tests.
+  window.musicgen = { app, desk, player, store, server, rolls: { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) } };
+
+  let lanes = [];
+  const lanesNow = () => {
+    const pieces = [desk.current, ...desk.takes].filter(Boolean).map((entry) => entry.piece), next = pieces.length ? lanesOf(pieces) : [];
+    return (lanes = sameLanes(lanes, next) ? lanes : next);
+  };
+  app.barOf = (entry) => (player.entry?.id === entry.id ? barAt(entry.piece, player.tick) : 0);
+  app.stepBars = (entry, by) => {
+    player.load(entry);
+    const at = player.tick, bar = barAt(entry.piece, at + (by > 0 ? 1 : -1)) + (by > 0 ? 1 : 0);
+    player.seek(entry.piece.lines[Math.max(0, Math.min(barCount(entry.piece), bar))]);
+  };
+  app.recall = (id) => {
+    app.calm();
+    desk.recall(id);
+    app.follow();
+  };
+
+  const header = headerPart(app), stage = stagePart(app, lanesNow), controls = controlsPart(app), takes = takesPart(app, lanesNow);
+  const history = historyPart(app), dock = dockPart(app), note = make("p", "mg-note", "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.");
+  const columns = make("div", "mg-columns");
+  note.hidden = facts.trained;
+  columns.append(stage, controls);
+  root.replaceChildren(header, note, columns, takes, history);
+  document.body.append(dock);
+
+  const all = () => {
+    for (const part of [header, stage, controls, takes, history, dock]) part.show();
+  };
+  let asked = null;
+  const soon = () => (asked ??= requestAnimationFrame(() => ((asked = null), all())));
+  desk.watch((what, more) => {
+    if (what === "grown") {
+      takes.showOne(more.entry.id);
+      if (more.entry.state !== "running") soon();
+    } else if (what === "error") (more.place === "takes" ? takes : stage).fail(more.text);
+    else if (what === "wait") stage.wait(more.words);
+    else if (what === "composing") (takes.composing(), controls.show());
+    else if (what === "progress") takes.progress(more.run);
+    else if (what === "composed") (takes.composed(more.run), soon());
+    else if (what === "unsaved") stage.fail("The browser has no room left to keep the desk: save it as a file.");
+    else if (what !== "entry") soon();
+    if (what === "settings") player.adjust(playing());
+    if (what === "step" && more.label === "composing") all();
+  });
+  const playing = () => ({ ...desk.settings, mix: desk.settings.mix[app.model.family] ?? [] });
+  player.adjust(playing());
+  player.watch(() => (all(), run()));
+
+  // While something sounds, the cursor goes along on its roll, and faintly on those beside it.
+  let frame = null, shownAt = null;
+  function run() {
+    frame ??= requestAnimationFrame(move);
+  }
+  function move() {
+    frame = null;
+    const { entry } = player, tick = entry ? player.tick : null;
+    if (tick !== shownAt || player.playing) {
+      shownAt = tick;
+      const beat = entry ? tick / entry.piece.ticksPerBeat : 0;
+      const rolls = [{ id: desk.open.current, roll: stage.roll, play: stage.play }, ...takes.cards()];
+      for (const { id, roll, play } of rolls) {
+        const own = entry?.id === id, sister = !own && entry && roll.piece && takes.cards().some((one) => one.id === id) && takes.cards().some((one) => one.id === entry.id);
+        roll.moveCursor(own ? tick : sister ? beat * roll.piece.ticksPerBeat : null, own && player.playing, !own);
+        if (own) play.show();
+      }
+      dock.move();
+    }
+    if (player.playing) run();
+  }
+
+  shortcuts(app);
+  store.keep(desk);
+  all();
+  root.dataset.ready = "";
+  document.documentElement.dataset.musicgen = "ready";
+  const linked = await app.openLink(location.hash);
+  addEventListener("hashchange", () => app.openLink(location.hash));
+  if (!linked && !desk.current) await app.openExample(firstExample(facts));
+  else app.follow();
+  requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
+}
+
+const firstExample = ({ examples, models }) => (examples.find(({ family }) => family === models[0].family) ?? examples[0]).name;
+
+start();

@@ -1,0 +1,106 @@
+// What the page is put together from: elements, buttons, sliders with a number, a sentence for errors.
+import { mark } from "./icons.js";
+
+export function make(tag, className = "", text = "", more = {}) {
+  const made = Object.assign(document.createElement(tag), { className }, more);
+  if (text) made.textContent = text;
+  return made;
+}
+
+export const action = (text, act, className = "mg-chip", more = {}) => make("button", className, text, { type: "button", onclick: act, ...more });
+export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+// A button with a mark of icons.js, and a name that is told.
+export function icon(sign, name, act, className = "mg-icon") {
+  const button = action("", act, className);
+  button.innerHTML = mark(sign);
+  rename(button, name);
+  return button;
+}
+
+export function rename(button, name) {
+  button.setAttribute("aria-label", name);
+  button.title = name;
+}
+
+// A button that says why it cannot be pressed: it stays in reach of keys and of a screen reader.
+export function able(button, can, why = "", name = "") {
+  button.setAttribute("aria-disabled", String(!can));
+  button.title = can ? name : why;
+}
+
+export const isAble = (button) => button.getAttribute("aria-disabled") !== "true";
+
+// `more` are buttons of the same kind, before them.
+export function zoomButtons(roll, ...more) {
+  const box = make("span", "mg-zoom");
+  box.append(...more);
+  for (const [sign, name, factor] of [["less", "Zoom out", 1 / 1.4], ["more", "Zoom in", 1.4], ["fit", "Fit", null]])
+    box.append(icon(sign, name, () => roll.scale(factor)));
+  return box;
+}
+
+// A slider and a field for the same number. `said` puts the number into words.
+export function slider(id, label, { min, max, step = 1, value, act, said = null, info = "" }) {
+  const box = make("div", "mg-field", "", { id });
+  const name = make("label", "mg-label", label, { htmlFor: `${id}-range` });
+  const range = make("input", "", "", { type: "range", id: `${id}-range`, min, max, step, value });
+  const number = make("input", "mg-number", "", { type: "number", min, max, step, value, ariaLabel: `${label}, as a number` });
+  const words = make("span", "mg-said");
+  const show = (to, typed = document.activeElement === number) => {
+    range.value = to;
+    if (!typed) number.value = to; // nobody's typing is written over
+    if (said) range.setAttribute("aria-valuetext", (words.textContent = said(Number(to))));
+    range.style.setProperty("--part", `${(100 * (range.value - range.min)) / Math.max(1e-9, range.max - range.min)}%`);
+  };
+  const change = (from) => {
+    const given = Number(from.value);
+    if (from.value === "" || !Number.isFinite(given)) return show(range.value, false);
+    const to = Math.min(Number(range.max), Math.max(Number(range.min), given));
+    show(to, false);
+    act(to);
+  };
+  range.addEventListener("input", () => change(range));
+  number.addEventListener("change", () => change(number));
+  const head = make("div", "mg-field-head");
+  head.append(name, said ? words : number);
+  box.append(head, range);
+  if (info) box.append(make("span", "mg-info", info));
+  show(value, false);
+  return Object.assign(box, { show: (to) => show(to), bounds: (low, high) => Object.assign(range, { min: low, max: high }) && Object.assign(number, { min: low, max: high }) });
+}
+
+export function choice(id, label, options, act) {
+  const box = make("div", "mg-field", "", { id }), select = make("select", "mg-select", "", { id: `${id}-select` });
+  const name = make("label", "mg-label", label, { htmlFor: `${id}-select` });
+  const fill = (list) => select.replaceChildren(...list.map(([value, text]) => make("option", "", text, { value })));
+  fill(options);
+  select.addEventListener("change", () => act(select.value));
+  box.append(name, select);
+  return Object.assign(box, { select, fill, show: (value) => (select.value = value) });
+}
+
+export function check(id, label, act, checked = false) {
+  const box = make("label", "mg-check", "", { id }), input = make("input", "", "", { type: "checkbox", checked });
+  input.addEventListener("change", () => act(input.checked));
+  box.append(input, label);
+  return Object.assign(box, { input, show: (on) => (input.checked = on) });
+}
+
+export function alarm() {
+  const box = make("p", "mg-alarm", "", { hidden: true });
+  box.setAttribute("role", "alert");
+  return Object.assign(box, { say: (text) => ((box.textContent = text), (box.hidden = !text)) });
+}
+
+// Let a file be saved under a name.
+export function download(bytes, name, kind) {
+  const url = URL.createObjectURL(new Blob([bytes], { type: kind }));
+  const link = make("a", "", "", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+
+export const fileName = (title) => title.replace(/[\\/:*?"<>|\x00-\x1f]/g, "_").slice(0, 80);

@@ -1,0 +1,55 @@
+// Play to it: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
+import { Recorder } from "../sound/recorder.js";
+import { action, choice, make } from "./parts.js";
+
+export function playIn(app) {
+  const box = make("details", "mg-play-in"), row = make("div", "mg-row"), said = make("p", "mg-why");
+  said.setAttribute("role", "status");
+  box.append(make("summary", "", "Play to it"), row, said);
+  const recorder = new Recorder(app.player, { heard: () => show(), failed: (text) => (said.textContent = text) });
+  const part = choice("mg-part", "Part", [], (index) => (recorder.track = Number(index)));
+  const midi = action("MIDI keyboard", async () => {
+    midi.setAttribute("aria-pressed", String(await recorder.useMidi()));
+    if (recorder.devices.length) said.textContent = `Heard: ${recorder.devices.join(", ")}.`;
+  });
+  const keys = action("Computer keys", () => {
+    recorder.useKeys(!recorder.keys);
+    said.textContent = recorder.keys ? "A W S E D F T G Y H U J K play from C on; Z and X go down and up an octave." : "";
+    show();
+  });
+  const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
+  row.append(part, midi, keys, record);
+
+  function begin() {
+    if (!app.desk.current || app.desk.current.kind === "nothing") app.openGrid();
+    const entry = app.desk.current;
+    app.player.pause();
+    recorder.start(entry.piece, app.desk.settings.tempo);
+    said.textContent = "One bar is counted in; then play. Press Record again when you are done.";
+    show();
+  }
+
+  function finish() {
+    const piece = recorder.stop();
+    said.textContent = piece ? "" : "Nothing was played.";
+    if (piece) app.edit(piece, "playing in", { kind: "edit" });
+    show();
+  }
+
+  let named = "";
+  function show() {
+    const entry = app.desk.current;
+    record.textContent = recorder.on ? "■ Done" : "● Record";
+    record.setAttribute("aria-pressed", String(recorder.on));
+    keys.setAttribute("aria-pressed", String(recorder.keys));
+    const tracks = entry?.piece.tracks ?? [], names = tracks.map((track) => track.name).join();
+    if (names !== named) {
+      named = names;
+      part.fill(tracks.map((track, index) => [index, track.name]));
+      recorder.track = Math.max(0, tracks.findLastIndex((track) => !track.drum));
+      part.show(recorder.track);
+    }
+    part.hidden = tracks.length < 2;
+  }
+  return Object.assign(box, { show, recorder });
+}

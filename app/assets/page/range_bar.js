@@ -1,0 +1,46 @@
+// What can be done with the bars that are chosen on a roll.
+import { barCount } from "../music/piece.js";
+import { able, action, icon, isAble, make } from "./parts.js";
+
+export function rangeBar(app, roll, entryOf) {
+  const box = make("div", "mg-range-bar", "", { hidden: true });
+  box.setAttribute("role", "group");
+  const words = make("span", "mg-range-words"), why = make("span", "mg-why");
+  const acts = {};
+  const add = (name, text, more) => {
+    acts[name] = action(text, () => {
+      why.textContent = "";
+      if (!isAble(acts[name])) return (why.textContent = acts[name].title);
+      const { range } = roll;
+      if (name !== "loop") roll.select(null);
+      try {
+        app.bars(entryOf().id, name, range, more?.());
+      } catch (error) {
+        app.fail(error.message);
+      }
+    });
+    return acts[name];
+  };
+  const typed = make("input", "mg-chord", "", { type: "text", placeholder: "Am7", ariaLabel: "A chord for this bar", maxLength: 12, spellcheck: false });
+  typed.addEventListener("keydown", (event) => event.key === "Enter" && (event.preventDefault(), acts.chord.click()));
+  const chord = make("span", "mg-chord-box");
+  chord.append(typed, add("chord", "Set chord", () => typed.value));
+  box.append(words, add("anew", "Write anew"), add("on", "Go on from here"), add("end", "End here"), add("loop", "Loop"), add("delete", "Delete"), chord,
+    icon("close", "Choose no bars", () => roll.select(null)), why);
+  acts.anew.classList.add("mg-new");
+
+  function show(range) {
+    box.hidden = !range;
+    if (!range) return;
+    const { first, stop } = range, model = app.model, one = stop - first === 1, bars = one ? `bar ${stop}` : `bars ${first + 1}–${stop}`;
+    words.textContent = bars[0].toUpperCase() + bars.slice(1);
+    box.setAttribute("aria-label", `What to do with ${bars}`);
+    why.textContent = "";
+    able(acts.anew, model.infill.can && !app.composer.busy, model.infill.can ? "Something is being composed; press Stop first." : model.infill.why, `Write ${bars} anew, everything else stays`);
+    able(acts.on, !app.composer.busy, "Something is being composed; press Stop first.", `Go on after bar ${stop}`);
+    able(acts.end, stop < barCount(entryOf().piece), "The piece ends here already.", `The piece ends with bar ${stop}`);
+    able(acts.delete, true, "", `Take ${bars} out; what follows moves up`);
+    chord.hidden = !one;
+  }
+  return Object.assign(box, { show, typeChord: () => (typed.focus(), typed.select()) });
+}

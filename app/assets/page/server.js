@@ -1,0 +1,135 @@
+// What the page asks of its server, by the server's named endpoints. A file is sent once, and again if the server was
+// started anew or has swept it.
+import { isMidi, writeMidi } from "../music/midi.js";
+
+const API = "gradio_api";
+const LOST = /upload it first|not sent to this server|No such file|does not exist/i;
+
+export class Refusal extends Error {}
+
+// What a server said in place of an answer.
+async function refusal(answer) {
+  const said = await answer.json().catch(() => ({}));
+  const words = said.detail ?? said.error;
+  if (typeof words === "string" && words && answer.status !== 503) return new Refusal(words);
+  return new Refusal("The server did not take the request: too many wait already, or it is gone. Try again soon.");
+}
+
+async function asked(path, body) {
+  let answer;
+  try {
+    answer = await fetch(`${API}/${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  } catch {
+    throw new Refusal("The server did not take the request: it is gone, or not reached. What is on the desk stays.");
+  }
+  if (!answer.ok) throw await refusal(answer);
+  return answer.json();
+}
+
+const handle = (path, name) => ({ path, orig_name: name, meta: { _type: "gradio.FileData" } });
+
+// The file that stands for an entry: its own, or one written from its notes.
+export function fileOf(entry) {
+  if (entry.file) return { bytes: entry.file, name: entry.fileName ?? `${entry.title}.mid` };
+  return { bytes: writeMidi(entry.piece, { made: entry.provenance }), name: `${entry.title}.mid` };
+}
+
+export class Server {
+  constructor() {
+    this.sent = new WeakMap(); // an entry's piece → where its file lies on the server
+  }
+
+  async upload(bytes, name) {
+    const form = new FormData(), ending = isMidi(bytes) && !/\.\w+$/.test(name) ? ".mid" : "";
+    form.append("files", new Blob([bytes]), name.replace(/[\\/]/g, "_").slice(-120) + ending);
+    let answer;
+    try {
+      answer = await fetch(`${API}/upload`, { method: "POST", body: form });
+    } catch {
+      throw new Refusal("The server did not take the file: it is gone, or not reached. What is on the desk stays.");
+    }
+    if (!answer.ok) throw await refusal(answer);
+    return (await answer.json())[0];
+  }
+
+  async place(entry, { again = false } = {}) {
+    const key = entry.piece;
+    if (again || !this.sent.has(key)) {
+      const { bytes, name } = fileOf(entry);
+      this.sent.set(key, handle(await this.upload(bytes, name), name));
+    }
+    return this.sent.get(key);
+  }
+
+  async open({ bytes = null, name = "", example = null, model, fit }) {
+    const file = bytes ? handle(await this.upload(bytes, name), name) : null;
+    const opened = (await asked("run/desk_open", { data: [file, { name, example, model, fit }] })).data[0];
+    return { ...opened, sent: file };
+  }
+
+  // Remember where a file lies that has just been opened.
+  knows(entry, sent) {
+    if (sent) this.sent.set(entry.piece, sent);
+  }
+
+  // Ask for music; yields what the server says as it comes.
+  async *write(entry, ask, job, signal) {
+    for (let tries = 0; ; tries++) {
+      const file = entry ? await this.place(entry, { again: tries > 0 }) : null;
+      const { event_id: event } = await asked("call/desk_write", { data: [file, ask, job] });
+      try {
+        yield* this.events(`call/desk_write/${event}`, signal);
+        return;
+      } catch (error) {
+        if (tries || !LOST.test(error.message)) throw error;
+      }
+    }
+  }
+
+  async *events(path, signal) {
+    let answer;
+    try {
+      answer = await fetch(`${API}/${path}`, { signal });
+      if (!answer.ok) throw await refusal(answer);
+      yield* eventsOf(answer.body);
+    } catch (error) {
+      if (error instanceof Refusal || error.name === "AbortError") throw error;
+      throw new Refusal("The server went away while it composed; what there is stays.");
+    }
+  }
+
+  stop(job) {
+    return asked("run/desk_stop", { data: [job] }).catch(() => {});
+  }
+
+  // A file that the server makes of an entry: its sound, or its score.
+  async made(entry, what) {
+    for (let tries = 0; ; tries++) {
+      const { event_id: event } = await asked(`call/${what}`, { data: [await this.place(entry, { again: tries > 0 })] });
+      try {
+        for await (const [found] of this.events(`call/${what}/${event}`)) return `${API}/file=${found.path}`;
+      } catch (error) {
+        if (tries || !LOST.test(error.message)) throw error;
+      }
+    }
+  }
+}
+
+// The events of a stream: what each one brings; an error is thrown as the sentence it is.
+async function* eventsOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) throw new Refusal("The server went away while it was at work; what there is stays.");
+    text += value;
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const [, kind, data] = /^event: (\w+)\ndata: (.*)$/s.exec(text.slice(0, end)) ?? [];
+      text = text.slice(end + 2);
+      const found = data ? JSON.parse(data) : null;
+      if (kind === "error") throw new Refusal(found?.error ?? (typeof found === "string" ? found : "The server failed at this request; its log says how."));
+      if (kind === "generating" || (kind === "complete" && found)) yield kind === "complete" ? Object.assign(found, { over: true }) : found;
+      if (kind === "complete") return;
+    }
+  }
+}

@@ -1,0 +1,35 @@
+// Keys and files for the whole page: Space plays, Ctrl+Z undoes, and a file may be dropped anywhere.
+const FIELDS = "input, select, textarea, [contenteditable]";
+const PRESSED = "button, summary, a, [role=slider], [role=application]";
+
+export function shortcuts(app) {
+  addEventListener("keydown", (event) => {
+    const key = event.key.toLowerCase(), control = event.ctrlKey || event.metaKey, typing = event.target.matches?.("input[type=text], input[type=number], textarea");
+    if (control && key === "z" && !typing) {
+      event.preventDefault();
+      if (event.shiftKey) app.redo();
+      else app.undo();
+    } else if (control && key === "y" && !typing) {
+      event.preventDefault();
+      app.redo();
+    } else if (key === " " && !control && !event.target.closest?.(`${FIELDS}, ${PRESSED}`)) {
+      event.preventDefault();
+      app.player.entry ? app.player.toggle() : app.desk.current && app.play(app.desk.current);
+    }
+  });
+  let over = 0;
+  const mark = (by) => {
+    over = Math.max(0, over + by);
+    document.body.classList.toggle("mg-over", over > 0);
+  };
+  const withFile = (event) => event.dataTransfer?.types.includes("Files");
+  addEventListener("dragenter", (event) => withFile(event) && (event.preventDefault(), mark(1)));
+  addEventListener("dragover", (event) => withFile(event) && event.preventDefault());
+  addEventListener("dragleave", (event) => withFile(event) && mark(-1));
+  addEventListener("drop", (event) => {
+    if (!withFile(event)) return;
+    event.preventDefault();
+    mark(-over);
+    app.openFile(event.dataTransfer.files[0]);
+  });
+}

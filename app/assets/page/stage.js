@@ -1,0 +1,134 @@
+// The stage: the piece to work on, what was made of it in reading, and how it gets there.
+import { barCount, noteCount } from "../music/piece.js";
+import { Hand } from "../roll/hand.js";
+import { Roll } from "../roll/roll.js";
+import { alongMenu, draggable } from "./along.js";
+import { mark } from "./icons.js";
+import { mixer } from "./mixer.js";
+import { action, alarm, count, icon, make, rename, zoomButtons } from "./parts.js";
+import { playButton } from "./play_button.js";
+import { playIn } from "./play_in.js";
+import { rangeBar } from "./range_bar.js";
+
+const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
+const VARIATION = /^(.*?)(?:(, )(variation [\d.]+))?$/s;
+
+export function stagePart(app, lanesNow) {
+  const { desk, player, facts: page } = app, entryOf = () => desk.current;
+  const card = make("section", "mg-card mg-stage", "", { ariaLabel: "Your piece" });
+  const head = make("div", "mg-head"), title = make("h2", "", "…"), facts = make("span", "mg-facts");
+  const grip = make("span", "mg-grip", "⠿", { title: "Drag this piece into another program" });
+  grip.setAttribute("aria-hidden", "true");
+  draggable(grip, entryOf);
+  const star = icon("star", "Keep with a star", () => desk.star(desk.open.current), "mg-icon mg-star");
+  const picker = make("input", "mg-file", "", { type: "file", accept: KINDS, id: "mg-file", ariaLabel: "Open a file" });
+  picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
+  const open = make("label", "mg-chip mg-open", "Open…", { htmlFor: "mg-file" });
+  const hands = make("span", "mg-hands"), said = alarm(), notices = make("ul", "mg-notices");
+  hands.append(star, picker, open);
+  head.append(grip, title, facts, hands);
+
+  const rolls = make("div"), foot = make("div", "mg-foot"), chips = make("div", "mg-chips");
+  const roll = new Roll(rolls, {
+    label: "Piano roll of your piece", height: "clamp(240px, 34vh, 380px)", prompt: true,
+    acts: {
+      choose: (bars) => desk.choose(bars), seek: (tick) => (player.load(entryOf()), player.seek(tick)), play: () => app.play(entryOf()),
+      step: (by) => app.stepBars(entryOf(), by), range: (range) => bar.show(range), bar: () => app.barOf(entryOf()),
+      chord: (at) => (roll.select({ first: at, stop: at + 1 }), bar.typeChord()),
+    },
+  });
+  const mix = mixer(app);
+  roll.muted = app.isMuted = (track) => mix.isMuted(track);
+  const hand = (roll.acts.hand = new Hand(roll, {
+    edit: (piece, label) => (app.edit(piece, label), show()), touch: (pitch, track) => player.touch(pitch, { track }),
+  }));
+  const bar = rangeBar(app, roll, entryOf), play = playButton(app, entryOf);
+  const pencil = action("Edit notes", () => switchHand(!hand.on), "mg-chip mg-pencil");
+  pencil.insertAdjacentHTML("afterbegin", mark("pencil"));
+  const menu = alongMenu(app, entryOf, said.say);
+  const link = action("Copy link", async () => {
+    try {
+      const address = await app.link();
+      await navigator.clipboard.writeText(address).catch(() => prompt("The link:", address));
+      tell("Copied: the link opens this piece with these choices.");
+    } catch (error) {
+      said.say(error.message);
+    }
+  });
+  const hint = make("span", "mg-hint"), played = playIn(app);
+  hint.setAttribute("role", "status");
+  const actions = make("span", "mg-actions");
+  actions.append(pencil, menu, link);
+  foot.append(play, zoomButtons(roll), hint, make("span", "mg-space"), actions);
+  chips.append(make("span", "mg-chips-name", "or try"));
+  for (const { name, title: text } of page.examples) {
+    const chip = action(text, () => app.openExample(name));
+    chip.dataset.example = name;
+    chips.append(chip);
+  }
+  for (const [name, text, act] of [["nothing", "From nothing", () => app.openNothing()], ["grid", "Empty grid", () => app.openGrid()]]) {
+    chips.append(action(text, act));
+    chips.lastChild.dataset.example = name;
+  }
+  const remarks = make("details", "mg-remarks"), list = make("ul");
+  remarks.append(make("summary"), list);
+  card.append(head, said, notices, rolls, bar, foot, mix, played, remarks, chips);
+
+  let timer;
+  function tell(text) {
+    hint.textContent = text;
+    clearTimeout(timer);
+    timer = setTimeout(() => (hint.textContent = usual()), 4000);
+  }
+  const usual = () => (hand.on ? "drag to move, the edge to lengthen; press to draw; Delete removes" : "drag over bars to change them");
+
+  function switchHand(on) {
+    hand.switch(on);
+    pencil.setAttribute("aria-pressed", String(on));
+    if (on) roll.select(null);
+    hint.textContent = usual();
+  }
+  switchHand(false);
+
+  // However long the name of a file is, which variation this is can be read.
+  function name(text) {
+    const [, song, comma = "", variation = ""] = text.match(VARIATION);
+    title.replaceChildren(make("span", "mg-song", song), make("span", "mg-comma", comma), make("span", "mg-variation", variation));
+    title.title = text;
+  }
+
+  function showNotices(entry) {
+    notices.replaceChildren(...(entry.notices ?? []).map(({ text, model }) => {
+      const line = make("li", "", text);
+      if (model && app.models.has(model)) line.append(action(`Open with ${model}`, () => app.changeModel(model)));
+      return line;
+    }));
+    notices.hidden = !entry.notices?.length;
+    const more = (entry.remarks ?? []).filter((text) => !entry.notices?.some((one) => one.text === text));
+    remarks.hidden = !more.length;
+    remarks.firstChild.textContent = `How it is heard: ${count(more.length, "remark")}`;
+    list.replaceChildren(...more.map((text) => make("li", "", text)));
+  }
+
+  function show() {
+    const entry = desk.current;
+    card.classList.toggle("mg-empty", !entry || entry.kind === "nothing");
+    if (!entry) return name("No piece yet");
+    name(entry.title);
+    const bars = barCount(entry.piece);
+    facts.textContent = entry.kind === "nothing" ? "the model begins by itself" : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
+    star.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));
+    rename(star, desk.stars.has(entry.id) ? "Kept; take the star away" : "Keep with a star");
+    showNotices(entry);
+    for (const chip of chips.querySelectorAll("[data-example]"))
+      chip.setAttribute("aria-pressed", String(chip.dataset.example === (entry.kind === "nothing" ? "nothing" : entry.example)));
+    if (roll.id !== entry.id) roll.chosenNotes = new Set();
+    roll.show(entry, { lanes: lanesNow(), bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars) });
+    pencil.hidden = menu.hidden = entry.kind === "nothing";
+    bar.show(roll.range);
+    mix.show();
+    play.show();
+    played.show();
+  }
+  return Object.assign(card, { show, roll, play, fail: said.say, wait: (words) => (words ? name(words) : desk.current && name(desk.current.title)), tell });
+}

@@ -1,0 +1,127 @@
+// The takes: what came of the piece, while it comes and after; under one another, on one axis and one pitch scale.
+import { barCount, countIn } from "../music/piece.js";
+import { Axis } from "../roll/axis.js";
+import { Roll } from "../roll/roll.js";
+import { alongMenu, draggable } from "./along.js";
+import { likeness } from "./likeness.js";
+import { action, alarm, count, icon, make, rename, zoomButtons } from "./parts.js";
+import { playButton } from "./play_button.js";
+import { rangeBar } from "./range_bar.js";
+
+const WORDS = {
+  continue: "Continue from here", infill: "Take this one", accompany: "Take this one",
+};
+
+export function takeCard(app, id, axis) {
+  const { desk, player } = app, entryOf = () => desk.entries.get(id), first = entryOf();
+  const name = `Variation ${first.number + 1}`;
+  const card = make("article", "mg-card mg-take", "", { ariaLabel: name });
+  const head = make("div", "mg-head"), facts = make("span", "mg-facts"), title = make("h3", "", name), said = alarm();
+  const grip = make("span", "mg-grip", "⠿", { title: "Drag this take into another program" });
+  grip.setAttribute("aria-hidden", "true");
+  draggable(grip, entryOf);
+  const star = icon("star", "Keep with a star", () => desk.star(id), "mg-icon mg-star");
+  const play = playButton(app, entryOf), jump = icon("seam", "To the new part", () => app.play(entryOf(), start()), "mg-icon mg-jump");
+  const start = () => entryOf().piece.lines[Math.min(entryOf().region.first, barCount(entryOf().piece))];
+  const further = action(WORDS[first.how], () => app.use(id), "mg-chip mg-further");
+  const like = make("div"), rolls = make("div"), foot = make("div", "mg-foot"), actions = make("span", "mg-actions");
+  const roll = new Roll(rolls, {
+    label: `Piano roll of variation ${first.number + 1}`, height: "170px", axis,
+    acts: {
+      seek: (tick) => (player.load(entryOf()), player.seek(tick)), play: () => app.play(entryOf()), step: (by) => app.stepBars(entryOf(), by),
+      range: (range) => bar.show(range), bar: () => app.barOf(entryOf()),
+    },
+  });
+  roll.muted = (track) => app.isMuted?.(track);
+  const bar = rangeBar(app, roll, entryOf);
+  const menu = alongMenu(app, entryOf, said.say), drop = icon("bin", "Delete this take", () => desk.remove(id), "mg-icon mg-drop");
+  head.append(grip, title, facts, star, drop);
+  foot.append(play, jump, zoomButtons(roll), make("span", "mg-space"), actions);
+  actions.append(menu, further);
+  card.append(head, said, rolls, bar, foot, like);
+  let settled = false, liked = null;
+
+  function show(lanes) {
+    const entry = entryOf(), over = entry.state !== "running", fresh = entry.fresh ?? countIn(entry.piece, entry.region);
+    facts.textContent = over && !fresh ? "No new notes came; press Continue for another." : count(fresh, "new note") + (over ? ` · seed ${entry.seed}` : "");
+    roll.show(entry, { lanes });
+    if (!settled) roll.settle(start());
+    settled = true;
+    if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
+    card.classList.toggle("mg-growing", !over);
+    jump.hidden = !fresh || !entry.continues || entry.region.first === 0;
+    further.hidden = menu.hidden = drop.hidden = !over;
+    further.disabled = !fresh;
+    star.setAttribute("aria-pressed", String(desk.stars.has(id)));
+    rename(star, desk.stars.has(id) ? "Kept; take the star away" : "Keep with a star");
+    if (over && liked !== entry.likeness) like.replaceChildren(likeness((liked = entry.likeness), entry.real));
+    play.show();
+  }
+  return { id, card, show, roll, play, close: () => roll.close() };
+}
+
+const ENDINGS = {
+  done: (run, takes) => `${count(takes, "variation")} in ${run.seconds} s`,
+  stopped: (run) => `Stopped after ${run.seconds} s; what there is stays.`,
+  late: (run) => `Ended after ${run.seconds} s, the longest that a request may take; what there is stays.`,
+  broken: () => "",
+};
+
+export function takesPart(app, lanesNow) {
+  const { desk } = app, box = make("section", "mg-takes-part", "", { id: "mg-takes", ariaLabel: "Takes" });
+  const status = make("div", "mg-status"), words = make("span"), bar = make("div", "mg-progress"), said = alarm();
+  const grid = make("div", "mg-takes"), rest = make("p", "mg-rest", "Press Continue, and the music goes on here, note by note: each take under the other, to be heard while it is written.");
+  words.setAttribute("role", "status");
+  bar.setAttribute("role", "progressbar");
+  bar.setAttribute("aria-label", "Progress");
+  bar.append(make("i"));
+  status.append(words, bar);
+  box.append(said, status, grid);
+  grid.append(rest);
+  let cards = [], axis = new Axis();
+
+  function say(text, part = 1) {
+    status.classList.toggle("mg-busy", part < 1);
+    status.classList.toggle("mg-silent", !text);
+    bar.firstChild.style.width = `${100 * part}%`;
+    bar.setAttribute("aria-valuenow", Math.round(100 * part));
+    if (words.textContent !== text) words.textContent = text;
+  }
+
+  function show() {
+    const ids = desk.takes.map((take) => take.id);
+    if (ids.join() !== cards.map((one) => one.id).join()) {
+      for (const one of cards) one.close();
+      const same = cards.length && ids.every((id) => cards.some((one) => one.id === id));
+      if (!same) axis = new Axis();
+      cards = ids.map((id) => takeCard(app, id, axis));
+      grid.replaceChildren(...(cards.length ? cards.map((one) => one.card) : [rest]));
+      grid.dataset.count = cards.length;
+      if (!app.composer.busy) say("");
+    }
+    const lanes = lanesNow();
+    for (const one of cards) one.show(lanes);
+  }
+
+  const composing = () => {
+    box.classList.add("mg-composing");
+    say("In line…", 0);
+    // On a small screen what comes would be out of sight.
+    if (box.getBoundingClientRect().top < window.innerHeight - 300) return;
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    box.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+  };
+  const progress = (run) => {
+    if (!run.bars) return say("Listening to the prompt…", 0.001);
+    const left = run.left ? ` · about ${run.left} s left` : "";
+    say(`Composing bar ${run.bar} of ${run.bars}${left}`, Math.min(0.999, run.part));
+  };
+  const composed = (run) => {
+    box.classList.remove("mg-composing");
+    say(ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "");
+  };
+  return Object.assign(box, {
+    show, composing, progress, composed, fail: said.say, cards: () => cards,
+    showOne: (id) => cards.find((one) => one.id === id)?.show(lanesNow()),
+  });
+}

@@ -1,0 +1,239 @@
+// Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
+import { chordSign } from "../music/keys.js";
+import { WIDTH, barAt, barCount, inRegion } from "../music/piece.js";
+import { drumName } from "./scale.js";
+
+export const GUTTER = 46, RULER = 20, CHORDS = 18;
+const GAP = 10, LABEL = 16;
+const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
+const BLACK = new Set([1, 3, 6, 8, 10]);
+const longest = new WeakMap(); // notes → their greatest duration
+
+function longestOf(notes) {
+  if (!longest.has(notes)) {
+    let most = 0;
+    for (let i = 1; i < notes.length; i += WIDTH) if (notes[i] > most) most = notes[i];
+    longest.set(notes, most);
+  }
+  return longest.get(notes);
+}
+
+export const topOf = (piece) => RULER + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
+
+// What a painting needs to know, looked up once.
+function sheet(roll) {
+  const { view, canvas, piece } = roll, style = getComputedStyle(view);
+  const ratio = window.devicePixelRatio || 1, pen = canvas.getContext("2d");
+  const width = view.clientWidth, height = view.clientHeight, left = view.scrollLeft;
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  pen.font = `11px ${style.fontFamily}`;
+  pen.textBaseline = "middle";
+  const ink = Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--mg-${name}`).trim()]));
+  const x = (tick) => GUTTER + (tick / piece.ticksPerBeat) * roll.beatWidth - left;
+  return { roll, piece, pen, width, height, ink, x, top: topOf(piece), ticks: piece.ticksPerBeat / roll.beatWidth,
+    from: (left / roll.beatWidth) * piece.ticksPerBeat, to: ((left + width - GUTTER) / roll.beatWidth) * piece.ticksPerBeat };
+}
+
+// Lays the lanes out: each pitch takes as much room as any other.
+export function layLanes(lanes, top, height) {
+  const rows = lanes.reduce((sum, lane) => sum + lane.rows, 0);
+  const step = Math.max(0.1, (height - top - 6 - GAP * (lanes.length - 1)) / Math.max(1, rows));
+  let y = top + 3;
+  return lanes.map((lane) => {
+    const laid = { ...lane, top: y, bottom: y + lane.rows * step, step };
+    y = laid.bottom + GAP;
+    return laid;
+  });
+}
+
+function paintGround({ pen, ink, roll, piece, x, top, width, height }) {
+  for (const lane of roll.laid) {
+    if (lane.drum) continue;
+    pen.fillStyle = ink.shade; // the rows of black keys
+    for (let row = 0; row < lane.rows; row++)
+      if (BLACK.has(lane.at(row) % 12)) pen.fillRect(GUTTER, lane.top + row * lane.step, width, lane.step);
+  }
+  const given = roll.given;
+  if (!given) return;
+  pen.globalAlpha = 0.7;
+  pen.fillStyle = ink["given-ground"];
+  pen.fillRect(x(0), top, x(piece.lines[Math.min(given, barCount(piece))]) - x(0), height - top);
+  pen.globalAlpha = 1;
+}
+
+function paintOctaves({ pen, ink, roll, width }) {
+  pen.fillStyle = ink.line;
+  for (const lane of roll.laid) {
+    if (lane !== roll.laid.at(-1)) pen.fillRect(0, lane.bottom + GAP / 2, width, 1);
+    if (lane.drum) continue;
+    for (let row = 0; row < lane.rows; row++) if (lane.at(row) % 12 === 0) pen.fillRect(GUTTER, lane.top + (row + 1) * lane.step, width, 1);
+  }
+}
+
+function paintBars(on) {
+  const { pen, ink, piece, roll, x, top, height, from, to } = on, bars = barCount(piece);
+  const bar = x(piece.lines[1]) - x(0), every = [1, 2, 4, 8, 16, 32].find((n) => n * bar >= 34) ?? 64;
+  for (let n = Math.max(0, barAt(piece, from)); n <= bars && piece.lines[n] <= to; n++) {
+    const at = Math.round(x(piece.lines[n])), beats = n < bars && bar >= 90 ? (piece.lines[n + 1] - piece.lines[n]) / piece.ticksPerBeat : 0;
+    pen.fillStyle = n % 4 ? ink.line : ink["line-strong"];
+    if (bar >= 4 || n % 4 === 0) pen.fillRect(at, top, 1, height);
+    pen.fillStyle = ink.line;
+    for (let beat = 1; beat < beats; beat++) pen.fillRect(Math.round(x(piece.lines[n] + beat * piece.ticksPerBeat)), top, 0.5, height);
+    if (n % every || n >= bars) continue;
+    pen.fillStyle = ink["line-strong"];
+    pen.fillRect(at, RULER - 6, 1, 6);
+    if (roll.flagged?.some(([start, end]) => at + 4 < end && at + 28 > start)) continue;
+    pen.fillStyle = ink.faint;
+    pen.fillText(`${n + 1}`, at + 4, RULER / 2 + 1);
+  }
+}
+
+function paintChords({ pen, ink, roll, piece, x, top, width }) {
+  if (top === RULER) return;
+  let free = GUTTER;
+  for (const [tick, text] of piece.chords) {
+    const at = x(tick), name = chordSign(text, piece.fifths);
+    if (at > width) break;
+    if (!name || at + 2 < free || tick >= piece.lines.at(-1)) continue;
+    pen.fillStyle = roll.isNew(tick, -1) ? ink["new-0"] : ink.faint;
+    pen.fillText(name, at + 3, RULER + CHORDS / 2);
+    free = at + pen.measureText(name).width + 9;
+  }
+}
+
+function paintNotes(on) {
+  const { pen, ink, roll, piece, x, from, to, ticks } = on, { notes } = piece, { step = 1 } = roll.laid[0] ?? {};
+  const lanes = [], end = piece.lines.at(-1), until = to + 1, chosen = roll.chosenNotes;
+  for (const lane of roll.laid) lanes[lane.index] = lane;
+  const thick = Math.max(2.5, Math.min(step - 0.5, 12)), prompt = roll.isPrompt ? piece.lines[Math.min(roll.given, barCount(piece))] : Infinity;
+  for (let i = firstFrom(notes, from - longestOf(notes)); i < notes.length && notes[i] <= until; i += WIDTH) {
+    const onset = notes[i], track = notes[i + 4], lane = lanes[track];
+    const stop = Math.min(onset + notes[i + 1], end);
+    if (stop < from || !lane) continue;
+    const row = lane.row(notes[i + 2]);
+    if (row < 0 || row >= lane.rows) continue;
+    const left = x(onset), long = lane.drum ? Math.max(3.5, Math.min(thick, 9)) : Math.max(2.5, (stop - onset) / ticks - 1);
+    const fresh = roll.isNew(onset, track);
+    pen.fillStyle = onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
+    pen.globalAlpha = (0.72 + (0.28 * notes[i + 3]) / 127) * (roll.muted?.(track) ? 0.35 : 1);
+    const y = lane.top + row * step + (step - thick) / 2;
+    if (long < 6 || thick < 4) pen.fillRect(left, y, long, thick);
+    else {
+      pen.beginPath();
+      pen.roundRect(left, y, long, thick, 2);
+      pen.fill();
+    }
+    if (chosen?.has(i / WIDTH)) {
+      pen.globalAlpha = 1;
+      pen.strokeStyle = ink.ink;
+      pen.lineWidth = 2;
+      pen.strokeRect(left, y, long, thick);
+    }
+  }
+  pen.globalAlpha = 1;
+}
+
+function firstFrom(notes, tick) {
+  let low = 0, high = notes.length / WIDTH;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (notes[middle * WIDTH] < tick) low = middle + 1;
+    else high = middle;
+  }
+  return low * WIDTH;
+}
+
+// A line across the roll with its label to the right of it.
+function paintLine({ pen, ink, roll, height, width }, at, colour, text, y) {
+  if (at < GUTTER || at > width) return;
+  const wide = pen.measureText(text).width + 10;
+  pen.strokeStyle = pen.fillStyle = colour;
+  pen.setLineDash([4, 3]);
+  pen.beginPath();
+  pen.moveTo(Math.round(at) + 0.5, y);
+  pen.lineTo(Math.round(at) + 0.5, height);
+  pen.stroke();
+  pen.setLineDash([]);
+  pen.beginPath();
+  pen.roundRect(at, y, wide, LABEL, [0, 4, 4, 0]);
+  pen.fill();
+  pen.fillStyle = ink.ground;
+  pen.fillText(text, at + 5, y + LABEL / 2 + 0.5);
+}
+
+function paintSeam(on) {
+  const { roll, piece, ink, x } = on, { region } = roll;
+  roll.flagged = null;
+  if (!region || roll.isPrompt || region.tracks || (!region.first && region.stop >= barCount(piece))) return;
+  const at = x(piece.lines[Math.min(region.first, barCount(piece))]);
+  const text = region.stop < barCount(piece) ? "new" : "continuation";
+  roll.flagged = [[at, at + on.pen.measureText(text).width + 12]];
+  roll.seam = () => paintLine(on, at, ink["new-0"], text, 1);
+}
+
+// Where a piece passes the length that its model learned from: said to the right of the line.
+function paintTrained(on) {
+  const { roll, piece, ink, x, height } = on, bars = roll.trainedBars;
+  if (bars === null || bars === undefined || bars >= barCount(piece)) return;
+  const bar = Math.floor(bars), tick = piece.lines[bar] + (bars - bar) * (piece.lines[bar + 1] - piece.lines[bar]);
+  paintLine(on, x(tick), ink.faint, "from here longer than it has practised", height - LABEL - 1);
+}
+
+// Keys at the left edge: names of octaves, or of drums where there is room.
+function paintGutter({ pen, ink, roll, height }) {
+  pen.fillStyle = ink.ground;
+  pen.fillRect(0, 0, GUTTER - 1, height);
+  pen.fillStyle = ink["line-strong"];
+  pen.fillRect(GUTTER - 1, 0, 1, height);
+  for (const lane of roll.laid) {
+    let free = -Infinity;
+    for (let row = 0; row < lane.rows; row++) {
+      const pitch = lane.at(row), y = lane.top + row * lane.step;
+      if (!lane.drum && BLACK.has(pitch % 12)) {
+        pen.fillStyle = ink["line-strong"];
+        pen.fillRect(GUTTER - 9, y + 0.5, 8, Math.max(1, lane.step - 1));
+      }
+      if (!(lane.drum || pitch % 12 === 0) || y < free) continue;
+      pen.fillStyle = ink.faint;
+      pen.font = `10px ${pen.font.split("px ")[1]}`;
+      pen.fillText(lane.drum ? drumName(pitch) : `C${pitch / 12 - 1}`, 3, y + lane.step / 2, GUTTER - (lane.drum ? 6 : 14));
+      free = y + 11;
+    }
+  }
+}
+
+export function paint(roll) {
+  const on = sheet(roll), { pen, top } = on;
+  roll.laid = layLanes(roll.lanes, top, on.height);
+  roll.seam = null;
+  pen.save();
+  pen.beginPath();
+  pen.rect(GUTTER, 0, on.width, on.height);
+  pen.clip();
+  paintGround(on);
+  paintOctaves(on);
+  paintSeam(on);
+  if (roll.isPrompt) roll.flagged = roll.flag ? [roll.flag] : null;
+  paintBars(on);
+  paintChords(on);
+  paintNotes(on);
+  roll.seam?.();
+  paintTrained(on);
+  pen.restore();
+  paintGutter(on);
+  paintNames(on);
+}
+
+function paintNames({ pen, ink, roll }) {
+  if (roll.laid.length < 2) return;
+  pen.font = `11px ${pen.font.split("px ")[1]}`;
+  for (const lane of roll.laid) {
+    pen.globalAlpha = 0.88;
+    pen.fillStyle = ink.ground;
+    pen.fillRect(GUTTER + 2, lane.top, pen.measureText(lane.name).width + 8, 14);
+    pen.globalAlpha = 1;
+    pen.fillStyle = ink.faint;
+    pen.fillText(lane.name, GUTTER + 6, lane.top + 7);
+  }
+}

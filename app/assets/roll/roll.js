@@ -1,0 +1,222 @@
+// The piano roll: a view of a piece with a cursor, zoom and scroll, bars to be chosen, and the prompt's end to be dragged.
+// The canvas is as wide as what is seen, and paint.js paints it anew at every scroll.
+import { barCount, inRegion, noteCount } from "../music/piece.js";
+import { Axis } from "./axis.js";
+import { GUTTER, RULER, layLanes, paint, topOf } from "./paint.js";
+import { dragPrompt } from "./prompt.js";
+import { dragRange } from "./range.js";
+import { lanesOf } from "./scale.js";
+
+const LEAST_BEAT = 3, MOST_BEAT = 160;
+
+export class Roll {
+  // `acts`: seek(tick), key(event), range({first, stop} or null), choose(bars), chord(bar, at), hand (of roll/hand.js)
+  constructor(parent, { label, height, axis = new Axis(), acts = {}, prompt = false }) {
+    Object.assign(this, { label, axis, acts, isPrompt: prompt });
+    this.view = document.createElement("div");
+    this.view.className = "mg-roll";
+    this.view.style.height = height;
+    this.view.innerHTML =
+      '<div class="mg-wide"><canvas></canvas><div class="mg-range" hidden></div><div class="mg-cursor" hidden></div>' +
+      '<div class="mg-end" role="slider" tabindex="0" aria-label="Bars of the prompt" hidden><span></span></div></div>';
+    this.wide = this.view.firstChild;
+    [this.canvas, this.band, this.cursor, this.end] = this.wide.children;
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-roledescription", "piano roll");
+    parent.append(this.view);
+    this.piece = this.region = this.range = null;
+    this.lanes = this.laid = [];
+    this.bars = 0;
+    this.leave = axis.join(this);
+    this.view.addEventListener("scroll", () => (axis.scrolled(this), this.draw()));
+    this.sized = new ResizeObserver(() => this.layout());
+    this.sized.observe(this.view);
+    this.coloured = new MutationObserver(() => this.draw());
+    this.coloured.observe(document.body, { attributeFilter: ["class"] });
+    for (const hand of ["pointerdown", "wheel"]) this.view.addEventListener(hand, () => (axis.touched = true), { passive: true });
+    this.view.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    dragRange(this);
+    if (prompt) dragPrompt(this);
+  }
+
+  close() {
+    this.leave();
+    this.sized.disconnect();
+    this.coloured.disconnect();
+  }
+
+  // `lanes` are those of all rolls together; without, the piece's own.
+  show(entry, { lanes = null, bars = null } = {}) {
+    const { piece } = entry, other = this.id !== entry.id || barCount(this.piece ?? piece) !== barCount(piece);
+    this.id = entry.id;
+    this.piece = piece;
+    this.region = entry.region ?? null;
+    this.trainedBars = entry.trainedBars ?? null;
+    this.lanes = lanes ?? lanesOf([piece]);
+    if (bars !== null) this.bars = bars;
+    if (other) this.range = null;
+    this.canvas.setAttribute("aria-label", `${this.label}: ${noteCount(piece)} notes in ${barCount(piece)} bars. ` +
+      "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.");
+    this.layout();
+  }
+
+  get given() {
+    if (this.isPrompt) return this.bars;
+    const { region } = this, open = region && !region.tracks && region.stop >= barCount(this.piece);
+    return open ? region.first : 0;
+  }
+
+  isNew(onset, track) {
+    return inRegion(this.region, this.piece.lines, onset, track) || (track < 0 && this.region && !this.region.tracks && onset >= this.piece.lines[Math.min(this.region.first, barCount(this.piece))]);
+  }
+
+  choose(bars) {
+    this.bars = bars;
+    this.placeEnd();
+    this.draw();
+  }
+
+  // Pixels beside the keys.
+  get inner() {
+    return Math.max(1, this.view.clientWidth - GUTTER);
+  }
+
+  get beats() {
+    return (this.piece?.lines.at(-1) ?? 48) / (this.piece?.ticksPerBeat ?? 12);
+  }
+
+  get beatWidth() {
+    return this.axis.zoom ?? Math.min(MOST_BEAT, Math.max(LEAST_BEAT, this.inner / Math.max(1, this.beats)));
+  }
+
+  x(tick) {
+    return GUTTER + (tick / this.piece.ticksPerBeat) * this.beatWidth;
+  }
+
+  tickAt(event) {
+    const x = event.clientX - this.view.getBoundingClientRect().left - this.view.clientLeft - GUTTER + this.view.scrollLeft;
+    return Math.max(0, (x / this.beatWidth) * this.piece.ticksPerBeat);
+  }
+
+  // Where a pointer is: in the ruler, over the chords, or on a pitch of a lane.
+  placeAt(event) {
+    const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
+    if (y < RULER) return { part: "ruler" };
+    if (y < topOf(this.piece)) return { part: "chords" };
+    this.laid = layLanes(this.lanes, topOf(this.piece), this.view.clientHeight);
+    const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
+    if (!lane) return { part: "ruler" };
+    const row = Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step)));
+    return { part: "notes", lane, pitch: lane.at(row), y };
+  }
+
+  moveCursor(tick, follow = false, faint = false) {
+    this.cursor.hidden = tick === null;
+    if (tick === null || !this.piece) return;
+    const x = this.x(tick);
+    this.cursor.classList.toggle("mg-faint", faint);
+    this.cursor.style.transform = `translateX(${x}px)`;
+    const from = this.axis.left + GUTTER, width = this.inner;
+    if (follow && (x < from || x > from + width * 0.92)) this.axis.to(x - GUTTER - width * 0.1);
+  }
+
+  // Keep a tick in sight, unless a hand has moved the view.
+  reveal(tick) {
+    const to = this.x(tick) - GUTTER - this.inner * 0.8;
+    if (!this.axis.touched && to > this.axis.left) this.axis.to(to);
+  }
+
+  // Show where something begins with a bar of what was before, unless a hand has moved the view.
+  settle(tick) {
+    if (!this.axis.touched) this.axis.to(this.x(tick) - GUTTER - this.inner * 0.12);
+  }
+
+  scale(factor) {
+    this.axis.scale(factor, this);
+  }
+
+  wheel(event) {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    this.scale(event.deltaY < 0 ? 1.2 : 1 / 1.2);
+  }
+
+  layout() {
+    if (!this.piece || !this.view.clientWidth) return;
+    this.wide.style.width = `${Math.max(this.view.clientWidth, Math.ceil(GUTTER + this.beats * this.beatWidth))}px`;
+    const ratio = window.devicePixelRatio || 1, { canvas, view } = this;
+    const [width, height] = [Math.round(view.clientWidth * ratio), Math.round(view.clientHeight * ratio)];
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    canvas.style.width = `${view.clientWidth}px`;
+    canvas.style.height = `${view.clientHeight}px`;
+    if (Math.abs(view.scrollLeft - this.axis.left) > 1) view.scrollLeft = this.axis.left;
+    this.placeEnd();
+    this.placeRange();
+    this.draw();
+  }
+
+  placeEnd() {
+    const { end, piece } = this;
+    end.hidden = !this.isPrompt || !this.bars || !piece;
+    this.flag = null;
+    if (end.hidden) return;
+    const bars = Math.min(this.bars, barCount(piece)), most = barCount(piece);
+    for (const [name, value] of [["min", 1], ["max", most], ["now", bars], ["text", `the first ${bars} of ${most} bars`]])
+      end.setAttribute(`aria-value${name}`, value);
+    const sign = end.firstChild, x = this.x(piece.lines[bars]);
+    sign.textContent = `prompt: ${bars}`;
+    const last = x + sign.offsetWidth > this.wide.clientWidth;
+    end.style.transform = `translateX(${x}px)`;
+    end.classList.toggle("mg-last", last);
+    const at = x - this.view.scrollLeft; // the ruler leaves room for it
+    this.flag = last ? [at - sign.offsetWidth, at] : [at, at + sign.offsetWidth];
+  }
+
+  select(range) {
+    this.range = range;
+    this.placeRange();
+    this.acts.range?.(range);
+  }
+
+  placeRange() {
+    const { band, range, piece } = this;
+    band.hidden = !range || !piece;
+    if (band.hidden) return;
+    const from = this.x(piece.lines[range.first]), to = this.x(piece.lines[Math.min(range.stop, barCount(piece))]);
+    band.style.transform = `translateX(${from}px)`;
+    band.style.width = `${to - from}px`;
+  }
+
+  key(event) {
+    if (this.acts.hand?.key(event)) return event.preventDefault();
+    const act = {
+      " ": () => this.acts.play?.(), "+": () => this.scale(1.3), "=": () => this.scale(1.3), "-": () => this.scale(1 / 1.3),
+      "0": () => this.scale(null), ArrowLeft: () => this.step(-1, event), ArrowRight: () => this.step(1, event),
+      Home: () => this.acts.seek?.(0), Escape: () => this.range && this.select(null),
+    }[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  }
+
+  // By a bar: the cursor, or with Shift the end of what is chosen.
+  step(by, event) {
+    if (!event.shiftKey) return this.acts.step?.(by);
+    const bars = barCount(this.piece), at = Math.min(bars - 1, this.acts.bar?.() ?? 0);
+    const range = this.range ?? { first: at, stop: at };
+    const stop = Math.min(bars, Math.max(range.first + 1, range.stop + by));
+    this.select({ first: range.first, stop });
+  }
+
+  draw() {
+    if (!this.piece || !this.canvas.width || this.asked) return;
+    this.asked = requestAnimationFrame(() => {
+      this.asked = null;
+      if (this.view.isConnected) paint(this);
+    });
+  }
+}
+

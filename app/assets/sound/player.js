@@ -1,0 +1,173 @@
+// The player of the page: which piece sounds, by the synthesizer or as a file from the server; one plays at a time.
+import { Clock } from "../music/clock.js";
+import { endTick } from "../music/piece.js";
+import { Synth, canSound } from "./synth.js";
+import { Transport } from "./transport.js";
+
+const PUMP = 25; // milliseconds
+const AHEAD = 0.12, AHEAD_HIDDEN = 1.6; // seconds; hidden pages are called once a second
+
+export class Player {
+  // `soundOf` fetches a piece's WAV where there is no synthesizer; `failed` is told why that could not be had.
+  constructor(address, { soundOf, failed }) {
+    this.synth = new Synth(address);
+    this.soundOf = soundOf;
+    this.failed = failed;
+    this.watchers = new Set();
+    this.entry = null;
+    this.transport = new Transport({
+      now: this.synth.now, out: this.synth, changed: (what) => this.tell(what),
+    });
+    this.direct = canSound();
+    this.synth.ready.then((can) => this.#settle(can));
+    if (this.direct) for (const event of ["pointerdown", "keydown"]) addEventListener(event, () => this.synth.wake(), { capture: true });
+    document.addEventListener("visibilitychange", () => this.#pump());
+  }
+
+  start() {
+    this.synth.start();
+  }
+
+  #settle(can) {
+    this.direct = can;
+    if (can && this.entry) {
+      this.transport.said = {};
+      this.transport.grow(this.entry.piece, this.#frontier(this.entry));
+    }
+    if (!can) this.#useFile();
+    this.tell("ready");
+  }
+
+  #useFile() {
+    this.audio = new Audio();
+    this.audio.preload = "none";
+    for (const event of ["playing", "pause", "ended", "waiting"]) this.audio.addEventListener(event, () => this.tell(event));
+  }
+
+  watch(act) {
+    this.watchers.add(act);
+    return () => this.watchers.delete(act);
+  }
+
+  tell(what) {
+    for (const act of [...this.watchers]) act(what);
+  }
+
+  #frontier(entry) {
+    return entry.state === "running" ? entry.now ?? 0 : Infinity;
+  }
+
+  // Take a piece to play. If another plays, this one goes on from the same beat.
+  async load(entry, { at = null } = {}) {
+    if (this.entry?.id === entry.id) return this.update(entry);
+    this.entry = entry;
+    this.transport.load(entry.piece, this.#frontier(entry));
+    this.fetched = null;
+    if (at !== null) this.seek(at);
+    this.tell("load");
+  }
+
+  // The piece at hand has grown, or has another in its place after a change by hand.
+  update(entry, instead = entry.id) {
+    if (this.entry?.id !== instead) return;
+    this.entry = entry;
+    this.transport.grow(entry.piece, this.#frontier(entry));
+    this.fetched = null;
+  }
+
+  get playing() {
+    return this.audio ? !this.audio.paused : this.transport.playing;
+  }
+
+  get waiting() {
+    return this.audio ? !this.audio.paused && this.audio.readyState < 3 : this.transport.waiting || (this.transport.playing && !this.synth.loaded);
+  }
+
+  get tick() {
+    return this.audio && this.entry ? new Clock(this.entry.piece).tick(this.audio.currentTime) : this.transport.tick;
+  }
+
+  get seconds() {
+    return this.entry ? this.transport.clock.seconds(this.tick) / this.transport.tempo : 0;
+  }
+
+  get length() {
+    return this.entry ? this.transport.clock.seconds(endTick(this.entry.piece)) / this.transport.tempo : 0;
+  }
+
+  async toggle() {
+    if (this.playing) return this.pause();
+    return this.play();
+  }
+
+  async play() {
+    if (!this.entry?.piece.notes.length && this.entry?.state !== "running") return;
+    if (this.audio) return this.#playFile();
+    const asked = (this.asked = {});
+    this.pressed = performance.now();
+    this.start();
+    await this.synth.wake();
+    if (!(await this.synth.ready)) return this.#playFile();
+    if (asked !== this.asked) return;
+    this.transport.play();
+    this.#pump();
+  }
+
+  pause() {
+    this.asked = null;
+    this.audio?.pause();
+    this.transport.pause();
+  }
+
+  async #playFile() {
+    try {
+      if (this.fetched !== this.entry.id) {
+        this.tell("waiting");
+        this.audio.src = await this.soundOf(this.entry);
+        this.fetched = this.entry.id;
+        this.audio.currentTime = this.transport.clock.seconds(this.transport.at);
+      }
+      await this.audio.play();
+    } catch (error) {
+      this.failed(error.message);
+    }
+  }
+
+  seek(tick) {
+    this.transport.seek(tick);
+    if (this.audio?.readyState) this.audio.currentTime = this.transport.clock.seconds(tick);
+    this.tell("seek");
+  }
+
+  #pump() {
+    clearTimeout(this.timer);
+    if (!this.transport.playing) return;
+    this.transport.pump(document.hidden ? AHEAD_HIDDEN : AHEAD);
+    this.timer = setTimeout(() => this.#pump(), PUMP);
+  }
+
+  // How to play, from the settings of a desk.
+  adjust({ tempo, transpose, metronome, mix }) {
+    this.transport.setTempo(tempo);
+    this.transport.setTranspose(transpose);
+    this.transport.metronome = metronome;
+    this.transport.setMix(mix);
+  }
+
+  loop(range) {
+    this.transport.setLoop(range);
+  }
+
+  // A note that is touched: heard by itself.
+  async touch(pitch, { track = null, velocity = 84, seconds = 0.25 } = {}) {
+    if (!this.synth.loaded) return;
+    await this.synth.wake();
+    const channel = track === null ? 0 : this.transport.channels?.[track] ?? 0, now = this.synth.now();
+    this.synth.on(channel, pitch, velocity, now);
+    if (seconds) this.synth.off(channel, pitch, now + seconds);
+  }
+
+  release(pitch, track = null) {
+    if (this.synth.loaded) this.synth.off(track === null ? 0 : this.transport.channels?.[track] ?? 0, pitch, this.synth.now());
+  }
+}

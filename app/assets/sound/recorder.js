@@ -1,0 +1,116 @@
+// What is played on a MIDI keyboard or on the computer's keys: heard at once, and kept with its time while recording.
+import { Clock } from "../music/clock.js";
+import { quantised } from "../music/edits.js";
+import { barAt, endTick, linesFor } from "../music/piece.js";
+
+const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black from C on
+const VELOCITY = 88;
+
+export class Recorder {
+  constructor(player, { heard, failed }) {
+    Object.assign(this, { player, heard, failed, on: false, keys: false, octave: 5, track: 0, devices: [], down: new Map(), played: [] });
+    addEventListener("keydown", (event) => this.#key(event, true));
+    addEventListener("keyup", (event) => this.#key(event, false));
+    addEventListener("blur", () => [...this.down.keys()].forEach((pitch) => this.release(pitch)));
+  }
+
+  // Asks the browser for MIDI devices, which asks the person; says whether there is one.
+  async useMidi() {
+    if (!navigator.requestMIDIAccess) return this.failed("This browser knows no MIDI keyboards; Chrome, Edge and Firefox do.") ?? false;
+    try {
+      this.access ??= await navigator.requestMIDIAccess();
+    } catch {
+      return this.failed("The browser was not allowed to use MIDI keyboards.") ?? false;
+    }
+    const listen = () => {
+      this.devices = [];
+      for (const input of this.access.inputs.values()) {
+        this.devices.push(input.name ?? "MIDI keyboard");
+        input.onmidimessage = ({ data }) => this.message(data);
+      }
+      this.heard();
+    };
+    this.access.onstatechange = listen;
+    listen();
+    if (!this.devices.length) this.failed("No MIDI keyboard is connected; plug one in.");
+    return this.devices.length > 0;
+  }
+
+  message([status, pitch, velocity]) {
+    const kind = status & 0xf0;
+    if (kind === 0x90 && velocity) this.press(pitch, velocity);
+    else if (kind === 0x80 || kind === 0x90) this.release(pitch);
+  }
+
+  useKeys(on) {
+    this.keys = on;
+  }
+
+  #key(event, down) {
+    if (!this.keys || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.target.matches?.("input:not([type=range]):not([type=checkbox]), select, textarea")) return;
+    const key = event.key.toLowerCase(), step = KEYS.indexOf(key);
+    if (down && (key === "z" || key === "x")) this.octave = Math.min(8, Math.max(1, this.octave + (key === "x" ? 1 : -1)));
+    if (step < 0) return;
+    event.preventDefault();
+    const pitch = 12 * this.octave + step;
+    if (down) this.press(pitch, VELOCITY);
+    else this.release(pitch);
+  }
+
+  press(pitch, velocity) {
+    this.release(pitch);
+    this.down.set(pitch, [this.now(), velocity]);
+    this.player.touch(pitch, { track: this.track, velocity, seconds: 0 });
+  }
+
+  release(pitch) {
+    const was = this.down.get(pitch);
+    if (!was) return;
+    this.down.delete(pitch);
+    this.player.release(pitch, this.track);
+    if (this.on) this.played.push([was[0], this.now(), pitch, was[1]]);
+  }
+
+  // Seconds since the count-in was over.
+  now() {
+    return performance.now() / 1000 - (this.begun ?? 0);
+  }
+
+  // Count one bar in, and go on with the metronome; what is played lies behind what there is.
+  start(piece, speed) {
+    const clock = new Clock(piece), end = endTick(piece), bar = end ? barAt(piece, end - 1) + 1 : 0;
+    this.piece = piece;
+    this.bar = bar;
+    this.tempo = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat) * speed;
+    const beat = 60 / this.tempo, beats = Math.max(1, Math.round((piece.lines[1] - piece.lines[0]) / piece.ticksPerBeat));
+    this.begun = performance.now() / 1000 + beats * beat;
+    this.played = [];
+    this.on = true;
+    let next = 0;
+    const tick = () => {
+      if (!this.on) return;
+      const first = next % beats === 0;
+      if (this.player.synth.loaded) this.player.synth.click(first ? 76 : 77, first ? 110 : 84, this.player.synth.now());
+      next += 1;
+      this.timer = setTimeout(tick, 1000 * (this.begun + (next - beats) * beat - performance.now() / 1000));
+    };
+    this.player.synth.wake();
+    tick();
+  }
+
+  // The piece with what was played, on its grid; null where nothing was.
+  stop() {
+    for (const pitch of [...this.down.keys()]) this.release(pitch);
+    clearTimeout(this.timer);
+    this.on = false;
+    const played = this.played.filter(([, off]) => off > 0).map(([on, ...more]) => [Math.max(0, on), ...more]);
+    this.begun = 0;
+    if (!played.length) return null;
+    const seconds = Math.max(...played.map(([, off]) => off)), bars = linesFor(this.piece, this.bar + 1);
+    const beats = (bars[this.bar + 1] - bars[this.bar]) / this.piece.ticksPerBeat;
+    const more = Math.max(1, Math.ceil((seconds * this.tempo) / 60 / beats - 0.05));
+    const piece = { ...this.piece, lines: linesFor(this.piece, Math.max(this.piece.lines.length - 1, this.bar + more)) };
+    return quantised(piece, played, this.tempo, this.track, piece.lines[this.bar]);
+  }
+}

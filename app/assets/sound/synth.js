@@ -1,0 +1,78 @@
+// The synthesizer: a worklet that plays a soundfont, both from this server. Where a browser has no worklets (a page
+// that is served without TLS to another machine), there is none, and the sound is a file from the server.
+const VOLUME = 7, GAIN = 1.6;
+const HEARD = 12; // messages that the lag is told by
+
+export const canSound = () => Boolean(window.isSecureContext && window.AudioWorkletNode);
+
+export class Synth {
+  // `ready` resolves when notes can be played, to false where they cannot; loading begins when it is asked for.
+  constructor(address) {
+    this.address = address;
+    this.ready = new Promise((done) => (this.loading = done));
+  }
+
+  start() {
+    if (this.begun) return;
+    this.begun = true;
+    this.loading(canSound() ? this.#load().catch(() => false) : false);
+  }
+
+  async #load() {
+    this.context = new AudioContext({ latencyHint: "interactive" });
+    const [{ WorkletSynthesizer }, font] = await Promise.all([
+      import("../vendor/spessasynth/synthesizer.js"),
+      fetch(`${this.address}/soundfont.sf2`).then((answer) => (answer.ok ? answer.arrayBuffer() : Promise.reject(answer))),
+      this.context.audioWorklet.addModule(`${this.address}/vendor/spessasynth/processor.js`),
+    ]);
+    this.synth = new WorkletSynthesizer(this.context);
+    this.#keepTime();
+    this.gain = new GainNode(this.context, { gain: GAIN });
+    const limit = new DynamicsCompressorNode(this.context, { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.1 });
+    this.synth.connect(this.gain);
+    this.gain.connect(limit).connect(this.context.destination);
+    this.output = limit;
+    await this.synth.soundBankManager.addSoundBank(font, "main");
+    await this.synth.isReady;
+    this.synth.midiChannels[15]?.setDrums(true); // the metronome's
+    this.loaded = true;
+    return true;
+  }
+
+  // The worklet counts its own samples: whenever the sound thread stumbles, as while it reads the soundfont, its clock
+  // falls behind that of the context. What it says comes with its time; the least delay of the last ones is the lag.
+  #keepTime() {
+    const delays = [];
+    this.lag = 0;
+    this.synth.worklet.port.addEventListener("message", ({ data }) => {
+      if (typeof data?.currentTime !== "number") return;
+      delays.push(this.context.currentTime - data.currentTime);
+      if (delays.length > HEARD) delays.shift();
+      this.lag = Math.max(0, Math.min(...delays));
+    });
+  }
+
+  // Browsers let a page sound once somebody has pressed something.
+  wake() {
+    if (this.context?.state === "suspended") return this.context.resume();
+  }
+
+  now = () => this.context?.currentTime ?? 0;
+  on(channel, pitch, velocity, time) {
+    this.synth.noteOn(channel, pitch, velocity, { time: time - this.lag });
+  }
+  off(channel, pitch, time) {
+    this.synth.noteOff(channel, pitch, { time: time - this.lag });
+  }
+  click(pitch, velocity, time) {
+    this.on(15, pitch, velocity, time);
+    this.off(15, pitch, time + 0.05);
+  }
+  // Before the soundfont is there, a channel would be left without a voice.
+  program(channel, program) {
+    if (this.loaded) this.synth.programChange(channel, program);
+  }
+  volume(channel, volume) {
+    if (this.loaded) this.synth.controllerChange(channel, VOLUME, volume);
+  }
+}

@@ -1,0 +1,250 @@
+// When which note sounds: a player's clock over a piece that may still be growing. It knows no audio: `out` takes
+// what is to be sent to a synthesizer, `now` tells its time; tests drive it by themselves.
+import { Clock } from "../music/clock.js";
+import { WIDTH, barAt, endTick } from "../music/piece.js";
+
+const TAIL = 0.4; // seconds after the last note, in which it dies away
+const LEAD = 0.04; // before the first note of a start, so that it is not cut
+export const CLICK = 15, DRUMS = 9; // channels
+const PITCHED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
+const CLICKS = { first: [76, 110], other: [77, 80] };
+
+export const noMix = (track) => ({ mute: false, solo: false, volume: 100, program: track?.program ?? 0 });
+
+export class Transport {
+  constructor({ now, out, changed = () => {} }) {
+    Object.assign(this, { now, out, changed });
+    this.playing = this.waiting = this.metronome = false;
+    this.tempo = 1;
+    this.transpose = 0;
+    this.loop = null; // [from, to] in ticks
+    this.mix = []; // of each track
+    this.at = 0; // the tick to begin from
+    this.active = new Map(); // notes that sound: key → {channel, pitch, end, track}
+    this.anchors = []; // {time, seconds}: where in the piece it was at a time of the synthesizer
+    this.piece = null;
+  }
+
+  // Take another piece; where it still grows, `frontier` is the tick up to which it is known. What plays goes on in
+  // it at the same beat.
+  load(piece, frontier = Infinity) {
+    const beat = this.piece ? this.tick / this.piece.ticksPerBeat : 0;
+    this.#take(piece, frontier);
+    this.at = Math.min(beat * piece.ticksPerBeat, piece.lines.at(-1));
+    if (this.playing) this.#restart(this.at);
+  }
+
+  // The same piece, which has grown, or was changed a little while it sounds.
+  grow(piece, frontier = Infinity) {
+    const place = this.tick, waited = this.waiting;
+    this.#take(piece, frontier);
+    for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
+    if (waited && frontier > place + piece.ticksPerBeat) this.#restart(place);
+  }
+
+  #take(piece, frontier) {
+    this.piece = piece;
+    this.clock = new Clock(piece);
+    this.frontier = frontier;
+    this.end = Math.max(endTick(piece), Number.isFinite(frontier) ? frontier : 0);
+    this.#voices();
+  }
+
+  #voices() {
+    const free = [...PITCHED];
+    this.channels = this.piece.tracks.map((track) => (track.drum ? DRUMS : free.shift() ?? 0));
+    this.piece.tracks.forEach((track, index) => this.#voice(index));
+    this.soloed = this.mix.some((one) => one?.solo);
+  }
+
+  #voice(index) {
+    const track = this.piece.tracks[index], mix = this.mix[index] ?? noMix(track), channel = this.channels[index];
+    const said = `${track.drum ? "drum" : mix.program} ${mix.volume}`;
+    this.said ??= {};
+    if (this.said[channel] === said) return;
+    this.said[channel] = said;
+    if (!track.drum) this.out.program(channel, mix.program);
+    this.out.volume(channel, mix.volume);
+  }
+
+  // Where it is, in ticks: what is heard now, not what has been sent already.
+  get tick() {
+    if (!this.playing || !this.anchors.length) return this.at;
+    const now = this.now();
+    const anchor = this.anchors.findLast((one) => one.time <= now) ?? this.anchors[0];
+    const tick = this.clock.tick(anchor.seconds + Math.max(0, now - anchor.time) * (this.waiting ? 0 : this.tempo));
+    return Math.min(tick, Math.max(this.end, this.at));
+  }
+
+  play() {
+    if (this.playing || !this.piece) return;
+    if (this.at >= this.end && !Number.isFinite(this.frontier)) this.at = this.loop ? this.loop[0] : 0;
+    this.playing = true;
+    this.#restart(this.at);
+    this.changed("play");
+  }
+
+  pause() {
+    if (!this.playing) return;
+    this.at = this.tick;
+    this.playing = this.waiting = false;
+    this.#silence();
+    this.changed("pause");
+  }
+
+  seek(tick) {
+    this.at = Math.max(0, Math.min(tick, this.piece?.lines.at(-1) ?? 0));
+    if (this.playing) this.#restart(this.at);
+    this.changed("seek");
+  }
+
+  #restart(tick) {
+    this.#silence();
+    this.waiting = false;
+    this.at = tick;
+    this.sent = tick;
+    this.anchors = [{ time: this.now() + LEAD, seconds: this.clock.seconds(tick) }];
+    this.pump(0.1);
+  }
+
+  setTempo(tempo) {
+    if (tempo === this.tempo) return;
+    const tick = this.tick;
+    if (this.playing) {
+      // What has been sent stays sent; the clock goes on from what is heard now.
+      this.anchors = [{ time: this.now(), seconds: this.clock.seconds(tick) }];
+    }
+    this.tempo = tempo;
+  }
+
+  setTranspose(steps) {
+    if (steps === this.transpose) return;
+    this.transpose = steps;
+    if (this.playing) this.#restart(this.tick);
+  }
+
+  setLoop(loop) {
+    this.loop = loop;
+    if (this.playing && loop && (this.tick < loop[0] || this.tick >= loop[1])) this.#restart(loop[0]);
+    else if (loop && !this.playing) this.at = loop[0];
+    this.changed("loop");
+  }
+
+  // Mute, solo, volume and instrument of each track: heard at once.
+  setMix(mix) {
+    this.mix = mix;
+    if (!this.piece) return;
+    this.#voices();
+    for (const [key, note] of [...this.active]) if (!this.audible(note.track)) this.#off(key, this.now());
+  }
+
+  audible(index) {
+    const mix = this.mix[index] ?? noMix();
+    return !mix.mute && (!this.soloed || mix.solo);
+  }
+
+  // Send what is due within the next seconds. Called often.
+  pump(ahead) {
+    if (!this.playing) return;
+    const horizon = this.now() + ahead;
+    for (let turns = 0; turns < 64; turns++) {
+      const anchor = this.anchors.at(-1);
+      const reach = this.clock.tick(anchor.seconds + Math.max(0, horizon - anchor.time) * this.tempo);
+      const stop = this.loop && this.sent < this.loop[1] ? this.loop[1] : Infinity;
+      const to = Math.min(reach, stop, this.frontier);
+      this.#send(this.sent, to, anchor);
+      this.sent = Math.max(this.sent, to);
+      if (this.loop && to === stop && reach >= stop) {
+        this.#around(anchor);
+        continue;
+      }
+      break;
+    }
+    this.#await();
+    this.#finish();
+  }
+
+  #time(anchor, tick) {
+    return anchor.time + (this.clock.seconds(tick) - anchor.seconds) / this.tempo;
+  }
+
+  #around(anchor) {
+    const time = this.#time(anchor, this.loop[1]);
+    for (const key of [...this.active.keys()]) this.#off(key, time - 0.002);
+    this.anchors = [...this.anchors.slice(-3), { time, seconds: this.clock.seconds(this.loop[0]) }];
+    this.sent = this.loop[0];
+  }
+
+  // At the end of what is known, wait for more.
+  #await() {
+    if (this.waiting || !Number.isFinite(this.frontier) || this.tick < this.frontier - 1) return;
+    this.at = this.frontier;
+    for (const key of [...this.active.keys()]) this.#off(key, this.now());
+    this.anchors = [{ time: this.now(), seconds: this.clock.seconds(this.frontier) }];
+    this.waiting = true;
+    this.changed("waiting");
+  }
+
+  #finish() {
+    if (Number.isFinite(this.frontier) || this.loop) return;
+    const anchor = this.anchors.at(-1);
+    if (this.now() < this.#time(anchor, this.end) + TAIL) return;
+    this.playing = false;
+    this.#silence();
+    this.at = 0;
+    this.changed("ended");
+  }
+
+  #send(from, to, anchor) {
+    const { notes } = this.piece;
+    for (const [key, note] of [...this.active]) if (note.end <= to) this.#off(key, this.#time(anchor, note.end));
+    for (let i = this.#firstAt(from); i < notes.length && notes[i] < to; i += WIDTH) {
+      const [onset, duration, pitch, velocity, track] = notes.subarray(i, i + WIDTH);
+      if (!this.audible(track)) continue;
+      const drum = this.piece.tracks[track].drum, sounding = drum ? pitch : pitch + this.transpose;
+      if (sounding < 0 || sounding > 127) continue;
+      const key = `${onset} ${pitch} ${track}`, time = this.#time(anchor, onset), channel = this.channels[track];
+      this.out.on(channel, sounding, velocity, time);
+      this.active.set(key, { channel, pitch: sounding, end: onset + duration, track, time });
+      if (onset + duration <= to) this.#off(key, this.#time(anchor, onset + duration));
+    }
+    if (this.metronome) this.#click(from, to, anchor);
+  }
+
+  #click(from, to, anchor) {
+    const { lines, ticksPerBeat } = this.piece;
+    for (let bar = barAt(this.piece, Math.max(0, from)); bar < lines.length - 1 && lines[bar] < to; bar++)
+      for (let tick = lines[bar]; tick < Math.min(lines[bar + 1], to); tick += ticksPerBeat)
+        if (tick >= from) this.out.click(...CLICKS[tick === lines[bar] ? "first" : "other"], this.#time(anchor, tick));
+  }
+
+  #off(key, time) {
+    const note = this.active.get(key);
+    this.active.delete(key);
+    this.out.off(note.channel, note.pitch, Math.max(time, note.time + 0.02));
+  }
+
+  #silence() {
+    const now = this.now();
+    for (const key of [...this.active.keys()]) this.#off(key, now);
+  }
+
+  #firstAt(tick) {
+    const { notes } = this.piece;
+    let low = 0, high = notes.length / WIDTH;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (notes[middle * WIDTH] < tick) low = middle + 1;
+      else high = middle;
+    }
+    return low * WIDTH;
+  }
+
+  // When a note that sounds ends, as far as is known now.
+  #endOf(key) {
+    const [onset, pitch, track] = key.split(" ").map(Number), { notes } = this.piece;
+    for (let i = this.#firstAt(onset); i < notes.length && notes[i] === onset; i += WIDTH)
+      if (notes[i + 2] === pitch && notes[i + 4] === track) return onset + notes[i + 1];
+    return null;
+  }
+}

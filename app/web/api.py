@@ -1,0 +1,252 @@
+"""The page's actions as named endpoints, for programs: read, continue, infill, accompany, sound, score, similarity."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import gradio as gr
+
+from app.audio import render_to
+from app.web.composing.growth import Growth
+from app.web.composing.hearing import quoted, read, title_of
+from app.web.composing.similarity import by_quarter
+from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, whole, wished
+from app.web.composing.work import growth_of
+from app.web.server.doorman import Keeper
+from app.web.server.limits import TOGETHER
+from app.web.studio import LONGEST_SECONDS, Studio
+from musicgen import loading
+from musicgen.continuation import midi_of
+from musicgen.generation.sampling import MUSICAL
+from musicgen.options import Options
+from musicgen.pieces import Piece, read_piece
+from tokenization import any_file
+from tokenization.midi.limits import UPLOAD
+from tokenization.midi.reading import write_midi
+from tokenization.notation.musicxml.writing import write_musicxml
+from tokenization.score import Score
+from tokenization.whole_file import write_whole
+
+Answer = TypeVar("Answer")
+Files = tuple[list[str], list[dict[str, Any]]]
+ENDINGS: list[str] = list(any_file.ENDINGS)
+
+
+def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Turn what is wrong with a request into its answer: one sentence."""
+
+    @functools.wraps(action)
+    def answered(*values: Any, **named: Any) -> Answer:
+        try:
+            return action(*values, **named)
+        except ValueError as error:
+            raise gr.Error(sentence(error), print_exception=False) from None
+
+    return answered
+
+
+class Api:
+    """The endpoints over a studio; files lie in the folder of who asked, which is emptied."""
+
+    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
+        self.studio, self.keeper, self.soundfont = studio, keeper, soundfont
+
+    @answering
+    def models(self) -> list[dict[str, Any]]:
+        """List the models that can be asked for, with what is known of them."""
+        known = {row["name"]: row for row in loading.models()}
+        return [
+            known.get(name, {"name": name, "language": language.name})
+            for name, language in self.studio.shelf.languages.items()
+        ]
+
+    @answering
+    def read(self, file: str, model: str) -> dict[str, Any]:
+        """Say what a file of music is to a model: its bars, notes and tracks, and remarks."""
+        piece = self._piece(file, model)
+        return {
+            "title": piece.name,
+            "language": piece.language.name,
+            "bars": piece.bars,
+            "notes": len(piece.score.notes),
+            "tracks": [track.name for track in piece.score.tracks],
+            "tokens": len(piece.encoded.ids),
+            "remarks": list(piece.remarks),
+        }
+
+    @answering
+    def go_on(
+        self, file: str | None, model: str, prompt_bars: int, bars: int, variations: int, temperature: float,
+        top_p: float, top_k: int, min_p: float, seed: int, ends: bool, chords: str, request: gr.Request,
+    ) -> Files:  # fmt: skip
+        """Continue a file of music, or begin from nothing: a MIDI file a variation, and what is known of each."""
+        options = wished(
+            bars, variations, temperature, top_p, top_k, min_p, seed, ends=ends, chords=chords
+        )
+        first = whole("prompt_bars", prompt_bars)
+        piece = self._piece(file, model) if file else None
+        ask = Ask(kind="continue", model=model, options=options, prompt_bars=first or None)
+        return self._written(piece, ask, "cont", request)
+
+    @answering
+    def infill(
+        self, file: str, model: str, first: int, last: int, variations: int, temperature: float, top_p: float,
+        top_k: int, min_p: float, seed: int, request: gr.Request,
+    ) -> Files:  # fmt: skip
+        """Write some bars of a file anew; every note outside them stays as it is."""
+        options = self._wish(variations, temperature, top_p, top_k, min_p, seed)
+        first, last = whole("first", first), whole("last", last)
+        ask = Ask(kind="infill", model=model, options=options, first=first, last=last)
+        return self._written(self._piece(file, model), ask, "infill", request)
+
+    @answering
+    def accompany(
+        self, file: str, model: str, parts: str, variations: int, temperature: float, top_p: float,
+        top_k: int, min_p: float, seed: int, request: gr.Request,
+    ) -> Files:  # fmt: skip
+        """Write parts of a file, such as "bass drums", to its other parts, which stay note for note."""
+        options = self._wish(variations, temperature, top_p, top_k, min_p, seed)
+        named = tuple(str(parts or "").replace(",", " ").split()[:8])
+        ask = Ask(kind="accompany", model=model, options=options, parts=named)
+        return self._written(self._piece(file, model), ask, "accompany", request)
+
+    @answering
+    def sound(self, file: str, request: gr.Request) -> str:
+        """Play a file of music: a WAV file."""
+        data, score = self._score(file)
+        if not any_file.is_midi(data):
+            data = write_midi(score)
+        path = self._path(file, "wav", request)
+        render_to(path, data, self.soundfont)
+        self.keeper.sessions.make_room()
+        return str(path)
+
+    @answering
+    def score(self, file: str, request: gr.Request) -> str:
+        """Write a file of music as MusicXML, for programs that print it."""
+        _, score = self._score(file)
+        path = self._path(file, "musicxml", request)
+        write_whole(path, write_musicxml(score, title=title_of(file)))
+        return str(path)
+
+    @answering
+    def similarity(self, reference: str, output: str) -> list[dict[str, Any]]:
+        """Compare the style of a piece with a reference's, quarter by quarter."""
+        return by_quarter(*(self._score(file)[1] for file in (reference, output)))
+
+    def _written(self, piece: Piece | None, ask: Ask, kind: str, request: gr.Request) -> Files:
+        playing = self.studio.shelf.load(ask.model)
+        growth = growth_of(playing, piece, ask)
+        asker = self.keeper.asker(request)
+        begun = time.monotonic()
+        late = begun + LONGEST_SECONDS
+        running = growth.work.run(lambda: time.monotonic() > late or asker.is_gone(begun))
+        for _ in self.studio.turns.taken(running, asker.client):
+            pass
+        name = _file_name(piece.name if piece else playing.name.replace(":", "-"))
+        return self._files(growth, name, kind, time.monotonic() - begun, request)
+
+    def _files(
+        self, growth: Growth, name: str, kind: str, seconds: float, request: gr.Request
+    ) -> Files:
+        folder, paths, facts = self._folder(request), [], []
+        for number, take in enumerate(growth.chosen()):
+            path = folder / f"{name}.{kind}_{number}.mid"
+            write_whole(path, midi_of(take.whole, take.provenance))
+            paths.append(str(path))
+            prompt = growth.region.prompt
+            facts.append(
+                {
+                    "variation": take.number,
+                    "tokens": take.tokens,
+                    "notes": len(take.continuation.notes),
+                    "seconds": round(seconds, 3),
+                    "similarity": by_quarter(prompt, take.continuation) if prompt else [],
+                    **take.provenance,
+                }
+            )
+        return paths, facts
+
+    @staticmethod
+    def _wish(
+        variations: int, temperature: float, top_p: float, top_k: int, min_p: float, seed: int
+    ) -> Options:
+        return wished(1, variations, temperature, top_p, top_k, min_p, seed)
+
+    def _piece(self, file: str, model: str) -> Piece:
+        if not file:
+            raise ValueError(
+                "there is no file: send one, or leave it out of /continue to begin from nothing"
+            )
+        spoken = self.studio.shelf.language(model)
+        piece = read_piece(
+            spoken, Path(file).read_bytes(), name=quoted(Path(file).name), limits=UPLOAD
+        )
+        return Piece(**{**vars(piece), "name": title_of(file)})
+
+    @staticmethod
+    def _score(file: str) -> tuple[bytes, Score]:
+        if not file:
+            raise ValueError("there is no file: send one")
+        data = Path(file).read_bytes()
+        return data, read(data, Path(file).name)
+
+    def _path(self, file: str, ending: str, request: gr.Request) -> Path:
+        return self._folder(request) / f"{_file_name(title_of(file))}.{ending}"
+
+    def _folder(self, request: gr.Request) -> Path:
+        return self.keeper.sessions.folder_for_answer(str(request.session_hash))
+
+
+def add_api(api: Api) -> None:
+    """Declare the endpoints in the page at hand; their components are never shown."""
+    shelf, waits = api.studio.shelf, {"concurrency_limit": TOGETHER, "concurrency_id": "music"}
+    with gr.Row(visible=False):
+        file = gr.File(label="file", file_types=ENDINGS, type="filepath")
+        other = gr.File(label="output", file_types=ENDINGS, type="filepath")
+        model = gr.Textbox(shelf.first, label="model", info=", ".join(shelf.languages))
+        prompt_bars = _whole("prompt_bars", 0, 0, info="0: all")
+        first, last = _whole("first", 1, 1), _whole("last", 1, 1)
+        bars, variations = (
+            _whole("bars", 16, 1, MOST_BARS),
+            _whole("variations", 1, 1, MOST_VARIATIONS),
+        )
+        sampling = [
+            gr.Number(MUSICAL.temperature, label="temperature", minimum=0),
+            gr.Number(MUSICAL.top_p, label="top_p"),
+            _whole("top_k", 0, 0, info="0: no limit"),
+            gr.Number(MUSICAL.min_p, label="min_p"),
+            _whole("seed", 0, 0),
+        ]
+        ends = gr.Checkbox(False, label="ends", info="with the last of these bars")
+        chords = gr.Textbox("", label="chords", info="C | G/B | Am F | C")
+        parts = gr.Textbox("drums", label="parts", info="of bass, drums and other, one or two")
+        files = gr.File(label="files", file_count="multiple")
+        made, facts = gr.File(label="made"), gr.JSON(label="facts")
+        button = gr.Button("call")
+    continued = [file, model, prompt_bars, bars, variations, *sampling, ends, chords]
+    filled = [file, model, first, last, variations, *sampling]
+    accompanied = [file, model, parts, variations, *sampling]
+    button.click(api.models, None, facts, api_name="models", queue=False)
+    button.click(api.read, [file, model], facts, api_name="read")
+    button.click(api.go_on, continued, [files, facts], api_name="continue", **waits)
+    button.click(api.infill, filled, [files, facts], api_name="infill", **waits)
+    button.click(api.accompany, accompanied, [files, facts], api_name="accompany", **waits)
+    button.click(api.sound, file, made, api_name="sound", concurrency_limit=2)
+    button.click(api.score, file, made, api_name="score", concurrency_limit=2)
+    button.click(api.similarity, [file, other], facts, api_name="similarity")
+
+
+def _whole(
+    label: str, value: int, least: int, most: int | None = None, info: str | None = None
+) -> gr.Number:
+    return gr.Number(value, label=label, precision=0, minimum=least, maximum=most, info=info)
+
+
+def _file_name(title: str) -> str:
+    """Return a title as a name that any file system takes."""
+    return "".join(c if c.isalnum() or c in "-_ " else "_" for c in title)[:60].strip() or "music"

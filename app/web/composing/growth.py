@@ -1,0 +1,178 @@
+"""Music as it grows, for the page: at first all there is, then only what has changed, at last everything."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from app.web.composing.picture import chord_rows, note_rows, picture, tempo_rows, trained_bars
+from app.web.composing.similarity import likeness
+from musicgen.continuation import MusicGeneration, Take, midi_of
+from tokenization.analysis.metres import bar_lines
+from tokenization.score import Score
+
+Item = TypeVar("Item")
+LISTENED_BEATS = 8  # after which it is known which of some variations are shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """What of a piece is written: notes that begin in some bars, of all tracks or of some."""
+
+    first: int  # a bar, from 0
+    stop: int
+    tracks: tuple[int, ...] | None = None
+    prompt: Score | None = None  # what the style is compared with
+
+    def is_new(self, score: Score) -> np.ndarray:
+        """Say of each note whether it lies here: (N,) bool."""
+        start, stop = bar_lines(score, self.stop)[[self.first, self.stop]]
+        notes = score.notes
+        here = (notes.onset_ticks >= start) & (notes.onset_ticks < stop)
+        return here if self.tracks is None else here & np.isin(notes.track, self.tracks)
+
+
+class Growth:
+    """The views of one request.
+
+    Of more variations than were asked for, those with most voices are shown, or the densest, or the sparsest.
+    """
+
+    def __init__(
+        self, work: MusicGeneration, region: Region, *, bars: int, spare: int = 0, dense: int = 0
+    ) -> None:
+        self.work, self.region, self.bars, self.dense = work, region, bars, dense
+        self._rows: list[int] | None = None if spare else [*range(work.options.variations)]
+        self._shown = work.options.variations - spare
+        self._last: list[dict[str, list[Any]]] = []
+
+    def begun(self) -> dict[str, Any]:
+        """Return what is there before the first note."""
+        takes = self.work.takes()[: self._shown]
+        self._last = [_columns(take.whole) for take in takes]
+        return {
+            "state": "running",
+            "takes": [
+                {"number": number, "piece": picture(take.whole, self.bars), **self._where(take)}
+                for number, take in enumerate(takes)
+            ],
+        }
+
+    def more(self) -> dict[str, Any] | None:
+        """Return what is new since the view before, None where that is nothing."""
+        chosen = self._chosen(self.work.takes())
+        if chosen is None:
+            return None
+        news, changed = [], False
+        for number, take in enumerate(chosen):
+            whole, now = self._so_far(take.whole)
+            columns = _columns(whole)
+            news.append({
+                "number": number,
+                "now": now,
+                **{name: _change(self._last[number][name], rows) for name, rows in columns.items()},
+            })  # fmt: skip
+            changed = changed or columns["notes"] != self._last[number]["notes"]
+            self._last[number] = columns
+        return {"state": "running", "takes": news} if changed else None
+
+    def finished(self, state: str, seconds: float) -> dict[str, Any]:
+        """Return the variations with all there is to them."""
+        takes = self.chosen()
+        return {
+            "state": state,
+            "seconds": round(seconds, 1),
+            "takes": [
+                {**self._whole(take, state), "number": number} for number, take in enumerate(takes)
+            ],
+        }
+
+    def chosen(self) -> list[Take]:
+        """Return the variations as far as they have come."""
+        return self._chosen(self.work.takes(), last=True) or []
+
+    def _whole(self, take: Take, state: str) -> dict[str, Any]:
+        new = self.region.is_new(take.whole)
+        bars = self.bars
+        if state != "done":  # it ends with the bar that its last note is in
+            reached = take.whole.notes.onset_ticks[new].max(initial=-1)
+            lines = bar_lines(take.whole, self.bars)
+            bars = max(int(np.searchsorted(lines, reached, side="right")), self.region.first, 1)
+        midi = midi_of(take.whole, take.provenance) if len(take.whole.notes) else b""
+        like = None
+        if self.region.prompt is not None:
+            like = likeness(self.region.prompt, take.continuation, bars - self.region.first)
+        return {
+            "piece": picture(take.whole, bars),
+            "midi": base64.b64encode(midi).decode(),
+            "new": int(new.sum()),
+            "likeness": like,
+            "seed": self.work.options.seed,
+            "provenance": take.provenance,
+            **self._where(take, stop=min(bars, self.region.stop)),
+        }
+
+    def _where(self, take: Take, stop: int | None = None) -> dict[str, Any]:
+        tracks = None if self.region.tracks is None else [*self.region.tracks]
+        region = {"first": self.region.first, "stop": stop or self.region.stop, "tracks": tracks}
+        model = self.work.model
+        return {
+            "region": region,
+            "trainedBars": trained_bars(model.language, take.ids, model.trained_length),
+        }
+
+    def _so_far(self, score: Score) -> tuple[Score, int]:
+        """Return music in which new notes end by the latest that begins, and when that is: more is not known yet."""
+        new = self.region.is_new(score)
+        onsets, notes = score.notes.onset_ticks, score.notes
+        start = int(bar_lines(score, self.region.stop)[self.region.first])
+        now = int(onsets[new].max(initial=start))
+        shortest = np.minimum(notes.duration_ticks, max(1, score.ticks_per_beat // 4))
+        clipped = np.maximum(np.minimum(notes.duration_ticks, now - onsets), shortest)
+        durations = np.where(new, clipped, notes.duration_ticks)
+        return score.replace(notes=notes.replace(duration_ticks=durations)), now
+
+    def _chosen(self, takes: list[Take], *, last: bool = False) -> list[Take] | None:
+        """Return the variations to show; with some to spare, it is known after two bars which these are."""
+        if self._rows is None:
+            if not last and min(self._beats(take) for take in takes) < LISTENED_BEATS:
+                return None
+            ranks = [(*self._rank(take), row) for row, take in enumerate(takes)]
+            ranked = [row for *_, row in sorted(ranks)]
+            self._rows = sorted(ranked[: self._shown])
+        return [takes[row] for row in self._rows]
+
+    def _rank(self, take: Take) -> tuple[int, int]:
+        score = take.continuation
+        until = LISTENED_BEATS * score.ticks_per_beat
+        notes = int((score.notes.onset_ticks < until).sum())
+        voices = 0 if self.region.first else _voices(take.whole)
+        return -voices, -self.dense * notes
+
+    @staticmethod
+    def _beats(take: Take) -> float:
+        score = take.continuation
+        return score.notes.onset_ticks.max(initial=0) / score.ticks_per_beat
+
+
+def _voices(score: Score) -> int:
+    """Return how many tracks play more than a note or two."""
+    counts = np.bincount(score.notes.track, minlength=len(score.tracks))
+    return int((counts > 2).sum())
+
+
+def _columns(score: Score) -> dict[str, list[Any]]:
+    return {"notes": note_rows(score), "tempos": tempo_rows(score), "chords": chord_rows(score)}
+
+
+def _change(before: list[Item], after: list[Item]) -> dict[str, Any]:
+    """Return how many rows at the beginning stay, and those that follow them now."""
+    keep = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        keep += 1
+    return {"keep": keep, "add": after[keep:]}

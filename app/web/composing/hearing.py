@@ -1,0 +1,135 @@
+"""Files as models hear them: which model fits, what it leaves out or lays otherwise, and where new music begins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.web.shelf import Shelf
+from musicgen.pieces import Piece, read_piece
+from tokenization.any_file import read_file
+from tokenization.language import Language
+from tokenization.midi.limits import UPLOAD
+from tokenization.score import Score
+
+KEPT = 16  # pieces as last heard: who continues a piece has just opened it
+LONGEST_TITLE = 60
+MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,4000}?\})(?=[\x00\xff])")
+TOLD = ("estimated", "4/4", "piano: ", "Left out", "silent", "upbeat", "written as")
+EVERY_METRE = ("remi-2", "groove-2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """A file as it is written, and as a model hears it."""
+
+    written: Score
+    piece: Piece
+
+
+class Ear:
+    """Reads files within the limits for those of strangers; the last ones are kept."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[bytes, str], Heard] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def hear(self, data: bytes, name: str, language: Language) -> Heard:
+        """Read a file as a model of this language hears it; `name` is what errors call it."""
+        key = hashlib.sha256(data).digest(), language.name
+        with self._lock:
+            heard = self._kept.pop(key, None)
+        if heard is None:
+            written = read(data, name)
+            piece = read_piece(language, data, name=quoted(name), limits=UPLOAD)
+            heard = Heard(written=written, piece=piece)
+        with self._lock:
+            self._kept[key] = heard
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return replace(heard, piece=replace(heard.piece, name=title_of(name)))
+
+
+def read(data: bytes, name: str) -> Score:
+    """Read a file as it is written."""
+    return read_file(data, limits=UPLOAD, name=quoted(name))
+
+
+def quoted(name: str) -> str:
+    """Return a file's name as sentences say it: as it is written, and seen to be a name."""
+    short = name if len(name) <= LONGEST_TITLE else f"{name[: LONGEST_TITLE - 1]}…"
+    return f"“{short}”"
+
+
+def title_of(name: str) -> str:
+    """Return a file's name without folders, ending and what is not print."""
+    stem = name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    title = "".join(c for c in stem if c.isprintable()).strip()
+    if len(title) > LONGEST_TITLE:
+        title = f"{title[: LONGEST_TITLE - 1].rstrip()}…"
+    return title or "Your file"
+
+
+def fitting(score: Score, shelf: Shelf, model: str) -> str:
+    """Return the model for what is in a file: the one on the desk if it is of the kind, else the first that is."""
+    family = "groove" if has_drums(score) else "remi"
+    names = [name for name, spoken in shelf.languages.items() if spoken.family == family]
+    if other_metre(score) and (
+        more := [n for n in names if shelf.languages[n].name in EVERY_METRE]
+    ):
+        names = more
+    return model if model in names or not names else names[0]
+
+
+def has_drums(score: Score) -> bool:
+    """Say whether drums play."""
+    return any(score.tracks[index].is_drum for index in set(score.notes.track.tolist()))
+
+
+def other_metre(score: Score) -> str | None:
+    """Return the first metre of a piece that is not in 4/4; None for one that is."""
+    rows = zip(*(column.tolist() for column in score.meters.columns), strict=True)
+    return next(
+        (f"{top}/{low}" for _, top, low in rows if (top, low) not in ((4, 4), (2, 2))), None
+    )
+
+
+def notices(heard: Heard, shelf: Shelf, model: str) -> list[dict[str, Any]]:
+    """Return what was changed or left out, in sentences, and the model that would not: shown above the roll."""
+    written, language, said = heard.written, heard.piece.language, []
+    if has_drums(written) and language.family == "remi":
+        better = _first(shelf, lambda spoken: spoken.family == "groove")
+        said.append(_notice("The drums are left out: this model plays the piano.", better))
+    metre = other_metre(written)
+    if metre and language.name not in EVERY_METRE:
+        better = _first(shelf, lambda spoken: spoken.name == f"{language.family}-2")
+        text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
+        said.append(_notice(text, better))
+    for remark in heard.piece.remarks:
+        about = [word for word in TOLD if word in remark]
+        if about and not (said and ("Left out: Drums." in remark or "4/4" in about)):
+            said.append(_notice(remark, None))
+    return said
+
+
+def _notice(text: str, model: str | None) -> dict[str, Any]:
+    return {"text": text, "model": model}
+
+
+def _first(shelf: Shelf, fits: Any) -> str | None:
+    return next((name for name, spoken in shelf.languages.items() if fits(spoken)), None)
+
+
+def made_here(data: bytes) -> dict[str, Any] | None:
+    """Return what a file that was written here says of itself."""
+    found = MADE_HERE.search(data[: 1 << 14])
+    try:
+        said = json.loads(found[1]) if found else None
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None

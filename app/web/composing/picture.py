@@ -1,0 +1,63 @@
+"""A score as the page draws and plays it, as plain data: notes, tracks, tempo, chords, metres and bar lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.language import Language
+from tokenization.notation.musicxml.spelling import key_fifths
+from tokenization.score import Score
+
+Row = list[int]  # onset, duration, pitch, velocity and track of a note
+
+
+def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
+    """Return a score with the lines of `bars` bars, or of as many as its notes begin."""
+    counted = max(1, bar_count(score) if bars is None else bars)
+    return {
+        "notes": [number for row in note_rows(score) for number in row],
+        "tracks": [
+            {
+                "name": track.name or ("Drums" if track.is_drum else f"Track {number}"),
+                "program": track.program,
+                "drum": track.is_drum,
+            }
+            for number, track in enumerate(score.tracks, 1)
+        ],
+        "tempos": tempo_rows(score),
+        "chords": chord_rows(score),
+        "meters": np.stack(score.meters.columns, axis=-1).tolist() if len(score.meters) else [],
+        "ticksPerBeat": score.ticks_per_beat,
+        "lines": bar_lines(score, counted).tolist(),
+        "fifths": key_fifths(score) if len(score.notes) else 0,
+    }
+
+
+def note_rows(score: Score) -> list[Row]:
+    """Return the notes in the order of their onsets, a row each."""
+    return np.stack(score.notes.columns, axis=-1).tolist() if len(score.notes) else []
+
+
+def tempo_rows(score: Score) -> list[list[float]]:
+    """Return where the tempo changes, and to how many beats a minute."""
+    rows = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
+    return [[int(tick), round(float(tempo), 3)] for tick, tempo in rows]
+
+
+def chord_rows(score: Score) -> list[list[Any]]:
+    """Return where chords change, and to what; the page spells them by the key."""
+    return [[marker.onset_ticks, marker.text] for marker in score.markers]
+
+
+def trained_bars(language: Language, ids: np.ndarray, trained_length: int) -> float | None:
+    """Return after how many bars these tokens pass the length of the training's sequences."""
+    if not 0 < trained_length < len(ids):
+        return None
+    starts = np.append(language.bars(ids), len(ids))
+    bar = int(np.searchsorted(starts, trained_length, side="right")) - 1
+    if bar < 0:
+        return 0.0
+    return bar + float((trained_length - starts[bar]) / max(1, starts[bar + 1] - starts[bar]))

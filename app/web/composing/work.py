@@ -1,0 +1,95 @@
+"""Requests as work for a model: a piece goes on, bars of it are written anew, or parts of it to the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from app.web.composing.growth import Growth, Region
+from app.web.composing.wishes import Ask
+from musicgen.completion import Completion
+from musicgen.continuation import Continuation, longest_ticks
+from musicgen.options import Options
+from musicgen.pieces import Piece, no_prompt
+from musicgen.playable import Playable
+from tokenization.language import Language
+
+# More than are asked for, to choose from: where music begins from nothing, which may lack a voice, and by density.
+SPARE = 3
+MOST_TOGETHER = 8
+
+
+def growth_of(model: Playable, piece: Piece | None, ask: Ask) -> Growth:
+    """Return the work that is asked for, ready to be watched; without a piece, music from nothing."""
+    if ask.kind == "continue":
+        return _continued(model, piece, ask)
+    if piece is None:
+        raise ValueError("there is no piece yet; open one, or press Continue to begin one")
+    return _infilled(model, piece, ask) if ask.kind == "infill" else _accompanied(model, piece, ask)
+
+
+def _continued(model: Playable, piece: Piece | None, ask: Ask) -> Growth:
+    prompt = piece.prompt(ask.prompt_bars or None) if piece else no_prompt(model.language)
+    spare = 0
+    options = ask.options
+    if ask.dense or (piece is None and model.language.family == "groove"):
+        spare = max(0, min(SPARE, MOST_TOGETHER - options.variations))
+        options = replace(options, variations=options.variations + spare)
+    region = Region(
+        first=prompt.bars,
+        stop=prompt.bars + options.bars,
+        prompt=prompt.score if prompt.bars else None,
+    )
+    work = Continuation(model, prompt, options)
+    return Growth(work, region, bars=region.stop, spare=spare, dense=ask.dense)
+
+
+def _infilled(model: Playable, piece: Piece, ask: Ask) -> Growth:
+    first, last, ids = ask.first, ask.last, piece.encoded.ids
+    if not 1 <= first <= last <= piece.bars:
+        raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}")
+    longest = longest_ticks(model, ids, piece.score)
+    goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest)
+    work = Completion(model, piece, goal, _free(ask.options), {"written_bars": [first, last]})
+    return Growth(work, Region(first=first - 1, stop=last), bars=piece.bars)
+
+
+def _accompanied(model: Playable, piece: Piece, ask: Ask) -> Growth:
+    goal = model.language.accompanying(
+        piece.encoded.ids, ask.parts, longest_ticks=model.longest_ticks
+    )
+    work = Completion(model, piece, goal, _free(ask.options), {"written_parts": [*ask.parts]})
+    names = [track.name.casefold() for track in piece.score.tracks]
+    tracks = tuple(index for index, name in enumerate(names) if name in ask.parts)
+    return Growth(work, Region(first=0, stop=piece.bars, tracks=tracks), bars=piece.bars)
+
+
+def _free(options: Options) -> Options:
+    """Return options without what only a continuation has."""
+    return replace(options, ends=False, chords=None)
+
+
+def abilities(language: Language) -> dict[str, Any]:
+    """Return what models of a language can be asked for beside going on; each with the reason if not."""
+    old = f"This model speaks {language.name}, the first version of its language, and cannot "
+    later = f"{language.family}-2"
+    missing = f"; one that speaks {later} can."
+    fills = type(language).infilling is not Language.infilling
+    chords = type(language).on_chords is not Language.on_chords
+    return {
+        "ends": _ability(language.can_end(), f"{old}be asked for an end{missing}"),
+        "infill": _ability(fills, f"{old}fill in bars{missing}"),
+        "accompany": {
+            "parts": [*language.parts],
+            "why": ""
+            if language.parts
+            else f"This model speaks {language.name} and writes no part to others; one that speaks groove-2 can.",
+        },
+        "chords": _ability(
+            chords, f"This model speaks {language.name}, which names no chords; a piano model can."
+        ),
+    }
+
+
+def _ability(can: bool, why: str) -> dict[str, Any]:
+    return {"can": can, "why": "" if can else why}

@@ -1,0 +1,75 @@
+"""What the page's scripts call: hear a file, write to it, stop. Programs have endpoints of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.web.api import answering
+from app.web.composing.wishes import asked, sentence
+from app.web.server.doorman import Keeper
+from app.web.server.limits import TOGETHER
+from app.web.studio import Studio
+
+HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hidden"}
+
+
+class DeskApi:
+    """The page's endpoints over a studio."""
+
+    def __init__(self, studio: Studio, keeper: Keeper) -> None:
+        self.studio, self.keeper = studio, keeper
+
+    @answering
+    def open(self, file: str | None, what: Any) -> dict[str, Any]:
+        """Return a file, an example or nothing, as the page shows it."""
+        what = what if isinstance(what, dict) else {}
+        model, fit = str(what.get("model") or ""), bool(what.get("fit"))
+        if file:
+            name = str(what.get("name") or "") or Path(file).name
+            return self.studio.open(Path(file).read_bytes(), name, model, fit=fit)
+        if what.get("example"):
+            return self.studio.open_example(str(what["example"]), model, fit=fit)
+        return self.studio.nothing(model)
+
+    def write(
+        self, file: str | None, ask: Any, job: str, request: gr.Request
+    ) -> Iterator[dict[str, Any]]:
+        """Yield music as it is written."""
+        try:
+            wanted = asked(ask)
+            data = Path(file).read_bytes() if file else None
+            name = wanted.title or "Your file"
+            yield from self.studio.write(
+                self.keeper.asker(request), wanted, data, f"{name}.mid", str(job or "")
+            )
+        except ValueError as error:
+            raise gr.Error(sentence(error), print_exception=False) from None
+
+    def stop(self, job: str) -> None:
+        """End a request; what there is stays."""
+        self.studio.stop(str(job or ""))
+
+
+def add_desk_api(studio: Studio, keeper: Keeper) -> None:
+    """Declare the page's endpoints in the page at hand."""
+    api = DeskApi(studio, keeper)
+    with gr.Row(visible=False):
+        file = gr.File(label="file", type="filepath")
+        what, view = gr.JSON(label="what"), gr.JSON(label="view")
+        job = gr.Textbox(label="job")
+        button = gr.Button("call")
+    button.click(api.open, [file, what], view, api_name="desk_open", queue=False, **HIDDEN)
+    button.click(
+        api.write,
+        [file, what, job],
+        view,
+        api_name="desk_write",
+        concurrency_limit=TOGETHER,
+        concurrency_id="music",
+        **HIDDEN,
+    )
+    button.click(api.stop, job, None, api_name="desk_stop", queue=False, **HIDDEN)

@@ -1,0 +1,63 @@
+"""Start to serve the page: gradio with our own routes, limits and middleware around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gradio as gr
+from starlette.middleware import Middleware
+from starlette.routing import Mount
+
+from app.web.errors import HANDLERS
+from app.web.page import ASSETS, Page, head, version
+from app.web.server.doorman import Keeper
+from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
+from app.web.server.limits import IN_LINE, THREADS
+from app.web.server.names import Names
+from app.web.server.sessions import MOST_SESSIONS, Sessions
+from app.web.server.slow_heads import close_slow_connections
+from app.web.shelf import Shelf
+from app.web.sound import KeptFiles, soundfont_route
+from app.web.studio import Studio
+from app.web.theme import theme
+
+
+def open_page(
+    sessions: Sessions, *, model: str | None, host: str, port: int | None, names: Names, soundfont: Path | None,
+    browser: bool,
+) -> tuple[gr.Blocks, Studio]:  # fmt: skip
+    """Build the page and start to serve it."""
+    studio, keeper, uploads = Studio(Shelf(model)), Keeper(sessions), sessions.folder / "gradio"
+    address = f"musicgen/{version()}"
+    blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks
+    # Whoever asks waits in line: a request past it would be bounded by nothing.
+    blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
+    close_slow_connections()
+    blocks.launch(
+        server_name=host,
+        server_port=port,
+        share=False,  # server/tunnel.py
+        inbrowser=browser,
+        prevent_thread_lock=True,
+        max_threads=THREADS,
+        state_session_capacity=2 * MOST_SESSIONS,  # gradio's own record of each visitor, 0.1 MB
+        quiet=True,
+        show_error=False,
+        ssr_mode=False,
+        pwa=False,
+        run_history=False,
+        footer_links=["api"],
+        max_file_size=UPLOAD_BYTES,
+        theme=theme(),
+        head=head(address, studio.shelf),
+        app_kwargs={
+            "routes": [
+                soundfont_route(address, soundfont),
+                Mount(f"/{address}", KeptFiles(directory=ASSETS)),
+            ],
+            "middleware": [Middleware(FrontDoor, names=names, keeper=keeper, uploads=uploads)],
+            "exception_handlers": HANDLERS,
+            "lifespan": keeper.sweeping(uploads),
+        },
+    )
+    return blocks, studio

@@ -1,0 +1,103 @@
+"""The page: one part that its own scripts draw, in gradio's frame, and the endpoints that it calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.web.api import Api, add_api
+from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS
+from app.web.composing.work import abilities
+from app.web.desk_api import add_desk_api
+from app.web.errors import tell_errors
+from app.web.examples import EXAMPLES
+from app.web.server.doorman import Keeper
+from app.web.shelf import Shelf
+from app.web.studio import Studio
+from musicgen.generation.sampling import MUSICAL
+
+ASSETS = Path(__file__).parent.parent / "assets"
+PLAYERS = {"remi": "piano", "groove": "trio"}  # by family of languages
+STYLES = ("tokens", "page", "roll", "desk", "small")  # in the order of use
+
+
+def version() -> str:
+    """Return a name of what the assets hold: with it in their addresses, a browser keeps none beyond an update."""
+    files = sorted(path for path in ASSETS.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
+def head(address: str, shelf: Shelf) -> str:
+    """Return what the page's head holds: what scripts need to know from the start, and what it asks for.
+
+    The desk is drawn before gradio's own scripts are there, and then goes to its place in gradio's frame. Modules are
+    named early, or each would wait for the one before.
+    """
+    facts = json.dumps(page_facts(shelf, address)).replace("<", "\\u003c")
+    scripts = sorted(
+        path.relative_to(ASSETS).as_posix()
+        for path in ASSETS.rglob("*.js")
+        if "vendor" not in path.parts
+    )
+    styles = [f'<link rel="stylesheet" href="{address}/style/{name}.css">' for name in STYLES]
+    early = [f'<link rel="modulepreload" href="{address}/{name}">' for name in scripts]
+    start = f'<script type="module" src="{address}/page/main.js"></script>'
+    told = f'<script type="application/json" id="mg-facts">{facts}</script>'
+    return "".join((*styles, *early, told, start))
+
+
+class Page:
+    """The page's one component, and the endpoints beside it."""
+
+    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
+        self._keeper = keeper
+        with gr.Blocks(
+            title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)
+        ) as self.blocks:
+            gr.HTML(
+                value='<div id="mg-home"></div>',
+                apply_default_css=False,
+                elem_id="mg-page",
+                padding=False,
+            )
+            self.blocks.unload(self._leave)
+            add_desk_api(studio, keeper)
+            add_api(Api(studio, keeper, soundfont))
+        tell_errors(self.blocks, keeper.answered)
+
+    def _leave(self, request: gr.Request) -> None:
+        self._keeper.sessions.leave(str(request.session_hash))
+
+
+def page_facts(shelf: Shelf, address: str) -> dict[str, Any]:
+    """Return what the page's scripts need to know from the start."""
+    return {
+        "assets": address,
+        "models": [
+            {
+                "name": name,
+                "player": PLAYERS[spoken.family],
+                "family": spoken.family,
+                "language": spoken.name,
+                **abilities(spoken),
+            }
+            for name, spoken in shelf.languages.items()
+        ],
+        "trained": shelf.trained,
+        "examples": [
+            {"name": name, "title": title, "family": "remi" if "piano" in name else "groove"}
+            for name, title in EXAMPLES.items()
+        ],
+        "mostBars": MOST_BARS,
+        "mostVariations": MOST_VARIATIONS,
+        "sampling": {
+            "temperature": MUSICAL.temperature,
+            "topP": MUSICAL.top_p,
+            "topK": MUSICAL.top_k or 0,
+            "minP": MUSICAL.min_p,
+        },
+    }

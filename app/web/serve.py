@@ -1,0 +1,69 @@
+"""The page and the server under it, from their start to their end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app.web.server.folder import delete_left_behind
+from app.web.server.names import Names
+from app.web.server.process import (
+    allow_many_connections,
+    be_quiet_outside,
+    free,
+    keep_memory_flat,
+)
+from app.web.server.quick_start import without_stubs
+
+
+def serve(
+    *,
+    model: str | None,
+    host: str,
+    port: int | None,
+    share: bool,
+    soundfont: Path | None,
+    browser: bool,
+    say: Any,
+    known_as: Sequence[str] = (),
+) -> None:
+    """Serve the page until interrupted; `say` is called with sentences for the terminal."""
+    from app.web.composing.wishes import sentence
+    from app.web.server.sessions import Sessions
+    from app.web.server.tunnel import TunnelError, public_address
+
+    if port is not None and not free(host, port):
+        raise ValueError(f"port {port} of {host} cannot be had; choose another with --port")
+    keep_memory_flat()
+    allow_many_connections()
+    delete_left_behind()
+    sessions, studio, names = Sessions(), None, Names(host, known_as)
+    try:
+        be_quiet_outside(sessions.folder, host)
+        with without_stubs():
+            from app.web.launch import open_page
+        blocks, studio = open_page(
+            sessions,
+            model=model,
+            host=host,
+            port=port,
+            names=names,
+            soundfont=soundfont,
+            browser=browser,
+        )
+        say(f"The page is at {blocks.local_url} (Ctrl-C ends it).")
+        threading.Thread(target=studio.shelf.warm, daemon=True).start()
+        if share:
+            try:
+                address = public_address(blocks)
+                names.add(address)
+                say(f"For everyone, it is at {address}.")
+            except TunnelError as error:
+                say(sentence(error))
+        threading.Event().wait()
+    finally:
+        if studio is not None:
+            studio.turns.close()
+        sessions.close()

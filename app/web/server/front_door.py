@@ -1,0 +1,203 @@
+"""The door of the server: every request is looked at before gradio sees it (ASGI middleware).
+
+By which name the server was called and from which page; how large the body is, how slowly it comes, whether it is
+JSON; how much the same client has under way. What is refused is told in a sentence, and nothing of it is repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import anyio
+import orjson
+
+from app.web.server.doorman import Keeper
+from app.web.server.names import Names, Refused, is_from_elsewhere
+
+API = "/gradio_api"
+UPLOAD_BYTES = 1 << 20
+JSON_BYTES = 1 << 16
+UPLOAD_BODY_BYTES = UPLOAD_BYTES + (1 << 14)
+MOST_VALUES = 10_000  # in a body of JSON: commas cost more to read than letters
+BODY_SECONDS = 20  # for the whole of it
+AT_ONCE = 2  # requests with a body that one client has answered at a time; the others wait
+IN_WAITING = 64  # so many of one client
+POSTED = {"queue/join", "cancel", "reset", "upload"}  # what may be sent anything, beside …
+CALLED = ("run/", "call/")  # … functions by name
+CLOSED = ("proxy=", "deep_link", "stream/", "run-history", "monitoring", "component_server")
+# The browser fetches nothing that this server does not have, whatever a part of the page asks for.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; "
+    "connect-src 'self' data: blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-robots-tag", b"noindex"),
+]
+
+
+class FrontDoor:
+    """Lets a request in, or answers it with a refusal; every answer has our headers."""
+
+    def __init__(self, app: Any, *, names: Names, keeper: Keeper, uploads: Path) -> None:
+        self.app, self.names, self.keeper, self.uploads = app, names, keeper, uploads
+        self._lanes: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle a request."""
+        if scope["type"] == "websocket":  # nothing here speaks it
+            return await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        started = False
+
+        async def send_with_headers(message: Any) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = {**message, "headers": [*message.get("headers", []), *HEADERS]}
+            await send(message)
+
+        try:
+            await self._let_in(scope, receive, send_with_headers)
+        except Refused as refused:
+            if not started:
+                await _answer(send_with_headers, refused)
+
+    async def _let_in(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        self.names.check(headers.get(b"host", b"").decode("latin-1"))
+        if is_from_elsewhere(scope["method"], headers):
+            raise Refused(403, "this server answers its own pages alone, not those of other sites")
+        path = scope["path"].rstrip("/")
+        if scope["method"] in ("GET", "HEAD"):
+            return await self._read(path, scope, receive, send)
+        if scope["method"] == "OPTIONS":
+            return await self.app(scope, receive, send)
+        sent = path.removeprefix(f"{API}/")
+        if scope["method"] != "POST" or not (sent in POSTED or sent.startswith(CALLED)):
+            raise Refused(405, "nothing can be sent to this address")
+        body = await self._taken(
+            sent, headers, receive
+        )  # all of it, before anybody waits for this request
+        async with self._lane(_client(scope)):
+            if sent == "upload":
+                await anyio.to_thread.run_sync(self.keeper.make_room, self.uploads, len(body))
+            else:
+                self._check(sent, body, _client(scope))
+            await self.app(scope, _again(body, receive), send)
+
+    async def _read(self, path: str, scope: Any, receive: Any, send: Any) -> None:
+        asked = path.removeprefix(f"{API}/")
+        if asked.startswith(CLOSED):
+            raise Refused(404, "there is nothing at this address")
+        stays, reads = self.keeper.stays, self.keeper.reads
+        if asked.startswith("heartbeat/"):
+            with stays(asked.removeprefix("heartbeat/"), _client(scope)):
+                return await self.app(scope, receive, send)
+        name = None
+        if asked == "queue/data":
+            query = parse_qs(scope["query_string"].decode("latin-1"))
+            name = self.keeper.session_with_answers(query.get("session_hash", [""])[0])
+        elif asked.startswith("call/"):
+            name = self.keeper.session_of_job(asked.rsplit("/", 1)[1])
+        if name is None:
+            return await self.app(scope, receive, send)
+        with reads(name):
+            await self.app(scope, receive, send)
+
+    async def _taken(self, sent: str, headers: Any, receive: Any) -> bytes:
+        """Return the body of a request, which has to be small and to come in time."""
+        most = UPLOAD_BODY_BYTES if sent == "upload" else JSON_BYTES
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > most:
+            raise _too_large(most)
+        body = bytearray()
+        try:
+            with anyio.fail_after(BODY_SECONDS):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(400, "the request broke off")
+                    body += message.get("body", b"")
+                    if len(body) > most:
+                        raise _too_large(most)
+                    if not message.get("more_body", False):
+                        return bytes(body)
+        except TimeoutError:
+            raise Refused(408, f"the request had not come after {BODY_SECONDS} s") from None
+
+    def _check(self, sent: str, body: bytes, client: str) -> None:
+        """Look into JSON: well formed, few values, and from a client with not too much under way."""
+        if body.count(b",") > MOST_VALUES:
+            raise Refused(413, "the request holds more values than anything here takes")
+        try:
+            content = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise Refused(400, "the request is no JSON, as RFC 8259 has it") from None
+        if not isinstance(content, dict):
+            raise Refused(400, "the request is JSON, but no object with names and values")
+        if sent in ("queue/join", "run/predict"):
+            self.keeper.check_function(content.get("fn_index"))
+        session = content.get("session_hash")
+        if isinstance(session, str) and sent.startswith(("run", "call", "queue")):
+            self.keeper.admit(session, client)
+        if sent.startswith(("call", "queue")):
+            self.keeper.check_jobs(client)
+
+    @asynccontextmanager
+    async def _lane(self, client: str) -> AsyncIterator[None]:
+        """Wait for a place among those of a client's requests that are answered at once."""
+        lane, here = self._lanes.setdefault(client, (asyncio.Semaphore(AT_ONCE), []))
+        if len(here) >= IN_WAITING:
+            raise Refused(429, "you have sent more than is answered at a time; wait for some of it")
+        here.append(None)
+        try:
+            async with lane:
+                yield
+        finally:
+            here.pop()
+            if not here:
+                self._lanes.pop(client, None)
+
+
+def _client(scope: Any) -> str:
+    return scope["client"][0] if scope.get("client") else ""
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(413, f"the request is larger than the {most >> 10} KB that are taken here")
+
+
+def _again(body: bytes, receive: Any) -> Any:
+    """Give a body that has been read once more."""
+    given = False
+
+    async def receive_again() -> Any:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+async def _answer(send: Any, refused: Refused) -> None:
+    body = json.dumps({"detail": refused.sentence}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # of a body that was not read, the rest is not waited for
+    ]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,76 @@
+"""The process of a server: quiet to the outside, flat in memory, with room for many connections."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
+LARGE_BYTES = 1 << 21  # given back the moment it is free; with 128 KB, a prompt takes 0.1 s longer
+GIVE_BACK_SECONDS = 30
+
+
+def be_quiet_outside(folder: Path, host: str = "127.0.0.1") -> None:
+    """Let gradio ask nobody outside, and keep its files in a folder of ours; call before importing it."""
+    # It asks its own page whether it is up, and would ask a proxy for it.
+    direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = ",".join(filter(None, (direct, "127.0.0.1", "localhost", "::1", host)))
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ["GRADIO_TEMP_DIR"] = str(folder / "gradio")
+
+
+def keep_memory_flat() -> None:
+    """Let threads share two heaps, and now and then give back what nobody holds any more.
+
+    Each with its own heap, freed memory would stay with threads that are gone. Music that comes and
+    goes leaves holes that are too small for the next: the heaps grew by a megabyte a request. And a
+    request that is over lies in rings of objects, which Python by itself looks for only once they are
+    a quarter of all that it holds: beside the libraries and models here, that is after thousands.
+    """
+    glibc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    tune, trim = getattr(glibc, "mallopt", None), getattr(glibc, "malloc_trim", None)
+    if tune is not None:
+        tune(M_ARENA_MAX, 2)
+        tune(M_MMAP_THRESHOLD, LARGE_BYTES)
+
+    def give_back() -> None:
+        while True:
+            time.sleep(GIVE_BACK_SECONDS)
+            gc.collect()
+            if gc.get_freeze_count() == 0:
+                gc.freeze()  # what is there to stay is not looked through again: 0.1 s each time
+            if trim is not None:
+                trim(0)
+
+    threading.Thread(target=give_back, daemon=True).start()
+
+
+def allow_many_connections() -> None:
+    """Let as many files be open as the system lets this process have: each connection is one."""
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # some systems name a limit that they do not grant
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def free(host: str, port: int) -> bool:
+    """Say whether a port can be served at."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(kind) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True

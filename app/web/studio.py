@@ -1,0 +1,153 @@
+"""What the page asks of the server: hear a piece, write to it, stop.
+
+No gradio here: actions take plain values and return what the page shows as plain data. Nothing of a visitor stays: the
+desk lies in the browser, which sends the piece with each request.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from app.web.composing.growth import Growth
+from app.web.composing.hearing import Ear, Heard, fitting, made_here, notices, read
+from app.web.composing.picture import picture
+from app.web.composing.similarity import likeness
+from app.web.composing.wishes import Ask
+from app.web.composing.work import growth_of
+from app.web.examples import EXAMPLES, example
+from app.web.server.doorman import Asker
+from app.web.server.turns import Turns
+from app.web.shelf import Shelf
+from tokenization.excerpt import excerpt
+
+LONGEST_SECONDS = 600  # of work on one request
+PAUSE_SECONDS = 0.2  # between two views of the music as it grows
+PROMPT_BARS = {"remi": 8, "groove": 4}  # to begin with
+LONGEST_NAME = 64  # of a job
+
+
+class Studio:
+    """The actions, over the models."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf, self.turns, self._ear = shelf, Turns(), Ear()
+        self._jobs: dict[str, threading.Event] = {}
+
+    def open(self, data: bytes, name: str, model: str, *, fit: bool) -> dict[str, Any]:
+        """Return a file as the page shows it: as the model hears it, or the one that fits what is in it."""
+        if fit:
+            model = fitting(read(data, name), self.shelf, model)
+        heard = self._ear.hear(data, name, self.shelf.language(model))
+        piece, made = heard.piece, made_here(data)
+        chosen = min(PROMPT_BARS.get(piece.language.family, 8), piece.bars)
+        return {
+            "title": piece.name,
+            "model": model,
+            "piece": picture(piece.score, piece.bars),
+            "bars": piece.bars,
+            "chosen": chosen,
+            "notices": notices(heard, self.shelf, model),
+            "remarks": list(piece.remarks),
+            "made": made,
+            "region": _region(made, piece.bars),
+            "real": self._real(heard, chosen),
+        }
+
+    def open_example(self, name: str, model: str, *, fit: bool) -> dict[str, Any]:
+        """Return one of the examples, with its file."""
+        data = example(name)
+        opened = self.open(data, f"{EXAMPLES[name]}.mid", model, fit=fit)
+        return {**opened, "file": base64.b64encode(data).decode()}
+
+    def nothing(self, model: str) -> dict[str, Any]:
+        """Return the empty beginning of a piece."""
+        language = self.shelf.language(model)
+        import numpy as np
+
+        score = language.decode(np.array([language.begin]))
+        return {
+            "title": "From nothing",
+            "model": model or self.shelf.first,
+            "piece": picture(score, 16),
+            "bars": 0,
+            "chosen": 0,
+            "notices": [],
+            "remarks": [],
+        }
+
+    def stop(self, job: str) -> None:
+        """End a request; what there is stays."""
+        if found := self._jobs.get(job):
+            found.set()
+
+    def write(
+        self, asker: Asker, ask: Ask, data: bytes | None, name: str, job: str
+    ) -> Iterator[dict[str, Any]]:
+        """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
+        model = self.shelf.load(ask.model)
+        piece = None if data is None else self._ear.hear(data, name, model.language).piece
+        if piece and ask.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
+            ask = replace(ask, prompt_bars=min(ask.prompt_bars, piece.bars))
+        with self._stoppable(job) as stop:
+            yield from self._play(growth_of(model, piece, ask), stop, asker)
+
+    def _play(
+        self, growth: Growth, stop: threading.Event, asker: Asker
+    ) -> Iterator[dict[str, Any]]:
+        begun = time.monotonic()
+        yield growth.begun()
+        late, due = begun + LONGEST_SECONDS, begun
+        playing = growth.work.run(
+            lambda: stop.is_set() or time.monotonic() > late or asker.is_gone(begun)
+        )
+        for _ in self.turns.taken(playing, asker.client):
+            if (now := time.monotonic()) >= due and (view := growth.more()) is not None:
+                spent = time.monotonic() - now
+                yield view
+                due = time.monotonic() + max(
+                    PAUSE_SECONDS, 4 * spent, 0.1 * self.turns.ahead(asker.client)
+                )
+        state = "stopped" if stop.is_set() else "late" if time.monotonic() > late else "done"
+        yield growth.finished(state, time.monotonic() - begun)
+
+    @contextmanager
+    def _stoppable(self, job: str) -> Iterator[threading.Event]:
+        stop = self._jobs[job[:LONGEST_NAME]] = threading.Event()
+        try:
+            yield stop
+        finally:
+            if self._jobs.get(job[:LONGEST_NAME]) is stop:
+                del self._jobs[job[:LONGEST_NAME]]
+
+    @staticmethod
+    def _real(heard: Heard, chosen: int) -> dict[str, float]:
+        """Return how like its first bars the rest of a real piece is, by metric: what to compare variations with."""
+        piece = heard.piece
+        if piece.bars < 2 * chosen:
+            return {}
+        prompt = piece.prompt(chosen)
+        rows = likeness(prompt.score, excerpt(piece.score, prompt.ticks), 1)
+        return {row["metric"]: row["quarters"][0] for row in rows if row["quarters"][0] is not None}
+
+
+def _region(made: dict[str, Any] | None, bars: int) -> dict[str, Any] | None:
+    """Return which bars of a file that was written here are new, so that they are shown as such again."""
+    if made is None:
+        return None
+    if (written := _two(made.get("written_bars"))) and written[0] <= bars:
+        return {"first": written[0] - 1, "stop": min(written[1], bars), "tracks": None}
+    if (prompt := _two(made.get("prompt_bars"))) and prompt[1] < bars:
+        return {"first": prompt[1], "stop": bars, "tracks": None}
+    return None
+
+
+def _two(value: Any) -> list[int] | None:
+    """Return the first and the last bar that a file names."""
+    fits = isinstance(value, list) and len(value) == 2
+    return value if fits and all(isinstance(one, int) and one >= 1 for one in value) else None

@@ -1,0 +1,108 @@
+"""What the tests of the page stand on: a Chromium from the system, and a server of our own."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Nothing that a browser does on its own account: every request in its log is the page's.
+OPTIONS = [
+    "--no-sandbox",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-sync",
+    "--autoplay-policy=no-user-gesture-required",
+]
+READY_SECONDS = 90
+WAIT = 30_000  # milliseconds for what a page does, on a busy machine
+
+
+def chromium() -> str:
+    """Return a browser's path. In CI one is installed where root may; elsewhere its tests wait for one."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None and os.environ.get("CI") and os.geteuid() == 0 and shutil.which("apt-get"):
+        for command in (
+            ["update", "-qq"],
+            ["install", "-y", "-qq", "--no-install-recommends", "chromium"],
+        ):
+            subprocess.run(["apt-get", *command], check=True, stdout=subprocess.DEVNULL)
+        found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        sentence = "the page is tested in a browser, and there is none: install Chromium"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(sentence)
+    return found
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running `musicgen app`."""
+
+    address: str
+    process: subprocess.Popen
+    log: IO[bytes]
+
+    def said(self) -> str:
+        """Return what it has written so far."""
+        self.log.seek(0)
+        return self.log.read().decode()
+
+
+@contextmanager
+def started(*arguments: str, port: int | None = None, **environment: str) -> Iterator[Server]:
+    """Run `musicgen app` with some variables of its environment changed."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "app.cli", "app", "--port", str(port), "--no-browser"]
+    root = Path(__file__).parents[3]
+    inherited = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [*command, *arguments], stdout=log, stderr=log, env={**inherited, **environment}
+        )
+        server = Server(f"http://127.0.0.1:{port}", process, log)
+        try:
+            _wait_for(server)
+            yield server
+        finally:
+            process.terminate()
+            process.wait(60)  # on a busy machine, its end takes as long as its start
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[str]:
+    """Run `musicgen app`; give its address."""
+    with started(*arguments) as server:
+        yield server.address
+
+
+def _wait_for(server: Server) -> None:
+    late = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(server.address, timeout=5).close()
+            return
+        except OSError:
+            if server.process.poll() is not None or time.monotonic() > late:
+                pytest.fail(f"the server did not come up: {server.said()[-2000:]}")
+            time.sleep(0.1)

@@ -1,0 +1,80 @@
+// What is made of pieces by hand: trimmed, cut, moved, retuned to a chord, named by the key, written as MIDI.
+import { readChord, withChord } from "../../../../app/assets/music/chords.js";
+import { Clock } from "../../../../app/assets/music/clock.js";
+import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
+import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
+import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
+import { writeMidi } from "../../../../app/assets/music/midi.js";
+import { barAt, countIn, grown, inRegion, lineNear, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
+import { lanesOf } from "../../../../app/assets/roll/scale.js";
+import { equal, near, ok, piece, throws } from "./check.js";
+
+const four = () => piece([0, 1, 2, 3].map((bar) => [48 * bar, 60, 60 + bar, 80, 0]));
+
+export const tests = {
+  "a trimmed piece ends with its last bar, held notes too"() {
+    const cut = trimmed(four(), 2);
+    equal(rowsOf(cut), [[0, 60, 60, 80, 0], [48, 48, 61, 80, 0]]);
+    equal(cut.lines, [0, 48, 96]);
+  },
+  "without some bars, what follows moves up with its tempo and chords"() {
+    const song = { ...four(), tempos: [[0, 120], [60, 90]], chords: [[0, "C_M"], [96, "G_M"]] }, cut = without(song, 1, 2);
+    equal(rowsOf(cut).map((row) => [row[0], row[2]]), [[0, 60], [48, 62], [96, 63]]);
+    equal([cut.lines, cut.tempos, cut.chords], [[0, 48, 96, 144], [[0, 120], [48, 90]], [[0, "C_M"], [48, "G_M"]]]);
+  },
+  "music grows by what stays and what follows"() {
+    const next = grown(four(), { notes: { keep: 3, add: [[144, 12, 99, 80, 0], [150, 6, 98, 80, 0]] }, tempos: { keep: 1, add: [] }, chords: { keep: 0, add: [[0, "C_M"]] } });
+    equal([next.notes.length / 5, rowsOf(next)[3][2], next.tempos, next.chords], [5, 99, [[0, 120]], [[0, "C_M"]]]);
+  },
+  "bars are found, and lines near a place"() {
+    equal([0, 47, 48, 191, 500].map((tick) => barAt(four(), tick)), [0, 0, 1, 3, 4]);
+    equal([10, 30, 180].map((tick) => lineNear(four(), tick)), [0, 1, 4]);
+  },
+  "what is new lies in its bars and tracks, what is held past the last line too"() {
+    const region = { first: 2, stop: 4, tracks: null };
+    equal([countIn(four(), region), countIn(four(), { first: 1, stop: 2, tracks: null }), countIn(four(), { first: 0, stop: 4, tracks: [1] })], [2, 1, 0]);
+    ok(inRegion(region, four().lines, 96, 0) && !inRegion(region, four().lines, 95, 0));
+    equal(rowsOf(excerptFrom(four(), region)).map((row) => row[0]), [0, 48]);
+  },
+  "notes are moved together, and not past an edge"() {
+    equal(rowsOf(moved(four(), [0, 1], -24, 2)).map((row) => [row[0], row[2]]), [[0, 62], [48, 63], [96, 62], [144, 63]]);
+    equal(rowsOf(moved(four(), [3], 24, 100))[3].slice(0, 3), [168, 60, 127]);
+    equal(rowsOf(lengthened(four(), [1], -58))[1][1], 3);
+    equal(rowsOf(removed(four(), [0, 2])).map((row) => row[2]), [61, 63]);
+    equal(rowsOf(drawn(four(), 6, 12, 72, 0))[1], [6, 12, 72, 84, 0]);
+    equal(drawn(four(), 999, 12, 72, 0), four());
+  },
+  "what is played lies on the grid at its tempo"() {
+    const played = quantised(piece([]), [[0.02, 0.48, 60, 90], [0.51, 0.53, 64, 70]], 120, 0, 48);
+    equal(rowsOf(played), [[48, 12, 60, 90, 0], [60, 3, 64, 70, 0]]);
+  },
+  "a chord typed over a bar is what is played there"() {
+    const song = { ...piece([[0, 12, 48, 80, 0], [0, 12, 61, 80, 0], [12, 12, 66, 80, 0], [48, 12, 61, 80, 0]]), chords: [[0, "C_M"]] }, next = withChord(song, 0, "Am7/G");
+    const here = rowsOf(next).filter((row) => row[0] < 48);
+    ok(here.every((row) => [9, 0, 4, 7].includes(row[2] % 12)), "tones of the chord");
+    equal(here[0][2] % 12, 7);
+    equal(rowsOf(next).at(-1)[2], 61);
+    equal(next.chords, [[0, "A_m7"], [48, "C_M"]]);
+    equal(rowsOf(withChord(piece([]), 1, "B♭")).map((row) => row[2]), [46, 62, 65, 70]);
+    throws(() => withChord(song, 0, "Hello"), /is no chord/);
+    equal(["C", "F#m", "Bb7", "Cmaj7", "Bm7b5"].map((text) => readChord(text).stored), ["C_M", "F#_m", "A#_7", "C_M7", "B_/o7"]);
+  },
+  "notes and chords are named by the key"() {
+    equal([10, 3].map((pitch) => noteName(pitch, -2)), ["B♭", "E♭"]);
+    equal([8, 10].map((pitch) => noteName(pitch, 4)), ["G♯", "A♯"]);
+    equal(["A#_M", "D#_m7", "G_sus4", "N_N", "B_/o7", "verse", "C_M/E"].map((text) => chordSign(text, -2)), ["B♭", "E♭m7", "Gsus4", "", "Bø7", "verse", "C/E"]);
+  },
+  "seconds and ticks lead to each other through changes of tempo"() {
+    const clock = new Clock({ tempos: [[0, 120], [24, 60], [48, 240]], ticksPerBeat: 12 });
+    equal([0, 24, 48, 60].map((tick) => clock.seconds(tick)), [0, 1, 3, 3.25]);
+    for (const tick of [5, 30, 70]) near(clock.tick(clock.seconds(tick)), tick);
+  },
+  "lanes of several takes span the pitches of all"() {
+    const lanes = lanesOf([piece([[0, 1, 60, 80, 0]]), piece([[0, 1, 80, 80, 0]])]);
+    equal([lanes.length, lanes[0].low <= 60, lanes[0].high >= 80, lanes[0].at(lanes[0].row(70))], [1, true, true, 70]);
+  },
+  "a MIDI file says what it holds"() {
+    const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);
+    ok(text.startsWith("MThd") && text.includes('musicgen {"model":"\\u00fc","seed":7}') && text.includes("C_M"));
+  },
+};

@@ -1,0 +1,111 @@
+// The desk's memory: nothing is lost, and every step can be undone and done again.
+import { Desk, woken } from "../../../../app/assets/desk/state.js";
+import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
+import { readLink, writeLink } from "../../../../app/assets/desk/link.js";
+import { equal, ok, piece, throws } from "./check.js";
+
+let made = 0;
+const entry = (more = {}) => ({ id: `e${made++}`, parent: null, kind: "file", title: "song", made: 1, state: "done", piece: piece([[0, 12, 60, 80, 0]]), bars: 4, chosen: 2, model: "m", file: new Uint8Array([1, 2, 255]), ...more });
+
+function worked() {
+  const desk = new Desk(), song = entry(), takes = [0, 1].map((number) => entry({ parent: song.id, kind: "take", run: "r", number, bars: 8 }));
+  desk.show(song, "opening a file");
+  desk.choose(3);
+  desk.begin(takes);
+  return { desk, song, takes };
+}
+
+export const tests = {
+  "opening, choosing, composing, editing and deleting are undone and done again"() {
+    const { desk, song, takes } = worked(), states = [JSON.stringify(desk.open)];
+    desk.show(entry({ parent: song.id, kind: "edit" }), "moving notes");
+    states.push(JSON.stringify(desk.open));
+    desk.remove(takes[0].id);
+    states.push(JSON.stringify(desk.open));
+    for (const state of states.slice(0, -1).reverse()) {
+      ok(desk.undo());
+      equal(JSON.stringify(desk.open), state);
+    }
+    desk.undo();
+    equal(desk.takes, []);
+    equal(desk.open.chosen, 3);
+    desk.undo();
+    equal(desk.open.chosen, 2);
+    desk.undo();
+    equal([desk.current, desk.undo()], [null, null]);
+    for (let i = 0; i < 5; i++) ok(desk.redo());
+    equal(JSON.stringify(desk.open), states[2]);
+    equal(desk.redo(), null);
+  },
+  "a drag of the prompt's end is one step"() {
+    const { desk } = worked(), steps = desk.past.length;
+    for (const bars of [4, 5, 6, 7]) desk.choose(bars);
+    equal(desk.past.length, steps + 1);
+    desk.undo();
+    equal(desk.open.chosen, 3);
+  },
+  "what is done after undo takes the place of what was undone"() {
+    const { desk } = worked();
+    desk.undo();
+    desk.choose(4);
+    equal(desk.redo(), null);
+  },
+  "changes by hand in a row are one line of the history, unless one has a star"() {
+    const { desk, song } = worked(), one = entry({ parent: song.id, kind: "edit" });
+    desk.show(one, "edit");
+    const two = entry({ parent: one.id, kind: "edit" });
+    desk.show(two, "edit");
+    ok(!desk.open.listed.includes(one.id) && desk.open.listed.includes(two.id));
+    desk.star(two.id);
+    desk.show(entry({ parent: two.id, kind: "edit" }), "edit");
+    ok(desk.open.listed.includes(two.id));
+  },
+  "going back to a piece brings the takes that came of it"() {
+    const { desk, song, takes } = worked();
+    desk.show(entry(), "opening another");
+    equal(desk.takes, []);
+    desk.recall(song.id);
+    equal(desk.takes.map((one) => one.id), takes.map((one) => one.id));
+  },
+  "two hundred takes stay in the history, with all that steps lead back to"() {
+    const { desk, song } = worked();
+    for (let i = 0; i < 100; i++) desk.begin([0, 1].map((number) => entry({ parent: song.id, kind: "take", run: `run ${i}`, number })));
+    equal(desk.listed.length, 203);
+    const again = new Desk(JSON.parse(JSON.stringify(desk.plain())), [...desk.entries.values()]);
+    equal(again.open, desk.open);
+    ok([...again.needed].every((id) => again.entries.has(id)));
+    ok(again.undo());
+  },
+  "what was being written when the page went away is kept as it was"() {
+    const left = woken(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
+    equal([left.state, left.bars, left.piece.lines.length, left.region.stop], ["stopped", 2, 3, 2]);
+    equal(woken(entry()).state, "done");
+  },
+  "a desk is saved as a file and read again, and no half of one is"() {
+    const { desk, song } = worked();
+    desk.star(song.id);
+    desk.set({ tempo: 1.5 });
+    const text = writeDesk(desk), again = readDesk(text, "a.musicgen");
+    equal(again.open, desk.open);
+    equal([...again.stars], [song.id]);
+    equal(again.settings, desk.settings);
+    equal(Array.from(again.entries.get(song.id).file), [1, 2, 255]);
+    equal(Array.from(again.current.piece.notes), Array.from(song.piece.notes));
+    ok(again.id !== desk.id);
+    throws(() => readDesk(text.slice(0, -9), "a.musicgen"), /only a part of one/);
+    throws(() => readDesk('{"format": "another"}', "b.musicgen"), /“b.musicgen” is no desk/);
+    throws(() => readDesk(text.replace('"lines":[0,', '"lines":["x",'), "c.musicgen"), /no desk/);
+  },
+  async "a link says which piece, and how to go on"() {
+    const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, newSeed: true };
+    const source = { title: "song", name: "song.mid", bytes: new Uint8Array([77, 84, 104, 100, 0, 255]) };
+    const link = await writeLink("http://here/?a=1#old", source, { model: "m", chosen: 2, settings });
+    ok(link.startsWith("http://here/?a=1#desk="));
+    const said = await readLink(new URL(link).hash);
+    equal([said.model, said.chosen, said.title, said.settings.seed, said.settings.bars, said.settings.newSeed], ["m", 2, "song", 7, 3, false]);
+    equal(Array.from(said.bytes), Array.from(source.bytes));
+    equal(await readLink("#elsewhere"), null);
+    const broken = await readLink(new URL(link).hash.slice(0, -8)).catch((error) => error.message);
+    ok(/broken/.test(broken), broken);
+  },
+};

@@ -1,0 +1,131 @@
+// When notes are sent: at their times, by mute, tempo, transposition and loop, also while the piece still grows.
+import { Transport, noMix } from "../../../../app/assets/sound/transport.js";
+import { equal, near, ok, piece } from "./check.js";
+
+function rig(given, more = {}) {
+  const sent = [], clock = { now: 10 }, log = (kind) => (...values) => sent.push([kind, ...values]);
+  const out = { on: log("on"), off: log("off"), program: log("program"), volume: log("volume"), click: log("click") }, told = [];
+  const player = new Transport({ now: () => clock.now, out, changed: (what) => told.push(what) });
+  Object.assign(player, more);
+  player.load(given);
+  const run = (seconds) => {
+    for (let left = seconds; left > 1e-9; left -= 0.025) {
+      clock.now += 0.025;
+      player.pump(0.12);
+    }
+  };
+  return { player, sent, run, clock, told, ons: () => sent.filter(([kind]) => kind === "on"), offs: () => sent.filter(([kind]) => kind === "off") };
+}
+
+// Four quarters at 120: half a second each.
+const quarters = () => piece([0, 1, 2, 3].map((n) => [12 * n, 12, 60 + n, 80, 0]));
+
+export const tests = {
+  "notes begin and end at their times, and it stops after the last"() {
+    const { player, run, ons, offs, told } = rig(quarters());
+    player.play();
+    run(3);
+    equal(ons().map((one) => one[2]), [60, 61, 62, 63]);
+    const [first] = ons();
+    ons().forEach((one, n) => near(one[4] - first[4], 0.5 * n));
+    offs().forEach((one, n) => near(one[3] - first[4], 0.5 * (n + 1)));
+    equal([player.playing, told.at(-1), player.tick], [false, "ended", 0]);
+  },
+  "it goes where it is sent, and notes before are not heard"() {
+    const { player, run, ons } = rig(quarters());
+    player.seek(24);
+    player.play();
+    run(1.4);
+    equal(ons().map((one) => one[2]), [62, 63]);
+  },
+  "tempo changes at once, and nothing sounds twice"() {
+    const { player, run, ons } = rig(quarters());
+    player.play();
+    run(0.6);
+    player.setTempo(2);
+    run(2);
+    equal(ons().map((one) => one[2]), [60, 61, 62, 63]);
+    ok(ons()[3][4] - ons()[2][4] < 0.3, "quarters last a quarter of a second");
+  },
+  "transposition moves all but drums"() {
+    const { player, run, ons } = rig(piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 }), { transpose: 5 });
+    player.play();
+    run(0.5);
+    equal(ons().map((one) => [one[1], one[2]]), [[0, 65], [9, 36]]);
+  },
+  "a loop goes round without a gap"() {
+    const { player, run, ons } = rig(quarters());
+    player.setLoop([12, 36]);
+    player.play();
+    run(3.2);
+    equal(ons().slice(0, 6).map((one) => one[2]), [61, 62, 61, 62, 61, 62]);
+    ons().slice(1).forEach((one, n) => near(one[4] - ons()[n][4], 0.5, 1e-6));
+    ok(player.tick >= 12 && player.tick < 36);
+  },
+  "mute, solo and volume are heard at once"() {
+    const { player, run, sent, ons } = rig(piece([0, 1, 2, 3].flatMap((n) => [[12 * n, 48, 60, 80, 0], [12 * n, 48, 70, 80, 1]]), { tracks: 2 }));
+    player.play();
+    run(0.2);
+    const before = sent.length;
+    player.setMix([{ ...noMix(), mute: true }, { ...noMix({ program: 1 }), volume: 40 }]);
+    ok(sent.slice(before).some(([kind, channel]) => kind === "off" && channel === 0), "what sounded is ended");
+    ok(sent.slice(before).some(([kind, channel, to]) => kind === "volume" && channel === 1 && to === 40));
+    const heard = ons().length;
+    run(1);
+    ok(ons().slice(heard).every((one) => one[1] === 1));
+    player.setMix([{ ...noMix(), solo: true }]);
+    const then = ons().length;
+    run(0.5);
+    ok(ons().slice(then).every((one) => one[1] === 0));
+  },
+  "at the end of what is known it waits, and goes on when more comes"() {
+    const { player, run, ons, told } = rig(piece([[0, 12, 60, 80, 0], [12, 1, 61, 80, 0]]));
+    player.grow(player.piece, 12);
+    player.play();
+    run(2);
+    equal([ons().length, player.waiting, player.playing, told.at(-1)], [1, true, true, "waiting"]);
+    player.grow(quarters(), 36);
+    ok(!player.waiting);
+    run(0.9);
+    equal(ons().map((one) => one[2]), [60, 61, 62]);
+    player.grow(quarters(), Infinity);
+    run(3);
+    equal([ons().length, player.playing], [4, false]);
+  },
+  "bars that come in time leave no gap"() {
+    const bars = (n) => piece(Array.from({ length: 4 * n }, (_, i) => [12 * i, 12, 60 + (i % 12), 80, 0]), { bars: 8 });
+    const { player, run, ons } = rig(bars(2));
+    player.grow(bars(2), 96);
+    player.play();
+    for (let n = 3; n <= 8; n++) {
+      run(1.9);
+      player.grow(bars(n), n === 8 ? Infinity : 48 * n);
+    }
+    run(6);
+    equal(ons().length, 32);
+    ons().slice(1).forEach((one, n) => near(one[4] - ons()[n][4], 0.5, 0.001));
+  },
+  "a note that grows while it sounds ends where it ends then"() {
+    const { player, run, offs, ons } = rig(piece([[0, 6, 60, 80, 0], [36, 12, 61, 80, 0]]));
+    player.play();
+    run(0.1);
+    player.grow(piece([[0, 24, 60, 80, 0], [36, 12, 61, 80, 0]]));
+    run(1.5);
+    near(offs()[0][3] - ons()[0][4], 1);
+  },
+  "another take goes on at the same beat"() {
+    const { player, run, ons } = rig(quarters()), other = piece([0, 1, 2, 3].map((n) => [24 * n, 24, 80 + n, 80, 0]));
+    player.play();
+    run(0.8);
+    player.load({ ...other, ticksPerBeat: 24, lines: other.lines.map((line) => 2 * line) });
+    near(player.tick / 24, 1.5, 0.15);
+    run(0.8);
+    equal(ons().at(-1)[2], 83);
+  },
+  "the metronome marks the beats of every metre"() {
+    const waltz = { ...piece([[0, 72, 60, 80, 0]]), lines: [0, 36, 72] }, { player, run, sent } = rig(waltz, { metronome: true });
+    player.play();
+    run(3.5);
+    equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), [76, 77, 77, 76, 77, 77]);
+  },
+};

@@ -1,0 +1,338 @@
+"""Requests of strangers: refused in a sentence before anything is done, and nothing of them is said again."""
+
+import asyncio
+import json
+import re
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+import app.web.server.doorman
+import app.web.server.front_door
+from app.web.server.doorman import Keeper, delete_broken_off
+from app.web.server.front_door import FrontDoor
+from app.web.server.names import Names, Refused
+from app.web.server.sessions import Sessions
+from tests.app.web.browser import started
+
+API = "/gradio_api"
+FULL = b'{"data":[' + b"1," * 700_000 + b"1]}"
+
+
+async def echo(scope, receive, send):
+    """Answer with the size of the body."""
+    message = await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(len(message["body"])).encode()})
+
+
+@pytest.fixture
+def keeper():
+    sessions = Sessions()
+    yield Keeper(sessions)
+    sessions.close()
+
+
+def ask(
+    keeper: Keeper, path: str, parts: list[bytes], method: str = "POST", **headers: str
+) -> tuple[int, str]:
+    """Return status and body of the answer to a request; None among the parts stands for a silence."""
+    sent, left = [], list(parts)
+    given = {
+        "host": "localhost:7860",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+
+    async def receive():
+        if not left:
+            await asyncio.sleep(60)
+        return {
+            "type": "http.request",
+            "body": left.pop(0),
+            "more_body": bool(left) or parts[-1] == b"{",
+        }
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("127.0.0.1", 1),
+             "headers": [(name.encode(), value.encode()) for name, value in given.items()]}  # fmt: skip
+    uploads = keeper.sessions.folder / "gradio"
+    door = FrontDoor(echo, names=Names("127.0.0.1"), keeper=keeper, uploads=uploads)
+    # In a thread that has no loop yet: a browser of other tests keeps one here.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, door(scope, receive, send)).result()  # type: ignore[arg-type]
+    assert b"default-src 'self'" in dict(sent[0]["headers"])[b"content-security-policy"]
+    return sent[0]["status"], sent[1]["body"].decode()
+
+
+def test_a_small_request_passes(keeper: Keeper):
+    assert ask(keeper, f"{API}/run/predict", [b'{"data"', b":[]}"]) == (200, "11")
+
+
+@pytest.mark.parametrize("length", ["999999999", "-1", "many"])
+def test_a_large_or_odd_length_is_refused_unread(keeper: Keeper, length: str):
+    assert ask(keeper, f"{API}/cancel", [], content_length=length)[0] == 413
+
+
+@pytest.mark.parametrize(
+    "path", ["cancel", "reset", "call/continue", "queue/join", "upload", "run/predict"]
+)
+def test_a_body_that_is_larger_than_it_says_is_cut_off(keeper: Keeper, path: str):
+    assert ask(keeper, f"{API}/{path}", [FULL[:50_000]] * 40)[0] == 413
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        FULL,
+        FULL.replace(b"1", b"{}"),
+        b"[" * 60_000,
+        b"[1]",
+        b"NaN",
+        b'{"a": NaN}',
+        b'{"a": "\\ud800"}',
+        b"\xff",
+    ],
+)
+def test_what_is_no_small_object_of_json_is_refused(keeper: Keeper, body: bytes):
+    began = time.monotonic()
+    status, said = ask(keeper, f"{API}/run/predict", [body])
+    assert status in (400, 413)
+    assert time.monotonic() - began < 1
+    assert len(said) < 150
+    assert json.loads(said)["detail"].endswith(".")
+
+
+def test_a_request_that_never_ends_is_ended(keeper: Keeper, monkeypatch):
+    monkeypatch.setattr(app.web.server.front_door, "BODY_SECONDS", 0.1)
+    assert ask(keeper, f"{API}/cancel", [b"{"])[0] == 408
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "[::2]", "]"],
+)
+def test_another_name_than_the_servers_is_not_answered(keeper: Keeper, host: str):
+    assert ask(keeper, "/", [b""], "GET", host=host)[0] == 421
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("127.0.0.1", "localhost:1"), ("127.0.0.1", "[::1]:7860"), ("0.0.0.0", "10.0.0.7:7860"), 
+     ("0.0.0.0", socket.gethostname()),
+     ("pc.lan", "pc.lan"), ("::", "[fe80::1]")],
+)  # fmt: skip
+def test_the_servers_own_names_are_answered(host: str, name: str):
+    Names(host).check(name)
+
+
+def test_a_name_can_be_made_known():
+    names = Names("127.0.0.1", ["music.example"])
+    names.check("Music.Example:443")
+    names.add("https://abc.gradio.live")
+    names.check("abc.gradio.live")
+    with pytest.raises(Refused):
+        names.check("abd.gradio.live")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://localhost:3000"}, {"origin": ""},
+     {"sec_fetch_site": "cross-site"}],
+)  # fmt: skip
+def test_a_page_from_elsewhere_is_not_answered(keeper: Keeper, headers: dict):
+    assert ask(keeper, f"{API}/upload", [b""], **headers)[0] == 403
+    assert (
+        ask(
+            keeper,
+            f"{API}/upload",
+            [b""],
+            origin="http://localhost:7860",
+            sec_fetch_site="same-origin",
+        )[0]
+        == 200
+    )
+    assert (
+        ask(keeper, "/", [b""], "GET", sec_fetch_site="cross-site", sec_fetch_mode="navigate")[0]
+        == 200
+    )
+    assert (
+        ask(
+            keeper,
+            "/music/x.wav",
+            [b""],
+            "GET",
+            sec_fetch_site="cross-site",
+            sec_fetch_mode="no-cors",
+        )[0]
+        == 403
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["component_server", "process_recording", "vibe-edit", "stream/x", "upload_more/../x", ""],
+)
+def test_nothing_can_be_sent_elsewhere(keeper: Keeper, path: str):
+    assert ask(keeper, f"{API}/{path}", [b"{}"])[0] in (404, 405)
+
+
+def test_uploads_have_a_bound_and_leave_nothing(keeper: Keeper, monkeypatch):
+    monkeypatch.setattr(app.web.server.doorman, "FILES_BYTES", 1000)
+    folder = keeper.sessions.folder / "gradio"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"0" * 800)
+    with pytest.raises(Refused, match="too many files"):
+        keeper.make_room(folder, 300)
+    keeper.make_room(folder, 200)
+    monkeypatch.setattr(app.web.server.doorman, "SPARED_SECONDS", 0)
+    keeper.make_room(folder, 300)
+    assert not [*folder.iterdir()]
+    (folder / "tmpabc").write_bytes(b"half")
+    delete_broken_off(folder)
+    assert (folder / "tmpabc").exists()
+    monkeypatch.setattr(app.web.server.doorman, "HALF_SECONDS", 0)
+    delete_broken_off(folder)
+    assert not [*folder.iterdir()]
+
+
+def test_jobs_of_one_client_leave_room_for_others(keeper: Keeper):
+    def jobs(**of: int) -> None:
+        events = [
+            SimpleNamespace(request=SimpleNamespace(client=SimpleNamespace(host=client)))
+            for client, number in of.items()
+            for _ in range(number)
+        ]
+        queue = SimpleNamespace(event_ids_to_events=dict(enumerate(events)))
+        keeper.blocks = SimpleNamespace(_queue=queue)
+
+    jobs(greedy=23)
+    keeper.check_jobs("greedy")
+    jobs(greedy=24)
+    with pytest.raises(Refused, match="24 of your requests"):
+        keeper.check_jobs("greedy")
+    keeper.check_jobs("other")
+    jobs(greedy=24, other=4)
+    with pytest.raises(Refused, match="4 of your requests"):
+        keeper.check_jobs("other")
+    keeper.check_jobs("third")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with started("--model", "untrained:tiny:groove") as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    with httpx.Client(base_url=server.address, timeout=60) as made:
+        yield made
+
+
+def called(client: httpx.Client, name: str, data: list) -> str:
+    """Return all that comes of a call."""
+    job = client.post(f"{API}/call/{name}", json={"data": data}).json()["event_id"]
+    return client.get(f"{API}/call/{name}/{job}").text
+
+
+MODEL = "untrained:tiny:groove"
+
+
+@pytest.mark.parametrize("value", ["four", None, [1], {"a": 1}, "NaN", -1])
+@pytest.mark.parametrize("place", [2, 3, 4, 5, 6, 7, 8, 9])
+def test_a_wrong_value_is_answered_with_a_sentence(client: httpx.Client, value: object, place: int):
+    data: list = [None, MODEL, 0, 1, 1, 1, 0.9, 0, 0, 0]
+    data[place] = value
+    event, answer = called(client, "continue", data).strip().rsplit("\n", 1)
+    assert "event: error" in event
+    assert json.loads(answer.removeprefix("data: "))["error"].endswith(".")
+
+
+def test_wrong_requests_are_answered_with_sentences_and_leave_no_trace_in_the_log(
+    client: httpx.Client, server
+):
+    stolen = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
+    for data in ([stolen, MODEL], ["x", MODEL], [None], [None, "nobody"], [{"path": 1}, MODEL]):
+        assert '"error": "' in called(client, "read", data)
+    answers = [
+        client.post(f"{API}/call/nothing", json={"data": []}),
+        client.post(f"{API}/run/continue", json={"data": [None, MODEL, 0, 4, 1, 1, 0.9, 0, 0, 0]}),
+        client.post(f"{API}/queue/join", json={"data": [], "fn_index": 9999, "session_hash": "a"}),
+        client.post(
+            f"{API}/queue/join", json={"data": 1, "fn_index": "x" * 500, "session_hash": []}
+        ),
+        client.post(f"{API}/cancel", json={"data": [1] * 1000}),
+        client.post(
+            f"{API}/cancel", content=b'{"session_hash":"\\ud800","fn_index":1,"event_id":"x"}'
+        ),
+        client.get(f"{API}/queue/data", params={"session_hash": "nobody"}),
+        client.get(f"{API}/call/continue/nobody"),
+        client.get(f"{API}/proxy=http://127.0.0.1:1/"),
+    ]
+    for answer in answers:
+        assert 400 <= answer.status_code < 500, answer.request.url
+        assert len(answer.text) < 200
+        assert answer.json()["detail"]
+    assert "Traceback" not in server.said()
+
+
+def test_half_a_request_is_hung_up_on(server):
+    host, port = server.address.removeprefix("http://").split(":")
+    begun = [socket.create_connection((host, int(port))) for _ in range(50)]
+    begun[0].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    for one in begun[1:40]:
+        one.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+    late = time.monotonic() + 30
+    for one in begun[1:]:
+        one.settimeout(max(0.1, late - time.monotonic()))
+        assert one.recv(1) == b"", "the server still waits"
+    for one in begun:
+        one.close()
+
+
+def test_jobs_that_nobody_waits_for_end(client: httpx.Client):
+    long = {"data": [None, MODEL, 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]}
+    statuses = [client.post(f"{API}/call/continue", json=long).status_code for _ in range(50)]
+    assert {*statuses} == {200, 429}
+    assert statuses.count(200) <= app.web.server.doorman.MOST_JOBS
+    late = time.monotonic() + 90
+    while (answer := client.post(f"{API}/call/models", json={"data": []})).status_code == 429:
+        assert time.monotonic() < late, "jobs without a client are still at work"
+        time.sleep(1)
+    assert "complete" in client.get(f"{API}/call/models/{answer.json()['event_id']}").text
+
+
+def test_many_calls_of_programs_push_nobody_out(client: httpx.Client, server):
+    asked = {
+        "data": [None, MODEL, 0, 1, 1, 1, 0.95, 0, 0.02, 1, False, ""],
+        "session_hash": "honest",
+    }
+    with client.stream("GET", f"{API}/heartbeat/honest"):
+        job = client.post(f"{API}/call/continue", json=asked).json()["event_id"]
+        said = client.get(f"{API}/call/continue/{job}").text
+        path = re.search(r'"path": "([^"]+)"', said)
+        assert path
+        for number in range(250):
+            opened = {"data": [None, {"example": "trio-jazz"}], "session_hash": f"s{number}"}
+            answer = client.post(f"{API}/run/desk_open", json=opened)
+            assert answer.status_code in (200, 429)
+        assert client.get(f"{API}/file={path[1]}").content[:4] == b"MThd"
+
+
+def test_what_is_sent_in_half_is_not_kept(server, tmp_path: Path):
+    host, port = server.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as one:
+        one.sendall(b"POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+                    b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\nContent-Disposition: form-data; "
+                    b'name="files"; filename="a.mid"\r\n\r\nMThd')  # fmt: skip
+    time.sleep(1)
+    assert "tmp" not in " ".join(
+        path.name for path in Path("/tmp").glob("musicgen-app-*/gradio/tmp*")
+    )

@@ -1,0 +1,190 @@
+"""Bars, tracks and notes are chosen and changed: written anew by a model, or by hand; and each change is undone."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.app.web.hands import await_end, choose_bars, desk, fill, go_on
+
+NOTES = "[...musicgen.desk.current.piece.notes]"
+
+
+def act(page: Page, name: str) -> None:
+    page.locator(".mg-range-bar:visible").get_by_role("button", name=name, exact=True).click()
+
+
+def track(page: Page, name: str) -> Locator:
+    named = page.locator(".mg-track-name", has_text=name)
+    return page.locator(".mg-track", has=named)
+
+
+def outside(notes: list[int], first: int, stop: int) -> list[list[int]]:
+    """Return the notes that do not begin in ticks first … stop − 1."""
+    rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
+    return sorted(row[:3] + row[4:] for row in rows if not first <= row[0] < stop)
+
+
+def test_bars_are_written_anew_and_all_else_stays(later: Page):
+    before = later.evaluate(NOTES)
+    fill(later, "variations", 1)
+    choose_bars(later, 3, 4)
+    act(later, "Write anew")
+    expect(later.locator(".mg-take .mg-further")).to_have_text("Take this one", timeout=60_000)
+    later.locator(".mg-take .mg-further").click()
+    after = later.evaluate(NOTES)
+    assert after != before
+    assert outside(after, 96, 192) == outside(before, 96, 192)
+    later.get_by_role("button", name="Undo").click()
+    assert later.evaluate(NOTES) == before
+    later.get_by_role("button", name="Redo").click()
+    assert later.evaluate(NOTES) == after
+
+
+def test_a_part_is_written_to_the_others(later: Page):
+    later.get_by_label("How long, in bars, as a number").fill("4")
+    choose_bars(later, 3, 16)
+    act(later, "Delete")
+    expect(later.locator(".mg-stage .mg-facts")).to_contain_text("2 bars")
+    before = later.evaluate(NOTES)
+    fill(later, "variations", 1)
+    later.get_by_text("Tracks", exact=True).click()
+    track(later, "Drums").get_by_role("button", name="Write to the others").click()
+    await_end(later)
+    later.locator(".mg-take .mg-further").click()
+    after = later.evaluate(NOTES)
+
+    def of(notes: list[int], drums: bool) -> list[list[int]]:
+        rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
+        return sorted(row[:3] for row in rows if (row[4] == 1) == drums)
+
+    assert of(after, False) == of(before, False)
+    assert of(after, True) != of(before, True)
+
+
+def test_music_comes_to_an_end_where_it_is_asked_to(later: Page):
+    later.locator("#mg-ends-select").select_option("ends")
+    go_on(later, bars=2)
+    await_end(later)
+    assert later.evaluate("musicgen.desk.takes[0].bars") == 6
+    assert later.evaluate("musicgen.desk.settings.ends")
+
+
+def test_what_a_model_cannot_do_is_not_offered_and_why(page: Page):
+    choose_bars(page, 3, 4)
+    anew = page.locator(".mg-range-bar:visible").get_by_role("button", name="Write anew")
+    expect(anew).to_have_attribute("aria-disabled", "true")
+    expect(anew).to_have_attribute("title", re.compile("speaks groove, .* groove-2 can"))
+    before = desk(page)
+    anew.click(force=True)  # it says that it is disabled, and why
+    expect(page.locator(".mg-range-bar .mg-why")).to_contain_text("cannot fill in bars")
+    assert desk(page) == before
+    expect(page.locator("#mg-ends-select")).to_be_disabled()
+    page.get_by_text("Tracks", exact=True).click()
+    write = track(page, "Bass").get_by_role("button", name="Write to")
+    expect(write).to_have_attribute("title", re.compile("groove-2 can"))
+
+
+def test_a_piece_ends_here_loses_bars_and_goes_on_from_here(page: Page):
+    choose_bars(page, 5, 6)
+    act(page, "End here")
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("6 bars")
+    choose_bars(page, 2, 3)
+    act(page, "Delete")
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("4 bars")
+    fill(page, "bars", 1)
+    fill(page, "variations", 1)
+    choose_bars(page, 1, 2)
+    act(page, "Go on from here")
+    await_end(page)
+    assert page.evaluate("musicgen.desk.takes[0].region.first") == 2
+    for _ in range(2):
+        page.get_by_role("button", name="Undo").click()
+    for _ in range(2):
+        page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("16 bars")
+
+
+def test_bars_of_a_take_are_changed_too(page: Page):
+    go_on(page, bars=4)
+    await_end(page)
+    choose_bars(page, 5, 6, card=".mg-take")
+    act(page, "End here")
+    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio, variation 1")
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("6 bars")
+
+
+def spot(page: Page, tick: float, pitch: int, track: int) -> tuple[float, float]:
+    """Return where a pitch of a track lies on the stage at a tick."""
+    return page.evaluate(
+        """([tick, pitch, track]) => {
+          const roll = musicgen.rolls.stage(), box = roll.view.getBoundingClientRect();
+          const lane = roll.laid.find((one) => one.index === track), left = box.left + 1 - roll.view.scrollLeft;
+          return [left + roll.x(tick), box.top + 1 + lane.top + (lane.row(pitch) + 0.5) * lane.step];
+        }""",
+        [tick, pitch, track],
+    )
+
+
+def test_notes_are_drawn_moved_lengthened_and_deleted(page: Page):
+    page.locator("[data-example=grid]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("My piece")
+    page.get_by_role("button", name="Edit notes").click()
+    page.wait_for_timeout(200)
+    x, y = spot(page, 13, 60, 2)
+    page.mouse.click(x, y)
+    assert page.evaluate(NOTES) == [12, 12, 60, 84, 2]
+    page.wait_for_timeout(200)
+    canvas = page.locator(".mg-stage canvas")
+    canvas.press("ArrowUp")
+    canvas.press("ArrowRight")
+    canvas.press("Shift+ArrowRight")
+    assert page.evaluate(NOTES) == [15, 15, 61, 84, 2]
+    page.wait_for_timeout(200)
+    x, y = spot(page, 20, 61, 2)
+    to = spot(page, 44, 64, 2)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(*to, steps=5)
+    page.mouse.up()
+    assert page.evaluate(NOTES) == [39, 15, 64, 84, 2]
+    canvas.press("Delete")
+    assert page.evaluate(NOTES) == []
+    for wanted in ([39, 15, 64, 84, 2], [15, 15, 61, 84, 2], [15, 12, 61, 84, 2]):
+        page.keyboard.press("Control+z")
+        assert page.evaluate(NOTES) == wanted
+    expect(page.locator(".mg-history > summary")).to_contain_text("History")
+
+
+def test_drawn_notes_are_continued(page: Page):
+    page.locator("[data-example=grid]").click()
+    page.get_by_role("button", name="Edit notes").click()
+    page.wait_for_timeout(200)
+    page.mouse.click(*spot(page, 1, 62, 2))
+    go_on(page, bars=1)
+    await_end(page)
+    expect(page.locator(".mg-stage > [role=alert]")).to_be_hidden()
+    assert page.evaluate("musicgen.desk.takes[0].title") == "My piece, variation 1"
+
+
+@pytest.mark.parametrize("typed", ["Am7", "B♭", "C/E"])
+def test_a_chord_typed_over_a_bar_is_played_there(page: Page, typed: str):
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
+    choose_bars(page, 3, 3)
+    field = page.get_by_label("A chord for this bar")
+    field.fill("Hm?")
+    field.press("Enter")
+    expect(page.locator(".mg-stage > [role=alert]")).to_contain_text("is no chord")
+    choose_bars(page, 3, 3)
+    field.fill(typed)
+    field.press("Enter")
+    classes = {"Am7": {9, 0, 4, 7}, "B♭": {10, 2, 5}, "C/E": {0, 4, 7}}[typed]
+    piece = page.evaluate(
+        "(({ lines, notes }) => [lines, [...notes]])(musicgen.desk.current.piece)"
+    )
+    lines, notes = piece
+    rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
+    here = {row[2] % 12 for row in rows if lines[2] <= row[0] < lines[3]}
+    assert here
+    assert here <= classes

@@ -1,0 +1,228 @@
+"""Nothing is lost: not by a reload, a crash, another tab, a server that is started anew; and all can be undone."""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from playwright.sync_api import Browser, Error, Page, expect
+
+from app.web.examples import example
+from tests.app.web.browser import WAIT, free_port, started
+from tests.app.web.hands import await_end, choose_bars, desk, go_on, saved, send
+from tokenization.midi.reading import read_midi
+
+SHOWN = ".mg-stage h2"
+
+
+def again(page: Page) -> None:
+    page.reload()
+    page.wait_for_function("() => window.musicgen?.desk.current")
+
+
+def test_a_reload_brings_the_desk_back_as_it_was(page: Page):
+    send(page, "my song.mid", example("trio-jazz"))
+    expect(page.locator(SHOWN)).to_have_text("my song")
+    go_on(page, bars=2, variations=2)
+    await_end(page)
+    page.locator(".mg-take .mg-star").first.click()
+    page.locator("#mg-tempo input").fill("140")
+    page.get_by_role("button", name="Undo").click()
+    before = desk(page)
+    saved(page)
+    again(page)
+    assert desk(page) == before
+    page.get_by_role("button", name="Redo").click()
+    expect(page.locator(".mg-take")).to_have_count(2)
+    expect(page.locator(".mg-take .mg-star[aria-pressed=true]")).to_have_count(1)
+    expect(page.locator("#mg-tempo output")).to_have_text("140 %")
+
+
+def test_a_reload_while_it_composes_keeps_what_had_come(page: Page):
+    go_on(page, bars=128)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.piece.notes.length > 3000")
+    saved(page)
+    again(page)
+    expect(page.locator(".mg-take .mg-further")).to_be_visible()
+    assert page.evaluate("musicgen.desk.takes[0].state") == "stopped"
+    assert page.evaluate("musicgen.desk.takes[0].piece.notes.length") > 3000
+    page.locator(".mg-take .mg-further").click()
+    go_on(page, bars=1)
+    await_end(page)
+
+
+def test_a_tab_that_crashes_loses_nothing(browser: Browser, address: str):
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    page.locator("[data-example=trio-jazz]").click()
+    expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+    page.wait_for_timeout(600)  # no farewell: what is kept by then is kept
+    crashing = context.new_cdp_session(page)
+    crashing.send("Page.enable")
+    with suppress(Error):  # it does not answer any more
+        crashing.send("Page.crash", timeout=1000)
+    fresh = context.new_page()
+    fresh.goto(address)
+    expect(fresh.locator(SHOWN)).to_have_text("Jazz trio", timeout=WAIT)
+    context.close()
+
+
+def test_another_tab_is_a_copy(page: Page):
+    page.locator("[data-example=trio-jazz]").click()
+    expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+    saved(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.locator(SHOWN)).to_have_text("Jazz trio", timeout=WAIT)
+    assert other.evaluate("musicgen.desk.id") != page.evaluate("musicgen.desk.id")
+    other.locator("[data-example=trio-trance]").click()
+    expect(other.locator(SHOWN)).to_have_text("Trance trio")
+    saved(other)
+    again(page)
+    expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+    again(other)
+    expect(other.locator(SHOWN)).to_have_text("Trance trio")
+
+
+def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser):
+    port = free_port()
+    context = browser.new_context()
+    page = context.new_page()
+    with started("--model", "untrained:tiny:groove", port=port) as server:
+        page.goto(server.address)
+        expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+        send(page, "mine.mid", example("trio-jazz"))
+        expect(page.locator(SHOWN)).to_have_text("mine")
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+    page.locator("#mg-go").click()
+    alarm = page.locator("#mg-takes > [role=alert]")
+    expect(alarm).to_contain_text("it is gone")
+    expect(page.locator(SHOWN)).to_have_text("mine")
+    with started("--model", "untrained:tiny:groove", port=port):
+        go_on(page, bars=1)  # the file is sent once more
+        await_end(page)
+        expect(alarm).to_be_hidden()
+        page.reload()
+        expect(page.locator(SHOWN)).to_have_text("mine", timeout=WAIT)
+        expect(page.locator(".mg-take")).to_have_count(1)
+    context.close()
+
+
+def test_undo_and_redo_go_through_everything(page: Page):
+    states = [desk_open(page)]
+
+    def done(act) -> None:
+        act()
+        page.wait_for_function(
+            "before => JSON.stringify(musicgen.desk.open) !== before", arg=states[-1]
+        )
+        states.append(desk_open(page))
+
+    done(lambda: page.locator("[data-example=trio-jazz]").click())
+    done(lambda: page.get_by_role("slider", name="Bars of the prompt").press("ArrowLeft"))
+    done(lambda: page.get_by_label("Model").select_option("groove"))
+    expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+    done(lambda: go_on(page, bars=1))
+    await_end(page)
+    done(lambda: page.locator(".mg-take .mg-drop").click())
+    choose_bars(page, 3, 4)
+    done(lambda: page.get_by_role("button", name="Delete", exact=True).click())
+    for state in states[-2::-1]:
+        page.keyboard.press("Control+z")
+        assert desk_open(page) == state
+    for state in states[1:]:
+        page.keyboard.press("Control+Shift+z")
+        assert desk_open(page) == state
+
+
+def desk_open(page: Page) -> str:
+    return page.evaluate("JSON.stringify(musicgen.desk.open)")
+
+
+def test_the_history_shows_what_came_from_what_and_leads_back(page: Page):
+    go_on(page, bars=1, variations=2)
+    await_end(page)
+    page.locator(".mg-take .mg-further").nth(1).click()
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-history > summary").click()
+    rows = page.locator(".mg-history-row")
+    expect(rows.locator(".mg-history-title")).to_have_text(
+        [
+            *("Disco trio", "Disco trio, variation 1"),
+            *("Disco trio, variation 2", "Disco trio, variation 2.1"),
+        ]
+    )
+    depths = [row.evaluate("e => e.style.getPropertyValue('--depth')") for row in rows.all()]
+    assert depths == ["0", "1", "1", "2"]
+    rows.nth(1).locator(".mg-star").click()
+    page.get_by_role("button", name="★ only").click()
+    expect(rows).to_have_count(1)
+    rows.first.locator(".mg-history-open").click()
+    expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 1")
+
+
+def test_two_hundred_takes_stay(page: Page):
+    page.evaluate("""() => {
+      const { desk } = musicgen, { current } = desk;
+      for (let run = 0; run < 100; run++)
+        desk.begin([0, 1].map((number) => ({
+          ...current, id: `take ${run} ${number}`, parent: current.id, kind: "take", how: "continue",
+          run: `${run}`, number, title: `take ${run}.${number}`, likeness: null,
+          region: { first: 4, stop: 16, tracks: null } })));
+    }""")
+    before = desk(page)
+    saved(page)
+    again(page)
+    assert desk(page) == before
+    page.locator(".mg-history > summary").click()
+    expect(page.locator(".mg-history-row")).to_have_count(201)
+
+
+def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, browser: Browser):
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-desk-menu > summary").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the desk").click()
+    assert download.value.suggested_filename == "Disco trio.musicgen"
+    data = Path(download.value.path()).read_bytes()
+    assert json.loads(data)["format"] == "musicgen desk 1"
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(page.url)
+    expect(other.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    other.locator("[data-example=trio-jazz]").click()
+    expect(other.locator(SHOWN)).to_have_text("Jazz trio")
+    send(other, "half.musicgen", data[:-100])
+    expect(other.locator(".mg-stage > [role=alert]")).to_contain_text("only a part of one")
+    send(other, "all.musicgen", data)
+    expect(other.locator(".mg-take")).to_have_count(1)
+    assert other.evaluate("musicgen.desk.open") == page.evaluate("musicgen.desk.open")
+    other.get_by_role("button", name="Undo").click()
+    expect(other.locator(SHOWN)).to_have_text("Jazz trio")
+    context.close()
+
+
+def test_a_link_opens_the_same_piece_with_the_same_choices(page: Page, browser: Browser):
+    send(page, "mine.mid", example("trio-jazz"))
+    expect(page.locator(SHOWN)).to_have_text("mine")
+    page.get_by_role("slider", name="Bars of the prompt").press("ArrowLeft")
+    page.evaluate("() => musicgen.desk.set({ bars: 5, seed: 42 })")
+    link = page.evaluate("() => musicgen.app.link()")
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(link)
+    expect(other.locator(SHOWN)).to_have_text("mine", timeout=WAIT)
+    expect(other.locator("#mg-prompt-bars input[type=number]")).to_have_value("3")
+    expect(other.locator("#mg-bars input[type=number]")).to_have_value("5")
+    settings = other.evaluate("musicgen.desk.settings")
+    assert (settings["seed"], settings["newSeed"]) == (42, False)
+    notes = other.evaluate("musicgen.desk.current.piece.notes.length") / 5
+    assert notes == len(read_midi(example("trio-jazz")).notes)
+    assert "#" not in other.url
+    context.close()

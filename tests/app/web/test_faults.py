@@ -1,0 +1,310 @@
+"""Faults that were seen on the page, each to stay away."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.web.examples import example
+from tests.app.web.browser import WAIT
+from tests.app.web.hands import await_end, downloaded, go_on, send
+from tokenization.midi.reading import read_midi
+
+SHOWN = ".mg-stage h2"
+
+
+def test_play_can_be_pressed_while_it_composes(page: Page):
+    go_on(page, bars=128)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 250")
+    page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
+    page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 0")
+    assert page.evaluate("musicgen.desk.takes[0].state") == "running"
+
+
+def test_sounding_notes_end_where_the_music_has_come_to(page: Page):
+    go_on(page, bars=64)
+    page.evaluate("""() => {
+      window.late = 0;
+      musicgen.desk.watch((what, { entry }) => {
+        if (what !== "grown" || entry.state !== "running") return;
+        const { notes, lines } = entry.piece, start = lines[entry.region.first];
+        for (let i = 0; i < notes.length; i += 5)
+          if (notes[i] >= start && notes[i] + notes[i + 1] > Math.max(entry.now, notes[i] + 3)) late += 1;
+      });
+    }""")
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 600")
+    assert page.evaluate("late") == 0
+    page.locator("#mg-halt").click()
+    await_end(page)
+
+
+def test_after_a_stop_the_roll_is_as_long_as_the_music(page: Page):
+    go_on(page, bars=128)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 400")
+    page.locator("#mg-halt").click()
+    await_end(page)
+    bars = page.evaluate("musicgen.desk.takes[0].bars")
+    last = page.evaluate(
+        "Math.max(...musicgen.desk.takes[0].piece.notes.filter((_, i) => i % 5 === 0))"
+    )
+    assert bars == last // 48 + 1 < 128
+    assert page.evaluate("musicgen.rolls.takes()[0].beats") == 4 * bars
+
+
+def test_takes_end_at_the_same_bar(page: Page):
+    go_on(page, bars=3, variations=4)
+    await_end(page)
+    expect(page.locator(".mg-further:visible")).to_have_count(4)
+    lengths = page.evaluate("musicgen.desk.takes.map((take) => take.piece.lines.length)")
+    assert lengths == [8] * 4
+    wide = page.evaluate(
+        "[...document.querySelectorAll('.mg-take .mg-wide')].map((one) => one.clientWidth)"
+    )
+    assert len(set(wide)) == 1
+
+
+def test_takes_share_their_axis_and_their_pitches(page: Page):
+    go_on(page, bars=8, variations=2)
+    await_end(page)
+    page.locator(".mg-take").first.get_by_label("Zoom in").click()
+    page.evaluate("() => (musicgen.rolls.takes()[0].view.scrollLeft = 200)")
+    page.wait_for_function("() => musicgen.rolls.takes()[1].view.scrollLeft === 200")
+    lanes = page.evaluate("musicgen.rolls.takes().map((roll) => JSON.stringify(roll.lanes))")
+    assert lanes[0] == lanes[1] == page.evaluate("JSON.stringify(musicgen.rolls.stage().lanes)")
+
+
+def painted(page: Page, card: str, act: str = "") -> list:
+    """Return the words that a painting writes and its filled boxes, with where they are."""
+    return page.evaluate(
+        """async ([which, act]) => {
+          const { paint } = await import(`${musicgen.player.synth.address}/roll/paint.js`);
+          const roll = which === "stage" ? musicgen.rolls.stage() : musicgen.rolls.takes()[0], said = [];
+          if (act) eval(act);
+          const { canvas } = roll, pen = canvas.getContext("2d");
+          canvas.getContext = () => new Proxy(pen, {
+            get: (_, name) => typeof pen[name] !== "function" ? pen[name] : (...given) => {
+              if (name === "fillText") said.push(["text", given[0], given[1], given[2]]);
+              if (name === "fillRect") said.push(["box", ...given]);
+              if (name === "lineTo") said.push(["line", ...given]);
+              return pen[name](...given);
+            },
+            set: (_, name, value) => { pen[name] = value; return true; },
+          });
+          paint(roll);
+          delete canvas.getContext;
+          return said;
+        }""",
+        [card, act],
+    )
+
+
+def test_what_lies_past_the_trained_length_is_said_to_the_right_in_plain_words(page: Page):
+    go_on(page, bars=4)
+    await_end(page)
+    said = painted(page, "take", "roll.trainedBars = 5")
+    (text,) = [one for one in said if one[0] == "text" and "longer" in str(one[1])]
+    line = page.evaluate(
+        "((roll) => roll.x(roll.piece.lines[5]) - roll.view.scrollLeft)(musicgen.rolls.takes()[0])"
+    )
+    assert text[1] == "from here longer than it has practised"
+    assert text[2] >= line
+
+
+def test_chords_stand_clear_of_the_bar_lines_and_numbers_within_the_piece(page: Page):
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(SHOWN)).to_have_text("Piano in G minor")
+    said = painted(page, "stage")
+    texts = {one[1] for one in said if one[0] == "text"}
+    assert {"B♭", "E♭", "Gm"} <= texts
+    assert not [text for text in texts if re.fullmatch(r"[A-G]♯.*", str(text))]
+    assert "17" not in texts
+    band = [
+        one
+        for one in said
+        if one[0] == "box" and one[1] > 46 and one[3] <= 1 and one[2] < 38 and one[2] + one[4] > 22
+    ]
+    assert band == []  # no line through the names
+
+
+def test_the_model_list_closes_by_itself(page: Page):
+    model = page.get_by_label("Model")
+    model.focus()
+    page.keyboard.press("Tab")
+    covered = page.evaluate(
+        "(() => { const b = document.querySelector('#mg-prompt-bars input').getBoundingClientRect();"
+        "const there = document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2);"
+        "return Boolean(there.closest('#mg-prompt-bars')) })()"
+    )
+    assert covered
+    assert model.evaluate("one => one.tagName") == "SELECT"
+
+
+def test_an_error_goes_with_the_next_thing_that_is_done(page: Page):
+    alarm = page.locator(".mg-stage > [role=alert]")
+    for act in (
+        lambda: page.locator("[data-example=trio-jazz]").click(),
+        lambda: page.get_by_role("button", name="Undo").click(),
+        lambda: page.get_by_label("Model").select_option("groove"),
+        lambda: page.locator("[data-example=grid]").click(),
+    ):
+        send(page, "a.mid", b"no music")
+        expect(alarm).to_be_visible()
+        act()
+        expect(alarm).to_be_hidden()
+
+
+def test_a_file_is_caught_wherever_it_is_dropped(page: Page):
+    page.evaluate(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "dropped.mid"));
+          const dock = document.querySelector("#mg-dock");
+          for (const kind of ["dragenter", "dragover", "drop"])
+            dock.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
+        }""",
+        list(example("trio-jazz")),
+    )
+    expect(page.locator(SHOWN)).to_have_text("dropped")
+
+
+@pytest.mark.parametrize("name", ["holiday.mid", "Brief.MID", "x.abc", "bild.mxl"])
+def test_errors_call_a_file_as_it_is_called(page: Page, name: str):
+    send(page, name, b"\xff\xfb\x90\x44 no music at all")
+    alarm = page.locator(".mg-stage > [role=alert]")
+    expect(alarm).to_contain_text(f"“{name}”")
+    assert "\\x" not in alarm.inner_text()
+
+
+@pytest.mark.parametrize("width", [1280, 820, 390])
+def test_a_title_is_read_at_every_width(visit, width: int):
+    page = visit(width)
+    send(page, "The long road home.mid", example("trio-jazz"))
+    song = page.locator(".mg-stage .mg-song")
+    expect(song).to_have_text("The long road home")
+    shown, wanted = song.evaluate("e => [e.clientWidth, e.scrollWidth]")
+    assert shown >= wanted - 1
+
+
+def test_the_pages_own_result_is_opened_with_its_seam(page: Page):
+    go_on(page, bars=2)
+    await_end(page)
+    midi = downloaded(page, "MIDI")
+    send(page, "again.mid", midi)
+    expect(page.locator(SHOWN)).to_have_text("again")
+    assert page.evaluate("musicgen.desk.current.region") == {"first": 4, "stop": 6, "tracks": None}
+    expect(page.locator("#mg-prompt-bars input[type=number]")).to_have_value("4")
+    assert page.evaluate("musicgen.rolls.stage().isNew(musicgen.desk.current.piece.lines[4], 0)")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_notes_past_the_prompt_are_seen(visit, scheme: str):
+    page = visit(scheme=scheme)
+    ratio = page.evaluate("""() => {
+      const style = getComputedStyle(document.querySelector(".mg-roll"));
+      const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+      const hex = (name) => style.getPropertyValue(`--mg-${name}`).trim().match(/[0-9a-f]{2}/gi);
+      const rgb = (name) => hex(name).map((h) => parseInt(h, 16));
+      const light = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => sum + part * linear(c[i]), 0);
+      const least = 0.72, over = rgb("rest").map((v, i) => v * least + rgb("ground")[i] * (1 - least));
+      const [a, b] = [light(over), light(rgb("ground"))].sort((x, y) => x - y);
+      return (b + 0.05) / (a + 0.05);
+    }""")
+    assert ratio >= 2.5
+
+
+def test_a_short_take_has_one_figure_a_long_one_four(page: Page):
+    go_on(page, bars=2)
+    await_end(page)
+    expect(page.locator(".mg-likeness-name")).to_have_text("Like the prompt, 0 to 1")
+    metrics = page.locator(".mg-meters").count()
+    expect(page.locator(".mg-meter")).to_have_count(metrics)
+    expect(page.locator(".mg-real").first).to_have_text(re.compile(r"^the real piece: [01]\.\d\d$"))
+    go_on(page, bars=8)
+    await_end(page)
+    expect(page.locator(".mg-likeness-name")).to_contain_text("quarter by quarter")
+    expect(page.locator(".mg-meter")).to_have_count(4 * page.locator(".mg-meters").count())
+
+
+def test_drums_that_are_left_out_are_told_above_the_roll_and_kept_by_a_press(page: Page):
+    page.get_by_label("Model").select_option("pop-piano")
+    notice = page.locator(".mg-notices li").first
+    expect(notice).to_contain_text("The drums are left out")
+    above = page.evaluate(
+        "document.querySelector('.mg-notices').getBoundingClientRect().bottom <= "
+        "document.querySelector('.mg-stage .mg-roll').getBoundingClientRect().top"
+    )
+    assert above
+    notice.get_by_role("button", name="Open with untrained:tiny:groove").click()
+    expect(page.locator(".mg-notices li")).to_have_count(0)
+    tracks = page.evaluate("musicgen.desk.current.piece.tracks.map((track) => track.name)")
+    assert tracks == ["Bass", "Drums", "Other"]
+
+
+def test_from_nothing_a_trio_has_its_third_voice(page: Page):
+    page.get_by_label("Model").select_option("groove")
+    page.locator("[data-example=nothing]").click()
+    go_on(page, bars=3)
+    await_end(page)
+    tracks = page.evaluate(
+        "[...new Set(musicgen.desk.takes[0].piece.notes.filter((_, i) => i % 5 === 4))].sort()"
+    )
+    assert tracks == [0, 1, 2]
+
+
+def test_what_is_dragged_out_is_a_midi_file(page: Page):
+    found = page.evaluate("""async () => {
+      const data = new DataTransfer();
+      const drag = new DragEvent("dragstart", { dataTransfer: data, bubbles: true });
+      document.querySelector(".mg-stage .mg-grip").dispatchEvent(drag);
+      return [data.getData("DownloadURL"), [...data.types]];
+    }""")
+    kind, name, address = found[0].split(":", 2)
+    assert (kind, name) == ("audio/midi", "Disco trio.mid")
+    bytes_given = page.evaluate(
+        "async (a) => [...new Uint8Array(await (await fetch(a)).arrayBuffer())]", address
+    )
+    assert len(read_midi(bytes(bytes_given)).notes) == 1214
+
+
+def test_one_track_and_a_score_are_saved_and_read_by_others(page: Page):
+    import music21
+
+    bass = read_midi(downloaded(page, "Bass as MIDI", ".mg-stage"))
+    heard = read_midi(example("trio-disco"))
+    index = next(i for i, track in enumerate(heard.tracks) if "ass" in track.name)
+    assert len(bass.notes) == (heard.notes.track == index).sum()
+    text = downloaded(page, "Score (MusicXML)", ".mg-stage").decode()
+    parsed = music21.converter.parseData(text, format="musicxml")
+    names = {part.partName for part in parsed.parts}
+    assert names >= {track.name for track in heard.tracks}
+    assert len(parsed.parts[0].getElementsByClass("Measure")) == 16
+
+
+def test_a_midi_keyboard_is_played_and_quantised(browser, address: str):
+    context = browser.new_context()
+    context.add_init_script(
+        "window.input = { name: 'Test keys', onmidimessage: null };"
+        "navigator.requestMIDIAccess = async () => ({ inputs: new Map([['1', input]]), onstatechange: null });"
+    )
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    assert page.evaluate("musicgen.player.synth.ready")
+    page.locator("[data-example=grid]").click()
+    page.get_by_text("Play to it").click()
+    page.get_by_role("button", name="MIDI keyboard").click()
+    expect(page.locator(".mg-play-in .mg-why")).to_contain_text("Test keys")
+    page.get_by_role("button", name="● Record").click()
+    page.wait_for_timeout(2500)  # the count-in
+    page.evaluate("() => input.onmidimessage({ data: [0x90, 64, 99] })")
+    page.wait_for_timeout(300)
+    page.evaluate("() => input.onmidimessage({ data: [0x80, 64, 0] })")
+    page.get_by_role("button", name="■ Done").click()
+    notes = page.evaluate("[...musicgen.desk.current.piece.notes]")
+    assert (len(notes), notes[2], notes[3]) == (5, 64, 99)
+    assert notes[0] % 3 == notes[1] % 3 == 0
+    page.get_by_role("button", name="Computer keys").click()
+    page.locator("body").press("a")
+    page.get_by_role("button", name="Undo").click()
+    assert page.evaluate("musicgen.desk.current.piece.notes.length") == 0
+    context.close()

@@ -1,0 +1,58 @@
+"""The page's scripts that need no page: their tests run in node where there is one, and in the browser."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from playwright.sync_api import Browser
+
+ROOT = Path(__file__).parents[3]
+SCRIPTS = Path(__file__).parent / "scripts"
+RUN = """async (file) => {
+  const { tests } = await import(`/tests/app/web/scripts/${file}.js`), failed = [];
+  for (const [name, act] of Object.entries(tests)) {
+    try { await act(); } catch (error) { failed.push(`${name}: ${error.message}`); }
+  }
+  return [Object.keys(tests).length, failed];
+}"""
+
+
+def test_scripts_do_as_they_say_in_node():
+    node = shutil.which("node")
+    if node is None:  # the browser runs the same tests
+        return
+    ran = subprocess.run(
+        [node, "--test", str(SCRIPTS / "node.mjs")], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout[-4000:]
+    assert "# pass 0" not in ran.stdout
+
+
+def test_scripts_do_as_they_say_in_the_browser(browser: Browser):
+    page = browser.new_context().new_page()
+
+    def give(route) -> None:
+        path = ROOT / route.request.url.removeprefix("http://localhost/")
+        kind = "text/javascript" if path.suffix == ".js" else "text/html"
+        body = path.read_text(encoding="utf-8") if path.is_file() else "<p>tests</p>"
+        route.fulfill(body=body, content_type=kind)
+
+    page.route("http://localhost/**", give)
+    page.goto("http://localhost/")
+    for file in ("state", "transport", "music"):
+        count, failed = page.evaluate(RUN, file)
+        assert count > 8
+        assert failed == []
+    page.context.close()
+
+
+def test_no_file_is_long_and_each_says_what_it_holds():
+    assets = ROOT / "app" / "assets"
+    found = [p for p in assets.rglob("*.js") if "vendor" not in p.parts]
+    assert len(found) > 30
+    for path in found:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) <= 300, path
+        assert lines[0].startswith("// "), path
+    for folder in {path.parent for path in found}:
+        assert len([path for path in folder.iterdir() if path.suffix == ".js"]) <= 24, folder

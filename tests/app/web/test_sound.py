@@ -1,0 +1,185 @@
+"""The page sounds by itself: at once, while it composes, by each track's settings, and without a gap."""
+
+import struct
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.app.web.browser import WAIT
+from tests.app.web.hands import await_end, choose_bars, downloaded, go_on
+
+# Take down what the page sends to the loudspeaker, from now on.
+LISTEN = """async () => {
+  const { synth } = musicgen.player;
+  await synth.ready;
+  await synth.context.resume();
+  const { context } = synth, tap = context.createScriptProcessor(1024, 1, 1);
+  const heard = (window.heard = { blocks: [], rate: context.sampleRate });
+  tap.onaudioprocess = ({ inputBuffer: { length }, inputBuffer }) =>
+    heard.blocks.push(Math.hypot(...inputBuffer.getChannelData(0)) / Math.sqrt(length));
+  synth.output.connect(tap).connect(new GainNode(context, { gain: 0 })).connect(context.destination);
+}"""
+
+
+def listen(page: Page) -> None:
+    page.evaluate(LISTEN)
+
+
+def loudness(page: Page) -> np.ndarray:
+    """Return the root mean square of what was heard, a value for each 1,024 samples."""
+    return np.array(page.evaluate("heard.blocks"))
+
+
+def forget(page: Page) -> None:
+    page.evaluate("heard.blocks = []")
+
+
+def play(page: Page, card: str = ".mg-stage") -> None:
+    page.locator(card).first.get_by_label("Play", exact=True).click()
+
+
+def test_a_press_sounds_at_once_and_without_a_request(page: Page):
+    listen(page)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    forget(page)
+    play(page)
+    page.wait_for_function("() => musicgen.player.tick > 40")
+    sound = loudness(page)
+    first = int(np.argmax(sound > 0.003))
+    assert sound.max() > 0.02
+    assert first * 1024 / page.evaluate("heard.rate") < 0.5
+    assert asked == []
+    cursor = page.locator(".mg-stage .mg-cursor")
+    expect(cursor).to_be_visible()
+    expect(page.locator(".mg-stage").get_by_label("Pause")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator("#mg-dock-play").click()
+    expect(page.locator(".mg-stage").get_by_label("Play", exact=True)).to_be_visible()
+
+
+def test_bars_are_heard_as_they_come(page: Page):
+    """Music that is played faster than it comes waits for it, and goes on."""
+    page.get_by_label("Model").select_option("groove")
+    go_on(page, bars=24)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.piece.notes.length > 500")
+    listen(page)
+    page.locator(".mg-take").first.get_by_label("To the new part").click()
+    page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 12 * 4 * 5.5")
+    assert page.evaluate("musicgen.desk.takes[0].state") == "running"
+    assert loudness(page).max() > 0.02
+    assert page.evaluate("musicgen.player.entry.id === musicgen.desk.takes[0].id")
+    page.locator("#mg-halt").click()
+    await_end(page)
+    assert page.evaluate("musicgen.player.playing")
+
+
+def test_what_plays_goes_on_while_something_else_is_composed(page: Page):
+    play(page)
+    go_on(page, bars=2)
+    await_end(page)
+    assert page.evaluate(
+        "musicgen.player.playing && musicgen.player.entry.id === musicgen.desk.open.current"
+    )
+
+
+def test_only_what_is_new_is_heard(page: Page):
+    go_on(page, bars=2)
+    await_end(page)
+    page.get_by_role("button", name="Hear only what is new").click()
+    play(page, ".mg-take")
+    assert page.evaluate("musicgen.player.tick") >= 4 * 48
+
+
+def test_one_take_after_the_other_goes_on_at_the_same_beat(page: Page):
+    go_on(page, bars=4, variations=2)
+    await_end(page)
+    takes = page.locator(".mg-take")
+    takes.first.get_by_label("Play", exact=True).click()
+    page.wait_for_function("() => musicgen.player.tick > 30")
+    before = page.evaluate("musicgen.player.tick")
+    takes.nth(1).get_by_label("Play", exact=True).click()
+    expect(takes.first.get_by_label("Play", exact=True)).to_be_visible()
+    expect(takes.nth(1).get_by_label("Pause")).to_be_visible()
+    assert page.evaluate("musicgen.player.tick") >= before
+    assert page.evaluate("musicgen.player.entry.id === musicgen.desk.takes[1].id")
+    expect(takes.first.locator(".mg-cursor.mg-faint")).to_be_visible()
+
+
+def test_tracks_are_muted_and_the_tempo_changed_without_a_server(page: Page):
+    listen(page)
+    page.get_by_text("Tracks", exact=True).click()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    play(page)
+    page.wait_for_function("() => musicgen.player.tick > 24")
+    for track in ("Bass", "Drums", "Other"):
+        page.get_by_role("button", name=f"Mute {track}").click()
+    page.wait_for_timeout(1500)
+    forget(page)
+    page.wait_for_timeout(400)
+    assert loudness(page).max() < 0.004
+    page.get_by_role("button", name="Hear alone: Drums").click()
+    page.get_by_role("button", name="Mute Drums").click()
+    page.wait_for_timeout(600)
+    assert loudness(page).max() > 0.01
+    before = page.evaluate("musicgen.player.length")
+    page.locator("#mg-tempo input").fill("200")
+    assert page.evaluate("musicgen.player.length") == before / 2
+    page.locator("#mg-transpose input").fill("5")
+    assert page.evaluate("musicgen.player.transport.transpose") == 5
+    page.get_by_label("Instrument of Bass").select_option("Cello")
+    assert page.evaluate("musicgen.player.transport.mix[0].program") == 42
+    assert asked == []
+
+
+def test_bars_are_played_over_and_over(page: Page):
+    choose_bars(page, 3, 3)
+    page.get_by_role("group", name="What to do with bar 3").get_by_role(
+        "button", name="Loop"
+    ).click()
+    page.evaluate(
+        "() => { window.most = 0; setInterval(() => (most = Math.max(most, musicgen.player.tick)), 20); }"
+    )
+    page.wait_for_function("() => most > 12 * 4 * 2.9")
+    page.wait_for_function("() => musicgen.player.tick < 12 * 4 * 2.5")
+    assert page.evaluate("most") <= 12 * 4 * 3 + 1
+    assert page.evaluate("musicgen.player.playing")
+
+
+def test_sound_is_saved_as_a_file(page: Page):
+    go_on(page, bars=1)
+    await_end(page)
+    sound = downloaded(page, "WAV")
+    rate = struct.unpack_from("<I", sound, 24)[0]
+    samples = np.frombuffer(sound[44:], "<i2").astype(float) / 32768
+    assert sound[:4] == b"RIFF"
+    assert rate >= 44_100
+    assert 0.05 < np.sqrt((samples**2).mean()) < 0.5
+    assert 0.5 < np.abs(samples).max() < 0.95  # loud, and clips nowhere
+
+
+def test_without_worklets_the_sound_is_a_file(browser: Browser, address: str):
+    context = browser.new_context()
+    context.add_init_script("delete window.AudioWorkletNode")
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
+    play(page)
+    page.wait_for_function("() => musicgen.player.audio.currentTime > 0.3", timeout=WAIT)
+    assert page.evaluate("musicgen.player.tick") > 0
+    expect(page.locator("#mg-tempo")).to_be_hidden()
+    page.locator(".mg-stage").get_by_label("Pause").click()
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["soundfont.sf2", "vendor/spessasynth/processor.js"])
+def test_what_sounds_is_from_this_server_and_kept(page: Page, name: str):
+    found = page.evaluate(
+        "name => fetch(`${musicgen.player.synth.address}/${name}`)"
+        ".then((answer) => [answer.status, answer.headers.get('cache-control')])",
+        name,
+    )
+    assert found[0] == 200
+    assert "immutable" in found[1]

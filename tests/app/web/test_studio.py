@@ -1,0 +1,216 @@
+"""A piece is heard, continued, filled in and accompanied; the server keeps nothing of it."""
+
+import base64
+
+import pytest
+
+from app.web.composing.hearing import made_here, title_of
+from app.web.composing.wishes import Ask, asked, wished
+from app.web.examples import EXAMPLES, example
+from app.web.server.doorman import Asker
+from app.web.shelf import Shelf
+from app.web.studio import Studio
+from tests.tokenization.notation.scores import bars, note, score
+from tokenization.midi.reading import MidiError, read_midi
+
+MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:remi-2"
+ASKER = Asker(name="a", client="")
+PLAIN = {
+    **{"model": MODEL, "bars": 1, "variations": 1, "temperature": 1, "topP": 0.95, "topK": 0},
+    **{"minP": 0.02, "seed": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def shelf() -> Shelf:
+    return Shelf(MODEL)
+
+
+@pytest.fixture
+def studio(shelf: Shelf):
+    made = Studio(shelf)
+    yield made
+    made.turns.close()
+
+
+def written(studio: Studio, data: bytes | None = None, stop_at: int = 0, **more) -> list[dict]:
+    views = []
+    given = example("trio-jazz") if data is None and not more.get("nothing") else data
+    more.pop("nothing", None)
+    for view in studio.write(
+        ASKER, asked({**PLAIN, "promptBars": 2, **more}), given, "a.mid", "job"
+    ):
+        views.append(view)
+        if len(views) == stop_at:
+            studio.stop("job")
+    return views
+
+
+def test_an_example_is_shown_as_each_model_hears_it(studio: Studio):
+    trio = studio.open_example("trio-disco", MODEL, fit=True)
+    assert (trio["title"], trio["bars"], trio["chosen"], trio["model"]) == (
+        "Disco trio",
+        16,
+        4,
+        MODEL,
+    )
+    assert [track["name"] for track in trio["piece"]["tracks"]] == ["Bass", "Drums", "Other"]
+    assert len(trio["piece"]["notes"]) > 5 * 1000
+    assert trio["real"]["onset–drum"] > 0.8
+    assert trio["notices"] == []
+    assert base64.b64decode(trio["file"]) == example("trio-disco")
+    piano = studio.open(example("trio-disco"), "disco.mid", PIANO, fit=False)
+    assert [track["name"] for track in piano["piece"]["tracks"]] == ["Piano"]
+    assert piano["piece"]["chords"]
+
+
+def test_the_model_is_chosen_by_what_is_in_the_file(studio: Studio):
+    assert studio.open(example("trio-jazz"), "a.mid", PIANO, fit=True)["model"] == MODEL
+    assert studio.open(example("piano-g-minor"), "a.mid", MODEL, fit=True)["model"] == PIANO
+    assert studio.open(example("trio-jazz"), "a.mid", "groove", fit=True)["model"] == "groove"
+
+
+def test_drums_that_are_left_out_are_told_with_the_model_that_keeps_them(studio: Studio):
+    (told, *_) = studio.open(example("trio-jazz"), "band.mid", PIANO, fit=False)["notices"]
+    assert told == {
+        "text": "The drums are left out: this model plays the piano.",
+        "model": MODEL,
+    }
+
+
+def test_a_waltz_stays_one_where_a_model_knows_its_metre():
+    waltz = score(bars(*(note("C", 4, 6) for _ in range(8)), beats=3))
+    studio = Studio(Shelf(LATER))
+    shown = studio.open(waltz, "waltz.musicxml", PIANO, fit=True)
+    assert shown["model"] == LATER
+    ticks = shown["piece"]["ticksPerBeat"]
+    assert shown["piece"]["lines"][:4] == [0, 3 * ticks, 6 * ticks, 9 * ticks]
+    told = studio.open(waltz, "waltz.musicxml", PIANO, fit=False)["notices"]
+    assert told[0]["model"] == LATER
+    assert "in 3/4" in told[0]["text"]
+    views = written(studio, waltz, model=LATER)
+    piece = views[-1]["takes"][0]["piece"]
+    assert [piece["lines"][3] - piece["lines"][2], len(piece["lines"])] == [3 * ticks, 4]
+    studio.turns.close()
+
+
+def test_views_grow_and_the_last_has_all_there_is(studio: Studio):
+    views = written(studio, bars=2, variations=2, seed=4)
+    assert [view["state"] for view in views] == ["running"] * (len(views) - 1) + ["done"]
+    notes = [views[0]["takes"][0]["piece"]["notes"][i : i + 5] for i in range(0, 5 * 2000, 5)]
+    notes = [row for row in notes if row]
+    for view in views[1:-1]:
+        change = view["takes"][0]["notes"]
+        notes = notes[: change["keep"]] + change["add"]
+        assert all(onset <= view["takes"][0]["now"] for onset, *_ in notes)
+        assert all(
+            on + long <= max(view["takes"][0]["now"], on + 3) for on, long, *_ in notes if on >= 96
+        )
+    for take in views[-1]["takes"]:
+        assert take["region"] == {"first": 2, "stop": 4, "tracks": None}
+        assert (len(take["piece"]["lines"]), take["seed"]) == (5, 4)
+        midi = base64.b64decode(take["midi"])
+        assert 5 * len(read_midi(midi).notes) == len(take["piece"]["notes"])
+        assert made_here(midi) == take["provenance"]
+        assert len(take["likeness"][0]["quarters"]) == 1  # two bars have no quarters
+
+
+def test_a_stop_keeps_what_there_is_and_as_many_bars(studio: Studio):
+    views = written(studio, bars=100, stop_at=3)
+    take = views[-1]["takes"][0]
+    assert views[-1]["state"] == "stopped"
+    last = max(take["piece"]["notes"][::5])
+    lines = take["piece"]["lines"]
+    assert lines[-2] <= last < lines[-1]
+    assert len(lines) < 100
+    assert studio._jobs == {}
+
+
+def test_a_held_last_note_adds_no_bar(studio: Studio):
+    for seed in range(4):
+        (take,) = written(studio, bars=2, seed=seed)[-1]["takes"]
+        assert len(take["piece"]["lines"]) == 5
+
+
+def test_from_nothing_a_trio_has_its_voices(studio: Studio):
+    for seed in range(3):
+        views = written(studio, nothing=True, model="groove", bars=4, variations=2, seed=seed)
+        for take in views[-1]["takes"]:
+            tracks = take["piece"]["notes"][4::5]
+            assert set(tracks) == {0, 1, 2}
+
+
+def test_sparse_and_dense_are_chosen_among_more(studio: Studio):
+    counts = [
+        written(studio, bars=3, seed=5, dense=dense, model="groove")[-1]["takes"][0]["new"]
+        for dense in (-1, 1)
+    ]
+    assert counts[0] < counts[1]
+
+
+def test_the_pages_own_result_shows_where_the_new_part_began(studio: Studio):
+    take = written(studio, bars=2)[-1]["takes"][0]
+    again = studio.open(base64.b64decode(take["midi"]), "song.mid", MODEL, fit=False)
+    assert again["region"] == {"first": 2, "stop": 4, "tracks": None}
+    assert again["made"]["seed"] == 3
+
+
+def test_bars_and_parts_are_written_by_models_that_can():
+    studio = Studio(Shelf("untrained:tiny:groove-2"))
+    given = example("trio-jazz")
+    model = "untrained:tiny:groove-2"
+    options = wished(1, 1, 1, 0.95, 0, 0.02, 3)
+    infill = Ask(kind="infill", model=model, options=options, first=3, last=3)
+    *_, last = studio.write(ASKER, infill, given, "a.mid", "job")
+    assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
+    assert last["takes"][0]["provenance"]["written_bars"] == [3, 3]
+    with pytest.raises(ValueError, match="no part"):
+        list(studio.write(ASKER, Ask(kind="accompany", model="groove", options=options, parts=("bass",)),
+                          given, "a.mid", "job"))  # fmt: skip
+    with pytest.raises(ValueError, match="bars 17 to 18 were asked for, of 16"):
+        list(studio.write(ASKER, Ask(kind="infill", model=model, options=options, first=17, last=18),
+                          given, "a.mid", "job"))  # fmt: skip
+    studio.turns.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"bars": 129}, "129 bars were asked for; 1 to 128"),
+        ({"bars": 0}, "0 bars"),
+        ({"variations": 9}, "9 variations"),
+        ({"kind": "hack"}, "'hack' cannot be done"),
+        ({"seed": None}, "seed is empty"),
+        ({"kind": "accompany"}, "parts is a list"),
+        ({"kind": "infill"}, "first is empty"),
+        ({"chords": "C | " * 600}, "letters"),
+        ({"chords": "H!"}, "H!"),
+    ],
+)
+def test_wrong_wishes_are_refused_in_a_sentence(wrong: dict, sentence: str):
+    with pytest.raises(ValueError, match=sentence):
+        asked({**PLAIN, **wrong})
+    with pytest.raises(ValueError, match="no object"):
+        asked([1])
+
+
+def test_unknown_names_and_files_are_refused(studio: Studio):
+    with pytest.raises(ValueError, match="no example"):
+        studio.open_example("../../etc/passwd", MODEL, fit=True)
+    with pytest.raises(ValueError, match="no model 'gpt' here"):
+        studio.open_example("trio-jazz", "gpt", fit=False)
+    with pytest.raises(MidiError, match=r"“holiday\.mid”"):
+        studio.open(b"\xff\xd8 a photograph", "holiday.mid", MODEL, fit=True)
+
+
+def test_a_title_is_a_name_without_folders():
+    assert title_of("C:\\music\\my.song.MID") == "my.song"
+    assert title_of("/tmp/a/b.mid") == "b"
+    assert title_of("\x00\n.mid") == "Your file"
+    assert len(title_of("x" * 500)) == 60
+
+
+def test_every_example_opens_in_every_language(studio: Studio):
+    for name in EXAMPLES:
+        for model in (MODEL, PIANO):
+            assert studio.open_example(name, model, fit=False)["bars"] == 16
