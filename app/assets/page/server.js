@@ -52,11 +52,13 @@ export class Server {
     return (await answer.json())[0];
   }
 
-  async place(entry, { again = false } = {}) {
+  // Where an entry's file lies on the server; it is sent where it does not yet.
+  place(entry, { again = false } = {}) {
     const key = entry.piece;
     if (again || !this.sent.has(key)) {
-      const { bytes, name } = fileOf(entry);
-      this.sent.set(key, handle(await this.upload(bytes, name), name));
+      const { bytes, name } = fileOf(entry), sent = this.upload(bytes, name).then((path) => handle(path, name));
+      this.sent.set(key, sent);
+      sent.catch(() => this.sent.delete(key));
     }
     return this.sent.get(key);
   }
@@ -67,9 +69,10 @@ export class Server {
     return { ...opened, sent: file };
   }
 
-  // Remember where a file lies that has just been opened.
+  // Remember where a file lies that has just been opened, or send it ahead, so that Continue need not wait for that.
   knows(entry, sent) {
-    if (sent) this.sent.set(entry.piece, sent);
+    if (sent) this.sent.set(entry.piece, Promise.resolve(sent));
+    else if (entry.file) this.place(entry).catch(() => {});
   }
 
   // Ask for music; yields what the server says as it comes.

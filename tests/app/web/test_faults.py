@@ -209,7 +209,7 @@ def test_notes_past_the_prompt_are_seen(visit, scheme: str):
       const [a, b] = [light(over), light(rgb("ground"))].sort((x, y) => x - y);
       return (b + 0.05) / (a + 0.05);
     }""")
-    assert ratio >= 2.5
+    assert ratio >= 3
 
 
 def test_a_short_take_has_one_figure_a_long_one_four(page: Page):
