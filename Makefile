@@ -41,21 +41,15 @@ bench: $(INSTALLED) ## speed and memory of this machine
 
 RAW = POP909=$(or $(POP909),…) LIEDER=$(or $(LIEDER),…) GROOVE=$(or $(GROOVE),…) SONGS=$(or $(SONGS),…) DRUMS=$(or $(DRUMS),…)
 
-models: $(INSTALLED) ## train the models that ship (POP909=… LIEDER=… GROOVE=… SONGS=… DRUMS=…: the raw data, folders or archives; SIZE=small on a GPU)
+models: $(INSTALLED) ## train the models that ship (POP909=… LIEDER=… GROOVE=… SONGS=… DRUMS=…: the raw data, folders or archives)
 	@test -n "$(POP909)" -a -n "$(LIEDER)" -a -n "$(GROOVE)" -a -n "$(SONGS)" -a -n "$(DRUMS)" || \
 	  { echo "make models $(RAW): where is the raw data that is marked …?" >&2; exit 2; }
-	$(MAKE) model NAME=pop-piano
-	$(MAKE) model NAME=groove
+	set -e; for name in pop-piano groove pop-piano-2 groove-2; do $(MAKE) model NAME=$$name; done
 
 PUBLISH = $(BIN)/python -m training.results.publish
 
-# A model's parts, each of which learns on from the one before: the first ones in the first version of its language.
-# On a GPU there is one part.
-LAST = $(NAME)$(addprefix -,$(SIZE))
-FIRST_PARTS = $(if $(SIZE),,$(patsubst training/configs/models/%.yaml,%,$(wildcard \
-  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml -third.yaml))))
-
 # What is prepared of the raw data: a folder each, from what, and how.
+ABOUT_GROOVE = --title "Groove: MMA accompaniments" --licence "made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 $(WORK)/data/pop909-remi/meta.json: RECIPE = pop909 "$(POP909)" $(@D) --language remi
 $(WORK)/data/pop909/meta.json: RECIPE = pop909 "$(POP909)" $(@D)
 $(WORK)/data/lieder/meta.json: RECIPE = lieder "$(LIEDER)" $(@D)
@@ -63,46 +57,32 @@ $(WORK)/data/groove/meta.json: RECIPE = groove "$(GROOVE)" $(@D) $(ABOUT_GROOVE)
 $(WORK)/data/groove-2/meta.json: RECIPE = groove "$(GROOVE)" $(@D) --language groove-2 $(ABOUT_GROOVE)
 $(WORK)/data/groove-songs/meta.json: RECIPE = groove-songs "$(SONGS)" $(@D) --language groove-2
 $(WORK)/data/human-drums/meta.json: RECIPE = human-drums "$(DRUMS)" $(@D) --language groove-2
-ABOUT_GROOVE = --title "Groove: MMA accompaniments" --licence "made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
 
 $(WORK)/data/%/meta.json: | $(INSTALLED)
 	$(BIN)/musicgen data $(RECIPE)
 
-DATA_OF_pop-piano = pop909 lieder
-DATA_OF_groove = groove-2 groove-songs human-drums
-FIRST_DATA_OF_pop-piano = pop909-remi
-FIRST_DATA_OF_groove = groove
-NEEDED = $(if $(SIZE),,$(FIRST_DATA_OF_$(NAME))) $(DATA_OF_$(NAME))
+DATA_OF_pop-piano = pop909-remi
+DATA_OF_groove = groove
+DATA_OF_pop-piano-2 = pop909 lieder
+DATA_OF_groove-2 = groove-2 groove-songs human-drums
+NEEDED = $(DATA_OF_$(NAME))
+COMMA := ,
+SPACE := $(subst ,, )
+FOLDERS = [$(subst $(SPACE),$(COMMA),$(NEEDED:%=$(WORK)/data/%))]
 
-comma := ,
-folders = [$(subst $(eval) ,$(comma),$(foreach set,$(1),$(WORK)/data/$(set)))]
+# A model's parts, each of which learns on from the one before; with SIZE=small, for a GPU, there is one.
+PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \
+  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml .yaml))))
 
 # Interrupted, it goes on where it was.
-model: $(INSTALLED) $(foreach set,$(NEEDED),$(WORK)/data/$(set)/meta.json) ## train one of them (NAME=groove, and its raw data)
-	@test -f "training/configs/models/$(LAST).yaml" || { echo "make model NAME=groove: there is no model '$(LAST)'" >&2; exit 2; }
-	set -e; start=; for part in $(FIRST_PARTS) $(LAST); do \
-	  data='$(call folders,$(FIRST_DATA_OF_$(NAME)))'; \
-	  if [ $$part = $(LAST) ]; then data='$(call folders,$(DATA_OF_$(NAME)))'; fi; \
-	  $(BIN)/musicgen train models/$$part --resume --set "data.folder=$$data" --set run=$(WORK)/$$part $$start; \
+model: $(INSTALLED) $(NEEDED:%=$(WORK)/data/%/meta.json) ## train one of them (NAME=groove GROOVE=groove.tar.xz; SIZE=small on a GPU)
+	@test -n "$(PARTS)" || { echo "make model NAME=groove: there is no model '$(NAME)'" >&2; exit 2; }
+	set -e; start=; for part in $(PARTS); do \
+	  $(BIN)/musicgen train models/$$part --resume --set "data.folder=$(FOLDERS)" --set run=$(WORK)/$$part $$start; \
 	  model=$(WORK)/$$part-model; start="--start $$model"; \
-	  if [ $$part = $(LAST) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME); \
+	  if [ $$part = $(lastword $(PARTS)) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME); \
 	  elif [ ! -f $$model/README.md ]; then $(PUBLISH) $(WORK)/$$part $$model; fi; \
 	done
-
-# The one script of the page that is not ours: its packages at these versions, in two files and with their licences.
-VENDOR := app/assets/vendor/spessasynth
-VENDORED := spessasynth_lib@4.3.14 spessasynth_core@4.3.22 esbuild@0.28.2
-
-vendor: ## build the page's synthesizer anew from its npm packages (takes npm and a network)
-	rm -rf build/vendor && mkdir -p build/vendor
-	cd build/vendor && npm install --no-audit --no-fund --no-save --prefix . $(VENDORED)
-	echo 'export { WorkletSynthesizer } from "spessasynth_lib";' > build/vendor/entry.js
-	cd build/vendor && node_modules/.bin/esbuild entry.js --bundle --format=esm --minify --legal-comments=none \
-	  --outfile=synthesizer.js
-	cp build/vendor/synthesizer.js $(VENDOR)/synthesizer.js
-	grep -v sourceMappingURL build/vendor/node_modules/spessasynth_lib/dist/spessasynth_processor.min.js > $(VENDOR)/processor.js
-	cp build/vendor/node_modules/spessasynth_lib/LICENSE $(VENDOR)/LICENSE
-	cp build/vendor/node_modules/stb-vorbis/LICENSE $(VENDOR)/LICENSE.stb-vorbis
 
 install: $(INSTALLED) ## the set-up alone
 

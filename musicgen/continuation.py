@@ -20,7 +20,6 @@ from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
 from tokenization.grammar import Grammar
 from tokenization.language import Language
-from tokenization.midi.reading import write_midi
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
@@ -78,6 +77,8 @@ class Take:
 
 def midi_of(score: Score, provenance: dict[str, Any]) -> bytes:
     """Return a MIDI file that says how it was made."""
+    from tokenization.midi.writing import write_midi  # its library is not where models train
+
     return write_midi(score, texts=(f"musicgen {json.dumps(provenance, ensure_ascii=True)}",))
 
 

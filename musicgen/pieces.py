@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tokenization.analysis.metres import bar_lines
-from tokenization.any_file import read_file
 from tokenization.language import Encoded, Language
 from tokenization.midi.limits import Limits
 from tokenization.score import Score
@@ -80,6 +79,8 @@ def read_piece(
     limits: Limits | None = None,
 ) -> Piece:
     """Read a file of music as a model of this language hears it."""
+    from tokenization.any_file import read_file  # its libraries are not where models train
+
     return piece_of(language, read_file(source, limits=limits or Limits(), name=name), name, tracks)
 
 

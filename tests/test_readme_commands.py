@@ -56,8 +56,10 @@ def quoted(text: str) -> list[str]:
 
 
 def fenced(language: str) -> str:
-    """Return the one code block of a language."""
-    (block,) = re.findall(rf"```{language}\n(.*?)```", README, re.S)
+    """Return the one code block of a language that calls the page."""
+    (block,) = re.findall(
+        rf"```{language}\n(.*?)```", section("The page's actions for programs"), re.S
+    )
     return block
 
 

@@ -176,9 +176,9 @@ def test_a_model_learns_the_later_version_of_its_language(
     assert load(run.folder / "model")[1].language["language"] == "remi-2"
 
 
-def test_the_shipped_configuration_takes_either_shipped_model():
+def test_the_shipped_configuration_takes_any_shipped_model():
     for name, folder in shipped().items():
         config = replace(read(find("finetune")), start=name)
         trained, card = read_card(folder)
         assert model_config(config, card.language) == trained
-        assert config.data.length == card.trained_length
+        assert config.data.length <= card.trained_length

@@ -44,7 +44,8 @@ def model_readme(
         parts += ["## The encodings, by one budget", encodings.strip()]
     parts += [
         "## Again",
-        "`make models POP909=… GROOVE=…`, with the raw data as folders or archives, trains and writes both models.",
+        "`make models POP909=… LIEDER=… GROOVE=… SONGS=… DRUMS=…`, with the raw data as folders or archives, trains "
+        "and writes all models.",
     ]
     return "\n\n".join(parts) + "\n"
 

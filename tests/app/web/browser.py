@@ -29,7 +29,7 @@ OPTIONS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 READY_SECONDS = 90
-WAIT = 30_000  # milliseconds for what a page does, on a busy machine
+WAIT = 60_000  # milliseconds for what a page does, on a busy machine
 
 
 def chromium() -> str:
