@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.bootstrap import estimate
+from evaluation.metrics.bootstrap import estimate, mean
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
-from musicgen.continuation import Generation
+from musicgen.completion import completed
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
@@ -47,8 +47,7 @@ def accompany(model: Playable, language: Groove, piece: Notes, part: int, *, see
     goal = language.accompanying(
         language.spell(piece), [language.parts[part]], longest_ticks=model.longest_ticks
     )
-    work = Generation(model, goal.prompt, goal.grammar, Options(seed=seed)).finish()
-    return language.notes(goal.whole(work.sequences()[0]))
+    return language.notes(completed(model, goal, Options(seed=seed)))
 
 
 def hidden_parts(piece: Notes) -> list[int]:
@@ -93,7 +92,7 @@ def summary(rows: Iterable[Row], seed: int) -> list[Row]:
         own = [row for row in rows if (row["part"], row["metric"]) == (part, metric)]
         styles = sorted({row["style"] for row in own})
         by_style = {
-            name: [_mean(row[name] for row in own if row["style"] == style) for style in styles]
+            name: [mean(row[name] for row in own if row["style"] == style) for style in styles]
             for name in (WRITTEN, *BESIDE)
         }
         pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)
@@ -109,8 +108,3 @@ def summary(rows: Iterable[Row], seed: int) -> list[Row]:
             }
         )
     return result
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from evaluation.metrics.bootstrap import mean
 from evaluation.metrics.form import CELLS_A_BEAT
 from evaluation.metrics.style import cosine, onset_duration, time_pitch
-from musicgen.continuation import Generation, Player
+from musicgen.completion import completed
+from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
 from musicgen.model.performer import Performer
 from musicgen.options import Options
@@ -30,8 +32,7 @@ from tokenization.score import Notes, Score
 def filled(model: Player, ids: np.ndarray, start: int, stop: int, *, seed: int) -> np.ndarray:
     """Return the ids of a piece whose bars start … stop − 1 are written anew."""
     goal = model.language.infilling(ids, start, stop, longest_ticks=model.longest_ticks)
-    work = Generation(model, goal.prompt, goal.grammar, Options(seed=seed)).finish()
-    return goal.whole(work.sequences()[0])
+    return completed(model, goal, Options(seed=seed))
 
 
 def gap_losses(
@@ -73,15 +74,13 @@ def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
         cosine(profile(notes[inside], beat), profile(notes[~inside], beat))
         for profile in (onset_duration, time_pitch)
     ]
-    known = [value for value in found if value is not None]
-    return float(np.mean(known)) if known else None
+    return mean(found)
 
 
 def leap(score: Score, seam_bar: int) -> float | None:
     """Return by how many semitones the top moves over a seam; None where a side is silent."""
     seam = int(bar_lines(score, seam_bar)[-1])
-    drums = np.array([track.is_drum for track in score.tracks], dtype=bool)
-    notes = score.notes[~drums[score.notes.track]]
+    notes = score.pitched
     before, after = notes[notes.onset_ticks < seam], notes[notes.onset_ticks >= seam]
     if not len(before) or not len(after):
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import MusicGeneration, Player, Take, longest_ticks
+from musicgen.continuation import Generation, MusicGeneration, Player, Take, longest_ticks
 from musicgen.options import Options
 from musicgen.pieces import Piece
 from tokenization.goal import Goal
@@ -35,6 +35,12 @@ class Completion(MusicGeneration):
             continuation=_new(score, self.piece.score),
             provenance={**facts, "piece": self.piece.name, **self._written},
         )
+
+
+def completed(model: Player, goal: Goal, options: Options) -> np.ndarray:
+    """Return the ids of a whole piece, completed towards a goal of it."""
+    work = Generation(model, goal.prompt, goal.grammar, options).finish()
+    return goal.whole(work.sequences()[0])
 
 
 def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Options) -> Completion:

@@ -53,11 +53,6 @@ class Take:
     provenance: dict[str, Any]  # how it was made
 
     @property
-    def whole(self) -> Score:
-        """The whole piece, as the page calls it."""
-        return self.score
-
-    @property
     def midi(self) -> bytes:
         """The whole piece as a MIDI file that says how it was made."""
         return midi_of(self.score, self.provenance)

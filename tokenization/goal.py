@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.grammar import Grammar
+from tokenization.wording import counted
 
 COUNTED = 16  # the bars before a goal that say how far it is
 LEFT, SEAM, MARKER = "left", "seam", "marker"  # the names of these families in a vocabulary
@@ -39,3 +40,15 @@ class Goal:
     grammar: Grammar  # stands before the prompt's first token
     whole: Callable[[np.ndarray], np.ndarray]
     """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
+
+
+def check_gap(start: int, stop: int, bars: int) -> None:
+    """Refuse the bars start … stop − 1 of a piece of so many where they cannot be filled."""
+    if not 0 <= start < stop <= bars:
+        raise ValueError(
+            f"bars {start + 1} to {stop} cannot be filled in a piece that has {counted(bars, 'bar')}"
+        )
+    if stop - start > COUNTED:
+        raise ValueError(
+            f"bars {start + 1} to {stop} are {stop - start}; {COUNTED} at most can be filled at once"
+        )

@@ -181,6 +181,16 @@ class Score:
         """The tick at which the last note ends; 0 without notes."""
         return int(self.notes.end_ticks.max()) if len(self.notes) else 0
 
+    @property
+    def on_drums(self) -> np.ndarray:
+        """Which notes are played on drums: (N,) bool."""
+        return np.array([track.is_drum for track in self.tracks], dtype=bool)[self.notes.track]
+
+    @property
+    def pitched(self) -> Notes:
+        """The notes that are not played on drums."""
+        return self.notes[~self.on_drums]
+
     def replace(self, **changes: object) -> Score:
         """Return a copy with some fields exchanged."""
         return replace(self, **changes)  # type: ignore[arg-type]

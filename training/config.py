@@ -186,9 +186,7 @@ class RunConfig:
                 f"model is {self.model!r}, where a mapping (preset: small, …) or a trained start is wanted"
             )
         values = {**self.model, "vocabulary_size": vocabulary_size}
-        position = values.get("position")
-        musical = isinstance(position, Mapping) and position.get("time") == "music"
-        if clock is not None and (musical or values.get("metre") is not None):
+        if clock is not None and counts_music(values):
             values["clock"] = clock()
         preset = values.pop("preset", None)
         config = ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
@@ -198,6 +196,13 @@ class RunConfig:
     def plain(self) -> dict[str, Any]:
         """Return the configuration as plain data."""
         return asdict(self)
+
+
+def counts_music(model: Mapping[str, Any]) -> bool:
+    """Say whether a model, as plain data, counts musical time, and so needs its language's clock."""
+    position = model.get("position")
+    musical = isinstance(position, Mapping) and position.get("time") == "music"
+    return musical or model.get("metre") is not None
 
 
 def find(name: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from musicgen.common.records import from_plain
@@ -13,7 +12,7 @@ from musicgen.storage.checkpoint import load, read_card
 from musicgen.storage.library import folder_of
 from tokenization.language import language as named
 from tokenization.language import language_from_spec
-from training.config import RunConfig
+from training.config import RunConfig, counts_music
 from training.growth import grown
 
 FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
@@ -43,9 +42,10 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
             f"model.layers is {named_layers!r}, but {config.start}, which the run starts with, has {trained.layers}; "
             "a model grows deeper, not shallower"
         )
-    metre = _metre(changes, trained.metre, config.start)
+    if trained.metre is not None and changes.get("metre") is not None:
+        _check_metre(changes["metre"], trained.metre, config.start)
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
-    if metre is not None or _musical(values):
+    if counts_music(values):
         values["clock"] = named(language["language"]).clock()
     return ModelConfig.read(values)
 
@@ -58,36 +58,23 @@ def _related(language: dict[str, Any], trained: dict[str, Any]) -> bool:
         return False
 
 
-def _metre(
-    changes: Mapping[str, Any], trained: MetreConfig | None, start: str
-) -> MetreConfig | None:
-    """Return the metric heads of a run: those of what it starts with, which may come first among more."""
-    asked = changes.get("metre")
-    if asked is None:
-        return trained
+def _check_metre(asked: Any, trained: MetreConfig, start: str) -> None:
+    """Refuse metric heads that are not those of what a run starts with, alone or first among more."""
     metre = from_plain(MetreConfig, asked, "model.metre")
-    if trained is not None:
-        same = metre.bars[: len(trained.bars)] == trained.bars
-        same &= metre.remembers[: len(trained.bars)] == trained.remembers
-        if not same or metre.features != trained.features:
-            raise ValueError(
-                f"model.metre is that of {start}, which the run starts with; heads can be added behind its own, "
-                f"bars {list(trained.bars)} and remembers {list(trained.remembers)}"
-            )
-    return metre
-
-
-def _musical(values: Mapping[str, Any]) -> bool:
-    position = values.get("position")
-    return isinstance(position, Mapping) and position.get("time") == "music"
+    same = metre.bars[: len(trained.bars)] == trained.bars
+    same &= metre.remembers[: len(trained.bars)] == trained.remembers
+    if not same or metre.features != trained.features:
+        raise ValueError(
+            f"model.metre is that of {start}, which the run starts with; heads can be added after its own, "
+            f"bars {list(trained.bars)} and remembers {list(trained.remembers)}"
+        )
 
 
 def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
     """Return the model at step 0."""
-    wanted = model_config(config, language)
+    model = Performer(model_config(config, language), seed=config.seed)
     if config.start is None:
-        return Performer(wanted, seed=config.seed)
-    model = Performer(wanted, seed=config.seed)
+        return model
     trained, card = load(folder_of(config.start))
     names, before = (language_from_spec(one).vocabulary.names for one in (language, card.language))
     model.load_state_dict(grown(trained, model, names, before))

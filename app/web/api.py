@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,6 @@ from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
 from app.web.studio import LONGEST_SECONDS, Studio
 from musicgen import loading
-from musicgen.continuation import midi_of
 from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.pieces import Piece, read_piece
@@ -156,7 +156,7 @@ class Api:
         folder, paths, facts = self._folder(request), [], []
         for number, take in enumerate(growth.chosen()):
             path = folder / f"{name}.{kind}_{number}.mid"
-            write_whole(path, midi_of(take.whole, take.provenance))
+            take.save(path)
             paths.append(str(path))
             prompt = growth.region.prompt
             facts.append(
@@ -186,7 +186,7 @@ class Api:
         piece = read_piece(
             spoken, Path(file).read_bytes(), name=quoted(Path(file).name), limits=UPLOAD
         )
-        return Piece(**{**vars(piece), "name": title_of(file)})
+        return replace(piece, name=title_of(file))
 
     @staticmethod
     def _score(file: str) -> tuple[bytes, Score]:

@@ -24,6 +24,7 @@ from app.web.examples import EXAMPLES, example
 from app.web.server.doorman import Asker
 from app.web.server.turns import Turns
 from app.web.shelf import Shelf
+from musicgen.pieces import no_prompt
 from tokenization.excerpt import excerpt
 
 LONGEST_SECONDS = 600  # of work on one request
@@ -41,9 +42,10 @@ class Studio:
 
     def open(self, data: bytes, name: str, model: str, *, fit: bool) -> dict[str, Any]:
         """Return a file as the page shows it: as the model hears it, or the one that fits what is in it."""
-        if fit:
-            model = fitting(read(data, name), self.shelf, model)
-        heard = self._ear.hear(data, name, self.shelf.language(model))
+        written = read(data, name) if fit else None
+        if written is not None:
+            model = fitting(written, self.shelf, model)
+        heard = self._ear.hear(data, name, self.shelf.language(model), written)
         piece, made = heard.piece, made_here(data)
         chosen = min(PROMPT_BARS.get(piece.language.family, 8), piece.bars)
         return {
@@ -67,14 +69,10 @@ class Studio:
 
     def nothing(self, model: str) -> dict[str, Any]:
         """Return the empty beginning of a piece."""
-        language = self.shelf.language(model)
-        import numpy as np
-
-        score = language.decode(np.array([language.begin]))
         return {
             "title": "From nothing",
             "model": model or self.shelf.first,
-            "piece": picture(score, 16),
+            "piece": picture(no_prompt(self.shelf.language(model)).score, 16),
             "bars": 0,
             "chosen": 0,
             "notices": [],

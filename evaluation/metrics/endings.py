@@ -28,8 +28,7 @@ def signs(score: Score, last: int) -> dict[str, bool] | None:
     thinner  fewer notes begin in it than on average in the bars before
     longer   its notes last longer on average, to the bar's end at most, than those before to the end of theirs
     """
-    drums = np.array([track.is_drum for track in score.tracks], dtype=bool)
-    notes = score.notes[~drums[score.notes.track]]
+    notes = score.pitched
     lines = bar_lines(score, last + 1)
     bar = np.searchsorted(lines, notes.onset_ticks, side="right") - 1
     now, before = notes[bar == last], notes[bar < last]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from evaluation.metrics.bootstrap import mean
 from tokenization.analysis.chords import recognise
 from tokenization.analysis.metres import bar_lines
 from tokenization.score import Score
@@ -37,30 +38,29 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
     heard = [value for value in best if value is not None]
     playing = [bar for bar in range(start, stop) if bars[bar]]
     return {
-        "returns": _mean([value > 0.5 for value in heard]),
-        "phrases": _mean([_phrase(bars, bar) for bar in range(start, stop - PHRASE + 1, PHRASE)]),
-        "repeats": _mean([bars[bar] in bars[:bar] for bar in playing]),
+        "returns": mean([value > 0.5 for value in heard]),
+        "phrases": mean([_phrase(bars, bar) for bar in range(start, stop - PHRASE + 1, PHRASE)]),
+        "repeats": mean([bars[bar] in bars[:bar] for bar in playing]),
         "notes": float(inside.sum()) / (stop - start),
         "changes": _changes(score, int(lines[start]), int(lines[stop])) / (stop - start),
-        "downbeat": _mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
+        "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
     }
 
 
 def cells(score: Score, bars: int) -> list[Cells]:
     """Return what begins in each bar: sets of (sixteenth, pitch, drum or not)."""
     lines = bar_lines(score, bars)
-    drums = np.array([track.is_drum for track in score.tracks], dtype=bool)
     found: list[Cells] = [set() for _ in range(bars)]
-    for onset, pitch, track in zip(
+    for onset, pitch, drum in zip(
         score.notes.onset_ticks.tolist(),
         score.notes.pitch.tolist(),
-        score.notes.track.tolist(),
+        score.on_drums.tolist(),
         strict=True,
     ):
         bar = int(np.searchsorted(lines, onset, side="right")) - 1
         if 0 <= bar < bars:
             place = (onset - int(lines[bar])) * CELLS_A_BEAT // score.ticks_per_beat
-            found[bar].add((place, pitch, bool(drums[track])))
+            found[bar].add((place, pitch, drum))
     return found
 
 
@@ -82,8 +82,7 @@ def _phrase(bars: list[Cells], start: int) -> float | None:
     found = []
     for first in range(start - PHRASE + 1):
         pairs = [overlap(bars[start + i], bars[first + i]) for i in range(PHRASE)]
-        known = [value for value in pairs if value is not None]
-        found.append(float(np.mean(known)) if known else 0.0)
+        found.append(mean(pairs) or 0.0)
     playing = any(bars[start : start + PHRASE])
     return max(found) if found and playing else None
 
@@ -95,16 +94,10 @@ def _changes(score: Score, start: int, stop: int) -> int:
 
 def _on_the_line(score: Score, line: int, end: int) -> bool | None:
     """Say whether the lowest pitched note of a bar's first half begins on its line; None where there is none."""
-    drums = np.array([track.is_drum for track in score.tracks], dtype=bool)
-    notes = score.notes[~drums[score.notes.track]]
+    notes = score.pitched
     half = (notes.onset_ticks >= line) & (2 * (notes.onset_ticks - line) < end - line)
     notes = notes[half]
     if not len(notes):
         return None
     lowest = notes.onset_ticks[notes.pitch == notes.pitch.min()].min()
     return bool(CELLS_A_BEAT * (lowest - line) < score.ticks_per_beat)
-
-
-def _mean(values: list[float | None] | list[bool] | list[bool | None]) -> float | None:
-    known = [float(value) for value in values if value is not None]
-    return float(np.mean(known)) if known else None

@@ -43,9 +43,8 @@ class Music:
 
 def music_of(score: Score) -> Music:
     """Return a score's notes on the grid."""
-    notes = score.rescaled(STEPS_PER_BEAT).notes
-    is_drum = np.array([track.is_drum for track in score.tracks], dtype=bool)
-    return Music(notes=notes, pitched=notes[~is_drum[notes.track]])
+    score = score.rescaled(STEPS_PER_BEAT)
+    return Music(notes=score.notes, pitched=score.pitched)
 
 
 def statistics(score: Score) -> dict[str, float | None]:

@@ -89,7 +89,7 @@ def profiles(score: Score, tracks: str = PITCHED) -> Profiles:
     """Return the histograms by metric: of the pitched tracks, or of all and of the drums besides."""
     if tracks not in TRACKS:
         raise ValueError(f"style is told from the {' or '.join(TRACKS)} tracks, not from {tracks}")
-    is_drum = _is_drum(score)
+    is_drum = score.on_drums
     notes = score.notes[~is_drum] if tracks == PITCHED else score.notes
     found = _melodic(notes, score.ticks_per_beat)
     if tracks == ALL:
@@ -99,7 +99,7 @@ def profiles(score: Score, tracks: str = PITCHED) -> Profiles:
 
 def track_profiles(score: Score) -> dict[tuple[str, str], np.ndarray]:
     """Return the histograms by track and metric; tracks of one name are one, drums have onset_drum alone."""
-    is_drum, found = _is_drum(score), {}
+    is_drum, found = score.on_drums, {}
     names = np.array([track.name.strip() for track in score.tracks], dtype=object)
     for name in dict.fromkeys(names):
         own = (names == name)[score.notes.track]
@@ -139,12 +139,6 @@ def _melodic(notes: Notes, ticks_per_beat: int) -> Profiles:
         "onset_duration": onset_duration(notes, ticks_per_beat),
         "time_pitch": time_pitch(notes, ticks_per_beat),
     }
-
-
-def _is_drum(score: Score) -> np.ndarray:
-    """Return which notes are played on drums."""
-    flags = np.array([track.is_drum for track in score.tracks], dtype=bool)
-    return flags[score.notes.track]
 
 
 def _onset_bins(notes: Notes, ticks_per_beat: int) -> np.ndarray:

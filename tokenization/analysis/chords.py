@@ -67,8 +67,7 @@ def recognise(score: Score) -> tuple[Marker, ...]:
 
     Short rests are bridged; a bar of silence is `N_N`.
     """
-    pitched = ~np.array([track.is_drum for track in score.tracks], dtype=bool)
-    notes = score.notes[pitched[score.notes.track]]
+    notes = score.pitched
     if not len(notes):
         return (Marker(0, NO_CHORD),)
     pulse = pulse_of(score)

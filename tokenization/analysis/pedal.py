@@ -25,8 +25,7 @@ def sustained(score: Score) -> Score:
     end = notes.end_ticks + offset
     span = np.searchsorted(down, end, side="left") - 1  # the last pressed before the key's release
     held = (span >= 0) & (up[span] > end)
-    drums = np.array([track.is_drum for track in score.tracks])
-    held &= ~drums[notes.track]
+    held &= ~score.on_drums
     sounding = np.minimum(up[span] - offset, _next_strike(score))
     end_ticks = np.where(held, np.maximum(sounding, notes.end_ticks), notes.end_ticks)
     return score.replace(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from tokenization.constraints.scripted import Script, Scripted
-from tokenization.goal import COUNTED, Goal
+from tokenization.goal import Goal, check_gap
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PITCHES, TRACKS
 from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
 from tokenization.groove_2.layouts import PERIOD, beyond, blocks
@@ -15,7 +15,7 @@ from tokenization.groove_2.spelling import BarReading, events_of, plain, spell, 
 from tokenization.groove_2.tokens import BAR, SEAM_1
 from tokenization.language import Language
 from tokenization.score import Notes
-from tokenization.wording import counted, listed
+from tokenization.wording import listed
 
 PARTS = tuple(track.casefold() for track in TRACKS)
 
@@ -29,14 +29,7 @@ def infilling(
     longest_ticks: Sequence[int] | None,
 ) -> Goal:
     """Return the goal to write the bars start … stop − 1 anew, of a piece of so many."""
-    if not 0 <= start < stop <= bars:
-        raise ValueError(
-            f"bars {start + 1} to {stop} cannot be filled in a piece that has {counted(bars, 'bar')}"
-        )
-    if stop - start > COUNTED:
-        raise ValueError(
-            f"bars {start + 1} to {stop} are {stop - start}; {COUNTED} at most can be filled at once"
-        )
+    check_gap(start, stop, bars)
     line, seam = start * BAR_TICKS, stop * BAR_TICKS
     outside = (notes.onset_ticks < line) | (notes.onset_ticks >= seam)
     # What sounds into the gap sounds there as it did, on a key of its own.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.constraints.scripted import Script, Scripted
-from tokenization.goal import COUNTED, Goal
+from tokenization.goal import Goal, check_gap
 from tokenization.language import Language
 from tokenization.remi.gap import FAR_TICKS, GapGrammar
 from tokenization.remi.layouts import SEAM_1, bar_offsets, beyond, plain
 from tokenization.remi.reading import Reading
 from tokenization.remi.tokens import BAR, BEGIN, END, KEYS, LOWEST_PITCH, SUBBEAT_TICKS
 from tokenization.score import Marker, Notes, Score, Tempos
-from tokenization.wording import counted
 
 
 def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goal:
@@ -20,14 +19,7 @@ def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goa
     ids = np.asarray(ids, dtype=np.int64)
     lines = bar_offsets(ids)
     bars = len(lines) - 1
-    if not 0 <= start < stop <= bars:
-        raise ValueError(
-            f"bars {start + 1} to {stop} cannot be filled in a piece that has {counted(bars, 'bar')}"
-        )
-    if stop - start > COUNTED:
-        raise ValueError(
-            f"bars {start + 1} to {stop} are {stop - start}; {COUNTED} at most can be filled at once"
-        )
+    check_gap(start, stop, bars)
     piece, reading = language.decode(ids), Reading(ids)
     edges = np.append(reading.bars.start, reading.bars.start[-1] + reading.bars.length[-1])
     line, seam = edges[[start, stop]] * SUBBEAT_TICKS

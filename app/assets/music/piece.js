@@ -31,6 +31,17 @@ export function endTick(piece) {
   return end;
 }
 
+// Where in the array the first note stands that begins at a tick or later.
+export function firstFrom(notes, tick) {
+  let low = 0, high = notes.length / WIDTH;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (notes[middle * WIDTH] < tick) low = middle + 1;
+    else high = middle;
+  }
+  return low * WIDTH;
+}
+
 // The number of the bar, from 0, that a tick lies in.
 export function barAt(piece, tick) {
   let low = 0, high = piece.lines.length - 1;

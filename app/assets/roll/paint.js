@@ -1,6 +1,6 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
 import { chordSign } from "../music/keys.js";
-import { WIDTH, barAt, barCount, inRegion } from "../music/piece.js";
+import { WIDTH, barAt, barCount, firstFrom, inRegion } from "../music/piece.js";
 import { drumName } from "./scale.js";
 
 export const GUTTER = 46, RULER = 20, CHORDS = 18;
@@ -132,16 +132,6 @@ function paintNotes(on) {
     }
   }
   pen.globalAlpha = 1;
-}
-
-function firstFrom(notes, tick) {
-  let low = 0, high = notes.length / WIDTH;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (notes[middle * WIDTH] < tick) low = middle + 1;
-    else high = middle;
-  }
-  return low * WIDTH;
 }
 
 // A line across the roll with its label to the right of it.

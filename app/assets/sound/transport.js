@@ -1,7 +1,7 @@
 // When which note sounds: a player's clock over a piece that may still be growing. It knows no audio: `out` takes
 // what is to be sent to a synthesizer, `now` tells its time; tests drive it by themselves.
 import { Clock } from "../music/clock.js";
-import { WIDTH, barAt, endTick } from "../music/piece.js";
+import { WIDTH, barAt, endTick, firstFrom } from "../music/piece.js";
 
 const TAIL = 0.4; // seconds after the last note, in which it dies away
 const LEAD = 0.04; // before the first note of a start, so that it is not cut
@@ -198,7 +198,7 @@ export class Transport {
   #send(from, to, anchor) {
     const { notes } = this.piece;
     for (const [key, note] of [...this.active]) if (note.end <= to) this.#off(key, this.#time(anchor, note.end));
-    for (let i = this.#firstAt(from); i < notes.length && notes[i] < to; i += WIDTH) {
+    for (let i = firstFrom(notes, from); i < notes.length && notes[i] < to; i += WIDTH) {
       const [onset, duration, pitch, velocity, track] = notes.subarray(i, i + WIDTH);
       if (!this.audible(track)) continue;
       const drum = this.piece.tracks[track].drum, sounding = drum ? pitch : pitch + this.transpose;
@@ -229,21 +229,10 @@ export class Transport {
     for (const key of [...this.active.keys()]) this.#off(key, now);
   }
 
-  #firstAt(tick) {
-    const { notes } = this.piece;
-    let low = 0, high = notes.length / WIDTH;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (notes[middle * WIDTH] < tick) low = middle + 1;
-      else high = middle;
-    }
-    return low * WIDTH;
-  }
-
   // When a note that sounds ends, as far as is known now.
   #endOf(key) {
     const [onset, pitch, track] = key.split(" ").map(Number), { notes } = this.piece;
-    for (let i = this.#firstAt(onset); i < notes.length && notes[i] === onset; i += WIDTH)
+    for (let i = firstFrom(notes, onset); i < notes.length && notes[i] === onset; i += WIDTH)
       if (notes[i + 2] === pitch && notes[i + 4] === track) return onset + notes[i + 1];
     return null;
   }

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.web.composing.picture import chord_rows, note_rows, picture, tempo_rows, trained_bars
 from app.web.composing.similarity import likeness
-from musicgen.continuation import MusicGeneration, Take, midi_of
+from musicgen.continuation import MusicGeneration, Take
 from tokenization.analysis.metres import bar_lines
 from tokenization.score import Score
 
@@ -52,11 +52,11 @@ class Growth:
     def begun(self) -> dict[str, Any]:
         """Return what is there before the first note."""
         takes = self.work.takes()[: self._shown]
-        self._last = [_columns(take.whole) for take in takes]
+        self._last = [_columns(take.score) for take in takes]
         return {
             "state": "running",
             "takes": [
-                {"number": number, "piece": picture(take.whole, self.bars), **self._where(take)}
+                {"number": number, "piece": picture(take.score, self.bars), **self._where(take)}
                 for number, take in enumerate(takes)
             ],
         }
@@ -68,7 +68,7 @@ class Growth:
             return None
         news, changed = [], False
         for number, take in enumerate(chosen):
-            whole, now = self._so_far(take.whole)
+            whole, now = self._so_far(take.score)
             columns = _columns(whole)
             news.append({
                 "number": number,
@@ -95,18 +95,18 @@ class Growth:
         return self._chosen(self.work.takes(), last=True) or []
 
     def _whole(self, take: Take, state: str) -> dict[str, Any]:
-        new = self.region.is_new(take.whole)
+        new = self.region.is_new(take.score)
         bars = self.bars
         if state != "done":  # it ends with the bar that its last note is in
-            reached = take.whole.notes.onset_ticks[new].max(initial=-1)
-            lines = bar_lines(take.whole, self.bars)
+            reached = take.score.notes.onset_ticks[new].max(initial=-1)
+            lines = bar_lines(take.score, self.bars)
             bars = max(int(np.searchsorted(lines, reached, side="right")), self.region.first, 1)
-        midi = midi_of(take.whole, take.provenance) if len(take.whole.notes) else b""
+        midi = take.midi if len(take.score.notes) else b""
         like = None
         if self.region.prompt is not None:
             like = likeness(self.region.prompt, take.continuation, bars - self.region.first)
         return {
-            "piece": picture(take.whole, bars),
+            "piece": picture(take.score, bars),
             "midi": base64.b64encode(midi).decode(),
             "new": int(new.sum()),
             "likeness": like,
@@ -149,7 +149,7 @@ class Growth:
         score = take.continuation
         until = LISTENED_BEATS * score.ticks_per_beat
         notes = int((score.notes.onset_ticks < until).sum())
-        voices = 0 if self.region.first else _voices(take.whole)
+        voices = 0 if self.region.first else _voices(take.score)
         return -voices, -self.dense * notes
 
     @staticmethod

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.web.shelf import Shelf
-from musicgen.pieces import Piece, read_piece
+from musicgen.pieces import Piece, piece_of
 from tokenization.any_file import read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD
@@ -39,14 +39,19 @@ class Ear:
         self._kept: OrderedDict[tuple[bytes, str], Heard] = OrderedDict()
         self._lock = threading.Lock()
 
-    def hear(self, data: bytes, name: str, language: Language) -> Heard:
-        """Read a file as a model of this language hears it; `name` is what errors call it."""
+    def hear(
+        self, data: bytes, name: str, language: Language, written: Score | None = None
+    ) -> Heard:
+        """Return a file as a model of this language hears it; `name` is what errors call it.
+
+        Who has read it already gives it as it is written.
+        """
         key = hashlib.sha256(data).digest(), language.name
         with self._lock:
             heard = self._kept.pop(key, None)
         if heard is None:
-            written = read(data, name)
-            piece = read_piece(language, data, name=quoted(name), limits=UPLOAD)
+            written = read(data, name) if written is None else written
+            piece = piece_of(language, written, quoted(name))
             heard = Heard(written=written, piece=piece)
         with self._lock:
             self._kept[key] = heard

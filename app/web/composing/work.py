@@ -7,8 +7,8 @@ from typing import Any
 
 from app.web.composing.growth import Growth, Region
 from app.web.composing.wishes import Ask
-from musicgen.completion import Completion
-from musicgen.continuation import Continuation, longest_ticks
+from musicgen.completion import accompaniment, infilling
+from musicgen.continuation import Continuation
 from musicgen.options import Options
 from musicgen.pieces import Piece, no_prompt
 from musicgen.playable import Playable
@@ -45,20 +45,15 @@ def _continued(model: Playable, piece: Piece | None, ask: Ask) -> Growth:
 
 
 def _infilled(model: Playable, piece: Piece, ask: Ask) -> Growth:
-    first, last, ids = ask.first, ask.last, piece.encoded.ids
+    first, last = ask.first, ask.last
     if not 1 <= first <= last <= piece.bars:
         raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}")
-    longest = longest_ticks(model, ids, piece.score)
-    goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest)
-    work = Completion(model, piece, goal, _free(ask.options), {"written_bars": [first, last]})
+    work = infilling(model, piece, (first, last), _free(ask.options))
     return Growth(work, Region(first=first - 1, stop=last), bars=piece.bars)
 
 
 def _accompanied(model: Playable, piece: Piece, ask: Ask) -> Growth:
-    goal = model.language.accompanying(
-        piece.encoded.ids, ask.parts, longest_ticks=model.longest_ticks
-    )
-    work = Completion(model, piece, goal, _free(ask.options), {"written_parts": [*ask.parts]})
+    work = accompaniment(model, piece, ask.parts, _free(ask.options))
     names = [track.name.casefold() for track in piece.score.tracks]
     tracks = tuple(index for index, name in enumerate(names) if name in ask.parts)
     return Growth(work, Region(first=0, stop=piece.bars, tracks=tracks), bars=piece.bars)

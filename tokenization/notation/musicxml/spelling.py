@@ -20,8 +20,7 @@ DRUM_PLACES = {
 
 def key_fifths(score: Score) -> int:
     """Return the key signature, −5 to 6 fifths, whose scale holds most of the pitched music."""
-    drums = np.array([track.is_drum for track in score.tracks], dtype=bool)
-    notes = score.notes[~drums[score.notes.track]]
+    notes = score.pitched
     weight = np.bincount(notes.pitch % 12, weights=notes.duration_ticks, minlength=12)
     shares = {
         fifths: weight[[(7 * fifths + step) % 12 for step in _MAJOR]].sum()
