@@ -31,7 +31,8 @@ class DataConfig:
     """Which pieces, and how a batch is cut from them."""
 
     folder: str | tuple[str, ...]  # a prepared data set, or several that are trained on as one
-    length: int = 2048  # tokens a sequence: the trained length
+    length: int = 2048  # tokens a step sees of a sequence
+    windows: int = 1  # of that length, in which a sequence is learned from, a step each (loop.py)
     batch: int = 4  # sequences a step, over all devices together
     transpose: int = 6  # up to so many semitones up or down
     drop_track: float = 0.0  # groove: with this probability each track is silent (never all)
@@ -46,7 +47,7 @@ class DataConfig:
     prefetch: int = 4  # batches prepared ahead
 
     def __post_init__(self) -> None:
-        _check_positive(self, "length", "batch", "prefetch", "skip_step")
+        _check_positive(self, "length", "windows", "batch", "prefetch", "skip_step")
         if not 0 <= self.transpose <= 12 or not 0 <= self.drop_track < 1:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
@@ -60,6 +61,11 @@ class DataConfig:
                 f"endings, gaps and accompaniments are {', '.join(map(str, goals))}; "
                 "they are shares, of 1 together at most"
             )
+
+    @property
+    def trained_length(self) -> int:
+        """Up to how many tokens of a sequence are learned from."""
+        return self.length * self.windows
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -83,7 +89,7 @@ class OptimiserConfig:
     epsilon: float = 1e-8
     clip: float = 1.0  # norm of the gradient
     accumulate: int = 1  # backward passes a step; the batch is divided among them
-    redraw: float = 0.05  # probability of new random features at a step
+    redraw: float = 0.05  # probability of new random features at a step, or before a sequence of several windows
     redraw_every: int | None = None  # steps from one draw to the next, instead of by chance
 
     def __post_init__(self) -> None:
@@ -174,6 +180,11 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         _check_positive(self, "log_every", "save_every", "keep")
+        if self.data.windows > 1 and self.optimiser.redraw_every is not None:
+            raise ValueError(
+                "optimiser.redraw_every would draw new features amid a sequence of several data.windows; "
+                "optimiser.redraw draws them between sequences"
+            )
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it is at least 0")
 

@@ -27,6 +27,11 @@ class FabricModel(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: Tensor, code: Sealed) -> Tensor:
-        """Return the logits of what follows each token, (B, T) → (B, T, V)."""
-        return self.model(tokens, code.content)
+    def forward(
+        self, tokens: Tensor, code: Sealed, state: Sealed | None = None
+    ) -> Tensor | tuple[Tensor, Sealed]:
+        """Return the logits of what follows each token, (B, T) → (B, T, V); after a state, the next one too."""
+        if state is None:
+            return self.model(tokens, code.content)
+        logits, after = self.model.follow(tokens, self.model.go_on(state.content, code.content))
+        return logits, Sealed(after)

@@ -4,6 +4,11 @@ All randomness is a function of (seed, step, purpose): batch, draw of a stochast
 random features are drawn anew. So a run that goes on from a checkpoint continues bit for bit, and several processes
 with a share of the batch each see what one with the whole batch sees. The loop never waits for the device except where
 it logs; there it also looks whether every loss since was finite.
+
+Long sequences may be learned from in windows, a step each: attention's state is handed on, as it would be were the
+sequence read at once, its gradient is not (truncated backpropagation through time: Williams and Peng 1990). Within a
+sequence a stochastic encoding keeps its draw and random features stay. A run saves and stops where a batch of
+sequences ends, so that no state of attention is part of a checkpoint.
 """
 
 from __future__ import annotations
@@ -17,16 +22,15 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from training.config import RunConfig
-from training.data.batches import Batches, Loader
+from training.data.batches import Batches, Loader, Part
 from training.disk import full_disk_named
 from training.fabric_model import FabricModel, Sealed
 from training.initial_model import first_model, origin
 from training.listener import Listener, Progress
 from training.loss import IGNORED, next_token_loss
-from training.schedule import learning_rate
+from training.optimiser import adam, learning_rate
 from training.sharding import whole, whole_model
 from training.step_sums import StepSums
 from training.storage import saving
@@ -65,9 +69,10 @@ class Run:
         module: Any = FabricModel(self.model)
         module = torch.compile(module) if config.device.compile else module
         self.module = fabric.setup_module(module)
-        self.raw_optimiser = _optimiser(config, self.model, fabric)  # of the parameters set up
+        self.raw_optimiser = adam(config.optimiser, self.model)  # of the parameters set up
         self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
         self.validation = Validation(config, batches)
+        self._carried: list[Sealed] = []  # attention's state in each part of a batch
         self._stopping = threading.Event()
 
     def resume(self) -> bool:
@@ -93,7 +98,10 @@ class Run:
         """Train to the last step, to the end of patience or until stopped; return which it was."""
         first = self.fabric.is_global_zero
         window = StepSums(self.fabric.device, self.state.window if first else ())
-        loader = Loader(self.batches, self.state.step, self.steps, self.config.data.prefetch)
+        state = self.state
+        loader = Loader(
+            self.batches, state.step, self.steps, self.config.data.prefetch, state.batches
+        )
         with full_disk_named(self.folder, "go on with --resume when there is some"):
             log = Log(self.folder, self.state.step, enabled=first)
             try:
@@ -107,9 +115,11 @@ class Run:
     def _fit(self, listener: Listener, loader: Loader, window: StepSums, log: Log) -> str:
         if self._is_out_of_patience():  # it was, before it was resumed
             return OUT_OF_PATIENCE
-        for step, batch in loader:
-            rate = self._learn(step, batch, window)
-            self.state.step = step + 1
+        for part in loader:
+            rate = self._learn(part, window)
+            self.state.step = part.step + 1
+            if self.config.data.windows > 1:
+                self.state.batches = part.number + 1
             if self.fabric.is_global_zero:
                 listener.stepped(self.state.step, self.steps)
             if self._due(self.config.log_every):
@@ -117,32 +127,36 @@ class Run:
             with window.paused():
                 if self._due(self.config.validation.every):
                     self._validate(log, listener, window)
-                if self._due(self.config.save_every):
+                if part.is_last and self._due(self.config.save_every, since=part.first_step):
                     self._save(window)
             if self._is_out_of_patience():
                 return OUT_OF_PATIENCE
-            if self._is_stopped() and self.state.step < self.steps:
+            if part.is_last and self._is_stopped() and self.state.step < self.steps:
                 return STOPPED
         return FINISHED
 
-    def _learn(self, step: int, batch: np.ndarray, window: StepSums) -> float:
-        """Take one step: (B, T + 1) tokens of this process; return the learning rate."""
+    def _learn(self, part: Part, window: StepSums) -> float:
+        """Take one step with the tokens of this process; return the learning rate."""
         settings, seed = self.config.optimiser, self.config.seed
-        if settings.redraws(step, np.random.default_rng([seed, step, REDRAW]).random()):
+        step, first, batch = part.step, part.first_step, part.tokens
+        drawn = np.random.default_rng([seed, step, REDRAW]).random()
+        if step == first and settings.redraws(step, drawn):
             self.model.redraw(self._generator(step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT, self.fabric.global_rank))
         rate = self._set_learning_rate(step)
-        code = Sealed(self.model.begin(self._generator(step, CODE)))
-        parts = np.array_split(batch, min(settings.accumulate, len(batch)))
-        for number, part in enumerate(parts):
-            tokens = _to_device(part, self.fabric.device)
-            waits = number + 1 < len(parts)
+        code = Sealed(self.model.begin(self._generator(first, CODE)))
+        shares = np.array_split(batch, min(settings.accumulate, len(batch)))
+        if step == first:
+            self._carried = [Sealed(None)] * len(shares)
+        for number, share in enumerate(shares):
+            tokens = _to_device(share, self.fabric.device)
+            waits = number + 1 < len(shares)
             with self.fabric.no_backward_sync(self.module, enabled=waits):
-                logits = self.module(tokens[:, :-1].clamp(min=0), code)
+                logits = self._logits(tokens[:, :-1].clamp(min=0), code, number, part.windows)
                 loss = next_token_loss(logits, tokens[:, 1:]).sum()
                 # Over all positions, padded ones too, so that every token of every process weighs the same.
                 self.fabric.backward(loss / batch[:, 1:].size)
-            window.add(loss.detach(), int((part[:, 1:] != IGNORED).sum()), step)
+            window.add(loss.detach(), int((share[:, 1:] != IGNORED).sum()), step)
         norm = self.fabric.clip_gradients(
             self.module, self.optimiser, max_norm=settings.clip, error_if_nonfinite=False
         )
@@ -151,6 +165,13 @@ class Run:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return rate
+
+    def _logits(self, tokens: Tensor, code: Sealed, share: int, windows: int) -> Tensor:
+        """Return what follows each token, (B, T) → (B, T, V), of a share of a batch in its next window."""
+        if windows == 1:
+            return self.module(tokens, code)
+        logits, self._carried[share] = self.module(tokens, code, self._carried[share])
+        return logits
 
     def _set_learning_rate(self, step: int) -> float:
         settings = self.config.optimiser
@@ -169,8 +190,10 @@ class Run:
         generator = torch.Generator(device="cpu")
         return generator.manual_seed(seed_of(self.config.seed, *purpose))
 
-    def _due(self, every: int) -> bool:
-        return self.state.step % every == 0 or self.state.step == self.steps
+    def _due(self, every: int, since: int | None = None) -> bool:
+        """Tell whether something is due that comes every so many steps, in the last one or since some step."""
+        step = self.state.step
+        return step // every > (step - 1 if since is None else since) // every or step == self.steps
 
     def _log(
         self, log: Log, listener: Listener, window: StepSums, rate: float, share: float
@@ -266,20 +289,3 @@ def _to_device(tokens: np.ndarray, device: torch.device) -> Tensor:
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
-
-
-def _optimiser(config: RunConfig, model: Performer, fabric: Fabric) -> torch.optim.Optimizer:
-    """Return Adam with decoupled weight decay on matrices alone."""
-    settings = config.optimiser
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    rest = [p for p in model.parameters() if p.ndim <= 1]
-    return torch.optim.AdamW(
-        [
-            {"params": matrices, "weight_decay": settings.weight_decay},
-            {"params": rest, "weight_decay": 0.0},
-        ],
-        lr=settings.learning_rate,
-        betas=(settings.beta1, settings.beta2),
-        eps=settings.epsilon,
-        fused=True,  # in a third of the time
-    )

@@ -33,7 +33,7 @@ class Validation:
     """A fixed set of sequences, always the same, and the same draw of a stochastic encoding."""
 
     def __init__(self, config: RunConfig, batches: Batches) -> None:
-        self.trained = config.data.length
+        self.trained = config.data.trained_length
         self.length = config.validation.length or self.trained * 3 // 2
         self.batch = config.validation.batch
         self.sequences = batches.validation(config.validation.sequences, self.length)

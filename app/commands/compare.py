@@ -189,6 +189,6 @@ def _draw(
     if not drawn:
         return
     try:
-        draw_comparison(drawn, folder, runs[0][1].data.length)
+        draw_comparison(drawn, folder, runs[0][1].data.trained_length)
     except ImportError as error:
         output.remark([f"No picture is drawn: {error.name} is not installed here."])

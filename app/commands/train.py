@@ -188,7 +188,7 @@ def _draw_curves(run: Run) -> list[str]:
     from training.results.curves import write_curves
 
     try:
-        write_curves(run.folder, run.config.data.length)
+        write_curves(run.folder, run.config.data.trained_length)
     except ImportError as error:
         return [f"No curves are drawn: {_package(error)} is not installed here."]
     return []

@@ -120,11 +120,24 @@ class Performer(nn.Module):
         """Return the state before a sequence's first token."""
         return self._start(self.begin(generator))
 
-    @torch.inference_mode()
-    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def follow(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Absorb many tokens and say what follows each: (B, T) → logits (B, T, V), and the state after them."""
         x, state = self._hidden(tokens, state)
         return self._logits(x), state
+
+    @torch.inference_mode()
+    def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Do as `follow` does, without gradients."""
+        return self.follow(tokens, state)
+
+    def go_on(self, state: State | None, code: Any) -> State:
+        """Return a state to learn on from, or the first one: what computed it gets no gradient.
+
+        The code is that of the sequence, drawn anew: what `cover` made of it was a function of the weights of then.
+        """
+        if state is None:
+            return self._start(code)
+        return replace(state, layers=tuple(x.detach() for x in state.layers), code=code)
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:

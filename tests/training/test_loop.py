@@ -37,6 +37,15 @@ def test_twenty_steps_lower_the_loss(pianos: Path, tmp_path: Path):
             "model": {"position": {"name": "conv_spe", "taps": 4, "realisations": 4}},
         },
         {"model": {"position": "rope", "norm": "post"}, "optimiser": {"accumulate": 2}},
+        {"data": {"windows": 3}},
+        {
+            "data": {"windows": 4, "length": 24},
+            "model": {
+                "position": {"name": "sine_spe", "realisations": 4, "sines": 2, "time": "music"},
+                "metre": {"bars": [1, 2], "remembers": [2, 8]},
+            },
+            "optimiser": {"accumulate": 2},
+        },
     ],
 )
 def test_a_run_in_pieces_is_the_run_at_once(grooves: Path, tmp_path: Path, changes: dict):
@@ -57,6 +66,37 @@ def outcome_without_stops(folder: Path) -> dict:
     newest = saving.newest(folder)
     files = outcome(folder)
     return {k: v for k, v in files.items() if "checkpoints" not in k or str(newest.name) in k}
+
+
+def test_a_long_sequence_is_learned_from_as_if_it_were_read_at_once(grooves: Path, tmp_path: Path):
+    """With the weights as they were, the losses of its windows are those of the whole."""
+    losses = []
+    for windows in (1, 4):
+        changes = {
+            "data": {"length": 128 // windows, "windows": windows, "batch": 2},
+            "model": {
+                "dropout": 0.0,
+                "position": {"name": "sine_spe", "realisations": 4, "sines": 2, "time": "music"},
+                "metre": {"bars": [1, 2], "remembers": [2, 8]},
+            },
+            "optimiser": {"steps": 5 * windows, "learning_rate": 1e-30, "redraw": 0.0},
+            "log_every": windows,
+        }
+        run = toy_run(toy_config(tmp_path / str(windows), grooves, **changes))
+        # The draw of a sequence is that of its first step.
+        run._generator = lambda *_: torch.Generator().manual_seed(3)
+        heard = Heard()
+        run.fit(heard)
+        losses.append([progress.loss for progress in heard.progresses])
+    assert len(losses[0]) == 5
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_new_features_amid_a_sequence_are_refused(pianos: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match="redraw_every would draw new features amid a sequence"):
+        toy_config(
+            tmp_path, pianos, data={"windows": 2}, optimiser={"redraw": 0.0, "redraw_every": 5}
+        )
 
 
 def test_another_seed_is_another_run(pianos: Path, tmp_path: Path):

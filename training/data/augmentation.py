@@ -32,7 +32,7 @@ def cut_remi(
 ) -> np.ndarray:
     """Return up to length + 1 tokens from a bar on, transposed, chords too."""
     start = start_bar(bars, len(ids), config, random)
-    crop = ids[(bars[start] if start else 0) :][: config.length + 1]
+    crop = ids[(bars[start] if start else 0) :][: config.trained_length + 1]
     return transposed(Remi(), crop, config.transpose, random)
 
 
@@ -51,7 +51,9 @@ def cut_groove(
     drums = drums_of_another(groove, config, random, another)
     line = start_bar(bars, len(ids), config, random) * BAR_TICKS
     notes = heard_from(line, groove.notes(ids), drums, config, random)
-    return transposed(groove, groove.spell(notes), config.transpose, random)[: config.length + 1]
+    return transposed(groove, groove.spell(notes), config.transpose, random)[
+        : config.trained_length + 1
+    ]
 
 
 def drums_of_another(
@@ -94,7 +96,7 @@ def start_bar(
             if config.skip_bars and steps
             else 0
         )
-    last = int(np.searchsorted(bars, tokens - config.length - 1, side="right"))
+    last = int(np.searchsorted(bars, tokens - config.trained_length - 1, side="right"))
     return int(random.integers(last)) if config.skip_bars and last > 1 else 0
 
 
@@ -135,5 +137,5 @@ def kind_of(config: DataConfig, random: np.random.Generator) -> str:
 
 def first_to_the_end(bars: np.ndarray, tokens: int, config: DataConfig) -> int:
     """Return the first bar from which the rest of a piece, counted down, fits into a sequence."""
-    fits = tokens - bars + COUNTED + 1 <= config.length + 1
+    fits = tokens - bars + COUNTED + 1 <= config.trained_length + 1
     return int(fits.argmax()) if fits.any() else len(bars) - 1

@@ -1,4 +1,6 @@
-"""Batches from a prepared data set; batch number s is a pure function of (seed, s), so nothing of a sampler is saved.
+"""Batches from a prepared data set; batch number n is a pure function of (seed, n), so nothing of a sampler is saved.
+
+Each batch is learned from in one step, or window by window in as many as its longest sequence fills.
 
 In each epoch every file comes once, in a new order, with one of its rows drawn (a groove file has a row for each of its
 other tracks). Of P processes, process p takes the rows p, p + P, … of each batch.
@@ -6,13 +8,14 @@ other tracks). Of P processes, process p takes the rows p, p + P, … of each ba
 
 from __future__ import annotations
 
+import itertools
 import math
 import queue
 import threading
 import time
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +27,26 @@ from training.loss import IGNORED
 
 ORDER, CROP = range(2)  # purposes of randomness
 _HELD_OUT_SEED = 0  # one for all runs, so that their losses compare
+
+
+class Part(NamedTuple):
+    """What one step learns from."""
+
+    step: int
+    number: int  # of the batch
+    window: int  # of the batch
+    windows: int  # that the batch has
+    tokens: np.ndarray  # (B, T + 1), IGNORED after a piece's end
+
+    @property
+    def first_step(self) -> int:
+        """The step that learns from the first window."""
+        return self.step - self.window
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the batch ends with this window."""
+        return self.window + 1 == self.windows
 
 
 class Batches:
@@ -78,11 +101,28 @@ class Batches:
             return steps
         return math.ceil((epochs or 0) * len(self._files) / self.config.batch)
 
-    def batch(self, step: int) -> np.ndarray:
-        """Return this process's share of a step's batch: (B, T + 1) int64, IGNORED behind a piece's end."""
-        first = step * self.config.batch
-        own = range(first + self.process, first + self.config.batch, self.processes)
-        return _padded([self._sequence(number) for number in own], self.config.length + 1)
+    def batch(self, number: int) -> np.ndarray:
+        """Return this process's share of a batch: (B, T + 1) int64, IGNORED after a piece's end.
+
+        It is as long as the windows that the longest of all processes' sequences fills.
+        """
+        config, first = self.config, number * self.config.batch
+        own = range(first + self.process, first + config.batch, self.processes)
+        sequences = {n: self._sequence(n) for n in own}
+        if config.windows == 1:
+            return _padded([*sequences.values()], config.length + 1)
+        others = (n for n in range(first, first + config.batch) if n not in sequences)
+        longest = max(map(len, [*sequences.values(), *map(self._sequence, others)]))
+        windows = max(1, -(-(longest - 1) // config.length))
+        return _padded([*sequences.values()], windows * config.length + 1)
+
+    def parts(self, number: int, step: int) -> Iterator[Part]:
+        """Yield a batch as steps learn from it, the first of which is given."""
+        batch, length = self.batch(number), self.config.length
+        windows = (batch.shape[1] - 1) // length
+        for window in range(windows):
+            tokens = batch[:, window * length : (window + 1) * length + 1]
+            yield Part(step + window, number, window, windows, tokens)
 
     def validation(self, count: int, length: int) -> np.ndarray:
         """Return held-out sequences, the same for every run: (up to count, length + 1), unaugmented.
@@ -117,8 +157,12 @@ class Batches:
 class Loader:
     """Prepares batches ahead in a thread, and measures how long the model waits for them."""
 
-    def __init__(self, batches: Batches, start: int, stop: int, ahead: int) -> None:
+    def __init__(
+        self, batches: Batches, start: int, stop: int, ahead: int, number: int | None = None
+    ) -> None:
+        """Prepare for the steps start … stop − 1, the first of which begins the batch of its number, or another."""
         self.batches, self.start, self.stop = batches, start, stop
+        self.number = start if number is None else number
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=ahead)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -136,14 +180,14 @@ class Loader:
             except queue.Empty:
                 self._thread.join(0.01)
 
-    def __iter__(self) -> Iterator[tuple[int, np.ndarray]]:
-        for step in range(self.start, self.stop):
+    def __iter__(self) -> Iterator[Part]:
+        for _ in range(self.start, self.stop):
             asked = time.perf_counter()
             item = self._queue.get()
             self._waited += time.perf_counter() - asked
             if isinstance(item, BaseException):
                 raise item
-            yield step, item
+            yield item
 
     def share(self) -> float:
         """Return the share of the time since the last call in which the model waited for data."""
@@ -154,11 +198,13 @@ class Loader:
 
     def _work(self) -> None:
         try:
-            for step in range(self.start, self.stop):
-                batch = self.batches.batch(step)
-                if self._closing.is_set():
-                    return
-                self._queue.put(batch)
+            step = self.start
+            for number in itertools.count(self.number):
+                for part in self.batches.parts(number, step):
+                    if self._closing.is_set() or step == self.stop:
+                        return
+                    self._queue.put(part)
+                    step += 1
         except Exception as error:  # handed to the loop, which raises it
             self._queue.put(error)
 

@@ -46,7 +46,9 @@ def cut_groove_2(
         start = start_bar(bars, len(ids), config, random)
     notes = heard_from(start * BAR_TICKS, groove.notes(ids), drums, config, random)
     notes = _transposed(notes, config.transpose, random)
-    return _laid_out(kind, groove, notes, config, random)[: config.length + 1].astype(np.uint16)
+    return _laid_out(kind, groove, notes, config, random)[: config.trained_length + 1].astype(
+        np.uint16
+    )
 
 
 def _laid_out(
@@ -84,7 +86,7 @@ def _gap(
     most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
     after = int(ends[min(start + length + most, bars)]) + most
     marks = length + 4  # seams, begin, end, and around what stands after
-    fits = after - ends[: start + 1] + marks <= config.length + 1
+    fits = after - ends[: start + 1] + marks <= config.trained_length + 1
     if not fits.any():
         return ids
     first = int(fits.argmax())

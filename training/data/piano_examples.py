@@ -36,7 +36,7 @@ def cut_remi_2(
     if laid_out is None:
         start = start_bar(bars, len(ids), config, random)
         laid_out = from_bar(ids, int(bars[start])) if start else ids
-    crop = laid_out[: config.length + 1]
+    crop = laid_out[: config.trained_length + 1]
     return transposed(RemiInEveryMetre(), crop, config.transpose, random).astype(np.uint16)
 
 
@@ -49,5 +49,5 @@ def _gap(ids: np.ndarray, config: DataConfig, random: np.random.Generator) -> np
     stop = start + length
     most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
     after = int(lines[min(stop + most, bars)] - lines[stop]) + most
-    fits = lines[stop] - lines[: start + 1] + after + length + MARKS <= config.length + 1
+    fits = lines[stop] - lines[: start + 1] + after + length + MARKS <= config.trained_length + 1
     return gap(ids, int(fits.argmax()), start, stop) if fits.any() else None

@@ -18,7 +18,7 @@ def card_of(
     return Card(
         name=Path(config.run).name,
         language=batches.language,
-        trained_length=config.data.length,
+        trained_length=config.data.trained_length,
         training={
             "data": batches.shards.said("title"),
             "licence": batches.shards.said("licence"),
@@ -27,7 +27,7 @@ def card_of(
             "longest_ticks": batches.longest_ticks,
             "steps": state.step,
             "sequences_a_step": config.data.batch,
-            "tokens_a_sequence": config.data.length,
+            "tokens_a_sequence": config.data.trained_length,
             "learning_rate": config.optimiser.learning_rate,
             "seed": config.seed,
             "precision": config.device.precision,

@@ -36,6 +36,7 @@ class RunState:
     """Where a run stands."""
 
     step: int = 0  # steps done
+    batches: int | None = None  # learned from; null where one is a step
     best_loss: float | None = None  # on the validation data, within the trained length
     best_step: int = 0
     stale: int = 0  # validations since the best
@@ -111,7 +112,7 @@ def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
         plain = from_json(path.read_bytes(), str(path))
         sums = plain.pop(CHECKSUMS, {}) if isinstance(plain, dict) else {}
         state = from_plain(RunState, plain, str(path))
-        if sums and sums[STATE] != _sum(asdict(state)):
+        if sums and sums[STATE] != _sum(plain):
             raise ValueError(f"{path} is damaged: its checksum is another")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None

@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -115,11 +116,51 @@ def test_a_set_without_pieces_to_validate_with_is_refused(tmp_path: Path):
 def test_a_loader_gives_what_the_batches_are(pianos: Path):
     data = batches(pianos)
     with Loader(data, 3, 9, ahead=2) as loader:
-        steps = dict(loader)
+        steps = {part.step: part.tokens for part in loader}
         assert 0 <= loader.share() <= 1
     assert list(steps) == [3, 4, 5, 6, 7, 8]
     for step, batch in steps.items():
         np.testing.assert_array_equal(batch, batches(pianos).batch(step))
+
+
+def test_the_windows_of_a_batch_are_its_sequences(pianos: Path):
+    crops = batches(pianos, length=96, windows=1)
+    data = batches(pianos, length=32, windows=3)
+    for number in range(4):
+        whole, parts = crops.batch(number), [*data.parts(number, step=10)]
+        assert [part.step for part in parts] == [10 + part.window for part in parts]
+        assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
+        walked = np.concatenate([part.tokens[:, :-1] for part in parts], 1)
+        np.testing.assert_array_equal(walked, whole[:, : walked.shape[1]])
+        assert (whole[:, walked.shape[1] + 1 :] == IGNORED).all()
+        for one, after in pairwise(parts):
+            np.testing.assert_array_equal(one.tokens[:, -1], after.tokens[:, 0])
+
+
+def test_a_batch_has_the_windows_that_its_longest_sequence_fills_in_any_process(pianos: Path):
+    changes = {"length": 32, "windows": 1000}
+    numbers = range(3)
+    whole = [batches(pianos, **changes).batch(number) for number in numbers]
+    for batch in whole:
+        longest = (batch != IGNORED).sum(1).max()
+        assert batch.shape[1] == -(-(longest - 1) // 32) * 32 + 1 < 32_000
+    for process in range(4):
+        own = batches(pianos, process=process, processes=4, **changes)
+        for number in numbers:
+            np.testing.assert_array_equal(own.batch(number), whole[number][process::4])
+
+
+def test_a_loader_goes_from_batch_to_batch_by_windows(pianos: Path):
+    data = batches(pianos, length=32, windows=4)
+    with Loader(data, 0, 12, ahead=2) as loader:
+        parts = [*loader]
+    assert [part.step for part in parts] == [*range(12)]
+    last = next(part for part in parts if part.is_last)
+    with Loader(data, last.step + 1, 12, ahead=2, number=last.number + 1) as loader:
+        rest = [*loader]
+    for one, again in zip(parts[last.step + 1 :], rest, strict=True):
+        assert one[:-1] == again[:-1]
+        np.testing.assert_array_equal(one.tokens, again.tokens)
 
 
 def test_an_error_in_a_loader_reaches_who_asks(pianos: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,6 +1,6 @@
 import pytest
 
-from training.schedule import learning_rate
+from training.optimiser import learning_rate
 
 
 def rate(step: int, *, warmup: int = 10, total: int = 110) -> float:
