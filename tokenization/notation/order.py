@@ -54,6 +54,21 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
     return order
 
 
+def section_order(lines: Sequence[Line], sections: str, most_bars: int) -> list[int]:
+    """Return the numbers of the bars where sections come in an order of their own, each with its repeats.
+
+    What stands before the first section comes first.
+    """
+    starts = [bar for bar, line in enumerate(lines) if line.section]
+    stops = [*starts[1:], len(lines)]
+    bars = {lines[start].section: (start, stop) for start, stop in zip(starts, stops, strict=True)}
+    order: list[int] = []
+    for start, stop in [(0, starts[0]), *(bars[section] for section in sections)]:
+        rest = most_bars - len(order)
+        order += [start + bar for bar in play_order(lines[start:stop], rest)]
+    return order
+
+
 def _ending_groups(lines: Sequence[Line]) -> list[frozenset[int]]:
     """Return for each bar the times of all endings side by side that it is in; empty where it is in none."""
     groups: list[frozenset[int]] = [frozenset()] * len(lines)

@@ -9,7 +9,7 @@ import numpy as np
 from tokenization.midi.conventions import finished
 from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.bars import Time, lay, rounded
-from tokenization.notation.order import TooLong, play_order
+from tokenization.notation.order import TooLong, play_order, section_order
 from tokenization.notation.written import TICKS_PER_BEAT, Part, Written
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
@@ -21,7 +21,10 @@ Row = list[int]  # onset, duration, pitch, velocity, track
 def played(written: Written, limits: Limits, name: str) -> Score:
     """Return the score; what is too long or holds no notes raises a MidiError."""
     try:
-        order = play_order(written.lines, limits.beats)
+        if written.sections:
+            order = section_order(written.lines, written.sections, limits.beats)
+        else:
+            order = play_order(written.lines, limits.beats)
     except TooLong as error:
         raise MidiError(f"{name} has {error}: give a part of it") from None
     sizes = [sum(len(bars[i].notes) for bars in _bars(written) if i < len(bars)) for i in order]

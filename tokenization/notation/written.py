@@ -56,6 +56,7 @@ class Line:
     forward: bool = False  # a repeat starts here
     backward: int = 0  # a repeat ends here, after so many times; 0 for none
     endings: frozenset[int] | None = None  # the times at which it is played; None: always
+    section: str = ""  # the name of the section that starts here
     marks: set[str] = field(default_factory=set)  # segno, coda, fine, tocoda, dacapo, dalsegno
 
 
@@ -66,6 +67,9 @@ class Written:
     parts: list[Part]
     lines: list[Line]
     remarks: list[str] = field(default_factory=list)
+    sections: str = (
+        ""  # in the order in which they are played, a letter each; as they stand if empty
+    )
 
 
 def place_graces(graces: list[WrittenNote], tick: int) -> list[WrittenNote]:

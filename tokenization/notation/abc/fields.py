@@ -37,6 +37,28 @@ def key_of(text: str) -> dict[str, int]:
     return altered | {letter.upper(): ALTERS[sign] for sign, letter in _EXPLICIT.findall(text)}
 
 
+MOST_SECTIONS = 1000
+
+
+def sections_of(text: str) -> str:
+    """Return the order of a tune's sections, `A(AB)2.C` as `AABABC`; empty where it is none, or far too long."""
+    opened = [""]
+    last = ""  # what a number after it repeats
+    for letters, bracket, number in re.findall(r"([A-Z])|([()])|(\d{1,3})", text):
+        if bracket == "(":
+            opened.append("")
+            last = ""
+            continue
+        if bracket and len(opened) == 1:
+            return ""
+        last = letters or (opened.pop() if bracket else last * (int(number) - 1))
+        opened[-1] += last
+        if len(opened[-1]) > MOST_SECTIONS:
+            return ""
+        last = last if not number else ""
+    return opened[0] if len(opened) == 1 else ""
+
+
 def shift_of(text: str) -> int | None:
     """Return by how many semitones a key or voice sounds above what is written; None where it says nothing."""
     said = [

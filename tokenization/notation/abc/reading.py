@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tokenization.midi.limits import Limits, MidiError
+from tokenization.notation.abc.fields import sections_of
 from tokenization.notation.abc.voice import VoiceReader
 from tokenization.notation.played import played
 from tokenization.notation.written import Line, Written
@@ -63,6 +64,7 @@ class _Tune:
         self._voice: VoiceReader | None = None
         self._counts: dict[int, int] = {}
         self._remarks: list[str] = []
+        self._order = ""  # of its parts, as it is written
 
     def take(self, line: str) -> None:
         """Read a line."""
@@ -83,7 +85,14 @@ class _Tune:
         """Return the tune."""
         for voice in self._voices.values():
             voice.close()
-        return Written([voice.part for voice in self._voices.values()], self._lines, self._remarks)
+        sections = sections_of(self._order)
+        if not {*sections} <= {line.section for line in self._lines} or (
+            self._order and not sections
+        ):
+            sections = ""
+            self._remarks.append(f"The order of its parts ({self._order[:20]}) is not followed.")
+        parts = [voice.part for voice in self._voices.values()]
+        return Written(parts, self._lines, self._remarks, sections)
 
     def _directive(self, line: str) -> None:
         program, drums = _PROGRAM.match(line), _DRUMS.match(line)
@@ -95,10 +104,12 @@ class _Tune:
             self._voice.track = Track(self._voice.track.name, self._program, self._is_drum)
 
     def _field(self, name: str, text: str) -> None:
-        if name == "P" and self._in_header and re.search(r"[A-Z].*[A-Z]", text):
-            self._remarks.append(f"The order of its parts ({text[:20]}) is not followed.")
         if name == "V":
             self._open_voice(text)
+        elif name == "P" and self._in_header:
+            self._order = text
+        elif name == "P":
+            self._current().field(name, text)
         elif name not in _FOR_ALL:
             return
         elif self._in_header and self._voice is None:

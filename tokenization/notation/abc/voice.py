@@ -48,6 +48,7 @@ class VoiceReader:
         self._shift, self._velocity = 0, VELOCITY
         self._changed: tuple[int, int] | None = None  # a metre from the next bar on
         self._forward, self._endings = False, frozenset[int]()
+        self._section = ""  # which one the next bar begins
         self._tied: dict[tuple[str, str], int] = {}
         self._ties: dict[tuple[str, str], int] = {}
         self._notes = 0
@@ -73,6 +74,8 @@ class VoiceReader:
             self._shift = self._shift if shift is None else shift
         elif name == "M":
             self.metre = self._changed = metre_of(text)
+        elif name == "P":
+            self._section = text[:1]
         elif name == "L":
             self.unit = unit_of(text) or self.unit
         elif name == "Q" and (tempo := tempo_of(text, self.unit or usual_unit(self.metre))):
@@ -256,10 +259,11 @@ class VoiceReader:
             self._lines.append(Line())
         line = self._lines[number]
         line.time = self._changed or line.time
+        line.section = self._section or line.section
         line.tempos += self._tempos
         line.chords += self._chords
         line.marks |= self._marks
         line.forward = line.forward or self._forward
         line.endings = self._endings or line.endings
-        self._changed, self._forward = None, False
+        self._changed, self._forward, self._section = None, False, ""
         self._begin()

@@ -118,3 +118,40 @@ def test_equal_to_music21():
             ]
             compared += len(ours)
     assert compared > 200
+
+
+@pytest.mark.parametrize(
+    ("order", "played"),
+    [
+        ("ABA", [60, 62, 60]),
+        ("A2B", [60, 60, 62]),
+        ("A(AB)2.C", [60, 60, 62, 60, 62, 64]),
+        ("(A2B)3", [60, 60, 62] * 3),
+        ("C", [64]),
+    ],
+)
+def test_parts_come_in_their_order(order: str, played: list[int]):
+    found = read("P:A\nC4|\nP:B\nD4|\nP:C\nE4|", f"P:{order}\nM:4/4\nL:1/4\nQ:120\nK:C")
+    assert pitches(found) == played
+    assert [onset for onset, *_ in heard(found)] == [4 * n for n in range(len(played))]
+    assert not found.remarks
+
+
+def test_a_part_is_played_with_its_repeats_and_what_comes_before_all_parts_first():
+    found = read("G4|[P:A]C4|1D4:|2E4|]\n[P:B]F4|", "P:BA\nM:4/4\nL:1/4\nQ:120\nK:C")
+    assert pitches(found) == [67, 65, 60, 62, 60, 64]
+
+
+def test_parts_count_bars_in_all_voices():
+    music = "V:1\nP:A\nc4|\nP:B\nd4|\nV:2\nC4|D4|"
+    found = read(music, "P:BAB\nM:4/4\nL:1/4\nQ:120\nK:C")
+    assert sorted(heard(found)) == sorted(
+        (4 * n, 4, p) for n, pair in enumerate([(74, 62), (72, 60), (74, 62)]) for p in pair
+    )
+
+
+@pytest.mark.parametrize("order", ["ABX", "A(B", "A)B", "((A9)999)999B", "…"])
+def test_an_order_that_cannot_be_followed_is_said(order: str):
+    found = read("P:A\nC4|\nP:B\nD4|", f"P:{order}\nM:4/4\nL:1/4\nQ:120\nK:C")
+    assert pitches(found) == [60, 62]
+    assert found.remarks == (f"The order of its parts ({order}) is not followed.",)
