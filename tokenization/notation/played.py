@@ -47,7 +47,8 @@ def played(written: Written, limits: Limits, name: str) -> Score:
     heard, used = np.unique([row[4] for row in rows], return_inverse=True)
     onset, duration, pitch, velocity, _ = np.array(rows, dtype=np.int64).T
     lines = [(written.lines[bar], start) for bar, start in laid]
-    tempos = sorted((start + at, bpm) for line, start in lines for at, bpm in line.tempos)
+    said = [(0, bpm) for line in written.lines[: order[0]] for _, bpm in line.tempos][-1:]
+    tempos = said + sorted((start + at, bpm) for line, start in lines for at, bpm in line.tempos)
     if tempos and tempos[0][0] <= starts[0]:  # it holds in the rest before a pickup, too
         tempos[0] = (0, tempos[0][1])
     chords = sorted((start + at, chord) for line, start in lines for at, chord in line.chords)

@@ -135,6 +135,7 @@ def test_parts_come_in_their_order(order: str, played: list[int]):
     assert pitches(found) == played
     assert [onset for onset, *_ in heard(found)] == [4 * n for n in range(len(played))]
     assert not found.remarks
+    assert {*found.tempos.beats_per_minute} == {120}
 
 
 def test_a_part_is_played_with_its_repeats_and_what_comes_before_all_parts_first():
