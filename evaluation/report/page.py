@@ -23,6 +23,7 @@ from evaluation.report.tables import (
     realisations_table,
 )
 from evaluation.report.texts import CAPTIONS, HOW, LEADS, filled
+from evaluation.report.whole_pieces import KINDS, whole_pieces_table
 from tokenization.wording import sentence
 
 Result = Mapping[str, Any]
@@ -143,6 +144,21 @@ def _continuation(results: Result) -> Iterator[Section]:
     )
 
 
+def _whole_pieces(results: Result) -> Iterator[Section]:
+    for result in results.get("whole_pieces", []):  # a report of before has none
+        kind = result["kind"]
+        if not result["models"]:
+            continue
+        name = PurePath(result["data"]).name
+        yield (
+            f"{kind}-{result['checksum'][:8]}",
+            f"{KINDS[kind]}: {name}",
+            paragraph(filled(LEADS[kind]))
+            + whole_pieces_table(kind, result)
+            + _how(kind, result, **{**result, "data": name}),
+        )
+
+
 _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
     _models,
     _extrapolation,
@@ -150,6 +166,7 @@ _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
     _ablation,
     _positions,
     _continuation,
+    _whole_pieces,
 )
 _FIGURES: dict[str, Callable[[Any], Figure]] = {
     "extrapolation": figures.extrapolation,

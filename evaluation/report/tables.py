@@ -14,6 +14,7 @@ from evaluation.metrics.style import METRICS
 from evaluation.report.ablation_table import ablation_rows
 from evaluation.report.html import folded, table
 from evaluation.report.texts import CAPTIONS, TABLES, filled
+from evaluation.report.whole_pieces import whole_pieces_rows
 
 Result = Mapping[str, Any]
 Row = dict[str, Any]
@@ -130,6 +131,7 @@ def csv_tables(results: Result) -> dict[str, list[Row]]:
         "extrapolation_by_position": [row for result in losses for row in position_rows(result)],
         "realisations": [row for r in results["realisations"] for row in realisation_rows(r)],
         "ablation": ablation_rows(results),
+        "whole_pieces": whole_pieces_rows(results),
         "positions": probe_rows(results["positions"] or {"models": []}),
         **{
             f"continuation_{name}": continuation.get(name, [])

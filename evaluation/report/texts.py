@@ -22,6 +22,12 @@ LEADS = {
     "continuation": """Every prompt, the first {prompt_bars} bars of a piece, is continued {samples} times to {tokens}
         tokens at temperature {temperature:g}. A model that does not drift stays as similar to its prompt in the last
         quarter as in the first.""",
+    "form": """Songs come back to what they said, and they end. Held-out pieces are continued from their first bars;
+        the same bars of the real piece stand beside.""",
+    "infilling": """Some bars of held-out pieces are taken out and written anew between what comes before and after.""",
+    "accompaniment": """One part of held-out pieces after the other is hidden and written anew to the other parts.
+        Beside it, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
+        style.""",
 }
 
 CAPTIONS = {
@@ -53,6 +59,12 @@ TABLES = {
         queries at these positions and keys at these offsets before them. Bold: the lowest.""",
     "similarity": "{title} {says}: mean [95 % interval] over styles (n).",
     "variety": "What similarity hides: mean [95 % interval] over styles (n).",
+    "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
+        8 bars are to earlier ones (all 0 to 1). End: the share of pieces whose last bar shows a sign of one. Means
+        [95 % interval] over n pieces.""",
+    "infilling": """Loss: of the true bars, in nats a token; f1: how many of the true notes were written; likeness:
+        of the style to the bars around; leap: semitones into the bar after. Means [95 % interval] over n pieces.""",
+    "accompaniment": """Likeness of the style to the hidden part's, 0 to 1: mean [95 % interval] over n styles.""",
     "statistics": """Music statistics: real pieces as mean ± deviation (n), outputs as mean [Wasserstein distance of
         their distribution from that of the real pieces, in the unit of the statistic].""",
 }
@@ -69,6 +81,13 @@ HOW = {
         """Read are {pieces} held-out pieces of {folder}, paired piece by piece with the whole model. The model has not
         learned to do without the part: what another would come to that learned without it, only training says
         (`musicgen compare`).""",
+    ),
+    "form": (
+        """{pieces} pieces of the {split} split of {data}: {prompt_bars} bars given, {bars} written.""",
+    ),
+    "infilling": ("""{pieces} pieces of the {split} split of {data}; gaps of {gap} bars.""",),
+    "accompaniment": (
+        """{bars} bars of {pieces} pieces of the {split} split of {data}, styles by turns.""",
     ),
     "positions": (
         """Unnormalised attention of the first layer, averaged over sequences of each token of the vocabulary; a

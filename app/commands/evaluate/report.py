@@ -54,6 +54,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--prompts", type=Path, metavar="DIR", help="MIDI files to continue, for the style"
     )
     parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts (default: 24)")
+    parser.add_argument(
+        "--whole", type=int, default=8, metavar="N",
+        help="pieces of each data set that are continued over many bars, filled in and accompanied, as far as "
+        "models can (default: 8; 0 for none)",
+    )  # fmt: skip
     add_pieces(parser)
     add_study(parser)
     parser.epilog = EXAMPLES
@@ -68,13 +73,15 @@ def run(arguments: argparse.Namespace) -> None:
     subjects = models_of(arguments.models, arguments.device)
     arguments.data = arguments.data or data_by_language(subjects)
     experiments, commands, left_out = _experiments(subjects, arguments)
+    whole, facts = _whole_pieces(subjects, arguments)
+    experiments |= whole
     if arguments.output is None:
         arguments.output = own_folder("report", arguments)
         claim(arguments.output, arguments)
     with progress_bar("Measuring") as progress:
         found, failures = conducted(experiments, arguments, progress)
     for name, result in found.items():
-        result["command"] = commands[name]
+        result |= facts[name] if name in facts else {"command": commands[name]}
     continuation, refused = _continuation(subjects, arguments)
     sentences = [*left_out, *failures, *refused]
     output.remark(sentences)
@@ -87,6 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
         "realisations": [r for name, r in found.items() if name.startswith("realisations")],
         "ablation": [r for name, r in found.items() if name.startswith("ablation")],
         "positions": found["positions"],
+        "whole_pieces": [r for r in found.values() if "kind" in r],
         "continuation": continuation,
         "missing": MISSING,
         "left_out": sentences,
@@ -132,6 +140,26 @@ def _experiments(
     given = [subject.given for subject in subjects]
     commands["positions"] = _alone("positions", given, ["-o", "positions"], arguments)
     return experiments, commands, left_out
+
+
+def _whole_pieces(
+    subjects: list[Playable], arguments: argparse.Namespace
+) -> tuple[dict[str, Experiment], dict[str, dict[str, Any]]]:
+    """Return the experiments with whole pieces by name, and what is said of each beside its results."""
+    from evaluation.study.whole_pieces import whole_pieces
+
+    experiments: dict[str, Experiment] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    options = {"pieces": arguments.whole, "split": "validation"}
+    common = {**options, "seed": arguments.seed, "device": chosen_device(arguments.device)}
+    for folder in map(str, arguments.data if arguments.whole > 0 else []):
+        for kind, models, experiment, known in whole_pieces(subjects, folder, **common):
+            given = [model.given for model in models]
+            asked = ["--data", folder, "--pieces", str(arguments.whole), "--split", "validation"]
+            command = _alone(kind, given, asked, arguments)
+            experiments[f"{kind} on {folder}"] = experiment
+            facts[f"{kind} on {folder}"] = {"kind": kind, "command": command, **known}
+    return experiments, facts
 
 
 def _continuation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -252,6 +253,26 @@ def test_a_report_needs_nothing_beside_itself_and_goes_on(place: Path, tmp_path:
         assert float(row["within_low"]) <= float(row["within"]) <= float(row["within_high"])
     assert "What the models rely on" in text
     assert {row["model"] for row in read_csv(report / "realisations.csv")} == {"sine", "trio"}
+
+
+def test_a_report_has_what_whole_pieces_show(tmp_path: Path):
+    sets, models = [], []
+    for name in ("remi-2", "groove-2"):
+        sets.append(prepared_set(tmp_path / "data" / name, name, train=2))
+        models.append(write_model(tmp_path / name, name, "absolute"))
+    report = tmp_path / "report"
+    evaluate("report", *models, "--data", *sets, "--pieces", 1, "--whole", 1, "-o", report)
+    text = (report / "index.html").read_text(encoding="utf-8")
+    assert "Gaps filled in: remi-2" in text
+    assert "Parts written to others: groove-2" in text
+    assert "Form of continuations" not in text  # the toy's pieces have six bars at most
+    found = json.loads((report / "results.json").read_text())["whole_pieces"]
+    assert [one["kind"] for one in found] == ["infilling", "accompaniment"]
+    for one in found:
+        assert html.escape(one["command"]) in text
+        assert {row["written"]["n"] for model in one["models"] for row in model["table"]} <= {0, 1}
+    rows = read_csv(report / "whole_pieces.csv")
+    assert {row["side"] for row in rows if row["kind"] == "accompaniment"} >= {"written", "next"}
 
 
 def test_a_report_without_data_says_what_it_lacks(place: Path, tmp_path: Path):
