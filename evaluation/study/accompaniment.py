@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.study.experiments import Experiment, left_out_of
-from evaluation.study.jobs import Done, Job
-from evaluation.study.models import identity_of
+from evaluation.study.piece_jobs import by_piece, drawn, facts
 from musicgen.loading import load
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
@@ -45,51 +44,20 @@ def accompaniment(
     chosen = _chosen(prepared, split, pieces, seed)
     if not chosen:
         raise ValueError(f"{data} has no piece in its {split} split; another --split may have")
-    jobs = [
-        (
-            subject,
-            Job(
-                measure=accompanied,
-                arguments={**one, "hide": list(hide), "bars": bars, "seed": seed},
-                places={"model": subject.given, "data": str(prepared.folder), "device": device},
-                identity={**identity_of(subject), "data": prepared.meta["checksum"]},
-            ),
-        )
-        for subject in able
-        for one in chosen
-    ]
-
-    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for subject, done in found:
-            rows.setdefault(subject.name, []).extend(done.result)
-        return {
-            "models": [
-                {"model": label, "table": summary(own, seed), "rows": own}
-                for label, own in rows.items()
-            ]
-        }
-
-    facts = {
-        "data": str(prepared.folder),
-        "checksum": prepared.meta["checksum"],
-        "split": split,
-        "bars": bars,
-        "pieces": len(chosen),
-    }
-    return Experiment(jobs=jobs, compose=compose), facts
+    experiment = by_piece(
+        accompanied, able, prepared, chosen,
+        device=device, seed=seed, table=summary, hide=list(hide), bars=bars,
+    )  # fmt: skip
+    return experiment, facts(prepared, split, len(chosen), bars=bars)
 
 
 def _chosen(prepared: Prepared, split: str, pieces: int, seed: int) -> list[dict[str, Any]]:
-    """Return rows of different files, styles by turns; with each one of its style and one of another, if there are."""
+    """Return pieces, each with one of its style and one of another, if there are."""
     random = np.random.default_rng(seed)
-    rows = random.permutation(prepared.rows(split))
-    _, first = np.unique(prepared.pieces.file[rows], return_index=True)
-    rows = rows[np.sort(first)]  # one a file
+    rows, places = drawn(prepared, split, random)
     styles = prepared.pieces.style[rows]
-    turn = np.array([(styles[:i] == style).sum() for i, style in enumerate(styles)])
     chosen = []
-    for place in np.argsort(turn, kind="stable")[:pieces]:
+    for place in places[:pieces]:
         same = np.flatnonzero((styles == styles[place]) & (np.arange(len(rows)) != place))
         other = np.flatnonzero(styles != styles[place])
         chosen.append(

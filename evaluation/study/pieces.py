@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from evaluation.metrics.bootstrap import estimate
 from evaluation.study.experiments import Experiment, left_out_of
-from evaluation.study.jobs import Done, Job
-from evaluation.study.models import identity_of
+from evaluation.study.piece_jobs import Rows, by_piece, drawn, facts
 from musicgen.continuation import Continuation
 from musicgen.loading import load
 from musicgen.options import Options
@@ -25,8 +23,6 @@ from tokenization.score import Score
 
 LONGEST = 32  # bars of a piece of which some are taken out
 SURROUNDING = 4  # bars left before and after them, where there are so many
-
-Rows = list[dict[str, Any]]
 
 
 def form(
@@ -92,43 +88,16 @@ def _experiment(
             "; ".join(left_out_of(name, spoken.name, subjects))
             + f"; name a model that speaks {spoken.name}"
         )
-    chosen = _chosen(prepared, split, pieces, seed, fewest_bars)
-    if not chosen:
+    rows, places = drawn(prepared, split, np.random.default_rng(seed), fewest_bars=fewest_bars)
+    if not len(rows):
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in its {split} split; ask for fewer, or another --split"
         )
-    jobs = [
-        (
-            subject,
-            Job(
-                measure=measure,
-                arguments={**arguments, "row": row, "seed": seed},
-                places={"model": subject.given, "data": str(prepared.folder), "device": device},
-                identity={**identity_of(subject), "data": prepared.meta["checksum"]},
-            ),
-        )
-        for subject in able
-        for row in chosen
-    ]
-    facts = {
-        "data": str(prepared.folder),
-        "checksum": prepared.meta["checksum"],
-        "split": split,
-        "pieces": len(chosen),
-        **arguments,
-    }
-    return Experiment(jobs=jobs, compose=partial(_composed, seed=seed)), facts
-
-
-def _composed(found: list[tuple[Playable, Done]], *, seed: int) -> dict[str, Any]:
-    rows: dict[str, Rows] = {}
-    for subject, done in found:
-        rows.setdefault(subject.name, []).extend(done.result)
-    return {
-        "models": [
-            {"model": label, "table": _table(own, seed), "rows": own} for label, own in rows.items()
-        ]
-    }
+    chosen = [{"row": int(rows[place])} for place in places[:pieces]]
+    experiment = by_piece(
+        measure, able, prepared, chosen, device=device, seed=seed, table=_table, **arguments
+    )
+    return experiment, facts(prepared, split, len(chosen), **arguments)
 
 
 def _table(rows: Rows, seed: int) -> Rows:
@@ -140,19 +109,6 @@ def _table(rows: Rows, seed: int) -> Rows:
         estimates = {side: asdict(estimate([row[side] for row in own], seed)) for side in sides}
         table.append({"measure": measure, **estimates})
     return table
-
-
-def _chosen(prepared: Prepared, split: str, pieces: int, seed: int, fewest_bars: int) -> list[int]:
-    """Return rows of different files that have so many bars, styles by turns where there are styles."""
-    rows = np.random.default_rng(seed).permutation(prepared.rows(split))
-    rows = np.array([row for row in rows if len(prepared.bars(int(row))) >= fewest_bars], dtype=int)
-    if not len(rows):
-        return []
-    _, first = np.unique(prepared.pieces.file[rows], return_index=True)
-    rows = rows[np.sort(first)]
-    styles = prepared.pieces.style[rows]
-    turn = np.array([(styles[:i] == style).sum() for i, style in enumerate(styles)])
-    return [int(rows[place]) for place in np.argsort(turn, kind="stable")[:pieces]]
 
 
 def measure_form(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
-from app import output
-from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
-from app.progress import progress_bar
+from app.commands.evaluate.pieces import add_pieces, check_counts, run_and_print, value
+from app.commands.evaluate.study_options import chosen_device
 
 PARTS = ("bass", "drums", "other")
 METRICS = {
@@ -29,22 +29,12 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_study(parser)
-    parser.add_argument(
-        "--data", required=True, metavar="DEST", help="a prepared data set of grooves"
-    )
+    add_pieces(parser, 20, split="test", of=" of grooves")
     parser.add_argument(
         "--hide", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
         help="the parts to hide, one at a time: bass, drums, other (default: all)",
     )  # fmt: skip
     parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece (default: 8)")
-    parser.add_argument(
-        "--pieces", type=int, default=20, metavar="N", help="how many to take (default: 20)"
-    )
-    parser.add_argument(
-        "--split", choices=("validation", "test", "train"), default="test", help="(default: test)"
-    )
-    output.add_json(parser)
     parser.epilog = EXAMPLES
 
 
@@ -53,9 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.accompaniment import accompaniment
     from evaluation.study.models import models_of
 
-    for option in ("bars", "pieces"):
-        if getattr(arguments, option) < 1:
-            raise ValueError(f"--{option} is {getattr(arguments, option)}; it is 1 or more")
+    check_counts(arguments, "bars", "pieces")
     experiment, facts = accompaniment(
         models_of(arguments.models),
         arguments.data,
@@ -66,18 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         device=chosen_device(arguments.device),
     )
-    with progress_bar("Accompanying") as progress:
-        results, failures = conducted({"accompaniment": experiment}, arguments, progress)
-    found = results["accompaniment"]
-    output.remark(failures)
-    if not found["models"]:
-        raise ValueError("no model could be measured" + "".join(f"; {why}" for why in failures))
-    if arguments.json:
-        output.write_json({"command": command_line(), **facts, **found, "failures": failures})
-        return
-    for model in found["models"]:
-        output.write(f"{model['model']}, {facts['bars']} bars of {facts['pieces']} pieces")
-        output.write(output.table([HEADER, *(_row(row) for row in model["table"])]))
+    run_and_print("accompaniment", experiment, facts, arguments, HEADER, _row, "Accompanying")
 
 
 HEADER = (
@@ -86,8 +63,8 @@ HEADER = (
 )  # fmt: skip
 
 
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    values = (_value(row[name]) for name in ("written", "next", "same", "other"))
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    values = (value(row[name]) for name in ("written", "next", "same", "other"))
     return (
         row["part"],
         METRICS[row["metric"]],
@@ -95,10 +72,3 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         *values,
         f"{row['above_same']} of {row['of']}",
     )
-
-
-def _value(found: dict[str, Any]) -> str:
-    if found["mean"] is None:
-        return "–"
-    spread = "" if found["deviation"] is None else f" ± {found['deviation']:.2f}"
-    return f"{found['mean']:.2f}{spread}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import add_pieces, check_counts, run_and_print
+from app.commands.evaluate.pieces import add_pieces, check_counts, measures, run_and_print
 from app.commands.evaluate.study_options import chosen_device
 
 SIDES = {"written": "written", "real": "the true bars", "alone": "without what comes after"}
@@ -45,4 +45,4 @@ def run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         device=chosen_device(arguments.device),
     )
-    run_and_print("infilling", experiment, facts, arguments, SIDES, "Filling")
+    run_and_print("infilling", experiment, facts, arguments, *measures(SIDES), "Filling")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from app import output
@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
 
 
-def add_pieces(parser: argparse.ArgumentParser, pieces: int) -> None:
+def add_pieces(
+    parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation", of: str = ""
+) -> None:
     """Declare which pieces are taken."""
     add_study(parser)
-    parser.add_argument("--data", required=True, metavar="DEST", help="a prepared data set")
+    parser.add_argument("--data", required=True, metavar="DEST", help=f"a prepared data set{of}")
     parser.add_argument(
         "--pieces", type=int, default=pieces, metavar="N", help=f"how many (default: {pieces})"
     )
     parser.add_argument(
-        "--split", choices=("validation", "test", "train"), default="validation",
-        help="(default: validation)",
+        "--split", choices=("validation", "test", "train"), default=split,
+        help=f"(default: {split})",
     )  # fmt: skip
     output.add_json(parser)
 
@@ -40,10 +42,11 @@ def run_and_print(
     experiment: Experiment,
     facts: Mapping[str, Any],
     arguments: argparse.Namespace,
-    sides: Mapping[str, str],
+    head: Sequence[str],
+    row: Callable[[Mapping[str, Any]], Sequence[str]],
     doing: str,
 ) -> None:
-    """Do the work and print a table a model: a row a measure, mean ± deviation over pieces for each side."""
+    """Do the work and print a table a model: under the head, a row of each measure."""
     with progress_bar(doing) as progress:
         results, failures = conducted({name: experiment}, arguments, progress)
     found = results[name]
@@ -55,16 +58,23 @@ def run_and_print(
         return
     for model in found["models"]:
         output.write(f"{model['model']}, {facts['pieces']} pieces of {facts['data']}")
-        rows = [_row(row, list(sides)) for row in model["table"]]
-        output.write(output.table([("measure", *sides.values(), "n"), *rows]))
+        output.write(output.table([tuple(head), *(tuple(row(one)) for one in model["table"])]))
 
 
-def _row(row: Mapping[str, Any], sides: Sequence[str]) -> tuple[str, ...]:
-    values = (_value(row.get(side)) for side in sides)
-    return (row["measure"], *values, str(row["written"]["n"]))
+def measures(
+    sides: Mapping[str, str],
+) -> tuple[list[str], Callable[[Mapping[str, Any]], list[str]]]:
+    """Return head and rows of a table with a row a measure, the sides beside each other and n."""
+
+    def row(one: Mapping[str, Any]) -> list[str]:
+        values = (value(one.get(side)) for side in sides)
+        return [one["measure"], *values, str(one["written"]["n"])]
+
+    return ["measure", *sides.values(), "n"], row
 
 
-def _value(found: Mapping[str, Any] | None) -> str:
+def value(found: Mapping[str, Any] | None) -> str:
+    """Return an estimate as mean ± deviation."""
     if found is None or found["mean"] is None:
         return "–"
     spread = "" if found["deviation"] is None else f" ± {found['deviation']:.2f}"

@@ -32,7 +32,7 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(data, capsys):
     assert row["same"]["mean"] is not None  # pieces without a style count as one
     assert run(*command) == 0
     first, header, line = capsys.readouterr().out.splitlines()
-    assert first == f"{MODEL}, 1 bars of 2 pieces"
+    assert first == f"{MODEL}, 2 pieces of {data}"
     assert header.split()[0] == "hidden"
     assert line.split()[:2] == ["drums", "onset–drum"]
 

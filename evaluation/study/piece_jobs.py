@@ -1,0 +1,75 @@
+"""Experiments with the pieces of a prepared data set: which are taken, a job a model and piece, a table a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evaluation.study.experiments import Experiment
+from evaluation.study.jobs import Done, Job
+from evaluation.study.models import identity_of
+from musicgen.playable import Playable
+from tokenization.prepared import Prepared
+
+Rows = list[dict[str, Any]]
+
+
+def drawn(
+    prepared: Prepared, split: str, random: np.random.Generator, *, fewest_bars: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of different files that have so many bars, and their places by turns of styles: (N,) both."""
+    rows = random.permutation(prepared.rows(split))
+    rows = np.array([row for row in rows if len(prepared.bars(int(row))) >= fewest_bars], dtype=int)
+    _, first = np.unique(prepared.pieces.file[rows], return_index=True)
+    rows = rows[np.sort(first)]
+    styles = prepared.pieces.style[rows]
+    turn = np.array([(styles[:i] == style).sum() for i, style in enumerate(styles)], dtype=int)
+    return rows, np.argsort(turn, kind="stable")
+
+
+def by_piece(
+    measure: Callable[..., Rows],
+    subjects: Iterable[Playable],
+    prepared: Prepared,
+    pieces: Sequence[Mapping[str, Any]],
+    *,
+    device: str,
+    seed: int,
+    table: Callable[[Rows, int], Rows],
+    **arguments: Any,
+) -> Experiment:
+    """Return the experiment that measures each model with each piece; a piece is what tells its job from others."""
+    jobs = [
+        (
+            subject,
+            Job(
+                measure=measure,
+                arguments={**arguments, **piece, "seed": seed},
+                places={"model": subject.given, "data": str(prepared.folder), "device": device},
+                identity={**identity_of(subject), "data": prepared.meta["checksum"]},
+            ),
+        )
+        for subject in subjects
+        for piece in pieces
+    ]
+
+    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
+        rows: dict[str, Rows] = {}
+        for subject, done in found:
+            rows.setdefault(subject.name, []).extend(done.result)
+        models = rows.items()
+        return {
+            "models": [
+                {"model": name, "table": table(own, seed), "rows": own} for name, own in models
+            ]
+        }
+
+    return Experiment(jobs=jobs, compose=compose)
+
+
+def facts(prepared: Prepared, split: str, pieces: int, **more: Any) -> dict[str, Any]:
+    """Return what is to be said of the pieces beside the results."""
+    known = {"data": str(prepared.folder), "checksum": prepared.meta["checksum"], "split": split}
+    return {**known, "pieces": pieces, **more}
