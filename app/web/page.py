@@ -10,8 +10,8 @@ from typing import Any
 import gradio as gr
 
 from app.web.api import Api, add_api
+from app.web.composing.stand_in import offered
 from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS
-from app.web.composing.work import abilities
 from app.web.desk_api import add_desk_api
 from app.web.errors import tell_errors
 from app.web.examples import EXAMPLES
@@ -83,7 +83,7 @@ def page_facts(shelf: Shelf, address: str) -> dict[str, Any]:
                 "player": PLAYERS[spoken.family],
                 "family": spoken.family,
                 "language": spoken.name,
-                **abilities(spoken),
+                **offered(shelf, name),
             }
             for name, spoken in shelf.languages.items()
         ],

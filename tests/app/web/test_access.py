@@ -103,7 +103,11 @@ PAINTING = """async () => {
 
 def finished(page: Page) -> None:
     """Let a short continuation be made, and everything be seen."""
+    if page.locator(".mg-how").is_visible():
+        page.locator(".mg-how").click()
     page.get_by_text("More: temperature").click()
+    if page.locator(".mg-sheet-close").is_visible():
+        page.locator(".mg-sheet-close").click()
     page.get_by_text("Tracks", exact=True).click()
     page.get_by_text("Play to it").click()
     go_on(page, bars=1, variations=2)
