@@ -14,25 +14,17 @@ import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
 
-// gradio puts its parts on the page when it is ready; the desk is drawn before.
-function whenThere(selector) {
-  return new Promise((done) => {
-    const look = () => {
-      const found = document.querySelector(selector);
-      if (found) done(found);
-      else requestAnimationFrame(look);
-    };
-    look();
-  });
-}
-
 const system = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
+const isDark = () => (localStorage.getItem("musicgen-theme") ?? system()) === "dark";
+const dress = () => document.body.classList.toggle("dark", isDark());
+
 async function start() {
-  const root = make("div", "", "", { id: "mg-desk" }), facts = JSON.parse(document.querySelector("#mg-facts").textContent);
-  document.body.classList.toggle("dark", (localStorage.getItem("musicgen-theme") ?? system()) === "dark");
+  const root = make("main", "", "", { id: "mg-desk" }), facts = JSON.parse(document.querySelector("#mg-facts").textContent);
+  dress();
   document.body.prepend(root);
-  whenThere("#mg-home").then((home) => home.append(root));
+  // gradio dresses the page as the system is, when its scripts have started.
+  new MutationObserver(() => document.body.classList.contains("dark") === isDark() || dress()).observe(document.body, { attributeFilter: ["class"] });
   const store = new Store(), { desk, fresh } = await store.open(), server = new Server();
   if (fresh) desk.settings = { ...desk.settings, ...facts.sampling };
   if (!facts.models.some(({ name }) => name === desk.open.model)) desk.open = { ...desk.open, model: facts.models[0].name };

@@ -88,7 +88,7 @@ export function stagePart(app, lanesNow) {
     clearTimeout(timer);
     timer = setTimeout(() => (hint.textContent = usual()), 4000);
   }
-  const usual = () => (hand.on ? "drag to move, the edge to lengthen; press to draw; Delete removes" : "drag over bars to change them");
+  const usual = () => (hand.on ? "press draws, drag moves, the edge lengthens" : "drag over bars to change them");
 
   function switchHand(on) {
     hand.switch(on);

@@ -133,7 +133,9 @@ export function takesPart(app, lanesNow) {
   const progress = (run) => {
     if (!run.bars) return say("Listening to the prompt…", 0.001);
     const left = run.left ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left` : "";
-    say(`Composing bar ${run.bar} of ${run.bars}${left}`, Math.min(0.999, run.part));
+    // Who opened something else meanwhile finds it later.
+    const away = cards.some((one) => run.ids.includes(one.id)) ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
+    say(`Composing bar ${run.bar} of ${run.bars}${away}${left}`, Math.min(0.999, run.part));
   };
   const composed = (run) => {
     box.classList.remove("mg-composing");
