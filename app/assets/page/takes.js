@@ -134,7 +134,8 @@ export function takesPart(app, lanesNow) {
     if (!run.bars) return say("Listening to the prompt…", 0.001);
     const left = run.left ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left` : "";
     // Who opened something else meanwhile finds it later.
-    const away = cards.some((one) => run.ids.includes(one.id)) ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
+    const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
+    box.classList.toggle("mg-composing", here);
     say(`Composing bar ${run.bar} of ${run.bars}${away}${left}`, Math.min(0.999, run.part));
   };
   const composed = (run) => {
