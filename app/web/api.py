@@ -15,6 +15,7 @@ from app.audio import render_to
 from app.web.composing.growth import Growth
 from app.web.composing.hearing import quoted, read, title_of
 from app.web.composing.similarity import by_quarter
+from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, whole, wished
 from app.web.composing.work import growth_of
 from app.web.server.doorman import Keeper
@@ -67,7 +68,7 @@ class Api:
     @answering
     def read(self, file: str, model: str) -> dict[str, Any]:
         """Say what a file of music is to a model: its bars, notes and tracks, and remarks."""
-        piece = self._piece(file, model)
+        piece = self._piece(self._given(file), model)
         return {
             "title": piece.name,
             "language": piece.language.name,
@@ -88,9 +89,8 @@ class Api:
             bars, variations, temperature, top_p, top_k, min_p, seed, ends=ends, chords=chords
         )
         first = whole("prompt_bars", prompt_bars)
-        piece = self._piece(file, model) if file else None
         ask = Ask(kind="continue", model=model, options=options, prompt_bars=first or None)
-        return self._written(piece, ask, "cont", request)
+        return self._written(file, ask, "cont", request)
 
     @answering
     def infill(
@@ -101,7 +101,7 @@ class Api:
         options = self._wish(variations, temperature, top_p, top_k, min_p, seed)
         first, last = whole("first", first), whole("last", last)
         ask = Ask(kind="infill", model=model, options=options, first=first, last=last)
-        return self._written(self._piece(file, model), ask, "infill", request)
+        return self._written(self._given(file), ask, "infill", request)
 
     @answering
     def accompany(
@@ -112,7 +112,7 @@ class Api:
         options = self._wish(variations, temperature, top_p, top_k, min_p, seed)
         named = tuple(str(parts or "").replace(",", " ").split()[:8])
         ask = Ask(kind="accompany", model=model, options=options, parts=named)
-        return self._written(self._piece(file, model), ask, "accompany", request)
+        return self._written(self._given(file), ask, "accompany", request)
 
     @answering
     def sound(self, file: str, request: gr.Request) -> str:
@@ -138,7 +138,9 @@ class Api:
         """Compare the style of a piece with a reference's, quarter by quarter."""
         return by_quarter(*(self._score(file)[1] for file in (reference, output)))
 
-    def _written(self, piece: Piece | None, ask: Ask, kind: str, request: gr.Request) -> Files:
+    def _written(self, file: str | None, ask: Ask, kind: str, request: gr.Request) -> Files:
+        ask = with_able(self.studio.shelf, ask)
+        piece = self._piece(file, ask.model) if file else None
         playing = self.studio.shelf.load(ask.model)
         growth = growth_of(playing, piece, ask)
         asker = self.keeper.asker(request)
@@ -177,11 +179,15 @@ class Api:
     ) -> Options:
         return wished(1, variations, temperature, top_p, top_k, min_p, seed)
 
-    def _piece(self, file: str, model: str) -> Piece:
+    @staticmethod
+    def _given(file: str) -> str:
         if not file:
             raise ValueError(
                 "there is no file: send one, or leave it out of /continue to begin from nothing"
             )
+        return file
+
+    def _piece(self, file: str, model: str) -> Piece:
         spoken = self.studio.shelf.language(model)
         piece = read_piece(
             spoken, Path(file).read_bytes(), name=quoted(Path(file).name), limits=UPLOAD

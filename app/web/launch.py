@@ -8,6 +8,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 
+from app.web.early_head import EarlyHead
 from app.web.errors import HANDLERS
 from app.web.page import ASSETS, Page, head, version
 from app.web.server.doorman import Keeper
@@ -49,13 +50,15 @@ def open_page(
         footer_links=["api"],
         max_file_size=UPLOAD_BYTES,
         theme=theme(),
-        head=head(address, studio.shelf),
         app_kwargs={
             "routes": [
                 soundfont_route(address, soundfont),
                 Mount(f"/{address}", KeptFiles(directory=ASSETS)),
             ],
-            "middleware": [Middleware(FrontDoor, names=names, keeper=keeper, uploads=uploads)],
+            "middleware": [
+                Middleware(FrontDoor, names=names, keeper=keeper, uploads=uploads),
+                Middleware(EarlyHead, head=head(address, studio.shelf)),
+            ],
             "exception_handlers": HANDLERS,
             "lifespan": keeper.sweeping(uploads),
         },

@@ -1,4 +1,4 @@
-"""The page: one part that its own scripts draw, in gradio's frame, and the endpoints that it calls."""
+"""The page: what its scripts know from the start, and gradio's frame around the endpoints that they call."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import gradio as gr
 
 from app.web.api import Api, add_api
+from app.web.composing.stand_in import offered
 from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS
-from app.web.composing.work import abilities
 from app.web.desk_api import add_desk_api
 from app.web.errors import tell_errors
 from app.web.examples import EXAMPLES
@@ -34,8 +34,8 @@ def version() -> str:
 def head(address: str, shelf: Shelf) -> str:
     """Return what the page's head holds: what scripts need to know from the start, and what it asks for.
 
-    The desk is drawn before gradio's own scripts are there, and then goes to its place in gradio's frame. Modules are
-    named early, or each would wait for the one before.
+    The desk is drawn before gradio's own scripts are there, and stays above what they draw. Modules are named early,
+    or each would wait for the one before.
     """
     facts = json.dumps(page_facts(shelf, address)).replace("<", "\\u003c")
     scripts = sorted(
@@ -51,19 +51,13 @@ def head(address: str, shelf: Shelf) -> str:
 
 
 class Page:
-    """The page's one component, and the endpoints beside it."""
+    """The page's endpoints; what is seen is drawn by its scripts."""
 
     def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
         self._keeper = keeper
         with gr.Blocks(
             title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)
         ) as self.blocks:
-            gr.HTML(
-                value='<div id="mg-home"></div>',
-                apply_default_css=False,
-                elem_id="mg-page",
-                padding=False,
-            )
             self.blocks.unload(self._leave)
             add_desk_api(studio, keeper)
             add_api(Api(studio, keeper, soundfont))
@@ -83,7 +77,7 @@ def page_facts(shelf: Shelf, address: str) -> dict[str, Any]:
                 "player": PLAYERS[spoken.family],
                 "family": spoken.family,
                 "language": spoken.name,
-                **abilities(spoken),
+                **offered(shelf, name),
             }
             for name, spoken in shelf.languages.items()
         ],

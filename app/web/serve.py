@@ -18,6 +18,14 @@ from app.web.server.process import (
 from app.web.server.quick_start import without_stubs
 
 
+def _warm(studio: Any) -> None:
+    """Open what the page begins with, and play a little: who comes first waits for no import."""
+    from app.web.examples import EXAMPLES
+
+    studio.open_example(next(iter(EXAMPLES)), "", fit=True)
+    studio.shelf.warm()
+
+
 def serve(
     *,
     model: str | None,
@@ -54,7 +62,7 @@ def serve(
             browser=browser,
         )
         say(f"The page is at {blocks.local_url} (Ctrl-C ends it).")
-        threading.Thread(target=studio.shelf.warm, daemon=True).start()
+        threading.Thread(target=_warm, args=(studio,), daemon=True).start()
         if share:
             try:
                 address = public_address(blocks)

@@ -18,6 +18,7 @@ from app.web.composing.growth import Growth
 from app.web.composing.hearing import Ear, Heard, fitting, made_here, notices, read
 from app.web.composing.picture import picture
 from app.web.composing.similarity import likeness
+from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import Ask
 from app.web.composing.work import growth_of
 from app.web.examples import EXAMPLES, example
@@ -88,6 +89,7 @@ class Studio:
         self, asker: Asker, ask: Ask, data: bytes | None, name: str, job: str
     ) -> Iterator[dict[str, Any]]:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
+        ask = with_able(self.shelf, ask)
         model = self.shelf.load(ask.model)
         piece = None if data is None else self._ear.hear(data, name, model.language).piece
         if piece and ask.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears

@@ -9,7 +9,7 @@ const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
 const SETTINGS = {
   bars: 16, variations: 2, ends: false, dense: 0, chords: "", seed: 0, newSeed: true,
   temperature: 1, topP: 0.95, topK: 0, minP: 0.02,
-  tempo: 1, transpose: 0, metronome: false, onlyNew: false, mix: {}, more: false, zoom: null,
+  tempo: 1, transpose: 0, metronome: false, onlyNew: false, wholeTakes: false, mix: {}, more: false, zoom: null,
 };
 
 export const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) => byte.toString(36).padStart(2, "0")).join("");
@@ -90,6 +90,12 @@ export class Desk {
     this.open = step.open;
     this.tell("step", { label: step.label, before, what });
     return step.label;
+  }
+
+  // What lies here is where the way back ends.
+  begins() {
+    if (this.past.length === 1) this.past = [];
+    this.tell("begins");
   }
 
   get undoes() {

@@ -119,6 +119,14 @@ export function inRegion(region, lines, onset, track) {
     && (!region.tracks || region.tracks.includes(track));
 }
 
+// The bars around what was written: those before it and behind it that lead in and out; null where that is everything.
+export function aroundNew({ region, piece }) {
+  const bars = barCount(piece), open = region?.stop >= bars;
+  if (!region || region.tracks || (open && !region.first)) return null;
+  const first = Math.max(0, region.first - (open ? 1 : 2)), stop = Math.min(bars, region.stop + (open ? 0 : 2));
+  return first || stop < bars ? { first, stop } : null;
+}
+
 export function countIn(piece, region) {
   let count = 0;
   for (let i = 0; i < piece.notes.length; i += WIDTH)

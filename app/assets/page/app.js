@@ -2,7 +2,7 @@
 import { readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
 import { newId } from "../desk/state.js";
-import { barCount, emptyPiece, pieceOf, trimmed, without } from "../music/piece.js";
+import { aroundNew, barCount, emptyPiece, pieceOf, trimmed, without } from "../music/piece.js";
 import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "./parts.js";
@@ -189,12 +189,19 @@ export class App {
     this.desk.tell("loop", { id, range });
   }
 
-  // Play a piece from a tick, or from where it is; where only new music is wanted, from its first bar at the earliest.
+  // The bars of a take that its roll shows; null for all.
+  seen(entry) {
+    return this.desk.settings.wholeTakes ? null : aroundNew(entry);
+  }
+
+  // Play a piece from a tick, or from where it is; a take from the first bar that is seen at the earliest, or from the
+  // first new one where only those are wanted.
   play(entry, at = null) {
     const same = this.player.entry?.id === entry.id;
     if (same && at === null && this.player.playing) return this.player.pause();
     this.player.load(entry, { at });
-    const seam = this.desk.settings.onlyNew && entry.region ? entry.piece.lines[Math.min(entry.region.first, barCount(entry.piece))] : 0;
+    const lead = this.desk.open.takes.includes(entry.id) ? this.seen(entry)?.first ?? 0 : 0;
+    const seam = entry.piece.lines[Math.min(this.desk.settings.onlyNew && entry.region ? entry.region.first : lead, barCount(entry.piece))];
     if (at !== null || this.player.tick < seam) this.player.seek(Math.max(at ?? 0, seam));
     return this.player.playing ? undefined : this.player.play();
   }

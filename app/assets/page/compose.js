@@ -13,6 +13,12 @@ export function titleOf(parent, number) {
   return `${parent.title}, variation ${number + 1}`;
 }
 
+// What of a request the chosen model leaves to a related one: {by, why}; the server goes by the same rule.
+function leftTo(model, { kind, ends, chords }) {
+  const needs = kind === "continue" ? [ends && "ends", chords && "chords"] : [kind];
+  return needs.filter(Boolean).map((need) => model[need]).find(({ by }) => by) ?? null;
+}
+
 export class Composer {
   constructor(app) {
     this.app = app;
@@ -40,8 +46,10 @@ export class Composer {
     const { app } = this, { desk } = app;
     if (this.busy) return app.fail("The last request is still at work; press Stop, or wait for its end.", "takes");
     app.calm();
-    const parent = desk.current, ask = this.ask(what), given = parent && parent.piece.notes.length ? parent : null;
-    const run = (this.run = { id: newId(), kind: ask.kind, begun: performance.now(), stopping: new AbortController(), ids: null, part: 0 });
+    const parent = desk.current, ask = this.ask(what), other = leftTo(app.model, ask);
+    let given = parent && parent.piece.notes.length ? parent : null;
+    if (given && other) given = { ...given, file: null, piece: { ...given.piece } }; // it gets what is seen, in these bars
+    const run = (this.run = { id: newId(), other, kind: ask.kind, begun: performance.now(), stopping: new AbortController(), ids: null, part: 0 });
     desk.tell("composing", { run });
     try {
       for await (const [view] of app.server.write(given, ask, run.id, run.stopping.signal)) this.take(run, view, ask, parent);
@@ -67,7 +75,7 @@ export class Composer {
     run.ids = view.takes.map(() => newId());
     const entries = view.takes.map((take) => ({
       id: run.ids[take.number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: take.number, made: Date.now(),
-      title: titleOf(parent, take.number), piece: pieceOf(take.piece), file: null, model: this.app.desk.open.model, state: "running",
+      title: titleOf(parent, take.number), piece: pieceOf(take.piece), file: null, model: this.app.desk.open.model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running",
       region: take.region, trainedBars: null, now: 0, seed: ask.seed, notices: [], remarks: [], real: parent?.real ?? null,
       continues: take.region.first > 0 || ask.kind !== "continue", bars: barCount(pieceOf(take.piece)),
     }));

@@ -1,5 +1,5 @@
 // How to go on: words of musicians first, sampling by its names behind "More".
-import { action, check, choice, make, slider } from "./parts.js";
+import { action, check, choice, count, icon, make, rename, slider } from "./parts.js";
 
 const DARING = [[0.6, "by the book"], [0.85, "careful"], [1, "as it learned"], [1.12, "free"], [1.3, "daring"]];
 const DENSE = ["sparse", "as it comes", "dense"];
@@ -18,7 +18,7 @@ export function controlsPart(app) {
   });
   const dense = slider("mg-dense", "How dense", { min: -1, max: 1, value: 0, said: (to) => DENSE[to + 1], act: (to) => set({ dense: to }) });
   const ends = choice("mg-ends", "How it ends", [["open", "stays open"], ["ends", "comes to an end"]], (how) => set({ ends: how === "ends" }));
-  const endWhy = make("span", "mg-silent", "", { id: "mg-ends-why" });
+  const endWhy = make("span", "mg-info", "", { id: "mg-ends-why" });
   ends.append(endWhy);
   ends.select.setAttribute("aria-describedby", "mg-ends-why");
   const chords = make("div", "mg-field", "", { id: "mg-chords" }), line = make("input", "mg-text", "", { type: "text", id: "mg-chords-line", placeholder: "C | G/B | Am F | C", spellcheck: false, maxLength: 400 });
@@ -47,11 +47,28 @@ export function controlsPart(app) {
   more.append(seed, newSeed);
   more.addEventListener("toggle", () => more.open !== desk.settings.more && set({ more: more.open }));
 
-  const go = action("Continue", () => app.composer.start({ kind: "continue" }), "mg-button mg-go", { id: "mg-go" });
+  const go = action("Continue", () => (sheet(false, false), app.composer.start({ kind: "continue" })), "mg-button mg-go", { id: "mg-go" });
   const halt = action("Stop", () => app.composer.stop(), "mg-button mg-halt", { id: "mg-halt", hidden: true });
   const row = make("div", "mg-go-row");
-  row.append(go, halt);
-  box.append(model, prompt, bars, takes, daring, dense, ends, chords, more, row);
+  // On a small screen what is asked for lies in a sheet over the music, and its button beside Continue.
+  const how = icon("how", "How to go on", () => sheet(!box.classList.contains("mg-up")), "mg-icon mg-how");
+  const top = make("div", "mg-sheet-head");
+  top.append(make("h2", "", "How to go on"), icon("close", "Close", () => sheet(false), "mg-icon mg-sheet-close"));
+  box.id = "mg-controls";
+  how.setAttribute("aria-controls", box.id);
+  function sheet(open, back = true) {
+    if (open === box.classList.contains("mg-up")) return;
+    box.classList.toggle("mg-up", open);
+    how.setAttribute("aria-expanded", String(open));
+    if (open) top.lastChild.focus();
+    else if (back) how.focus();
+  }
+  sheet(false);
+  how.setAttribute("aria-expanded", "false");
+  box.addEventListener("keydown", (event) => event.key === "Escape" && sheet(false));
+  addEventListener("pointerdown", (event) => box.contains(event.target) || sheet(false, false), { capture: true });
+  row.append(how, go, halt);
+  box.append(top, model, prompt, bars, takes, daring, dense, ends, chords, more, row);
 
   function show() {
     const { settings: now, open, current } = desk, can = app.model, given = current && current.kind !== "nothing" && current.piece.notes.length;
@@ -68,7 +85,8 @@ export function controlsPart(app) {
     dense.show(now.dense);
     ends.show(now.ends && can.ends.can ? "ends" : "open");
     ends.select.disabled = !can.ends.can;
-    ends.title = endWhy.textContent = can.ends.why;
+    ends.title = can.ends.why;
+    endWhy.textContent = can.ends.can && !now.ends ? "" : can.ends.why;
     chords.hidden = !can.chords.can;
     if (document.activeElement !== line) line.value = now.chords;
     for (const [name, made] of fines) made.show(now[name]);
@@ -79,6 +97,7 @@ export function controlsPart(app) {
     go.hidden = busy;
     halt.hidden = !busy;
     go.textContent = current && !given ? "Begin" : "Continue";
+    rename(how, `How to go on: ${count(now.bars, "bar")}, ${count(now.variations, "variation")}`);
   }
   return Object.assign(box, { show });
 }

@@ -15,7 +15,12 @@ export function dockPart(app) {
   const wholeOf = () => ({ first: player.entry.region?.first && player.entry.region.first < player.entry.piece.lines.length - 1 ? player.entry.region.first : 0, stop: player.entry.piece.lines.length - 1 });
   const tempo = dial("mg-tempo", "Tempo", { min: 50, max: 200, step: 5 }, (to) => desk.set({ tempo: to / 100 }), (to) => `${to} %`);
   const tune = dial("mg-transpose", "Transpose", { min: -12, max: 12, step: 1 }, (to) => desk.set({ transpose: to }), (to) => (to > 0 ? `+${to}` : `${to}`));
-  box.append(play, start, time, title, fresh, loop, clicks, tempo, tune);
+  const more = make("span", "mg-dock-more"), unfold = icon("unfold", "Loop, metronome, tempo, transposition", () => {
+    unfold.setAttribute("aria-expanded", String(box.classList.toggle("mg-tall")));
+  }, "mg-icon mg-unfold");
+  unfold.setAttribute("aria-expanded", "false");
+  more.append(fresh, loop, clicks, tempo, tune);
+  box.append(play, start, time, title, unfold, more);
 
   function show() {
     const { entry } = player, on = player.playing, { settings } = desk;

@@ -32,8 +32,9 @@ export function headerPart(app) {
 
 function themeButton() {
   const button = icon("moon", "", () => {
-    const dark = document.body.classList.toggle("dark");
+    const dark = !document.body.classList.contains("dark");
     localStorage.setItem("musicgen-theme", dark ? "dark" : "light");
+    document.body.classList.toggle("dark", dark);
     name();
   }, "mg-icon mg-theme");
   const name = () => {
@@ -41,8 +42,6 @@ function themeButton() {
     button.innerHTML = mark(dark ? "sun" : "moon");
     rename(button, dark ? "Light colours" : "Dark colours");
   };
-  const kept = localStorage.getItem("musicgen-theme");
-  if (kept) document.body.classList.toggle("dark", kept === "dark");
   name();
   new MutationObserver(name).observe(document.body, { attributeFilter: ["class"] });
   return button;

@@ -14,25 +14,17 @@ import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
 
-// gradio puts its parts on the page when it is ready; the desk is drawn before.
-function whenThere(selector) {
-  return new Promise((done) => {
-    const look = () => {
-      const found = document.querySelector(selector);
-      if (found) done(found);
-      else requestAnimationFrame(look);
-    };
-    look();
-  });
-}
-
 const system = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
+const isDark = () => (localStorage.getItem("musicgen-theme") ?? system()) === "dark";
+const dress = () => document.body.classList.toggle("dark", isDark());
 
 async function start() {
   const root = make("main", "", "", { id: "mg-desk" }), facts = JSON.parse(document.querySelector("#mg-facts").textContent);
-  document.body.classList.toggle("dark", (localStorage.getItem("musicgen-theme") ?? system()) === "dark");
+  dress();
   document.body.prepend(root);
-  whenThere("#mg-home").then((home) => home.append(root));
+  // gradio dresses the page as the system is, when its scripts have started.
+  new MutationObserver(() => document.body.classList.contains("dark") === isDark() || dress()).observe(document.body, { attributeFilter: ["class"] });
   const store = new Store(), { desk, fresh } = await store.open(), server = new Server();
   if (fresh) desk.settings = { ...desk.settings, ...facts.sampling };
   if (!facts.models.some(({ name }) => name === desk.open.model)) desk.open = { ...desk.open, model: facts.models[0].name };
@@ -44,7 +36,7 @@ async function start() {
 
   let lanes = [];
   const lanesNow = () => {
-    const pieces = [desk.current, ...desk.takes].filter(Boolean).map((entry) => entry.piece), next = pieces.length ? lanesOf(pieces) : [];
+    const pieces = [desk.current, ...desk.takes].filter(Boolean).map((entry) => entry.piece), next = pieces.length ? lanesOf(pieces, { drawing: app.drawing }) : [];
     return (lanes = sameLanes(lanes, next) ? lanes : next);
   };
   app.barOf = (entry) => (player.entry?.id === entry.id ? barAt(entry.piece, player.tick) : 0);
@@ -63,8 +55,8 @@ async function start() {
   const history = historyPart(app), dock = dockPart(app), note = make("p", "mg-note", "No trained model is installed, so an untrained one plays: what it writes is valid music, and makes no sense. “make models” trains the real ones.");
   const columns = make("div", "mg-columns");
   note.hidden = facts.trained;
-  columns.append(stage, controls);
-  root.replaceChildren(header, note, columns, takes, history);
+  columns.append(stage, controls, takes, history);
+  root.replaceChildren(header, note, columns);
   document.body.append(dock);
 
   const all = () => {
@@ -78,7 +70,7 @@ async function start() {
       if (more.entry.state !== "running") soon();
     } else if (what === "error") (more.place === "takes" ? takes : stage).fail(more.text);
     else if (what === "wait") stage.wait(more.words);
-    else if (what === "composing") (takes.composing(), controls.show());
+    else if (what === "composing") (takes.composing(more.run), controls.show());
     else if (what === "progress") takes.progress(more.run);
     else if (what === "composed") (takes.composed(more.run), soon());
     else if (what === "unsaved") stage.fail("The browser has no room left to keep the desk: save it as a file.");
@@ -119,8 +111,10 @@ async function start() {
   document.documentElement.dataset.musicgen = "ready";
   const linked = await app.openLink(location.hash);
   addEventListener("hashchange", () => app.openLink(location.hash));
-  if (!linked && !desk.current) await app.openExample(firstExample(facts));
-  else app.follow();
+  if (!linked && !desk.current) {
+    await app.openExample(firstExample(facts));
+    desk.begins(); // nobody has done anything yet
+  } else app.follow();
   requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }
 

@@ -40,14 +40,14 @@ export function mixer(app) {
     }, "mg-chip mg-write");
     line.append(name, mute, solo, volume, kind, write);
     line.show = () => {
-      const mix = mixOf(track, index), { parts, why: reason } = app.model.accompany, part = track.name.toLowerCase();
+      const mix = mixOf(track, index), { parts, by, why: reason } = app.model.accompany, part = track.name.toLowerCase();
       mute.setAttribute("aria-pressed", String(mix.mute));
       solo.setAttribute("aria-pressed", String(mix.solo));
       volume.value = mix.volume;
       volume.style.setProperty("--part", `${(100 * mix.volume) / 127}%`);
       if (!track.drum) kind.value = mix.program;
-      const can = parts.includes(part), given = desk.current?.kind !== "nothing";
-      able(write, can && given && !app.composer.busy, can ? (given ? "Something is being composed; press Stop first." : "There is nothing yet to write to.") : reason, `Write a new ${track.name.toLowerCase()} part to the others, which stay note for note`);
+      const can = parts.includes(part), given = desk.current?.piece.notes.length > 0;
+      able(write, can && given && !app.composer.busy, can ? (given ? "Something is being composed; press Stop first." : "There is nothing yet to write to.") : reason, `Write a new ${part} part to the others, which stay note for note. ${by ? reason : ""}`.trim());
     };
     return line;
   }

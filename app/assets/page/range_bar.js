@@ -36,7 +36,7 @@ export function rangeBar(app, roll, entryOf) {
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.setAttribute("aria-label", `What to do with ${bars}`);
     why.textContent = "";
-    able(acts.anew, model.infill.can && !app.composer.busy, model.infill.can ? "Something is being composed; press Stop first." : model.infill.why, `Write ${bars} anew, everything else stays`);
+    able(acts.anew, model.infill.can && !app.composer.busy, model.infill.can ? "Something is being composed; press Stop first." : model.infill.why, [`Write ${bars} anew, everything else stays.`, model.infill.why].filter(Boolean).join(" "));
     able(acts.on, !app.composer.busy, "Something is being composed; press Stop first.", `Go on after bar ${stop}`);
     able(acts.end, stop < barCount(entryOf().piece), "The piece ends here already.", `The piece ends with bar ${stop}`);
     able(acts.delete, true, "", `Take ${bars} out; what follows moves up`);

@@ -11,6 +11,7 @@ import { playIn } from "./play_in.js";
 import { rangeBar } from "./range_bar.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
+const HIGH = "clamp(240px, 34vh, 380px)", HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
 const VARIATION = /^(.*?)(?:(, )(variation [\d.]+))?$/s;
 
 export function stagePart(app, lanesNow) {
@@ -30,7 +31,7 @@ export function stagePart(app, lanesNow) {
 
   const rolls = make("div"), foot = make("div", "mg-foot"), chips = make("div", "mg-chips");
   const roll = new Roll(rolls, {
-    label: "Piano roll of your piece", height: "clamp(240px, 34vh, 380px)", prompt: true,
+    label: "Piano roll of your piece", height: HIGH, prompt: true,
     acts: {
       choose: (bars) => desk.choose(bars), seek: (tick) => (player.load(entryOf()), player.seek(tick)), play: () => app.play(entryOf()),
       step: (by) => app.stepBars(entryOf(), by), range: (range) => bar.show(range), bar: () => app.barOf(entryOf()),
@@ -43,7 +44,7 @@ export function stagePart(app, lanesNow) {
     edit: (piece, label) => (app.edit(piece, label), show()), touch: (pitch, track) => player.touch(pitch, { track }),
   }));
   const bar = rangeBar(app, roll, entryOf), play = playButton(app, entryOf);
-  const pencil = action("Edit notes", () => switchHand(!hand.on), "mg-chip mg-pencil");
+  const pencil = action("Edit notes", () => (switchHand(!hand.on), desk.tell("drawing")), "mg-chip mg-pencil");
   pencil.insertAdjacentHTML("afterbegin", mark("pencil"));
   const menu = alongMenu(app, entryOf, said.say);
   const link = action("Copy link", async () => {
@@ -60,19 +61,26 @@ export function stagePart(app, lanesNow) {
   const actions = make("span", "mg-actions");
   actions.append(pencil, menu, link);
   foot.append(play, zoomButtons(roll), hint, make("span", "mg-space"), actions);
-  chips.append(make("span", "mg-chips-name", "or try"));
-  for (const { name, title: text } of page.examples) {
-    const chip = action(text, () => app.openExample(name));
-    chip.dataset.example = name;
-    chips.append(chip);
-  }
-  for (const [name, text, act] of [["nothing", "From nothing", () => app.openNothing()], ["grid", "Empty grid", () => app.openGrid()]]) {
-    chips.append(action(text, act));
-    chips.lastChild.dataset.example = name;
-  }
+  const chip = (name, text, act, more) => {
+    const made = action(text, act, "mg-chip", more);
+    made.dataset.example = name;
+    return made;
+  };
+  const group = (name, made) => {
+    const box = make("span", "mg-chip-group");
+    box.append(make("span", "mg-chips-name", name), ...made);
+    chips.append(box);
+  };
+  // A group says what its pieces are, so their chips need not; a screen reader hears the whole title.
+  for (const [family, name] of [["remi", "try a piano"], ["groove", "a trio"]])
+    group(name, page.examples.filter((one) => one.family === family).map(({ name: example, title: text }) =>
+      chip(example, text.replace(/^Piano | trio$/, ""), () => app.openExample(example), { ariaLabel: text })));
+  group("or begin", [chip("nothing", "From nothing", () => app.openNothing()), chip("grid", "Empty grid", () => app.openGrid())]);
   const remarks = make("details", "mg-remarks"), list = make("ul");
   remarks.append(make("summary"), list);
-  card.append(head, said, notices, rolls, bar, foot, mix, played, remarks, chips);
+  const folds = make("div", "mg-folds");
+  folds.append(mix, played, remarks);
+  card.append(head, said, notices, rolls, bar, foot, folds, chips);
 
   let timer;
   function tell(text) {
@@ -80,10 +88,12 @@ export function stagePart(app, lanesNow) {
     clearTimeout(timer);
     timer = setTimeout(() => (hint.textContent = usual()), 4000);
   }
-  const usual = () => (hand.on ? "drag to move, the edge to lengthen; press to draw; Delete removes" : "drag over bars to change them");
+  const usual = () => (hand.on ? "press draws, drag moves, the edge lengthens" : "drag over bars to change them");
 
   function switchHand(on) {
     hand.switch(on);
+    app.drawing = on;
+    roll.view.style.height = on ? HIGHER : HIGH;
     pencil.setAttribute("aria-pressed", String(on));
     if (on) roll.select(null);
     hint.textContent = usual();

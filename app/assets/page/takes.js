@@ -1,5 +1,5 @@
 // The takes: what came of the piece, while it comes and after; under one another, on one axis and one pitch scale.
-import { barCount, countIn } from "../music/piece.js";
+import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, draggable } from "./along.js";
@@ -26,7 +26,7 @@ export function takeCard(app, id, axis) {
   const further = action(WORDS[first.how], () => app.use(id), "mg-chip mg-further");
   const like = make("div"), rolls = make("div"), foot = make("div", "mg-foot"), actions = make("span", "mg-actions");
   const roll = new Roll(rolls, {
-    label: `Piano roll of variation ${first.number + 1}`, height: "170px", axis,
+    label: `Piano roll of variation ${first.number + 1}`, height: "160px", axis,
     acts: {
       seek: (tick) => (player.load(entryOf()), player.seek(tick)), play: () => app.play(entryOf()), step: (by) => app.stepBars(entryOf(), by),
       range: (range) => bar.show(range), bar: () => app.barOf(entryOf()),
@@ -43,8 +43,10 @@ export function takeCard(app, id, axis) {
 
   function show(lanes) {
     const entry = entryOf(), over = entry.state !== "running", fresh = entry.fresh ?? countIn(entry.piece, entry.region);
-    facts.textContent = over && !fresh ? "No new notes came; press Continue for another." : count(fresh, "new note") + (over ? ` · seed ${entry.seed}` : "");
-    roll.show(entry, { lanes });
+    const told = [count(fresh, "new note"), entry.by && `by ${entry.by}`, over && `seed ${entry.seed}`];
+    facts.textContent = over && !fresh ? "No new notes came; press Continue for another." : told.filter(Boolean).join(" · ");
+    roll.view.style.height = lanes?.length > 1 ? "216px" : "160px";
+    roll.show(entry, { lanes, seen: app.seen(entry) });
     if (!settled) roll.settle(start());
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));
@@ -75,14 +77,19 @@ export function takesPart(app, lanesNow) {
   bar.setAttribute("role", "progressbar");
   bar.setAttribute("aria-label", "Progress");
   bar.append(make("i"));
-  status.append(words, bar);
-  box.append(said, status, grid);
+  const whole = action("With the prompt", () => {
+    axis.reset();
+    desk.set({ wholeTakes: !desk.settings.wholeTakes });
+  }, "mg-chip mg-whole"), by = make("p", "mg-by");
+  by.setAttribute("aria-live", "polite");
+  status.append(words, bar, whole);
+  box.append(said, status, by, grid);
   grid.append(rest);
   let cards = [], axis = new Axis();
 
   function say(text, part = 1) {
     status.classList.toggle("mg-busy", part < 1);
-    status.classList.toggle("mg-silent", !text);
+    words.classList.toggle("mg-silent", !text);
     bar.firstChild.style.width = `${100 * part}%`;
     bar.setAttribute("aria-valuenow", Math.round(100 * part));
     if (words.textContent !== text) words.textContent = text;
@@ -99,13 +106,25 @@ export function takesPart(app, lanesNow) {
       grid.dataset.count = cards.length;
       if (!app.composer.busy) say("");
     }
-    const lanes = lanesNow();
+    const lanes = lanesNow(), { wholeTakes } = desk.settings, parts = desk.takes.filter((take) => aroundNew(take));
     for (const one of cards) one.show(lanes);
+    whole.hidden = !parts.length;
+    whole.textContent = parts.some((take) => take.how !== "continue") ? "All bars" : "With the prompt";
+    whole.setAttribute("aria-pressed", String(wholeTakes));
+    tellBy(desk.takes[0]?.byWhy);
+    status.classList.toggle("mg-silent", !cards.length && !words.textContent);
   }
 
-  const composing = () => {
+  // The model on the desk does not do this itself.
+  function tellBy(why = "") {
+    if (by.textContent !== why) by.textContent = why;
+  }
+
+  const composing = (run) => {
     box.classList.add("mg-composing");
+    status.classList.remove("mg-silent");
     say("In line…", 0);
+    tellBy(run.other?.why);
     // On a small screen what comes would be out of sight.
     if (box.getBoundingClientRect().top < window.innerHeight - 300) return;
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -113,8 +132,11 @@ export function takesPart(app, lanesNow) {
   };
   const progress = (run) => {
     if (!run.bars) return say("Listening to the prompt…", 0.001);
-    const left = run.left ? ` · about ${run.left} s left` : "";
-    say(`Composing bar ${run.bar} of ${run.bars}${left}`, Math.min(0.999, run.part));
+    const left = run.left ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left` : "";
+    // Who opened something else meanwhile finds it later.
+    const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
+    box.classList.toggle("mg-composing", here);
+    say(`Composing bar ${run.bar} of ${run.bars}${away}${left}`, Math.min(0.999, run.part));
   };
   const composed = (run) => {
     box.classList.remove("mg-composing");

@@ -26,6 +26,12 @@ export class Axis {
     for (const roll of this.rolls) roll.view.scrollLeft = this.left;
   }
 
+  reset() {
+    this.zoom = null;
+    this.touched = false;
+    this.to(0);
+  }
+
   // By a factor around the middle of what is seen, or null to fit.
   scale(factor, roll) {
     const before = roll.beatWidth, middle = (roll.view.scrollLeft + roll.inner / 2) / before;

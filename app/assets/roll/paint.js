@@ -1,10 +1,9 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
 import { chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, firstFrom, inRegion } from "../music/piece.js";
-import { drumName } from "./scale.js";
 
 export const GUTTER = 46, RULER = 20, CHORDS = 18;
-const GAP = 10, LABEL = 16;
+const GAP = 10, LABEL = 16, FAR = 5;
 const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
 const BLACK = new Set([1, 3, 6, 8, 10]);
 const longest = new WeakMap(); // notes → their greatest duration
@@ -30,9 +29,9 @@ function sheet(roll) {
   pen.font = `11px ${style.fontFamily}`;
   pen.textBaseline = "middle";
   const ink = Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--mg-${name}`).trim()]));
-  const x = (tick) => GUTTER + (tick / piece.ticksPerBeat) * roll.beatWidth - left;
-  return { roll, piece, pen, width, height, ink, x, top: topOf(piece), ticks: piece.ticksPerBeat / roll.beatWidth,
-    from: (left / roll.beatWidth) * piece.ticksPerBeat, to: ((left + width - GUTTER) / roll.beatWidth) * piece.ticksPerBeat };
+  const beat = roll.beatWidth, { begin } = roll, x = (tick) => GUTTER + ((tick - begin) / piece.ticksPerBeat) * beat - left;
+  return { roll, piece, pen, width, height, ink, x, top: topOf(piece), ticks: piece.ticksPerBeat / beat,
+    from: begin + (left / beat) * piece.ticksPerBeat, to: begin + ((left + width - GUTTER) / beat) * piece.ticksPerBeat };
 }
 
 // Lays the lanes out: each pitch takes as much room as any other.
@@ -111,13 +110,16 @@ function paintNotes(on) {
     const onset = notes[i], track = notes[i + 4], lane = lanes[track];
     const stop = Math.min(onset + notes[i + 1], end);
     if (stop < from || !lane) continue;
-    const row = lane.row(notes[i + 2]);
-    if (row < 0 || row >= lane.rows) continue;
+    const row = lane.row(notes[i + 2]), far = !lane.drum && !lane.within(notes[i + 2]);
     const left = x(onset), long = lane.drum ? Math.max(3.5, Math.min(thick, 9)) : Math.max(2.5, (stop - onset) / ticks - 1);
     const fresh = roll.isNew(onset, track);
     pen.fillStyle = onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
     pen.globalAlpha = (0.72 + (0.28 * notes[i + 3]) / 127) * (roll.muted?.(track) ? 0.35 : 1);
     const y = lane.top + row * step + (step - thick) / 2;
+    if (far) {
+      paintFar(pen, left, row ? lane.bottom : lane.top, row ? -1 : 1);
+      continue;
+    }
     if (long < 6 || thick < 4) pen.fillRect(left, y, long, thick);
     else {
       pen.beginPath();
@@ -132,6 +134,15 @@ function paintNotes(on) {
     }
   }
   pen.globalAlpha = 1;
+}
+
+// A note beyond the lane's pitches: a wedge at its edge that points there.
+function paintFar(pen, left, edge, inwards) {
+  pen.beginPath();
+  pen.moveTo(left, edge + inwards * FAR);
+  pen.lineTo(left + FAR, edge);
+  pen.lineTo(left + 2 * FAR, edge + inwards * FAR);
+  pen.fill();
 }
 
 // A line across the roll with its label to the right of it.
@@ -187,7 +198,7 @@ function paintGutter({ pen, ink, roll, height }) {
       if (!(lane.drum || pitch % 12 === 0) || y < free) continue;
       pen.fillStyle = ink.faint;
       pen.font = `10px ${pen.font.split("px ")[1]}`;
-      pen.fillText(lane.drum ? drumName(pitch) : `C${pitch / 12 - 1}`, 3, y + lane.step / 2, GUTTER - (lane.drum ? 6 : 14));
+      pen.fillText(lane.drum ? lane.label(pitch) : `C${pitch / 12 - 1}`, 3, y + lane.step / 2, GUTTER - (lane.drum ? 6 : 14));
       free = y + 11;
     }
   }

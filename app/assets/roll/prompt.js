@@ -2,7 +2,7 @@
 import { barCount, lineNear } from "../music/piece.js";
 
 export function dragPrompt(roll) {
-  const { end } = roll;
+  const { line: end } = roll;
   const pick = (bars) => {
     const within = Math.min(barCount(roll.piece), Math.max(1, bars));
     if (within === roll.bars) return;

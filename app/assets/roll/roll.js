@@ -20,7 +20,7 @@ export class Roll {
       '<div class="mg-wide"><canvas></canvas><div class="mg-range" hidden></div><div class="mg-cursor" hidden></div>' +
       '<div class="mg-end" role="slider" tabindex="0" aria-label="Bars of the prompt" hidden><span></span></div></div>';
     this.wide = this.view.firstChild;
-    [this.canvas, this.band, this.cursor, this.end] = this.wide.children;
+    [this.canvas, this.band, this.cursor, this.line] = this.wide.children;
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-roledescription", "piano roll");
@@ -47,14 +47,15 @@ export class Roll {
     this.coloured.disconnect();
   }
 
-  // `lanes` are those of all rolls together; without, the piece's own.
-  show(entry, { lanes = null, bars = null } = {}) {
+  // `lanes` are those of all rolls together; without, the piece's own. `seen` are the bars to show, null for all.
+  show(entry, { lanes = null, bars = null, seen = null } = {}) {
     const { piece } = entry, other = this.id !== entry.id || barCount(this.piece ?? piece) !== barCount(piece);
     this.id = entry.id;
     this.piece = piece;
     this.region = entry.region ?? null;
     this.trainedBars = entry.trainedBars ?? null;
     this.lanes = lanes ?? lanesOf([piece]);
+    this.seen = seen;
     if (bars !== null) this.bars = bars;
     if (other) this.range = null;
     this.canvas.setAttribute("aria-label", `${this.label}: ${noteCount(piece)} notes in ${barCount(piece)} bars. ` +
@@ -87,17 +88,30 @@ export class Roll {
     return (this.piece?.lines.at(-1) ?? 48) / (this.piece?.ticksPerBeat ?? 12);
   }
 
+  // The ticks between which it is seen.
+  get begin() {
+    return this.seen ? this.piece.lines[Math.min(this.seen.first, barCount(this.piece))] : 0;
+  }
+
+  get end() {
+    return this.piece.lines[Math.min(this.seen?.stop ?? Infinity, barCount(this.piece))];
+  }
+
+  get shownBeats() {
+    return this.seen ? (this.end - this.begin) / this.piece.ticksPerBeat : this.beats;
+  }
+
   get beatWidth() {
-    return this.axis.zoom ?? Math.min(MOST_BEAT, Math.max(LEAST_BEAT, this.inner / Math.max(1, this.beats)));
+    return this.axis.zoom ?? Math.min(MOST_BEAT, Math.max(LEAST_BEAT, this.inner / Math.max(1, this.shownBeats)));
   }
 
   x(tick) {
-    return GUTTER + (tick / this.piece.ticksPerBeat) * this.beatWidth;
+    return GUTTER + ((tick - this.begin) / this.piece.ticksPerBeat) * this.beatWidth;
   }
 
   tickAt(event) {
     const x = event.clientX - this.view.getBoundingClientRect().left - this.view.clientLeft - GUTTER + this.view.scrollLeft;
-    return Math.max(0, (x / this.beatWidth) * this.piece.ticksPerBeat);
+    return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
   // Where a pointer is: in the ruler, over the chords, or on a pitch of a lane.
@@ -113,8 +127,8 @@ export class Roll {
   }
 
   moveCursor(tick, follow = false, faint = false) {
-    this.cursor.hidden = tick === null;
-    if (tick === null || !this.piece) return;
+    this.cursor.hidden = tick === null || !this.piece || tick < this.begin || tick > this.end;
+    if (this.cursor.hidden) return;
     const x = this.x(tick);
     this.cursor.classList.toggle("mg-faint", faint);
     this.cursor.style.transform = `translateX(${x}px)`;
@@ -145,7 +159,7 @@ export class Roll {
 
   layout() {
     if (!this.piece || !this.view.clientWidth) return;
-    this.wide.style.width = `${Math.max(this.view.clientWidth, Math.ceil(GUTTER + this.beats * this.beatWidth))}px`;
+    this.wide.style.width = `${Math.max(this.view.clientWidth, Math.ceil(GUTTER + this.shownBeats * this.beatWidth))}px`;
     const ratio = window.devicePixelRatio || 1, { canvas, view } = this;
     const [width, height] = [Math.round(view.clientWidth * ratio), Math.round(view.clientHeight * ratio)];
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
@@ -158,7 +172,7 @@ export class Roll {
   }
 
   placeEnd() {
-    const { end, piece } = this;
+    const { piece, line: end } = this;
     end.hidden = !this.isPrompt || !this.bars || !piece;
     this.flag = null;
     if (end.hidden) return;

@@ -11,33 +11,70 @@ const DRUMS = {
 
 export const drumName = (pitch) => DRUMS[pitch] ?? `Drum ${pitch}`;
 
-// Pieces that lie open → a lane a track that plays in any of them: {index, name, drum, high, rows} from top to bottom;
-// `rows` are the drums that are struck, from high to low, or how many pitches the lane spans.
-export function lanesOf(pieces) {
+const KIT = [51, 49, 46, 42, 45, 38, 36]; // drums to draw on
+const MOST_DRUMS = 14; // rows; more share the last
+const RARE = 0.01; // of a piece's notes above and below what is taken for its range
+const REACH = 12; // pitches beyond that range that are shown, if something is there
+
+// Pieces that lie open → a lane a track that plays in any of them, from top to bottom: {index, name, drum, high, rows}.
+// `row` says where a pitch is drawn, `at` which pitch a row is, `within` whether it has a row of its own. The first piece
+// sets the scale; without notes there, the middle of the others. So one wild take flattens no lane: what lies far out is
+// drawn at the lane's edge. `drawing` leaves room to draw notes in.
+export function lanesOf(pieces, { drawing = false } = {}) {
   const lanes = [];
-  for (const piece of pieces) {
-    piece.tracks.forEach(({ name, drum }, index) => (lanes[index] ??= { index, name, drum, low: 127, high: 0, struck: new Set() }));
-    for (let i = 0; i < piece.notes.length; i += WIDTH) {
-      const pitch = piece.notes[i + 2], lane = lanes[piece.notes[i + 4]];
-      if (lane.drum) lane.struck.add(pitch);
-      if (pitch < lane.low) lane.low = pitch;
-      if (pitch > lane.high) lane.high = pitch;
-    }
-  }
-  const used = lanes.filter((lane) => lane && lane.high >= lane.low);
-  return (used.length ? used : lanes.filter(Boolean).map((lane) => ({ ...lane, low: 60, high: 60 }))).map(bounded);
+  pieces.forEach((piece, place) => {
+    const counts = piece.tracks.map(() => new Uint32Array(128));
+    for (let i = 0; i < piece.notes.length; i += WIDTH) counts[piece.notes[i + 4]][piece.notes[i + 2]] += 1;
+    piece.tracks.forEach(({ name, drum, program }, index) => {
+      lanes[index] ??= { index, name, drum, program, counts: [] };
+      lanes[index].counts[place] = counts[index];
+    });
+  });
+  const played = (lane) => lane.counts.some((counts) => counts.some(Boolean));
+  const there = lanes.filter(Boolean), used = there.filter(played);
+  return (used.length && !drawing ? used : there).map((lane) => (lane.drum ? drumLane(lane, drawing) : pitchLane(lane, drawing)));
 }
 
-function bounded(lane) {
-  if (lane.drum && lane.struck.size) {
-    const pitches = [...lane.struck].sort((a, b) => b - a);
-    return { ...lane, pitches, rows: pitches.length, row: (pitch) => pitches.indexOf(pitch), at: (row) => pitches[row] };
-  }
-  const more = Math.max(2, LEAST - (lane.high - lane.low)) / 2;
-  const low = Math.max(0, lane.low - Math.floor(more)), high = Math.min(127, lane.high + Math.ceil(more));
-  return { ...lane, low, high, rows: high - low + 1, row: (pitch) => high - pitch, at: (row) => high - row };
+// The lowest and the highest pitch but for the rare ones, null without notes.
+function range(counts, rare = RARE) {
+  const out = Math.floor(rare * counts.reduce((sum, count) => sum + count, 0)), end = (from, by) => {
+    let left = out, pitch = from;
+    for (; pitch >= 0 && pitch < 128; pitch += by) if ((left -= counts[pitch]) < 0) break;
+    return pitch;
+  };
+  const low = end(0, 1);
+  return low > 127 ? null : [low, end(127, -1)];
+}
+
+const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+
+function pitchLane({ counts, ...lane }, drawing) {
+  const all = counts.map((one) => range(one, 0)).filter(Boolean), ranges = counts.map((one) => range(one)).filter(Boolean);
+  const home = lane.program >= 32 && lane.program < 40 ? 40 : 62; // of a bass, and of what is none
+  const [from, to] = (counts[0] && range(counts[0])) ?? (ranges.length ? [0, 1].map((end) => middle(ranges.map((one) => one[end]))) : [home, home]);
+  let low = Math.max(from - REACH, Math.min(from, ...all.map((one) => one[0])));
+  let high = Math.min(to + REACH, Math.max(to, ...all.map((one) => one[1])));
+  const more = Math.max(2, (drawing ? 2 * LEAST : LEAST) - (high - low)) / 2;
+  low = Math.max(0, low - Math.floor(more));
+  high = Math.min(127, high + Math.ceil(more));
+  const row = (pitch) => Math.min(high - low, Math.max(0, high - pitch));
+  return { ...lane, low, high, rows: high - low + 1, row, at: (place) => high - place, within: (pitch) => pitch >= low && pitch <= high };
+}
+
+function drumLane({ counts, ...lane }, drawing) {
+  const all = Array.from({ length: 128 }, (_, pitch) => counts.reduce((sum, one) => sum + one[pitch], 0));
+  const struck = [...all.keys()].filter((pitch) => all[pitch]), own = struck.filter((pitch) => counts[0]?.[pitch]);
+  const often = struck.filter((pitch) => !own.includes(pitch)).sort((a, b) => all[b] - all[a]);
+  const wanted = new Set([...(drawing || !struck.length ? KIT : []), ...own, ...often.slice(0, Math.max(0, MOST_DRUMS - own.length))]);
+  const pitches = [...wanted].sort((a, b) => b - a), rest = often.find((pitch) => !wanted.has(pitch));
+  if (rest !== undefined) pitches.push(rest); // its row is that of all others
+  const row = (pitch) => (wanted.has(pitch) ? pitches.indexOf(pitch) : pitches.length - 1);
+  return {
+    ...lane, low: Math.min(...wanted), high: Math.max(...wanted), pitches, rows: pitches.length, row, at: (place) => pitches[place], within: (pitch) => wanted.has(pitch),
+    label: (pitch) => (pitch === rest ? "Others" : drumName(pitch)),
+  };
 }
 
 export const sameLanes = (one, other) =>
   one.length === other.length
-  && one.every((lane, i) => lane.name === other[i].name && lane.low === other[i].low && lane.high === other[i].high && lane.rows === other[i].rows);
+  && one.every((lane, i) => ["name", "low", "high", "rows"].every((key) => lane[key] === other[i][key]) && String(lane.pitches) === String(other[i].pitches));

@@ -20,6 +20,8 @@ DESK = """() => {
 
 def fill(page: Page, name: str, number: int) -> None:
     field = page.locator(f"#mg-{name} input[type=number]")
+    if not field.is_visible():
+        page.locator(".mg-how").click()  # on a small screen, what is asked for lies in a sheet
     field.fill(str(number))
     field.press("Tab")
 

@@ -114,13 +114,22 @@ def _is_held(note) -> bool:
     return note.tie is not None and note.tie.type != "start"
 
 
-def test_what_a_model_cannot_is_told(client: Client):
-    with pytest.raises(AppError, match="no gap can be filled"):
-        client.predict(handle_file(str(TRIO)), "groove", first=2, last=3, api_name="/infill")
+def test_what_a_model_cannot_is_done_by_the_related_one_that_can(client: Client):
+    _, (facts,) = client.predict(
+        handle_file(str(TRIO)), "groove", first=3, last=3, api_name="/infill"
+    )
+    assert (facts["model"], facts["written_bars"]) == ("groove-2", [3, 3])
+    _, (facts,) = client.predict(
+        handle_file(str(TRIO)), "groove", prompt_bars=2, bars=1, api_name="/continue"
+    )
+    assert facts["model"] == "groove"
+
+
+def test_what_no_related_model_can_is_told(client: Client):
     with pytest.raises(AppError, match="no part can be written"):
-        client.predict(handle_file(str(TRIO)), "groove", "drums", api_name="/accompany")
-    with pytest.raises(AppError, match="cannot be asked for"):
-        client.predict(handle_file(str(TRIO)), "groove", ends=True, api_name="/continue")
+        client.predict(handle_file(str(SONG)), "pop-piano", "drums", api_name="/accompany")
+    with pytest.raises(AppError, match="chord"):
+        client.predict(handle_file(str(TRIO)), "groove", chords="C", api_name="/continue")
 
 
 def test_music_goes_over_given_chords(client: Client):

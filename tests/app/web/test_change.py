@@ -70,19 +70,37 @@ def test_music_comes_to_an_end_where_it_is_asked_to(later: Page):
     assert later.evaluate("musicgen.desk.settings.ends")
 
 
-def test_what_a_model_cannot_do_is_not_offered_and_why(page: Page):
-    choose_bars(page, 3, 4)
+def test_what_a_model_cannot_do_is_done_by_the_related_one_that_can(page: Page):
+    before = page.evaluate(NOTES)
+    fill(page, "variations", 1)
+    choose_bars(page, 3, 3)
+    sentence = "untrained:tiny:groove cannot fill in bars, so groove-2 writes this."
     anew = page.locator(".mg-range-bar:visible").get_by_role("button", name="Write anew")
-    expect(anew).to_have_attribute("aria-disabled", "true")
-    expect(anew).to_have_attribute("title", re.compile("speaks groove, .* groove-2 can"))
-    before = desk(page)
-    anew.click(force=True)  # it says that it is disabled, and why
-    expect(page.locator(".mg-range-bar .mg-why")).to_contain_text("cannot fill in bars")
-    assert desk(page) == before
-    expect(page.locator("#mg-ends-select")).to_be_disabled()
+    expect(anew).to_have_attribute("title", re.compile(sentence))
+    anew.click()
+    expect(page.locator(".mg-by")).to_have_text(sentence)
+    await_end(page)
+    expect(page.locator(".mg-take .mg-facts")).to_contain_text("by groove-2")
+    assert page.evaluate("musicgen.desk.takes[0].provenance.model") == "groove-2"
+    page.locator(".mg-take .mg-further").click()
+    assert outside(page.evaluate(NOTES), 96, 144) == outside(before, 96, 144)
+    expect(page.get_by_label("Model")).to_have_value("untrained:tiny:groove")
+    expect(page.locator(".mg-by")).to_have_text("")
+    page.locator("#mg-ends-select").select_option("ends")
+    expect(page.locator("#mg-ends-why")).to_contain_text("so groove-2 writes this")
+
+
+def test_what_no_model_of_its_kind_can_do_is_not_offered_and_why(page: Page):
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
     page.get_by_text("Tracks", exact=True).click()
-    write = track(page, "Bass").get_by_role("button", name="Write to")
+    write = track(page, "Piano").get_by_role("button", name="Write to")
+    expect(write).to_have_attribute("aria-disabled", "true")
     expect(write).to_have_attribute("title", re.compile("groove-2 can"))
+    before = desk(page)
+    write.click(force=True)  # it says that it is disabled, and why
+    expect(page.locator(".mg-mixer .mg-why")).to_contain_text("writes no part to others")
+    assert desk(page) == before
 
 
 def test_a_piece_ends_here_loses_bars_and_goes_on_from_here(page: Page):

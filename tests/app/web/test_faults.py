@@ -141,8 +141,13 @@ def test_the_model_list_closes_by_itself(page: Page):
 
 def test_an_error_goes_with_the_next_thing_that_is_done(page: Page):
     alarm = page.locator(".mg-stage > [role=alert]")
+
+    def opened() -> None:
+        page.locator("[data-example=trio-jazz]").click()
+        expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+
     for act in (
-        lambda: page.locator("[data-example=trio-jazz]").click(),
+        opened,
         lambda: page.get_by_role("button", name="Undo").click(),
         lambda: page.get_by_label("Model").select_option("groove"),
         lambda: page.locator("[data-example=grid]").click(),

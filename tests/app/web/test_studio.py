@@ -1,10 +1,12 @@
 """A piece is heard, continued, filled in and accompanied; the server keeps nothing of it."""
 
 import base64
+from dataclasses import replace
 
 import pytest
 
 from app.web.composing.hearing import made_here, title_of
+from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import Ask, asked, wished
 from app.web.examples import EXAMPLES, example
 from app.web.server.doorman import Asker
@@ -164,9 +166,11 @@ def test_bars_and_parts_are_written_by_models_that_can():
     *_, last = studio.write(ASKER, infill, given, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
     assert last["takes"][0]["provenance"]["written_bars"] == [3, 3]
+    bass = Ask(kind="accompany", model="groove", options=options, parts=("bass",))
+    asked_of_another = with_able(studio.shelf, bass)
+    assert asked_of_another.model == model  # the first of its family that can
     with pytest.raises(ValueError, match="no part"):
-        list(studio.write(ASKER, Ask(kind="accompany", model="groove", options=options, parts=("bass",)),
-                          given, "a.mid", "job"))  # fmt: skip
+        list(studio.write(ASKER, replace(bass, model="pop-piano"), given, "a.mid", "job"))
     with pytest.raises(ValueError, match="bars 17 to 18 were asked for, of 16"):
         list(studio.write(ASKER, Ask(kind="infill", model=model, options=options, first=17, last=18),
                           given, "a.mid", "job"))  # fmt: skip

@@ -5,7 +5,7 @@ import { drawn, lengthened, moved, quantised, removed } from "../../../../app/as
 import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
 import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
-import { barAt, countIn, grown, inRegion, lineNear, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
+import { aroundNew, barAt, countIn, grown, inRegion, lineNear, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece, throws } from "./check.js";
 
@@ -70,8 +70,30 @@ export const tests = {
     for (const tick of [5, 30, 70]) near(clock.tick(clock.seconds(tick)), tick);
   },
   "lanes of several takes span the pitches of all"() {
-    const lanes = lanesOf([piece([[0, 1, 60, 80, 0]]), piece([[0, 1, 80, 80, 0]])]);
+    const lanes = lanesOf([piece([[0, 1, 60, 80, 0], [2, 1, 72, 80, 0]]), piece([[0, 1, 80, 80, 0]])]);
     equal([lanes.length, lanes[0].low <= 60, lanes[0].high >= 80, lanes[0].at(lanes[0].row(70))], [1, true, true, 70]);
+  },
+  "one wild take flattens no lane: what is far out is drawn at its edge"() {
+    const calm = piece(Array.from({ length: 24 }, (_, i) => [4 * i, 2, 60 + (i % 12), 80, 0]));
+    const wild = piece(Array.from({ length: 500 }, (_, i) => [i, 2, (7 * i) % 128, 80, 0]));
+    for (const pieces of [[calm, wild, calm], [piece([]), calm, wild, calm]]) {
+      const [lane] = lanesOf(pieces);
+      ok(lane.rows <= 12 + 2 * 12 + 2, `${lane.rows} rows`);
+      equal([lane.row(127), lane.row(0), lane.within(127), lane.within(65)], [0, lane.rows - 1, false, true]);
+    }
+  },
+  "a drum kit that is struck all over has few rows, and an empty one those to draw on"() {
+    const drums = { name: "Drums", program: 0, drum: true }, kit = (rows) => ({ ...piece(rows), tracks: [drums] });
+    const wild = kit(Array.from({ length: 47 }, (_, i) => [i, 1, 35 + i, 80, 0]));
+    const [lane] = lanesOf([kit([[0, 1, 36, 80, 0], [3, 1, 38, 80, 0]]), wild]);
+    equal([lane.rows, lane.label(lane.at(lane.rows - 1)), lane.at(lane.row(36))], [15, "Others", 36]);
+    const [empty] = lanesOf([kit([])]);
+    ok([36, 38, 42].every((pitch) => empty.within(pitch)));
+    ok(lanesOf([kit([[0, 1, 36, 80, 0]])], { drawing: true })[0].within(42));
+  },
+  "around what is new a bar leads in, and what was filled in has two on each side"() {
+    const long = { ...piece([]), lines: Array.from({ length: 17 }, (_, bar) => 48 * bar) }, seen = (first, stop, tracks = null) => aroundNew({ piece: long, region: { first, stop, tracks } });
+    equal([seen(8, 16), seen(4, 6), seen(0, 16), seen(0, 16, [1]), aroundNew({ piece: long, region: null })], [{ first: 7, stop: 16 }, { first: 2, stop: 8 }, null, null, null]);
   },
   "a MIDI file says what it holds"() {
     const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);

@@ -1,0 +1,97 @@
+"""Where things stand: takes under the piece, what is new in them, and what is asked for at hand, on any screen."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app.web.browser import WAIT
+from tests.app.web.hands import await_end, go_on
+from tests.app.web.test_access import PHONE
+
+
+def test_on_a_phone_what_is_asked_for_lies_in_a_sheet(visit):
+    page = visit(**PHONE)
+    how, field = page.locator(".mg-how"), page.locator("#mg-bars input[type=number]")
+    expect(field).to_be_hidden()
+    expect(how).to_have_attribute("aria-expanded", "false")
+    how.click()
+    expect(field).to_be_visible()
+    expect(page.locator(".mg-sheet-close")).to_be_focused()
+    expect(page.locator(".mg-stage h2")).to_be_in_viewport()  # the music is not buried
+    page.keyboard.press("Escape")
+    expect(field).to_be_hidden()
+    expect(how).to_be_focused()
+    how.click()
+    go_on(page, bars=1)
+    expect(field).to_be_hidden()
+    await_end(page)
+    page.locator(".mg-unfold").click()
+    for name in ("#mg-tempo", ".mg-loop", ".mg-clicks"):
+        expect(page.locator(name)).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_takes_follow_the_piece_and_what_is_asked_for_stays_at_hand(visit, width: int):
+    page = visit(width)
+    go_on(page, bars=1, variations=4)
+    await_end(page)
+    gap = page.evaluate(
+        "document.querySelector('#mg-takes').getBoundingClientRect().top - "
+        "document.querySelector('.mg-stage').getBoundingClientRect().bottom"
+    )
+    assert 0 <= gap <= 24
+    page.locator(".mg-take").last.scroll_into_view_if_needed()
+    expect(page.locator(".mg-stage h2")).not_to_be_in_viewport()
+    expect(page.locator("#mg-go")).to_be_in_viewport(ratio=1)
+
+
+def test_a_take_shows_what_is_new_after_a_bar_that_leads_in(page: Page):
+    go_on(page, bars=4, variations=2)
+    await_end(page)
+    shown = "musicgen.rolls.takes().map((roll) => [roll.begin, roll.end, roll.x(roll.begin)])"
+    assert page.evaluate(shown) == [[3 * 48, 8 * 48, 46]] * 2
+    page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
+    page.wait_for_function("() => musicgen.player.playing")
+    assert page.evaluate("musicgen.player.tick") >= 3 * 48  # from where it is seen on
+    page.locator(".mg-take").first.get_by_label("Pause").click()
+    page.get_by_role("button", name="With the prompt").click()
+    page.wait_for_function("() => musicgen.rolls.takes().every((roll) => roll.begin === 0)")
+
+
+def test_a_wild_take_does_not_flatten_the_piece(page: Page):
+    rows = "musicgen.rolls.stage().lanes.map((lane) => lane.rows)"
+    before = page.evaluate(rows)
+    page.evaluate("""() => {
+      const { desk } = musicgen, { current } = desk, { piece } = current;
+      const notes = Int32Array.from({ length: 15000 }, (_, n) => {
+        const i = Math.floor(n / 5);
+        return [192 + (i % 500), 6, (37 * i) % 128, 80, i % 3][n % 5];
+      });
+      desk.begin([{ ...current, id: "wild", parent: current.id, kind: "take", how: "continue", run: "wild", number: 0,
+        piece: { ...piece, notes }, likeness: null, region: { first: 4, stop: 16, tracks: null } }]);
+    }""")
+    expect(page.locator(".mg-take")).to_be_visible()
+    page.wait_for_timeout(300)
+    pitched = [0, 2]
+    after = page.evaluate(rows)
+    assert all(after[i] <= before[i] + 24 for i in pitched)
+    assert after[1] <= 15
+
+
+def test_the_examples_stand_in_one_row(page: Page):
+    tops = page.evaluate(
+        "[...document.querySelectorAll('.mg-chips .mg-chip')].map((chip) => "
+        "Math.round(chip.getBoundingClientRect().top))"
+    )
+    assert len(tops) == 8
+    assert len(set(tops)) == 1
+
+
+def test_the_desk_is_there_before_gradios_own_scripts(browser, address: str):
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("**/assets/*.js", lambda route: route.abort())
+    page.goto(address)
+    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
+    go_on(page, bars=1)
+    await_end(page)
+    context.close()
