@@ -1,10 +1,11 @@
 """Products of few rows with a matrix, by the fastest way on this machine that computes each row as if it were alone.
 
-A generated token multiplies 1 to 8 rows, one a variation, by every matrix of the model. There are several ways to ask
-a library for that product, and their speeds differ by up to ten times and rank differently on each processor; some add
-a row up in another order when it has company, so that a variation would depend on how many others are made. So the
-ways are tried, once a machine and shape: those that treat rows alike are timed, and the fastest is stored
-(product_choice.py). With always eight rows, most of them of no meaning, every way treats rows alike by construction.
+A generated token multiplies 1 to 8 rows, one a variation, by every matrix of the model; more rows go in groups of 8.
+There are several ways to ask a library for that product, and their speeds differ by up to ten times and rank
+differently on each processor; some add a row up in another order when it has company, so that a variation would depend
+on how many others are made. So the ways are tried, once a machine and shape: those that treat rows alike are timed, and
+the fastest is stored (product_choice.py). With always eight rows, most of them of no meaning, every way treats rows
+alike by construction.
 
 I width of the input, O width of the output.
 """
@@ -64,13 +65,32 @@ def way_for(weight: Tensor) -> Way:
 def into(layer: nn.Module, out: Tensor) -> Product:
     """Return a linear layer as a function of (rows, I) that writes to `out`, (rows, O)."""
     if not isinstance(layer, nn.Linear):
-        return layer.into(out)  # type: ignore[operator]
+        return in_groups(layer.into, out)  # type: ignore[operator]
     return product(layer.weight, layer.bias, out)
 
 
 def product(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
     """Return the product with a matrix (O, I), and the sum with a bias, as a function that writes to `out`."""
-    return _WAYS[way_for(weight).name](weight, bias, out)
+    return in_groups(partial(_WAYS[way_for(weight).name], weight, bias), out)
+
+
+def in_groups(way: Callable[[Tensor], Product], out: Tensor) -> Product:
+    """Return a way that is made for a few rows as one for any number: 8 rows after the other."""
+    if len(out) <= MOST or out.device.type != "cpu":
+        return way(out)
+    parts = out.split(MOST)
+    # Each group begins in memory as the first one does, where a library might ask for that.
+    apart = out.shape[1] * MOST % _LINE != 0
+    owns = [torch.empty_like(part) if apart else part for part in parts]
+    products = [way(own) for own in owns]
+
+    def multiply(x: Tensor) -> None:
+        for rows, group in zip(x.split(MOST), products, strict=True):
+            group(rows)
+        if apart:
+            torch.cat(owns, out=out)
+
+    return multiply
 
 
 def _by_rows(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
@@ -179,6 +199,7 @@ def least_multiple(way: Callable[[Tensor], Product], width: int, out_width: int)
     return MOST
 
 
+_LINE = 16  # numbers of float32 in a line of the cache
 _TURNS = 32  # each way keeps its best time, since other programs can only make it slower
 _NEARLY = 1.1  # times the best time: then the order of the ways decides and not the noise
 _CACHED = 1 << 18  # numbers of a matrix from which on no cache holds all the weights of its model
