@@ -56,6 +56,9 @@ class Engine:
         """Take in a request."""
         self._new.append(job)
 
+    def __len__(self) -> int:
+        return len(self._jobs) + len(self._new)
+
     @property
     def idle(self) -> bool:
         """Whether nobody is here."""
@@ -63,7 +66,7 @@ class Engine:
 
     def place(self, job: Job) -> int:
         """Return how many requests stand in line before one; 0 if it is at work."""
-        line = list(dict.fromkeys(party.job for party in self._ranked(self._line)))
+        line = list(dict.fromkeys(party.job for party in self._ranked(self._line[:])))
         return line.index(job) + 1 if job in line else 0
 
     def work(self) -> bool:
