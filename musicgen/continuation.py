@@ -124,6 +124,11 @@ class Generation:
         """How many tokens the longest variation has so far."""
         return 0 if self._job is None else self._job.steps
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is no more to come."""
+        return self._job is not None and self._job.ended.is_set()
+
     def check(self) -> None:
         """Raise what ended the work, if that was an error."""
         if self._job is not None:
