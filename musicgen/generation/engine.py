@@ -197,7 +197,7 @@ class Engine:
         if self._turn_steps <= 0:
             self._turn, self._turn_steps = self._next_turn(now), TURN_STEPS
         self._turn_steps -= 1
-        return self._turn
+        return list(self._turn)
 
     def _next_turn(self, now: float) -> list[Party]:
         playing, lead = self._playing, dict.fromkeys(self._playing, 0.0)
