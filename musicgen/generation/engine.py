@@ -140,7 +140,9 @@ class Engine:
 
     def _start(self, party: Party, after: After) -> None:
         logits, state = after
-        party.start(self._batch.join(state, len(party)), _scores(logits))
+        scores = _scores(logits)
+        _check_finite(scores)
+        party.start(self._batch.join(state, len(party)), scores)
         self._room = max(1, min(self._most, MOST_BYTES // max(1, _bytes(state))))
         self._reading.remove(party)
         self._playing.append(party)

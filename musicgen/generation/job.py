@@ -126,7 +126,7 @@ class Party:
         self.allowed = None if self._grammar is None else self._grammar.allowed()
         if self.allowed is None or self.allowed.any(axis=-1).all():
             return []
-        possible = self.allowed.any(axis=-1)
+        possible = np.asarray(self.allowed.any(axis=-1))
         self.allowed = self.allowed[possible]
         return self._keep(possible)
 
@@ -156,9 +156,8 @@ class Party:
         """Keep some rows, (rows,) bool, and return the numbers of the others."""
         kept = np.flatnonzero(rows)
         gone = [self.numbers[row] for row in np.flatnonzero(~rows)]
-        self.numbers, self._random = (
-            [column[row] for row in kept] for column in (self.numbers, self._random)
-        )
+        self.numbers = [self.numbers[row] for row in kept]
+        self._random = [self._random[row] for row in kept]
         self.live, self.scores = self.live[kept], self.scores[kept]
         if self._grammar is not None:
             self._grammar = self._grammar.select(kept)

@@ -10,7 +10,7 @@ class Shares:
 
     def __init__(self) -> None:
         self._had: dict[str, float] = {}
-        self._now = 0.0  # what who had least has had: with so much, newcomers begin
+        self._now: float = 0.0  # what who had least has had: with so much, newcomers begin
 
     def come(self, owner: str) -> None:
         """Note that somebody is here; who comes has no claim from when they were away."""
@@ -26,5 +26,6 @@ class Shares:
 
     def go(self, owner: str, here: Collection[str]) -> None:
         """Forget who is gone, and had no more than newcomers are given."""
-        self._now = max([self._now, *([min(map(self.had, here))] if here else [])])
+        if here:
+            self._now = max(self._now, min(self.had(one) for one in here))
         self._had = {one: had for one, had in self._had.items() if one in here or had > self._now}

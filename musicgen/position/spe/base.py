@@ -29,12 +29,7 @@ from torch import Generator, Tensor, nn
 
 from musicgen.layers.step_calls import Call, Moment
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.spe.row_codes import (
-    RowCodes,
-    at_ticks,
-    covered_by_positions,
-    covered_by_ticks,
-)
+from musicgen.position.spe.row_codes import RowCodes, at_ticks, by_positions, by_ticks
 
 SHORT = 16  # a window of no more positions, without gradients, is a step of generation
 AHEAD = 32  # positions that are made in one go then, or
@@ -76,7 +71,7 @@ class SpeCode:
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
     ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
     ticks: tuple[
-        dict[int, tuple[Tensor, Tensor]], ...
+        dict[int, tuple[Tensor, ...]], ...
     ] = ()  # a slot each: q̄ and k̄ of the ticks where rows are, with ε, (H, 2D, R) each
     rows: tuple[tuple[int, int], ...] = ()  # at which ticks a row's query and key are
     sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 2, D)
@@ -210,8 +205,8 @@ class StochasticPosition(Position):
         """Cover each sequence once; its rows find their codes there."""
         if times is not None and self.musical:
             ticks = list(zip(*times.squeeze(-1).tolist(), strict=True))
-            return covered_by_ticks(codes, ticks, self._cover_ticks)
-        return covered_by_positions(codes, positions, self._cover_ahead)
+            return by_ticks(codes, ticks, self._cover_ticks)
+        return by_positions(codes, positions, self._cover_ahead)
 
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
         """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
@@ -237,8 +232,8 @@ class StochasticPosition(Position):
         return replace(code, long=(), ticks=ticks, rows=rows, sides_mix=self._sides_mix(code))
 
     def _ticks(
-        self, code: SpeCode, slot: int, wanted: set[int], known: dict[int, tuple[Tensor, Tensor]]
-    ) -> dict[int, tuple[Tensor, Tensor]]:
+        self, code: SpeCode, slot: int, wanted: set[int], known: dict[int, tuple[Tensor, ...]]
+    ) -> dict[int, tuple[Tensor, ...]]:
         """Each by itself, so that a row's code does not depend, in the last bit, on where the others are."""
         return {
             tick: known[tick]

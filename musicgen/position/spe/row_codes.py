@@ -22,7 +22,7 @@ class RowCodes:
     sides_mix: tuple[Tensor, ...]  # as that of SpeCode
 
 
-def covered_by_positions(
+def by_positions(
     codes: Sequence[Any], positions: Sequence[int], cover: Callable[[Any, int, int], Any]
 ) -> tuple[RowCodes, list[Any]]:
     """Return the codes of rows at token positions, and each sequence's code, which `cover` made ready there."""
@@ -36,7 +36,7 @@ def covered_by_positions(
     return RowCodes(rows=rows, sides_mix=found[0][0].sides_mix), [one for one, _ in found]
 
 
-def covered_by_ticks(
+def by_ticks(
     codes: Sequence[Any], ticks: Sequence[Ticks], cover: Callable[[Any, tuple[Ticks, ...]], Any]
 ) -> tuple[RowCodes, list[Any]]:
     """Return the same of rows at times of their own; what rows of one sequence need is made once."""

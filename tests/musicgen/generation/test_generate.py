@@ -43,9 +43,8 @@ def test_the_same_request_gives_the_same_tokens_and_another_seed_others(model: A
 @pytest.mark.parametrize("count", [2, 3, 8, 11, 70])
 def test_a_variation_does_not_depend_on_its_company(model: Any, count: int) -> None:
     alone = run(model, seed=3, stop=Stop(tokens=60))
-    np.testing.assert_array_equal(
-        run(model, seed=3, variations=count, stop=Stop(tokens=60))[:1], alone
-    )
+    first = run(model, seed=3, variations=count, stop=Stop(tokens=60))[:1]
+    np.testing.assert_array_equal(first[first != ENDED], alone[0])
 
 
 @pytest.mark.parametrize("position", POSITIONS)
