@@ -6,10 +6,10 @@ The one way to generate music: commands, page, evaluations and the samples of a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from typing_extensions import Self
@@ -22,6 +22,9 @@ from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from musicgen.generation.job import Job
 
 
 class Player(Protocol):
@@ -93,15 +96,12 @@ class Generation:
         """Go on from ids by a grammar, until the end token or what else is to stop it."""
         self.model, self.options = model, options
         self._ids, self._grammar, self._stop = ids, grammar, stop
-        self._steps: list[np.ndarray] = []
+        self._job: Job | None = None
 
-    def __iter__(self) -> Iterator[int]:
-        """Generate; yields the number of steps so far. To stop early, stop iterating."""
-        return self.run(lambda: False)
-
-    def run(self, cancelled: Callable[[], bool]) -> Iterator[int]:
-        """Generate until done or cancelled."""
-        from musicgen.generation.generate import Request, Stop, generate  # torch comes with it
+    def begin(self, cancelled: Callable[[], bool] = lambda: False, owner: str = "") -> Job:
+        """Return the work as a job for an engine; what has come of it so far is in `sequences`."""
+        from musicgen.generation.job import asked  # torch comes with it
+        from musicgen.generation.request import Request, Stop
 
         request = Request(
             variations=self.options.variations,
@@ -109,12 +109,30 @@ class Generation:
             sampling=self.options.sampling,
             stop=Stop(end=self.model.language.end, **self._stop),
         )
-        stream = generate(
-            self.model.performer, self._ids, request, grammar=self._grammar, cancelled=cancelled
-        )
-        for tokens in stream:
-            self._steps.append(tokens)
-            yield len(self._steps)
+        model = self.model.performer
+        self._job = asked(model, self._ids, request, self._grammar, cancelled, owner)
+        return self._job
+
+    def __iter__(self) -> Iterator[int]:
+        """Generate; yields the number of steps so far. To stop early, stop iterating."""
+        for _ in together([self]):
+            yield self.steps
+        self.check()
+
+    @property
+    def steps(self) -> int:
+        """How many tokens the longest variation has so far."""
+        return 0 if self._job is None else self._job.steps
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no more to come."""
+        return self._job is not None and self._job.ended.is_set()
+
+    def check(self) -> None:
+        """Raise what ended the work, if that was an error."""
+        if self._job is not None:
+            self._job.check()
 
     def finish(self) -> Self:
         """Generate to the end."""
@@ -124,9 +142,20 @@ class Generation:
 
     def sequences(self) -> list[np.ndarray]:
         """Return the variations as far as they have come, each with what it goes on from at its beginning."""
-        steps = np.array(self._steps).reshape(len(self._steps), self.options.variations)
-        new = [column[column >= 0] for column in steps.T]  # generate.ENDED stands for no token
-        return [np.concatenate([self._ids, column]).astype(np.uint16) for column in new]
+        new = [[]] * self.options.variations if self._job is None else self._job.rows
+        ids = self._ids.astype(np.uint16)
+        return [np.concatenate([ids, np.array(row[:], np.uint16)]) for row in new]
+
+
+def together(works: Sequence[Generation]) -> Iterator[None]:
+    """Do works of one model in one batch; yields now and then. What ended one of them, its `check` raises."""
+    from musicgen.generation.engine import Engine
+
+    engine = Engine(works[0].model.performer)
+    for work in works:
+        engine.add(work.begin())
+    while engine.work():
+        yield
 
 
 class MusicGeneration(Generation):

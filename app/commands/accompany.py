@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app import output
-from app.commands.making_music import add_options, do, fit, options_of
+from app.commands.making_music import Making, add_options, do, fit, options_of
 
 EXAMPLES = """\
 examples:
@@ -50,10 +50,11 @@ def run(arguments: argparse.Namespace) -> None:
     work = accompaniment(model, piece, arguments.write, options)
     output.remark(piece.remarks)
     name = f"{fit(path.stem)}.accompany_"
-    do(
-        arguments,
-        work,
-        2 * len(piece.encoded.ids),
-        (name,),
-        lambda take, number: {f"{name}{number}": take.score},
+    making = Making(
+        name=path.name,
+        work=work,
+        expected=2 * len(piece.encoded.ids),
+        kinds=(name,),
+        scores=lambda take, number: {f"{name}{number}": take.score},
     )
+    do(arguments, making)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from app import output
-from app.commands.making_music import add_options, make, options_of
+from app.commands.making_music import add_options, do, going_on, options_of
 
 EXAMPLES = """\
 examples:
@@ -14,6 +15,7 @@ examples:
   musicgen continue lied.mxl --score
   musicgen continue song.mid --prompt-bars 4 --bars 32 --variations 3 --audio -o output
   musicgen continue band.mid --model groove --temperature 0.8 --seed 7
+  musicgen continue prompts/*.mid --bars 16 -o output
   musicgen continue song.mid --bars 8 --end
   musicgen continue song.mid --chords "C | G/B | Am F | C"
 """
@@ -22,7 +24,10 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "prompt", metavar="PROMPT", help="the MIDI, MusicXML or ABC file to go on with"
+        "prompts",
+        metavar="PROMPT",
+        nargs="+",
+        help="the MIDI, MusicXML or ABC files to go on with, in one batch",
     )
     parser.add_argument(
         "--prompt-bars",
@@ -47,13 +52,32 @@ def run(arguments: argparse.Namespace) -> None:
     from musicgen.pieces import read_piece
 
     bars, options = _bars(arguments.prompt_bars), options_of(arguments)
-    path = Path(arguments.prompt)
     model = load(arguments.model, arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
-    name = path.name or arguments.prompt  # of a folder, such as `.`
-    prompt = read_piece(model.language, path, name=name, tracks=tracks).prompt(bars)
-    output.remark(prompt.remarks)
-    make(arguments, options, model, prompt, path.stem)
+    makings, failed = [], {}
+    for given in arguments.prompts:
+        path = Path(given)
+        name = path.name or given  # of a folder, such as `.`
+        try:
+            prompt = read_piece(model.language, path, name=name, tracks=tracks).prompt(bars)
+            makings.append(replace(going_on(options, model, prompt, path.stem), name=given))
+        except (ValueError, OSError) as error:
+            if len(arguments.prompts) == 1:
+                raise
+            failed[given] = error
+            continue
+        output.remark(prompt.remarks)
+    if makings:
+        failed |= do(arguments, *makings)
+    if failed:
+        told = "; ".join(_named(name, error) for name, error in failed.items())
+        raise ValueError(f"{len(failed)} of {len(arguments.prompts)} files did not go on: {told}")
+
+
+def _named(name: str, error: Exception) -> str:
+    """Return an error as words that name its file."""
+    said = " ".join(str(error).split())
+    return said if Path(name).name in said else f"{name}: {said}"
 
 
 def _bars(text: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.making_music import add_options, make, options_of
+from app.commands.making_music import add_options, do, going_on, options_of
 
 EXAMPLES = """\
 examples:
@@ -26,4 +26,5 @@ def run(arguments: argparse.Namespace) -> None:
 
     options = options_of(arguments)
     model = load(arguments.model, arguments.device)
-    make(arguments, options, model, no_prompt(model.language), model.name.replace(":", "-"))
+    prompt = no_prompt(model.language)
+    do(arguments, going_on(options, model, prompt, model.name.replace(":", "-")))

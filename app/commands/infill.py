@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from app import output
-from app.commands.making_music import add_options, do, fit, options_of
+from app.commands.making_music import Making, add_options, do, fit, options_of
 
 EXAMPLES = """\
 examples:
@@ -48,13 +48,14 @@ def run(arguments: argparse.Namespace) -> None:
     work = infilling(model, piece, (first, last), options)
     output.remark(piece.remarks)
     name = f"{fit(path.stem)}.infill_"
-    do(
-        arguments,
-        work,
-        round(len(piece.encoded.ids) / piece.bars * (last - first + 1)),
-        (name,),
-        lambda take, number: {f"{name}{number}": take.score},
+    making = Making(
+        name=path.name,
+        work=work,
+        expected=round(len(piece.encoded.ids) / piece.bars * (last - first + 1)),
+        kinds=(name,),
+        scores=lambda take, number: {f"{name}{number}": take.score},
     )
+    do(arguments, making)
 
 
 def _bars(text: str) -> tuple[int, int]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.music_files import first_free, sound, writable, write_take
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -156,119 +156,110 @@ def fit(name: str) -> str:
     return UNFIT.sub("_", name)
 
 
-def make(
-    arguments: argparse.Namespace, options: Options, model: Playable, prompt: Prompt, name: str
-) -> None:
-    """Continue a prompt, write the files, and say what was written."""
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """Work to be done, and what is to be written of it."""
+
+    name: str  # what errors call it
+    work: MusicGeneration
+    expected: int  # tokens, about
+    kinds: Sequence[str]  # how the names of its files begin, before a number
+    scores: Callable[
+        [Take, int], dict[str, Score]
+    ]  # what to write of a take, by names without endings
+
+
+def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Making:
+    """Return a prompt to be continued."""
     from musicgen.continuation import Continuation
 
-    name = fit(name)
+    label, name = name, fit(name)
 
     def scores(take: Take, number: int) -> dict[str, Score]:
         new = {f"{name}.cont_{number}": take.continuation}
         return {**new, f"{name}.prompt_cont_{number}": take.score} if prompt.bars else new
 
-    expected = options.tokens or round(options.bars * _tokens_a_bar(prompt))
-    kinds = (f"{name}.cont_", f"{name}.prompt_cont_")
-    do(arguments, Continuation(model, prompt, options), expected, kinds, scores)
+    return Making(
+        name=label,
+        work=Continuation(model, prompt, options),
+        expected=options.tokens or round(options.bars * _tokens_a_bar(prompt)),
+        kinds=(f"{name}.cont_", f"{name}.prompt_cont_"),
+        scores=scores,
+    )
 
 
-def do(
-    arguments: argparse.Namespace,
-    work: MusicGeneration,
-    expected: int,
-    kinds: Sequence[str],
-    scores: Callable[[Take, int], dict[str, Score]],
-) -> None:
-    """Do the work, write what `scores` names for each take under a number not yet taken, and say what was written."""
-    model, options = work.model, work.options
-    folder = _writable(arguments.output)
-    began = time.perf_counter()
-    with progress_bar(f"{model.name}: tokens") as show:
-        for done in work:
+def do(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exception]:
+    """Do all the work in one batch, write each as it ends, and say what was written; returns what failed, by name.
+
+    What is written has a number that is not yet taken. Of a single work the error is raised.
+    """
+    from musicgen.continuation import together
+
+    folder = writable(arguments.output)
+    began, todo, failed = time.perf_counter(), list(makings), {}
+    results: dict[int, list[dict[str, Any]]] = {}
+    midi_files: list[Path] = []
+    expected = sum(making.expected for making in makings)
+    with progress_bar(f"{makings[0].work.model.name}: tokens") as show:
+        for _ in together([making.work for making in makings]):
+            done = sum(making.work.steps for making in makings)
             show(done, max(done, expected))
-    seconds = time.perf_counter() - began
+            for making in [making for making in todo if making.work.ended]:
+                todo.remove(making)
+                try:
+                    rows, paths = _keep(arguments, folder, making, time.perf_counter() - began)
+                except (ValueError, OSError) as error:
+                    if len(makings) == 1:
+                        raise
+                    failed[making.name] = error
+                    continue
+                results[makings.index(making)] = rows
+                midi_files += paths
+    if arguments.audio or arguments.soundfont:
+        sound(midi_files, arguments.soundfont)
+    rows = [row for _, own in sorted(results.items()) for row in own]
+    if arguments.json:
+        output.write_json(rows)
+    wanted = sum(makings[number].work.options.variations for number in results)
+    output.remark(_told(wanted, rows, time.perf_counter() - began))
+    return failed
+
+
+def _keep(
+    arguments: argparse.Namespace, folder: Path, making: Making, seconds: float
+) -> tuple[list[dict[str, Any]], list[Path]]:
+    """Write what has come of a work, and return what is to be said of each take, and the MIDI files."""
+    work = making.work
+    work.check()
+    model, options = work.model, work.options
     takes = [take for take in work.takes() if len(take.continuation.notes)]
     if not takes:
         raise ValueError(
             f"{model.name} wrote no note; more --bars, another --seed or a higher --temperature may help"
         )
     results, midi_files = [], []
-    for number, take in enumerate(takes, _first_free(folder, kinds)):
-        paths = _write(folder, take, scores(take, number), with_score=arguments.score)
+    for number, take in enumerate(takes, first_free(folder, making.kinds)):
+        paths = write_take(folder, take, making.scores(take, number), with_score=arguments.score)
         midi_files += paths
         facts = {"seconds": round(seconds, 3), "seed": options.seed, "model": model.name}
         results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})
         if not arguments.json:
             output.write(str(paths[0]))
-    if arguments.audio or arguments.soundfont:
-        _sound(midi_files, arguments.soundfont)
-    if arguments.json:
-        output.write_json(results)
-    output.remark(_told(options.variations, takes, seconds))
+    return results, midi_files
 
 
-def _told(variations: int, takes: Sequence[Take], seconds: float) -> list[str]:
+def _told(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> list[str]:
     """Return what is good to know beside the files."""
-    tokens, silent = sum(take.tokens for take in takes), variations - len(takes)
+    tokens, silent = sum(take["tokens"] for take in takes), variations - len(takes)
     told = [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]
     if silent:
         told.append(f"{silent} of {variations} variations have no note and are not written.")
     return told
 
 
-def _writable(folder: Path) -> Path:
-    """Make the folder to write to, or say before the work what is wrong with it."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; give -o a folder to write to")
-    folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"{folder} may not be written to; give another folder with -o")
-    return folder
-
-
-def _write(folder: Path, take: Take, scores: dict[str, Score], *, with_score: bool) -> list[Path]:
-    """Write the scores of one take, and what is known of them."""
-    from musicgen.continuation import midi_of, musicxml_of
-    from tokenization.whole_file import write_whole
-
-    paths = [folder / f"{stem}.mid" for stem in scores]
-    for path, score in zip(paths, scores.values(), strict=True):
-        write_whole(path, midi_of(score, take.provenance))
-        if with_score:
-            written = musicxml_of(score, take.provenance, path.stem)
-            write_whole(path.with_suffix(".musicxml"), written)
-    facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
-    text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-    # A name that is no text becomes escapes, which JSON reads as the same name.
-    write_whole(paths[0].with_suffix(".json"), text.encode(errors="backslashreplace"))
-    return paths
-
-
-def _sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:
-    """Write a WAV beside each MIDI file."""
-    from app.audio import render_to
-
-    with progress_bar("sound: files") as show:
-        for done, path in enumerate(midi_files, 1):
-            render_to(path.with_suffix(".wav"), path.read_bytes(), soundfont)
-            show(done, len(midi_files))
-
-
 def _tokens_a_bar(prompt: Prompt) -> float:
     """Return about how many tokens a bar takes, for the progress bar."""
     return len(prompt.ids) / prompt.bars if prompt.bars else 60.0
-
-
-def _first_free(folder: Path, kinds: Sequence[str]) -> int:
-    """Return the number that follows those of all files that are there and begin so."""
-    taken = [-1]
-    for path in folder.iterdir():
-        for kind in kinds:
-            number = path.stem.removeprefix(kind)
-            if number != path.stem and number.isdecimal():
-                taken.append(int(number))
-    return max(taken) + 1
 
 
 def _variations(number: int) -> int:

@@ -20,7 +20,7 @@ from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, 
 from app.web.composing.work import growth_of
 from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
-from app.web.studio import LONGEST_SECONDS, Studio
+from app.web.studio import Studio
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
@@ -143,12 +143,9 @@ class Api:
         piece = self._piece(file, ask.model) if file else None
         playing = self.studio.shelf.load(ask.model)
         growth = growth_of(playing, piece, ask)
-        asker = self.keeper.asker(request)
         begun = time.monotonic()
-        late = begun + LONGEST_SECONDS
-        running = growth.work.run(lambda: time.monotonic() > late or asker.is_gone(begun))
-        for _ in self.studio.turns.taken(running, asker.client):
-            pass
+        with self.studio.at_work(growth, self.keeper.asker(request)) as job:
+            job.ended.wait()
         name = _file_name(piece.name if piece else playing.name.replace(":", "-"))
         return self._files(growth, name, kind, time.monotonic() - begun, request)
 

@@ -73,5 +73,5 @@ def serve(
         threading.Event().wait()
     finally:
         if studio is not None:
-            studio.turns.close()
+            studio.composer.close()
         sessions.close()

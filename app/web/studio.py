@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.web.composing.growth import Growth
 from app.web.composing.hearing import Ear, Heard, fitting, made_here, notices, read
@@ -22,14 +22,22 @@ from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import Ask
 from app.web.composing.work import growth_of
 from app.web.examples import EXAMPLES, example
+from app.web.server.composer import Composer
 from app.web.server.doorman import Asker
-from app.web.server.turns import Turns
 from app.web.shelf import Shelf
 from musicgen.pieces import no_prompt
 from tokenization.excerpt import excerpt
 
+if TYPE_CHECKING:
+    from musicgen.generation.job import Job
+
 LONGEST_SECONDS = 600  # of work on one request
-PAUSE_SECONDS = 0.2  # between two views of the music as it grows
+MOST_TOKENS = (
+    1 << 15
+)  # of a variation: a model that never comes to the next bar would write for ever
+FIRST_SECONDS = 0.02  # between two looks for the first note, and …
+PAUSE_SECONDS = 0.2  # … two views of the music as it grows; more where many look:
+PAUSE_A_REQUEST = 0.05
 PROMPT_BARS = {"remi": 8, "groove": 4}  # to begin with
 LONGEST_NAME = 64  # of a job
 
@@ -38,7 +46,7 @@ class Studio:
     """The actions, over the models."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self.shelf, self.turns, self._ear = shelf, Turns(), Ear()
+        self.shelf, self.composer, self._ear = shelf, Composer(), Ear()
         self._jobs: dict[str, threading.Event] = {}
 
     def open(self, data: bytes, name: str, model: str, *, fit: bool) -> dict[str, Any]:
@@ -102,19 +110,48 @@ class Studio:
     ) -> Iterator[dict[str, Any]]:
         begun = time.monotonic()
         yield growth.begun()
-        late, due = begun + LONGEST_SECONDS, begun
-        playing = growth.work.run(
-            lambda: stop.is_set() or time.monotonic() > late or asker.is_gone(begun)
-        )
-        for _ in self.turns.taken(playing, asker.client):
-            if (now := time.monotonic()) >= due and (view := growth.more()) is not None:
-                spent = time.monotonic() - now
-                yield view
-                due = time.monotonic() + max(
-                    PAUSE_SECONDS, 4 * spent, 0.1 * self.turns.ahead(asker.client)
-                )
-        state = "stopped" if stop.is_set() else "late" if time.monotonic() > late else "done"
-        yield growth.finished(state, time.monotonic() - begun)
+        with self.at_work(growth, asker, stop) as job:
+            pause, seen, place = FIRST_SECONDS, 0, 0
+            while not job.ended.wait(pause):
+                if job.steps == seen:
+                    if not seen and (now := self.composer.place(job)) != place:
+                        place = now
+                        yield {"state": "running", "place": place, "takes": []}
+                    continue
+                seen, since = job.steps, time.monotonic()
+                if (view := growth.more()) is not None:
+                    spent = time.monotonic() - since
+                    yield view
+                    many = PAUSE_A_REQUEST * self.composer.requests
+                    pause = max(PAUSE_SECONDS, 4 * spent, many)
+        spent = time.monotonic() - begun
+        late = not stop.is_set() and (spent > LONGEST_SECONDS or job.steps >= MOST_TOKENS)
+        state = "stopped" if stop.is_set() else "late" if late else "done"
+        yield growth.finished(state, spent)
+
+    @contextmanager
+    def at_work(
+        self, growth: Growth, asker: Asker, stop: threading.Event | None = None
+    ) -> Iterator[Job]:
+        """Have it done; whatever ends this ends the work, and what ended the work by an error is raised."""
+        begun, left = time.monotonic(), threading.Event()
+
+        def over() -> bool:
+            return (
+                left.is_set()
+                or (stop is not None and stop.is_set())
+                or time.monotonic() > begun + LONGEST_SECONDS
+                or job.steps >= MOST_TOKENS
+                or asker.is_gone(begun)
+            )
+
+        job = growth.work.begin(over, asker.client)
+        self.composer.take(job, growth.work.model.performer)
+        try:
+            yield job
+        finally:
+            left.set()
+        job.check()
 
     @contextmanager
     def _stoppable(self, job: str) -> Iterator[threading.Event]:

@@ -22,7 +22,7 @@ import numpy as np
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Prompt
 from evaluation.study.worker_pool import share_out
-from musicgen.continuation import Generation
+from musicgen.continuation import Generation, together
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.playable import Playable
@@ -63,11 +63,8 @@ def read_samples(model: Playable, prompt: Prompt, plan: Plan, folder: Path) -> l
     return [np.array(ids, dtype=np.uint16) for ids in kept]
 
 
-def continuations(model: Playable, prompt: Prompt, plan: Plan) -> list[np.ndarray]:
-    """Return as many valid sequences as planned, of the planned length and broken off there.
-
-    Each has the prompt at its beginning. Without an end token, one that falls silent before may be shorter.
-    """
+def continuing_work(model: Playable, prompt: Prompt, plan: Plan) -> Generation:
+    """Return the work to continue a prompt as often and as far as planned."""
     options = Options(
         variations=plan.samples,
         seed=zlib.crc32(f"{plan.seed} {prompt.name}".encode(errors="replace")),
@@ -77,8 +74,17 @@ def continuations(model: Playable, prompt: Prompt, plan: Plan) -> list[np.ndarra
         model.language, prompt.ids, prompt_bars=prompt.bars, longest_ticks=model.longest_ticks
     )
     new = plan.tokens - len(prompt.ids)
-    work = Generation(model, prompt.ids, grammar, options, tokens=new).finish()
-    return [model.language.close(ids)[: plan.tokens].astype(np.uint16) for ids in work.sequences()]
+    return Generation(model, prompt.ids, grammar, options, tokens=new)
+
+
+def sequences(work: Generation, plan: Plan) -> list[np.ndarray]:
+    """Return as many valid sequences as planned, of the planned length and broken off there.
+
+    Each has the prompt at its beginning. Without an end token, one that falls silent before may be shorter.
+    """
+    work.check()
+    close = work.model.language.close
+    return [close(ids)[: plan.tokens].astype(np.uint16) for ids in work.sequences()]
 
 
 def home_of(model: Playable, plan: Plan, folder: Path) -> Path:
@@ -94,12 +100,15 @@ def _write_all(
     prompts: Sequence[Prompt],
     tell: Callable[[], None],
 ) -> None:
-    """Continue some prompts in this process; call `tell` after each."""
+    """Continue some prompts in this process, in one batch; call `tell` after each."""
     model = replace(model)  # whose weights are forgotten when this is done
-    for prompt in prompts:
-        samples = continuations(model, prompt, plan)
-        _keep(home, model, prompt, plan, samples)
-        tell()
+    works = [(prompt, continuing_work(model, prompt, plan)) for prompt in prompts]
+    for _ in together([work for _, work in works]):
+        ended = [one for one in works if one[1].ended]
+        works = [one for one in works if not one[1].ended]
+        for prompt, work in ended:
+            _keep(home, model, prompt, plan, sequences(work, plan))
+            tell()
 
 
 def _keep(

@@ -69,11 +69,11 @@ def _runs(model: Performer, watch: Stopwatch, tokens: int, position: int) -> lis
         prompt = torch.zeros(1, 8, dtype=torch.long)
         _, state = model.prefill(prompt, model.start(torch.Generator().manual_seed(0)))
         calls = ReadyCalls(model, state.layers, watch.over)
-        code, times, runs, token = state.code, state.times, [], prompt[:, 0]
+        codes, times, runs, token = [state.code], state.times, [], prompt[:, 0]
         for number in range(tokens + 8):  # the first 8 warm up
             watch.read_and_reset()
             began = time.perf_counter()
-            _, code, times = calls(token, code, position + number, times)
+            _, codes, times = calls(token, codes, [position + number], times)
             whole = time.perf_counter() - began
             parts = watch.read_and_reset()
             runs.append({**parts, REST: whole - sum(parts.values()), "whole": whole})

@@ -15,7 +15,7 @@ mean nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -60,13 +60,19 @@ class FastSteps:
             return self._model.step(tokens, state)
         if self.ready is None or self.ready.states is not state.layers:
             self.ready = ReadyCalls(self._model, state.layers)
-        logits, code, times = self.ready(tokens, state.code, state.position, state.times)
+        rows = len(tokens)
+        logits, codes, times = self.ready(
+            tokens, [state.code] * rows, [state.position] * rows, state.times
+        )
         position = state.position + 1
-        return logits, State(layers=state.layers, code=code, position=position, times=times)
+        return logits, State(layers=state.layers, code=codes[0], position=position, times=times)
 
 
 class ReadyCalls:
-    """A model's calls for the sequences of one batch, bound to the states, which they update in place."""
+    """A model's calls for the rows of one batch, bound to the states, which they update in place.
+
+    Each row may go on with a sequence of its own; the memories of metric heads may lie at other places than their rows.
+    """
 
     def __init__(
         self,
@@ -77,7 +83,7 @@ class ReadyCalls:
         config = model.config
         self.states = states
         self.position, self.time, self.metre = model.position, model.time, model.metre
-        self.moment = Moment(code=None, position=0)
+        self.moment = Moment(code=None)
         self.embedding = model.embedding.weight
         self.scale = math.sqrt(config.width)
         self.heads, self.pre = config.heads, config.norm == "pre"
@@ -91,9 +97,14 @@ class ReadyCalls:
         self.calls = [watch(kind, call) for kind, call in calls]
 
     def __call__(
-        self, tokens: Tensor, code: Any, position: int, times: Times | None = None
-    ) -> tuple[Tensor, Any, Times | None]:
-        """Absorb a token a row, (B,) → (B, V), and return the code and the times after it."""
+        self,
+        tokens: Tensor,
+        codes: Sequence[Any],
+        positions: Sequence[int],
+        times: Times | None = None,
+        places: Tensor | None = None,
+    ) -> tuple[Tensor, Sequence[Any], Times | None]:
+        """Absorb a token a row, (B,) → (B, V), and return the codes and the times after it."""
         if len(tokens) != self.batch:
             raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
         with without_autocast(tokens.device):
@@ -102,19 +113,20 @@ class ReadyCalls:
                 assert times is not None, "a state of a model that counts musical time has times"
                 after, newest = self.time.behind_one(tokens, times.ticks), times.newest
                 if self.metre is not None:
-                    moment.metre, newest = self.metre.step(after, times.ticks, newest)
+                    moment.metre, newest = self.metre.step(after, times.ticks, newest, places)
                 if self.position.musical:
                     around = torch.stack([after, times.ticks]).unsqueeze(-1)
                 times = Times(after, newest)
-            moment.code = self.position.cover(code, position, position + 1, around)
-            moment.position = position
+            moment.code, codes = self.position.cover_rows(codes, positions, around)
             x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
             if self.rows > self.batch:
                 self.flow.x.zero_()  # else the rows of no meaning add up from token to token
-            self.flow.x[: self.batch] = self.position.embed(x, position).squeeze(1)
+            if type(self.position).embed is not Position.embed:
+                x = self.position.embed(x, torch.tensor(positions).unsqueeze(1))
+            self.flow.x[: self.batch] = x.squeeze(1)
             for call in self.calls:
                 call()
-            return self.logits[: self.batch].clone(), moment.code, times
+            return self.logits[: self.batch].clone(), codes, times
 
     def _block(self, block: Any, state: AttentionState) -> Calls:
         """Yield the calls of a `Block`."""
@@ -184,7 +196,7 @@ class ReadyCalls:
         hook, moment = self.position.features, self.moment
 
         def place() -> None:
-            q, k = hook(*by_time, moment.code, moment.position, layer)
+            q, k = hook(*by_time, moment.code, 0, layer)
             placed_q.copy_(q.transpose(1, 2))
             placed_k.copy_(k.transpose(1, 2))
 
@@ -245,4 +257,6 @@ def _in_place(activation: Callable[..., Tensor], x: Tensor) -> Call:
         # By torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start. Torch's computes what
         # is left after the last two whole vectors by other means, so that rows would not be alike.
         return partial(torch.ops.aten.gelu_.default, x.t())
+    if activation is F.gelu and x.shape[1] % _TWO_VECTORS:
+        return lambda: [row.copy_(activation(row)) for row in x.unbind()]
     return lambda: x.copy_(activation(x))

@@ -1,10 +1,12 @@
 """Products of few rows with a matrix, by the fastest way on this machine that computes each row as if it were alone.
 
-A generated token multiplies 1 to 8 rows, one a variation, by every matrix of the model. There are several ways to ask
-a library for that product, and their speeds differ by up to ten times and rank differently on each processor; some add
-a row up in another order when it has company, so that a variation would depend on how many others are made. So the
-ways are tried, once a machine and shape: those that treat rows alike are timed, and the fastest is stored
-(product_choice.py). With always eight rows, most of them of no meaning, every way treats rows alike by construction.
+A generated token multiplies 1 to 8 rows, one a variation, by every matrix of the model; more rows go in groups of 8,
+or in one product where this machine computes that as it does the groups.
+There are several ways to ask a library for that product, and their speeds differ by up to ten times and rank
+differently on each processor; some add a row up in another order when it has company, so that a variation would depend
+on how many others are made. So the ways are tried, once a machine and shape: those that treat rows alike are timed, and
+the fastest is stored (product_choice.py). With always eight rows, most of them of no meaning, every way treats rows
+alike by construction.
 
 I width of the input, O width of the output.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from itertools import cycle
 from typing import NamedTuple
 
@@ -25,6 +27,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from musicgen.layers import product_choice as few_rows_table
 
 MOST = 8  # rows that are computed together
+AT_ONCE = 64  # … or in one product, where it is seen to come to the same
 MULTIPLES = (2, 4, 8)  # of rows; with the last one, their number never changes
 Product = Callable[[Tensor], object]
 """From (rows, I); the result lies where the product was told to write."""
@@ -64,13 +67,58 @@ def way_for(weight: Tensor) -> Way:
 def into(layer: nn.Module, out: Tensor) -> Product:
     """Return a linear layer as a function of (rows, I) that writes to `out`, (rows, O)."""
     if not isinstance(layer, nn.Linear):
-        return layer.into(out)  # type: ignore[operator]
+        return in_groups(layer.into, out)  # type: ignore[operator]
     return product(layer.weight, layer.bias, out)
 
 
 def product(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
     """Return the product with a matrix (O, I), and the sum with a bias, as a function that writes to `out`."""
-    return _WAYS[way_for(weight).name](weight, bias, out)
+    name, multiple = way_for(weight)
+    way = partial(_WAYS[name], weight, bias)
+    plain = weight.dtype == torch.float32 and out.device.type == "cpu"
+    if plain and MOST < len(out) <= AT_ONCE:
+        out_width, width = weight.shape
+        if _goes_at_once(name, multiple, out_width, width, torch.get_num_threads()):
+            return way(out)
+    return in_groups(way, out)
+
+
+@cache
+def _goes_at_once(name: str, multiple: int, out_width: int, width: int, threads: int) -> bool:
+    """Say whether this machine computes more than eight rows in one product as in groups of eight, to the last bit."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(AT_ONCE, width, generator=generator)
+    weight = torch.randn(out_width, width, generator=generator)
+    bias = torch.randn(out_width, generator=generator)
+    way = partial(_WAYS[name], weight, bias)
+
+    def multiplied(count: int, product_of: Callable[[Tensor], Product]) -> Tensor:
+        out = x.new_empty(count, out_width)
+        product_of(out)(x[:count])
+        return out
+
+    wanted = multiplied(AT_ONCE, partial(in_groups, way))
+    counts = range(MOST + multiple, AT_ONCE + 1, multiple)
+    return all(torch.equal(multiplied(count, way), wanted[:count]) for count in counts)
+
+
+def in_groups(way: Callable[[Tensor], Product], out: Tensor) -> Product:
+    """Return a way that is made for a few rows as one for any number: 8 rows after the other."""
+    if len(out) <= MOST or out.device.type != "cpu":
+        return way(out)
+    parts = out.split(MOST)
+    # Each group begins in memory as the first one does, where a library might ask for that.
+    apart = out.shape[1] * MOST % _LINE != 0
+    owns = [torch.empty_like(part) if apart else part for part in parts]
+    products = [way(own) for own in owns]
+
+    def multiply(x: Tensor) -> None:
+        for rows, group in zip(x.split(MOST), products, strict=True):
+            group(rows)
+        if apart:
+            torch.cat(owns, out=out)
+
+    return multiply
 
 
 def _by_rows(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
@@ -179,6 +227,7 @@ def least_multiple(way: Callable[[Tensor], Product], width: int, out_width: int)
     return MOST
 
 
+_LINE = 16  # numbers of float32 in a line of the cache
 _TURNS = 32  # each way keeps its best time, since other programs can only make it slower
 _NEARLY = 1.1  # times the best time: then the order of the ways decides and not the noise
 _CACHED = 1 << 18  # numbers of a matrix from which on no cache holds all the weights of its model

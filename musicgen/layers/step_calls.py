@@ -1,4 +1,7 @@
-"""What a generated token is made of: calls that are ready, and what changes under them from token to token."""
+"""What a generated token is made of: calls that are ready, and what changes under them from token to token.
+
+Each row of a batch goes on with a sequence of its own, at a place of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ Call = Callable[[], object]
 
 @dataclass
 class Moment:
-    """The token that the calls of one sequence compute at present; they read it, the stepper sets it."""
+    """The token a row that the calls compute at present; they read it, the stepper sets it."""
 
-    code: Any  # what the encoding made ready
-    position: int
+    code: Any  # what the encoding's `cover_rows` made ready
     metre: Any = None  # where it stands in the metre, for metric heads

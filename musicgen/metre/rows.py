@@ -134,12 +134,14 @@ class Metre(nn.Module):
             stretches.append(stretch)
         return Stretches(stretches, _together(stretches, size) if dense else None), newest
 
-    def step(self, behind: Tensor, before: Tensor, newest: Tensor) -> tuple[Step, Tensor]:
-        """Say the same of one more token a row, (B,) both."""
+    def step(
+        self, behind: Tensor, before: Tensor, newest: Tensor, places: Tensor | None = None
+    ) -> tuple[Step, Tensor]:
+        """Say the same of one more token a row, (B,) both; `places` are those of their memories, if not in order."""
         keys, periods = self._rows(before)
         queries, _ = self._rows(behind)
         fading = _power(self.ratios, periods - _at(newest, keys))
-        step = Step(self._flat(keys), self._flat(queries), fading.view(-1, 1, 1))
+        step = Step(self._flat(keys, places), self._flat(queries, places), fading.view(-1, 1, 1))
         return step, newest.scatter(1, keys, periods)
 
     def _stretch(
@@ -170,9 +172,10 @@ class Metre(nn.Module):
         ticks = ticks.unsqueeze(-1)
         return self.first + ticks % self.periods, (ticks // self.periods).float()
 
-    def _flat(self, rows: Tensor) -> Tensor:
+    def _flat(self, rows: Tensor, places: Tensor | None = None) -> Tensor:
         """Number the rows of a batch's memories through: (B, …) → (·,)."""
-        batch = torch.arange(len(rows), device=rows.device) * self.rows
+        batch = torch.arange(len(rows), device=rows.device) if places is None else places
+        batch = batch * self.rows
         return (rows + batch.view(-1, *[1] * (rows.ndim - 1))).flatten()
 
 

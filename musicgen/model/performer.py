@@ -18,6 +18,7 @@ B batch, T time, H heads, D head width, M features, C model width, V vocabulary.
 from __future__ import annotations
 
 import math
+from collections.abc import Generator as Steps
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -144,6 +145,19 @@ class Performer(nn.Module):
         """Absorb many tokens in one pass: (B, T) → the logits after the last of them, (B, V), and the state there."""
         x, state = self._hidden(tokens, state)
         return self._logits(x[:, -1:])[:, 0], state
+
+    @torch.inference_mode()
+    def prefill_in_pieces(
+        self, tokens: Tensor, state: State
+    ) -> Steps[None, None, tuple[Tensor, State]]:
+        """Return what `prefill` returns, to the last bit; yields after each layer, for something else to be done."""
+        passage, after = self.passage(tokens, state)
+        x, layers = self.embed(tokens, passage.start), []
+        for block, layer in zip(self.blocks, state.layers, strict=True):
+            yield
+            x, layer = block(x, passage, layer)
+            layers.append(layer)
+        return self._logits(self.norm(x)[:, -1:])[:, 0], replace(after, layers=tuple(layers))
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:

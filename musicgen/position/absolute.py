@@ -33,9 +33,9 @@ class Absolute(Position):
         angles = geometric((shape.width + 1) // 2, shape.width, config.base)
         self.register_buffer("frequencies", angles / (2 * math.pi), persistent=False)
 
-    def embed(self, x: Tensor, start: int) -> Tensor:
+    def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
         """Add the code of positions from `start`: (B, T, C) → (B, T, C)."""
-        places = torch.arange(start, start + x.shape[1])
-        cosine, sine = waves(self.frequencies, places, like=x)  # (T, C/2)
-        table = torch.stack([sine, cosine], -1).flatten(-2)[:, : x.shape[2]]  # (T, C)
+        places = torch.arange(x.shape[1]) + start
+        cosine, sine = waves(self.frequencies, places, like=x)  # (T, C/2), or (B, T, C/2)
+        table = torch.stack([sine, cosine], -1).flatten(-2)[..., : x.shape[2]]  # (…, T, C)
         return x + table.to(x.dtype)

@@ -16,11 +16,13 @@ holds with a leading L and picks with the hook's `layer`. A forward pass runs
 musical time (`time: music`), `cover` is given the time of each row's tokens as well, and the hooks
 look up by the same numbers what it made of them. No hook takes a statistic over time. What is
 costly and equal in all layers (tables of sines, permuted indices) belongs in `cover`, also where
-nothing is drawn.
+nothing is drawn. Tokens that are generated for many sequences at once, each at a position of its
+own, are covered by `cover_rows`; the hooks then find theirs from `start` 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,7 +64,9 @@ class Window:
     """What `cover` made ready: tensors with a row a position, the first being that of `start`."""
 
     start: int
-    rows: tuple[Tensor, ...]  # (T, ...) each; in musical time (B, T, ...), or (2, B, T, ...)
+    rows: tuple[
+        Tensor, ...
+    ]  # (T, ...) each; of rows at places of their own (B, T, ...), or (2, B, T, ...)
     axis: int = 0  # that of T
 
     def at(self, start: int, length: int) -> tuple[Tensor, ...]:
@@ -150,10 +154,31 @@ class Position(nn.Module):
         It gives the same numbers for a position whatever the windows in which positions are asked
         for, keeps memory bounded by the window, and leaves the code that it was given unchanged.
         """
-        return code
+        return self.window(self.places(start, stop, times), start)
 
-    def embed(self, x: Tensor, start: int) -> Tensor:
-        """Position the embeddings (absolute encodings): (B, T, C) → (B, T, C)."""
+    def window(self, places: Tensor, start: int) -> Any:
+        """Return what `cover` makes of places, where nothing is drawn: (T,), (1, B, T) or (2, B, T)."""
+        return None
+
+    def check(self, stop: int) -> None:
+        """Refuse a sequence of so many tokens, if there is a limit."""
+
+    def cover_rows(
+        self, codes: Sequence[Any], positions: Sequence[int], times: Tensor | None = None
+    ) -> tuple[Any, Sequence[Any]]:
+        """Return one token a row made ready as one code, and what each row's sequence goes on with.
+
+        Rows of one sequence share a code, as one object; `times` are musical, (2, B, 1). An encoding that draws
+        says how rows of several draws go together.
+        """
+        if type(self).window is Position.window:
+            return None, codes
+        if times is None or not self.musical:
+            times = torch.tensor([positions]).unsqueeze(-1)  # (1, B, 1), queries' and keys'
+        return self.window(times, 0), codes
+
+    def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
+        """Position the embeddings (absolute encodings), (B, T, C) → (B, T, C); rows may start apart, (B, 1)."""
         return x
 
     def qk(self, q: Tensor, k: Tensor, code: Any, start: int, layer: int) -> tuple[Tensor, Tensor]:
@@ -161,7 +186,7 @@ class Position(nn.Module):
         return q, k
 
     def for_steps(self, layer: int, qk: Tensor, out: Tensor, moment: Moment) -> list[Call]:
-        """Return `qk` of a layer as calls for one token after the other, each at what `moment` says.
+        """Return `qk` of a layer as calls for one token a row after the other, each at what `moment` says.
 
         They read queries beside keys, (B, 2H, D), and write (B, 2H, qk_width). An encoding may say how that goes in
         fewer calls.
@@ -172,7 +197,7 @@ class Position(nn.Module):
         placed_q, placed_k = out.unsqueeze(1).chunk(2, 2)
 
         def place() -> None:
-            new_q, new_k = self.qk(q, k, moment.code, moment.position, layer)
+            new_q, new_k = self.qk(q, k, moment.code, 0, layer)
             placed_q.copy_(new_q)
             placed_k.copy_(new_k)
 

@@ -8,6 +8,7 @@ These are appended to queries and keys in front of a feature map of the softmax 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -220,6 +221,19 @@ class Flt(Position):
         sides = (f * torch.cat([x, x], -1) for f, x in zip(both, ratios, strict=True))
         window = Window(start=start, rows=tuple(sides), axis=int(self.musical))
         return FltCode(noise=code.noise, window=window)
+
+    def cover_rows(
+        self, codes: Sequence[FltCode], positions: Sequence[int], times: Tensor | None = None
+    ) -> tuple[FltCode, Sequence[FltCode]]:
+        """Cover each row's own draw, and put the features one under the other: (B, 1, H, 2r)."""
+        sides = []
+        for row, (code, at) in enumerate(zip(codes, positions, strict=True)):
+            own = None if times is None else times[:, row : row + 1]
+            covered = self.cover(code, at, at + 1, own).window
+            assert covered is not None, "it has just been made"
+            sides.append([x.view(1, 1, *x.shape[-2:]) for x in covered.rows])
+        rows = tuple(torch.cat(side) for side in zip(*sides, strict=True))
+        return FltCode(noise=codes[0].noise, window=Window(start=0, rows=rows, axis=1)), codes
 
     def qk(
         self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int

@@ -32,13 +32,17 @@ class Learned(Position):
         table = torch.randn(config.max_length, shape.width) * config.initial_deviation
         self.table = nn.Parameter(table)
 
-    def embed(self, x: Tensor, start: int) -> Tensor:
+    def embed(self, x: Tensor, start: int | Tensor) -> Tensor:
         """Add the vectors of positions from `start`: (B, T, C) → (B, T, C)."""
-        stop = start + x.shape[1]
+        places = torch.arange(x.shape[1]) + start  # (T,), or (B, T)
+        self.check(int(places.max()) + 1)
+        return x + self.table[places.to(self.table.device)].to(x.dtype)
+
+    def check(self, stop: int) -> None:
+        """Refuse a sequence past the last vector."""
         if stop > len(self.table):
             raise ValueError(
                 f"the sequence reaches {stop} tokens, but the learned encoding of position has a "
                 f"maximal length of {len(self.table)}; shorten the sequence, or choose an encoding "
                 f"without one, such as rope or sine_spe"
             )
-        return x + self.table[start:stop].to(x.dtype)

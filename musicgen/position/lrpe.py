@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -77,9 +77,8 @@ class Lrpe(Position):
                 return
             self.angles = nn.Parameter(geometric(count, width).repeat(heads, 1))  # α (H, ·)
 
-    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window:
-        """Return Λ of the window: powers (T, H, M), or cosines and sines of sα (T, H, ·); of times, (2, B, T, H, ·)."""
-        places = self.places(start, stop, times)
+    def window(self, places: Tensor, start: int) -> Window:
+        """Return Λ: powers (T, H, M), or cosines and sines of sα (T, H, ·); of times, (2, B, T, H, ·)."""
         if self.config.type == "permutation":
             rows: tuple[Tensor, ...] = (self.powers(places),)
         elif self.musical:

@@ -9,7 +9,7 @@ token by token all the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -51,11 +51,10 @@ class Permuteformer(Position):
         own = self.ratio if self.forgetting is None else self.forgetting
         return own if self.config.with_decay else None
 
-    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window | None:
-        """Return the window's powers of the permutations, (T, H, M); of times, (2, B, T, H, M)."""
+    def window(self, places: Tensor, start: int) -> Window | None:
+        """Return the powers of the permutations, (T, H, M); of times, (2, B, T, H, M)."""
         if not self.config.with_permutation:
             return None
-        places = self.places(start, stop, times)
         return Window(start=start, rows=(self.powers(places),), axis=places.ndim - 1)
 
     def features(

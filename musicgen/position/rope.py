@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -57,14 +57,13 @@ class Rope(Position):
         angles = geometric(width // 2, width, config.base)
         self.register_buffer("frequencies", angles / (2 * math.pi), persistent=False)
 
-    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window:
-        """Return cosine and sine of the window's angles, (T, 1, D/2); in musical time (2, B, T, H, D/2)."""
-        places = self.places(start, stop, times)
+    def window(self, places: Tensor, start: int) -> Window:
+        """Return cosine and sine of the angles, (T, 1, D/2); in musical time (2, B, T, H, D/2)."""
         if self.musical:
             rows = waves(self.learned(), places, like=self.learned.offsets)
         else:
             cosine, sine = waves(self.frequencies, places, like=self.frequencies)
-            rows = (cosine.unsqueeze(1), sine.unsqueeze(1))
+            rows = (cosine.unsqueeze(-2), sine.unsqueeze(-2))
         return Window(start=start, rows=rows, axis=places.ndim - 1)
 
     def qk(
@@ -83,9 +82,8 @@ class Rope(Position):
         turned_even, turned_odd = turned.unbind(-1)
 
         def place() -> None:
-            cosine, sine = moment.code.at(moment.position, 1)  # (1, 1, D/2) or (2, B, 1, H, D/2)
-            if self.musical:
-                cosine, sine = (x.squeeze(2).transpose(0, 1).flatten(1, 2) for x in (cosine, sine))
+            # (1, B, 1, 1, D/2) or (2, B, 1, H, D/2) each → (B, 1 or 2H, D/2)
+            cosine, sine = (x.squeeze(2).transpose(0, 1).flatten(1, 2) for x in moment.code.rows)
             torch.mul(pairs, cosine.unsqueeze(-1), out=turned)
             turned_even.addcmul_(odd, sine, value=-1)
             turned_odd.addcmul_(even, sine)

@@ -89,8 +89,10 @@ class Visitor:
         ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": 4}
         begun, said, last = time.monotonic(), 0, {}
         async for view in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
-            said, last = said + 1, view
-            if said == 2:  # the first answer is the prompt alone, this one has the first note
+            said, last = said + bool(view["takes"]), view  # without any, it tells the place in line
+            if (
+                said == 2 and view["takes"]
+            ):  # the first answer is the prompt alone, this one has the first note
                 await self.timed(FIRST, begun)
         await self.timed(WHOLE, begun)
         await self.take_home(base64.b64decode(last["takes"][0]["midi"]))

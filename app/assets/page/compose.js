@@ -87,6 +87,8 @@ export class Composer {
   }
 
   grow(run, view) {
+    run.place = view.place ?? 0;
+    if (!view.takes.length) return this.app.desk.tell("progress", { run });
     for (const change of view.takes) {
       const entry = this.entry(run, change.number);
       const next = { ...entry, piece: grown(entry.piece, change), now: change.now };

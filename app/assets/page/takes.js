@@ -131,6 +131,7 @@ export function takesPart(app, lanesNow) {
     box.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
   };
   const progress = (run) => {
+    if (run.place) return say(run.place === 1 ? "Next in line…" : `In line: ${count(run.place - 1, "request")} before yours…`, 0);
     if (!run.bars) return say("Listening to the prompt…", 0.001);
     const left = run.left ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left` : "";
     // Who opened something else meanwhile finds it later.

@@ -8,9 +8,9 @@ over the sum, so no layer has a code of its own: its q is scaled, not the code.
 A code as a tensor holds N·H·D·R numbers, so the whole sequence of a training step is contracted
 without one where that can be (sine), and with one for all layers where it cannot (convolution).
 Generation asks for one position after the other: there the code of the next few is made ahead, with
-ε as D further rows, and a layer's work is one small product a side. In musical time the rows of a
-batch stand at times of their own, and nobody knows the next: there the code of a tick is made when a
-row first comes to it, and kept while one is there, as most tokens leave time where it was.
+ε as D further rows, and a layer's work is one small product a side, of each row with the code of its
+own sequence. In musical time the rows of a sequence stand at times of their own, and nobody knows the
+next: there the code of a tick is made when a row first comes to it, and kept while one is there.
 
 R realisations, S slots: 1, or one a layer where layers do not share.
 """
@@ -18,6 +18,7 @@ R realisations, S slots: 1, or one a layer where layers do not share.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ from torch import Generator, Tensor, nn
 
 from musicgen.layers.step_calls import Call, Moment
 from musicgen.position.base import Position, Shape, Window
+from musicgen.position.spe.row_codes import RowCodes, at_ticks, by_positions, by_ticks
 
 SHORT = 16  # a window of no more positions, without gradients, is a step of generation
 AHEAD = 32  # positions that are made in one go then, or
@@ -69,8 +71,8 @@ class SpeCode:
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
     ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
     ticks: tuple[
-        dict[int, Tensor], ...
-    ] = ()  # a slot each: the same of the ticks where rows are, (2H, 2D, R)
+        dict[int, tuple[Tensor, ...]], ...
+    ] = ()  # a slot each: q̄ and k̄ of the ticks where rows are, with ε, (H, 2D, R) each
     rows: tuple[tuple[int, int], ...] = ()  # at which ticks a row's query and key are
     sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 2, D)
 
@@ -122,7 +124,8 @@ class StochasticPosition(Position):
         times = times if self.musical else None
         if not torch.is_grad_enabled():
             if times is not None and stop - start == 1:
-                return self._cover_ticks(code, times)
+                rows = tuple(zip(*times.squeeze(-1).tolist(), strict=True))
+                return self._cover_ticks(code, rows)
             if times is None and stop - start <= SHORT:
                 return self._cover_ahead(code, start, stop)
         code = replace(
@@ -140,7 +143,9 @@ class StochasticPosition(Position):
         if code.ticks:
             qk = torch.cat([q, k], 2)[:, 0]  # (B, 2H, D)
             placed = qk.new_empty(*qk.shape[:2], self.qk_width)
-            for call in self.for_steps(layer, qk, placed, Moment(code, start)):
+            for call in self.for_steps(
+                layer, qk, placed, Moment(at_ticks([code] * len(qk), code.rows))
+            ):
                 call()
             placed_q, placed_k = placed.unsqueeze(1).chunk(2, 2)
             return placed_q, placed_k
@@ -168,7 +173,7 @@ class StochasticPosition(Position):
         return placed_q + gate_q, placed_k + gate_k
 
     def for_steps(self, layer: int, qk: Tensor, out: Tensor, moment: Moment) -> list[Call]:
-        """Return the contraction of all heads' queries and keys at once, row by row of the batch.
+        """Return the contraction of all heads' queries and keys, row by row of the batch.
 
         Together, the rows would go through a kernel that adds up in another order.
         """
@@ -177,27 +182,31 @@ class StochasticPosition(Position):
         mixed = qk.new_empty(batch, heads, 2 if self.config.gated else 1, width)
         rows = mixed.flatten(2).unsqueeze(2).unbind()  # (2H, 1, 2D or D) each
         placed = out.unsqueeze(2).unbind()  # (2H, 1, R) each
+        apart = 2 if self.musical else 1
+        sides = [
+            list(zip(row.chunk(apart), y.chunk(apart), strict=True))
+            for row, y in zip(rows, placed, strict=True)
+        ]
 
         def mix() -> None:
             torch.mul(qk.unsqueeze(2), moment.code.sides_mix[layer], out=mixed)
 
         def contract() -> None:
-            window = moment.code.ahead[slot]
-            code = window.rows[0][moment.position - window.start]  # (2H, 2D or D, R)
-            for row, y in zip(rows, placed, strict=True):
-                _product(row, code, y)
-
-        sides = [(row.chunk(2), y.chunk(2)) for row, y in zip(rows, placed, strict=True)]
-
-        def contract_by_row() -> None:
-            codes = moment.code.ticks[slot]
-            for ticks, (row, y) in zip(moment.code.rows, sides, strict=True):
-                for side in (0, 1):
-                    code = codes[ticks[side]].chunk(2)[side]  # (H, 2D or D, R)
-                    _product(row[side], code, y[side])
+            for codes, row in zip(moment.code.rows[slot], sides, strict=True):
+                for code, (x, y) in zip(codes, row, strict=True):
+                    _product(x, code, y)
 
         first = mix if self.config.gated else partial(mixed.copy_, qk.unsqueeze(2))
-        return [first, contract_by_row if self.musical else contract]
+        return [first, contract]
+
+    def cover_rows(
+        self, codes: Sequence[SpeCode], positions: Sequence[int], times: Tensor | None = None
+    ) -> tuple[RowCodes, Sequence[SpeCode]]:
+        """Cover each sequence once; its rows find their codes there."""
+        if times is not None and self.musical:
+            ticks = list(zip(*times.squeeze(-1).tolist(), strict=True))
+            return by_ticks(codes, ticks, self._cover_ticks)
+        return by_positions(codes, positions, self._cover_ahead)
 
     def gate_template(self, template: Tensor, layer: int) -> Tensor:
         """Return δ + (1 − δ) template (equation 23) of a layer: (H, D, N) → (H, D, N)."""
@@ -215,22 +224,21 @@ class StochasticPosition(Position):
         ahead = tuple(self._ahead(code, slot, start, last) for slot in range(self.slots))
         return replace(code, long=(), ahead=ahead, sides_mix=self._sides_mix(code))
 
-    def _cover_ticks(self, code: SpeCode, times: Tensor) -> SpeCode:
+    def _cover_ticks(self, code: SpeCode, rows: tuple[tuple[int, int], ...]) -> SpeCode:
         """Make the ticks where the rows stand ready, those that were not; others are forgotten."""
-        rows = tuple(zip(*times.squeeze(-1).tolist(), strict=True))
         wanted = {tick for row in rows for tick in row}
         known = code.ticks or ({},) * self.slots
         ticks = tuple(self._ticks(code, slot, wanted, known[slot]) for slot in range(self.slots))
         return replace(code, long=(), ticks=ticks, rows=rows, sides_mix=self._sides_mix(code))
 
     def _ticks(
-        self, code: SpeCode, slot: int, wanted: set[int], known: dict[int, Tensor]
-    ) -> dict[int, Tensor]:
+        self, code: SpeCode, slot: int, wanted: set[int], known: dict[int, tuple[Tensor, ...]]
+    ) -> dict[int, tuple[Tensor, ...]]:
         """Each by itself, so that a row's code does not depend, in the last bit, on where the others are."""
         return {
             tick: known[tick]
             if tick in known
-            else self._ahead(code, slot, tick, tick + 1).rows[0][0]
+            else self._ahead(code, slot, tick, tick + 1).rows[0][0].chunk(2)
             for tick in wanted
         }
 

@@ -152,10 +152,8 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(
 ):
     (tmp_path / "file").touch()
     (tmp_path / "closed").mkdir()
-    monkeypatch.setattr("app.commands.making_music.os.access", lambda path, mode: False)
-    monkeypatch.setattr(
-        "musicgen.continuation.Generation.__iter__", lambda work: pytest.fail("work")
-    )
+    monkeypatch.setattr("app.music_files.os.access", lambda path, mode: False)
+    monkeypatch.setattr("musicgen.continuation.together", lambda works: pytest.fail("work"))
     assert run("generate", *UNTRAINED, "-o", tmp_path / folder) == 2
     assert message in capsys.readouterr().err
 

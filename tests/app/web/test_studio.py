@@ -32,7 +32,7 @@ def shelf() -> Shelf:
 def studio(shelf: Shelf):
     made = Studio(shelf)
     yield made
-    made.turns.close()
+    made.composer.close()
 
 
 def written(studio: Studio, data: bytes | None = None, stop_at: int = 0, **more) -> list[dict]:
@@ -93,7 +93,7 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre():
     views = written(studio, waltz, model=LATER)
     piece = views[-1]["takes"][0]["piece"]
     assert [piece["lines"][3] - piece["lines"][2], len(piece["lines"])] == [3 * ticks, 4]
-    studio.turns.close()
+    studio.composer.close()
 
 
 def test_views_grow_and_the_last_has_all_there_is(studio: Studio):
@@ -174,7 +174,7 @@ def test_bars_and_parts_are_written_by_models_that_can():
     with pytest.raises(ValueError, match="bars 17 to 18 were asked for, of 16"):
         list(studio.write(ASKER, Ask(kind="infill", model=model, options=options, first=17, last=18),
                           given, "a.mid", "job"))  # fmt: skip
-    studio.turns.close()
+    studio.composer.close()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ import pytest
 from evaluation.continuation import samples
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Prompt, read_prompts
-from evaluation.continuation.samples import continuations, home_of, read_samples, write_samples
+from evaluation.continuation.samples import (
+    continuing_work,
+    home_of,
+    read_samples,
+    sequences,
+    write_samples,
+)
 from evaluation.study.models import of_one_language
 from musicgen.playable import Playable
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
@@ -25,6 +31,11 @@ GROOVE = language("groove")
 @pytest.fixture
 def prompts(tmp_path: Path) -> list[Prompt]:
     return read_prompts(write_pieces(tmp_path / "midi"), GROOVE, bars=2, tokens=PLAN.tokens)[0]
+
+
+def continuations(model: Playable, prompt: Prompt, plan: Plan) -> list[np.ndarray]:
+    """Return what a prompt gets by itself."""
+    return sequences(continuing_work(model, prompt, plan).finish(), plan)
 
 
 def never() -> None:

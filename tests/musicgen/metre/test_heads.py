@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.generation.generate import Request, Stop, generate
+from musicgen.generation.generate import generate
+from musicgen.generation.request import Request, Stop
 from musicgen.layers.quantise import Int8Linear, quantise, restore, with_int8_weights
 from musicgen.metre import rows as metre
 from musicgen.metre.rows import MetreConfig

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.generation.generate import Request, Stop, generate
+from musicgen.generation.generate import generate
+from musicgen.generation.request import Request, Stop
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer

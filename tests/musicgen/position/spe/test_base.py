@@ -183,9 +183,10 @@ def test_a_variation_is_the_same_among_others(name: str) -> None:
     position = spe(name, Shape(layers=1, heads=8, head_width=64, width=1, features=1))
     qk = torch.randn(8, 16, 64, generator=generator())
     with torch.no_grad():
-        moment = Moment(code=position.cover(position.begin(generator()), 5, 6), position=5)
+        code = position.begin(generator())
 
         def placed(rows: int) -> Tensor:
+            moment = Moment(position.cover_rows([code] * rows, [5] * rows)[0])
             out = qk.new_empty(rows, 16, position.qk_width)
             for call in position.for_steps(0, qk[:rows], out, moment):
                 call()

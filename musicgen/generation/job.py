@@ -1,0 +1,164 @@
+"""A request at work: what it asked for, what has come of it, and its parties of rows that go on together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from musicgen.generation.prompt import After
+from musicgen.generation.request import Grammar, Request, after_prompt, checked
+from musicgen.layers.few_rows import MOST
+from musicgen.model.performer import Performer
+
+BAR_SECONDS = 2.0  # how long a bar of four takes at 120 beats a minute
+
+
+def asked(
+    model: Performer,
+    prompt: Any,
+    request: Request,
+    grammar: Grammar | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+    owner: str = "",
+) -> Job:
+    """Return a request to a model as a job; what cannot work is refused."""
+    ids = checked(model, prompt)
+    if request.stop.before_bar is not None and grammar is None:
+        raise ValueError("to stop before a bar takes a grammar, which counts them")
+    behind = None if grammar is None else after_prompt(grammar, ids)
+    return Job(ids, request, behind, cancelled, owner)
+
+
+class Job:
+    """A request at work; its new tokens by variation grow in `rows`, and `ended` is set at last."""
+
+    def __init__(
+        self,
+        ids: np.ndarray,
+        request: Request,
+        grammar: Grammar | None,
+        cancelled: Callable[[], bool],
+        owner: str,
+    ) -> None:
+        self.ids, self.request, self.grammar = ids, request, grammar
+        self.cancelled, self.owner = cancelled, owner
+        self.rows: list[list[int]] = [[] for _ in range(request.variations)]
+        self.ended = threading.Event()
+        self.error: Exception | None = None
+        self.reading: Any = None  # the prompt, piece by piece
+        self.after_prompt: After | None = None
+        self.parties = [
+            Party(self, range(first, min(first + MOST, request.variations)))
+            for first in range(0, request.variations, MOST)
+        ]
+        self._seen = [0] * request.variations
+
+    @property
+    def steps(self) -> int:
+        """How many tokens the longest variation has."""
+        return max(map(len, self.rows))
+
+    def fresh(self) -> list[list[int]]:
+        """Return what is new in each variation since the last time."""
+        new = [row[seen:] for row, seen in zip(self.rows, self._seen, strict=True)]
+        self._seen = [seen + len(more) for seen, more in zip(self._seen, new, strict=True)]
+        return new
+
+    def check(self) -> None:
+        """Raise what ended the job, if that was an error."""
+        if self.error is not None:
+            raise self.error
+
+
+class Party:
+    """Up to eight variations of a job, which take their steps together."""
+
+    def __init__(self, job: Job, variations: range) -> None:
+        self.job, self.live = job, np.array(variations)
+        self.numbers: list[int] = []  # of the rows in the batch
+        self.scores = np.empty(0)  # the logits of what comes next: (rows, V)
+        self.allowed: np.ndarray | None = None
+        self.given = np.empty(0, np.int64)  # tokens that were drawn and are to be absorbed
+        self.heard_since: float | None = None  # when there was something to hear
+        self._steps = 0
+        self._random: list[np.random.Generator] = []
+        self._grammar: Grammar | None = None
+        self._first_bars = 0
+
+    @property
+    def owner(self) -> str:
+        """Who asked for it."""
+        return self.job.owner
+
+    def __len__(self) -> int:
+        return len(self.live)
+
+    @property
+    def bars(self) -> int:
+        """How many new bars are whole in each of the variations."""
+        if self._grammar is None or not len(self.live):
+            return 0
+        return int(self._grammar.bars.min()) - self._first_bars
+
+    def lead(self, now: float) -> float:
+        """Return how many bars it is ahead of what is heard of it."""
+        bars = self.bars
+        if bars < 1:
+            return 0.0
+        self.heard_since = self.heard_since or now
+        return bars - (now - self.heard_since) / BAR_SECONDS
+
+    def start(self, numbers: list[int], scores: np.ndarray) -> None:
+        """Stand behind the prompt."""
+        everyone = np.zeros_like(self.live)
+        seed = self.job.request.seed
+        self.numbers, self.scores = numbers, scores[everyone]
+        self._random = [np.random.default_rng([seed, int(i)]) for i in self.live]
+        if self.job.grammar is not None:
+            self._grammar = self.job.grammar.select(everyone)
+            self._first_bars = int(self._grammar.bars[0])
+
+    def look(self) -> list[int]:
+        """Ask the grammar what may come; returns the rows' numbers for which nothing may, which have ended."""
+        self.allowed = None if self._grammar is None else self._grammar.allowed()
+        if self.allowed is None or self.allowed.any(axis=-1).all():
+            return []
+        possible = np.asarray(self.allowed.any(axis=-1))
+        self.allowed = self.allowed[possible]
+        return self._keep(possible)
+
+    def uniforms(self) -> list[float]:
+        """Return a random number a row."""
+        return [random.random() for random in self._random]
+
+    def take(self, tokens: np.ndarray) -> list[int]:
+        """Take a drawn token a row; returns the rows' numbers that have ended with it."""
+        stop, goes_on = self.job.request.stop, np.ones(len(tokens), bool)
+        if self._grammar is not None:
+            tokens = self._grammar.instead(tokens)
+            self._grammar.advance(tokens)
+            if stop.before_bar is not None:
+                goes_on &= self._grammar.bars <= stop.before_bar
+        for variation, token in zip(self.live[goes_on], tokens[goes_on].tolist(), strict=True):
+            self.job.rows[variation].append(token)
+        if stop.end is not None:
+            goes_on &= tokens != stop.end
+        self._steps += 1
+        if self._steps == stop.tokens:
+            goes_on[:] = False
+        self.given = tokens[goes_on]
+        return [] if goes_on.all() else self._keep(goes_on)
+
+    def _keep(self, rows: np.ndarray) -> list[int]:
+        """Keep some rows, (rows,) bool, and return the numbers of the others."""
+        kept = np.flatnonzero(rows)
+        gone = [self.numbers[row] for row in np.flatnonzero(~rows)]
+        self.numbers = [self.numbers[row] for row in kept]
+        self._random = [self._random[row] for row in kept]
+        self.live, self.scores = self.live[kept], self.scores[kept]
+        if self._grammar is not None:
+            self._grammar = self._grammar.select(kept)
+        return gone

@@ -1,0 +1,39 @@
+"""A prompt is read by the parallel form, a piece at a time, so that others need not wait for a long one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from musicgen.model.performer import Performer, State
+
+WINDOW = 1024  # tokens read by the same products: bounds the memory of any prompt
+
+After = tuple[Tensor, State]  # the logits behind the last token, (1, V), and the state there
+
+
+def pieces(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None, After]:
+    """Return the logits and the state after a prompt; yields after each piece of the work: a window in one layer.
+
+    Cut in time instead, products would have other sizes, and with them other last bits.
+    """
+    tokens = torch.from_numpy(ids).to(model.embedding.weight.device)[None]
+    state = model.start(torch.Generator().manual_seed(seed))
+    logits = None
+    for window in tokens.split(WINDOW, dim=1):
+        logits, state = yield from model.prefill_in_pieces(window, state)
+    assert logits is not None, "a checked prompt has at least one token"
+    return logits, state
+
+
+def absorb(model: Performer, ids: np.ndarray, seed: int) -> After:
+    """Return the logits and the state after a prompt."""
+    reading = pieces(model, ids, seed)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            return end.value

@@ -1,0 +1,99 @@
+"""What is asked of a model: how many variations, how freely, how far, and by which grammar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from musicgen.generation.sampling import Sampling
+from musicgen.model.performer import Performer
+
+
+class Grammar(Protocol):
+    """What may follow each of B prefixes."""
+
+    @property
+    def bars(self) -> np.ndarray:
+        """How many bars each row has begun: (B,)."""
+        ...
+
+    def allowed(self) -> np.ndarray:
+        """Return which tokens may come next: (B, V) bool; none in a row ends that variation."""
+        ...
+
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return what each row takes in place of the allowed token that was drawn, as a rule that one: (B,)."""
+        ...
+
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take one more token a row, one that `instead` returned: (B,)."""
+        ...
+
+    def select(self, rows: np.ndarray) -> Grammar:
+        """Return a grammar of copies of the given rows."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """When a variation ends: whichever comes first; with none of these, when it is cancelled."""
+
+    tokens: int | None = None  # so many new tokens
+    before_bar: int | None = (
+        None  # before the token that begins it, from 0 at the first of the prompt; needs a grammar
+    )
+    end: int | None = None  # this token, which is still given out
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "before_bar"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; to continue at all it is 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked for; the same request to the same model gives the same tokens."""
+
+    variations: int = 1
+    seed: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: Stop = field(default_factory=Stop)
+
+    def __post_init__(self) -> None:
+        if self.variations < 1:
+            raise ValueError(f"variations is {self.variations}; it is 1 or more")
+        if not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed is {self.seed}; it is 0 or more, and less than 2 to the 63")
+
+
+def after_prompt(grammar: Grammar, ids: np.ndarray) -> Grammar:
+    """Return a copy of the grammar that has taken the prompt."""
+    grammar = grammar.select(np.zeros(1, dtype=np.int64))
+    for place, token in enumerate(ids):
+        if not grammar.allowed()[0, token]:
+            raise ValueError(
+                f"token {token} at place {place} of the prompt may not stand there in this language"
+            )
+        grammar.advance(ids[place : place + 1])
+    return grammar
+
+
+def checked(model: Performer, prompt: Any) -> np.ndarray:
+    """Return a prompt's tokens, or say what is wrong with them."""
+    ids = np.asarray(prompt).astype(np.int64)
+    size = model.config.vocabulary_size
+    if ids.ndim != 1:
+        raise ValueError(f"the prompt has {ids.ndim} dimensions; it is one sequence of tokens")
+    if not len(ids):
+        raise ValueError("the prompt is empty; give at least one token, the begin token say")
+    if ids.min() < 0 or ids.max() >= size:
+        wrong = ids[(ids < 0) | (ids >= size)][0]
+        raise ValueError(
+            f"the prompt has token {wrong}, but the model knows 0 … {size - 1}; is it of another language?"
+        )
+    if model.training:
+        raise ValueError("the model is in training mode; call its eval() before generating")
+    return ids

@@ -1,0 +1,331 @@
+"""Many requests at once: each gets what it gets alone, whoever comes, goes, fails or fills the line meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from musicgen.generation import engine as engine_module
+from musicgen.generation.batch import Batch
+from musicgen.generation.engine import Engine
+from musicgen.generation.fast_steps import ReadyCalls
+from musicgen.generation.job import Job, asked
+from musicgen.generation.request import Request, Stop
+from musicgen.generation.sampling import Sampling
+from tests.musicgen.toys import ENCODINGS, Alternating, toy_model, unlimited
+
+REQUESTS = [
+    ([4, 3, 2, 1], Request(variations=2, seed=1, stop=Stop(tokens=23)), False),
+    ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, stop=Stop(tokens=9)), False),
+    ([0, 1, 0, 3], Request(variations=3, seed=5, stop=Stop(before_bar=4, tokens=40)), True),
+    ([2, 5], Request(seed=2, stop=Stop(tokens=31), sampling=Sampling(temperature=0.5)), True),
+    (np.arange(50) % 11, Request(variations=2, seed=9, stop=Stop(end=5, tokens=60)), False),
+    ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), stop=Stop(tokens=17)), False),
+]
+
+
+def job(model: Any, prompt: Any, request: Request, ruled: bool = False, **more: Any) -> Job:
+    return asked(model, prompt, request, Alternating() if ruled else None, **more)
+
+
+def alone(model: Any, prompt: Any, request: Request, ruled: bool) -> list[list[int]]:
+    """Return what a request gets by itself."""
+    engine, wanted = Engine(model), job(model, prompt, request, ruled)
+    engine.add(wanted)
+    while engine.work():
+        pass
+    wanted.check()
+    return wanted.rows
+
+
+@pytest.mark.parametrize("position", ENCODINGS)
+def test_a_request_gets_the_same_in_a_crowd(position: str, monkeypatch: Any) -> None:
+    """They come at random moments, in any order, and there is not always room for all."""
+    monkeypatch.setattr(engine_module, "STEP_ROWS", 16)
+    monkeypatch.setattr(engine_module, "TURN_STEPS", 3)
+    monkeypatch.setattr(engine_module, "MOST_ROWS", 20)
+    time = {"name": position.partition(" in ")[0], "time": "music"} if " in " in position else None
+    model = toy_model(position=time or unlimited(position), layers=2)
+    wanted = [alone(model, *one) for one in REQUESTS]
+    random = np.random.default_rng(0)
+    for listeners in (False, True):
+        engine, jobs = Engine(model, listeners=listeners), {}
+        coming = [*random.permutation(len(REQUESTS))]
+        while coming or not engine.idle:
+            if coming and random.random() < 0.3:
+                number = int(coming.pop())
+                jobs[number] = job(model, *REQUESTS[number], owner=str(number % 2))
+                engine.add(jobs[number])
+            engine.work()
+        for number, rows in enumerate(wanted):
+            jobs[number].check()
+            assert jobs[number].rows == rows, (number, listeners)
+
+
+def test_softmax_goes_in_a_crowd_too() -> None:
+    model = toy_model(attention="softmax", layers=2)
+    wanted = [alone(model, *one) for one in REQUESTS[:3]]
+    engine, jobs = Engine(model), [job(model, *one) for one in REQUESTS[:3]]
+    for one in jobs:
+        engine.add(one)
+        engine.work()
+    while engine.work():
+        pass
+    assert [one.rows for one in jobs] == wanted
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return toy_model(position="sine_spe", layers=2)
+
+
+def endless(model: Any, **more: Any) -> Job:
+    return job(model, [4, 3, 2, 1], Request(variations=2, seed=1), **more)
+
+
+def rows_of(engine: Engine) -> int:
+    return len(engine._batch)
+
+
+class Faulty(Alternating):
+    """Fails after some tokens, where it is told to; has no end otherwise."""
+
+    END = -1
+
+    def __init__(self, *state: Any, where: str = "advance") -> None:
+        super().__init__(*state)
+        self.where, self.left = where, 12
+
+    def _fail(self, where: str) -> None:
+        self.left -= where == self.where
+        if self.left < 0:
+            raise KeyError("a bar that is not there")
+
+    def allowed(self) -> np.ndarray:
+        self._fail("allowed")
+        return super().allowed()
+
+    def advance(self, tokens: np.ndarray) -> None:
+        self._fail("advance")
+        super().advance(tokens)
+
+    def select(self, rows: np.ndarray) -> Faulty:
+        chosen = Faulty(self.last[rows], self.bars[rows], where=self.where)
+        chosen.left = self.left
+        return chosen
+
+
+@pytest.mark.parametrize("where", ["allowed", "advance"])
+def test_who_fails_fails_alone(model: Any, where: str) -> None:
+    engine = Engine(model)
+    faulty = asked(model, [4, 3], Request(variations=2), Faulty(where=where))
+    fine = job(model, *REQUESTS[0])
+    engine.add(faulty)
+    engine.add(fine)
+    while engine.work():
+        pass
+    assert fine.rows == alone(model, *REQUESTS[0])
+    assert fine.error is None
+    assert isinstance(faulty.error, KeyError)
+    assert faulty.ended.is_set()
+    assert 0 < faulty.steps < 12
+    assert rows_of(engine) == 0
+
+
+def test_who_cannot_even_be_asked_fails_alone(model: Any) -> None:
+    def broken() -> bool:
+        raise OSError("the line is cut")
+
+    engine = Engine(model)
+    lost, fine = endless(model, cancelled=broken), job(model, *REQUESTS[0])
+    engine.add(lost)
+    engine.add(fine)
+    while engine.work():
+        pass
+    assert isinstance(lost.error, OSError)
+    assert fine.rows == alone(model, *REQUESTS[0])
+
+
+def test_who_grows_past_a_bound_of_the_encoding_is_told_so_and_the_others_go_on() -> None:
+    model = toy_model(position={"name": "learned", "max_length": 20})
+    engine = Engine(model)
+    long, short = endless(model), job(model, [4, 3], Request(stop=Stop(tokens=18)))
+    engine.add(long)
+    engine.add(short)
+    while engine.work():
+        pass
+    with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximal length of 20"):
+        long.check()
+    assert long.steps == 17
+    assert short.error is None
+    assert short.steps == 18
+
+
+def test_who_cancels_leaves_within_a_step_and_frees_the_rows(model: Any) -> None:
+    gone: set[int] = set()
+    engine = Engine(model)
+    jobs = [endless(model, cancelled=lambda number=number: number in gone) for number in range(3)]
+    for one in jobs:
+        engine.add(one)
+    while not all(one.steps > 5 for one in jobs):
+        engine.work()
+    assert rows_of(engine) == 6
+    gone.add(1)
+    before = jobs[1].steps
+    engine.work()
+    assert jobs[1].ended.is_set()
+    assert jobs[1].steps == before
+    assert rows_of(engine) == 4
+    gone.update((0, 2))
+    engine.work()
+    assert engine.idle
+    assert rows_of(engine) == 0
+    assert not engine._batch._layers  # type: ignore[union-attr]
+
+
+def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(engine_module, "READ_SECONDS", 0)
+    stop: list[bool] = []
+    engine, playing = Engine(model), endless(model, cancelled=lambda: bool(stop))
+    engine.add(playing)
+    while playing.steps < 2:
+        engine.work()
+    late = job(model, np.arange(3000) % 11, Request(stop=Stop(tokens=1)))
+    engine.add(late)
+    before = playing.steps
+    while not late.ended.is_set():
+        had = playing.steps
+        engine.work()
+        assert playing.steps == had + 1
+    assert playing.steps - before >= 3 * 2  # windows by layers
+    stop.append(True)
+    assert late.rows == alone(model, np.arange(3000) % 11, late.request, ruled=False)
+
+
+def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model: Any) -> None:
+    engine, jobs = Engine(model), [endless(model), endless(model)]
+    for one in jobs:
+        engine.add(one)
+    for _ in range(5):
+        engine.work()
+    engine.fail(RuntimeError("no memory"))
+    assert engine.idle
+    for one in jobs:
+        assert one.ended.is_set()
+        with pytest.raises(RuntimeError, match="no memory"):
+            one.check()
+
+
+def counted(monkeypatch: Any) -> list[int]:
+    """Return a list that grows by the number of rows of each step."""
+    rows: list[int] = []
+    step = ReadyCalls.__call__
+
+    def counting(calls: ReadyCalls, tokens: torch.Tensor, *rest: Any) -> Any:
+        rows.append(len(tokens))
+        return step(calls, tokens, *rest)
+
+    monkeypatch.setattr(ReadyCalls, "__call__", counting)
+    return rows
+
+
+def test_all_requests_go_through_one_step(model: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(engine_module, "READ_SECONDS", 1e9)
+    rows, engine = counted(monkeypatch), Engine(model)
+    for seed in range(5):
+        engine.add(job(model, [4, 3], Request(variations=2, seed=seed, stop=Stop(tokens=11))))
+    while engine.work():
+        pass
+    assert rows == [10] * 10
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> None:
+    for _ in range(most):
+        if done():
+            return
+        engine.work()
+    raise AssertionError("it does not come to that")
+
+
+def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(
+    model: Any, monkeypatch: Any
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(engine_module, "time", clock)
+    monkeypatch.setattr(engine_module, "TURN_STEPS", 1)
+    engine = Engine(model, listeners=True)
+    ahead = asked(model, [0, 1], Request(seed=1), Endless())
+    engine.add(ahead)
+    run_until(engine, lambda: sum(t == 0 for t in ahead.rows[0]) > 4)
+    silent = asked(model, [0, 1], Request(seed=2), NoBars())
+    engine.add(silent)
+    run_until(engine, lambda: silent.steps > 0)
+    waits = ahead.steps
+    run_until(engine, lambda: silent.steps > 30)
+    assert ahead.steps <= waits + 1
+    clock.now += 100  # all of it has been heard
+    run_until(engine, lambda: ahead.steps > waits + 5)
+
+
+class Endless(Alternating):
+    """Has no end."""
+
+    END = -1
+
+
+class NoBars(Endless):
+    """Never begins another bar."""
+
+    def advance(self, tokens: np.ndarray) -> None:
+        self.last = tokens
+
+
+def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(engine_module, "STEP_ROWS", 8)
+    monkeypatch.setattr(engine_module, "MOST_ROWS", 8)
+    monkeypatch.setattr(engine_module, "TURN_STEPS", 1)
+    engine, order = Engine(model, listeners=True), []
+    stop = Stop(tokens=40)
+    jobs = [
+        job(model, [4, 3], Request(variations=4, seed=i, stop=stop), owner="greedy")
+        for i in range(12)
+    ]
+    for one in jobs:
+        engine.add(one)
+    for _ in range(10):
+        engine.work()
+    modest = job(model, [4, 3], Request(variations=4, seed=99, stop=stop), owner="modest")
+    engine.add(modest)
+    engine.work()
+    assert engine.place(modest) == 1
+    assert engine.place(jobs[-1]) == 11
+    while engine.work():
+        order += [one for one in (*jobs, modest) if one.ended.is_set() and one not in order]
+    assert order.index(modest) <= 3
+    assert [one.steps for one in order] == [40] * 13
+
+
+def test_memory_is_given_back_when_all_have_left(model: Any) -> None:
+    batch = Batch(model)
+    state = model.prefill(torch.tensor([[1, 2]]), model.start(torch.Generator()))[1]
+    numbers = batch.join(state, 20)
+    batch.leave(numbers[3:7])
+    assert sorted(batch.join(state, 4)) == sorted(numbers[3:7])
+    batch.leave(numbers)
+    assert len(batch) == 0
+    assert not batch._layers
