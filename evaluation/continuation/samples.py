@@ -1,4 +1,4 @@
-"""Continuations of prompts by models: written once, kept as files, spread over processes.
+"""Continuations of prompts by models: written once, kept as files, spread over processes or machines.
 
 A finished prompt is a JSON file with the tokens of its samples, and MIDI files to listen to; it takes its name in one
 step. What is there is not written again, so an interrupted experiment goes on where it was.
@@ -11,9 +11,9 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ import numpy as np
 
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Prompt
-from evaluation.study.worker_pool import share_out
+from musicgen.common.workers.pool import Workers, as_done, at_most
+from musicgen.common.workers.process import Failed
 from musicgen.continuation import Generation
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
@@ -39,20 +40,26 @@ def write_samples(
     plan: Plan,
     folder: Path,
     *,
-    workers: int = 1,
+    workers: Workers = 0,
     progress: Progress = lambda done, total: None,
 ) -> None:
     """Continue every prompt that has not been continued by this model yet."""
     home = home_of(model, plan, folder)
     home.mkdir(parents=True, exist_ok=True)
     missing = [p for p in prompts if _kept(home, model, p, plan) is None]
-    done = count(len(prompts) - len(missing))
-
-    def tell() -> None:
-        progress(next(done), len(prompts))
-
-    tell()
-    share_out(partial(_write_all, model, plan, home), missing, workers, tell)
+    before = len(prompts) - len(missing)
+    progress(before, len(prompts))
+    if not missing:
+        return
+    # Of a copy, the weights are forgotten when this is done.
+    work = partial(continuations, replace(model), plan=plan)
+    with closing(as_done(work, missing, workers=at_most(workers, len(missing)))) as answers:
+        for done, (index, samples) in enumerate(answers, before + 1):
+            prompt = missing[index]
+            if isinstance(samples, Failed):
+                raise ValueError(f"{model.name} cannot continue {prompt.name}: {samples.reason}")
+            _keep(home, model, prompt, plan, samples)
+            progress(done, len(prompts))
 
 
 def read_samples(model: Playable, prompt: Prompt, plan: Plan, folder: Path) -> list[np.ndarray]:
@@ -85,21 +92,6 @@ def home_of(model: Playable, plan: Plan, folder: Path) -> Path:
     """Return the folder of what this very model wrote under this very plan."""
     asked = json.dumps([model.sha256, model.longest_ticks, plan.plain()], sort_keys=True)
     return folder / f"{_plain_name(model.name)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
-
-
-def _write_all(
-    model: Playable,
-    plan: Plan,
-    home: Path,
-    prompts: Sequence[Prompt],
-    tell: Callable[[], None],
-) -> None:
-    """Continue some prompts in this process; call `tell` after each."""
-    model = replace(model)  # whose weights are forgotten when this is done
-    for prompt in prompts:
-        samples = continuations(model, prompt, plan)
-        _keep(home, model, prompt, plan, samples)
-        tell()
 
 
 def _keep(
