@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -24,6 +25,7 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 AHEAD = 256  # tasks that are with the scheduler, beyond the oldest that is not done
+ADDRESS = re.compile(r"(tcp|tls)://(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}")
 CONNECT_SECONDS = 15
 IDLE_SECONDS = 600  # a process ends that waits for so long: whoever gave it tasks is gone
 
@@ -39,12 +41,12 @@ def as_done_elsewhere(
     bounds: Bounds,
 ) -> Iterator[tuple[int, Answer | Failed]]:
     """Yield the number of a task and function(task) as soon as that is there."""
-    from distributed import as_completed
-
     run, folder = uuid.uuid4().hex, os.getcwd()
     with _client(address) as client:
+        from distributed import as_completed
+
         under_way: dict[Any, int] = {}
-        completed = as_completed()
+        completed = as_completed(loop=client.loop)
         given, more = 0, True
         try:
             while True:
@@ -127,13 +129,13 @@ def _client(address: str) -> Iterator[Any]:
         import distributed
     except ModuleNotFoundError as error:
         raise ValueError("a scheduler takes dask: pip install 'musicgen[cluster]'") from error
+    if not ADDRESS.fullmatch(address):
+        raise ValueError(f"{address} is no address of a scheduler; tcp://HOST:8786 is one")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"no scheduler answers at {address}; an address is tcp://HOST:8786"
-        ) from error
+    except OSError as error:
+        raise ValueError(f"no scheduler answers at {address}") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
