@@ -1,7 +1,7 @@
 """The pinned packages: what moved since a revision, and the hashes of what is installed on this platform.
 
     python -m tests.tools.pins changed [REVISION]     what of constraints.txt is another than then (default: HEAD)
-    python -m tests.tools.pins hashes                 writes hashes.txt, for `pip install --require-hashes -r hashes.txt`
+    python -m tests.tools.pins hashes                 write hashes.txt, for pip install --require-hashes -r hashes.txt
 
 The second asks pip what it would install here, downloads what it needs to know that, and installs nothing. The file
 that comes along is that of its first line; on another platform the command writes another.
@@ -103,7 +103,8 @@ def main() -> int:
         if given.what == "hashes":
             lines = hashed(_report())
             python = ".".join(platform.python_version_tuple()[:2])
-            head = f"# For Python {python} on {platform.system()} {platform.machine()}, torch for the CPU; made by {COMMAND}"
+            where = f"Python {python} on {platform.system()} {platform.machine()}"
+            head = f"# For {where}, torch for the CPU; made by {COMMAND}"
             (ROOT / HASHES).write_text("\n".join([head, *lines, ""]), encoding="utf-8")
             print(f"{HASHES}: {len(lines)} packages")
             return 0
