@@ -4,7 +4,8 @@
 
 Preparing data, evaluating and continuing, each so often: half of the kills come at a moment of the clock, the rest
 right before one of the file operations, where there is most to break. After each kill, every file with the name of a
-result must be whole; at the end, every file must be that of the undisturbed command. Training has `kill_run`.
+result must be whole; at the end, every file must be that of the undisturbed command. (What was being written lies
+beside them under a hidden name, .….part.) Training has `kill_run`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ COMMANDS = {
     "data": Command(words=("data", "midi", "songs", OUT, "--workers", "1", "--force"), operations=40, seconds=3.0),
     "evaluate": Command(
         words=(
-            "evaluate", "continuation", "untrained:tiny:groove", "--prompts", "grooves", "--tokens", "110",
+            "evaluate", "continuation", "untrained:tiny:groove", "--prompts", "grooves", "--tokens", "340",
             "--samples", "2", "--workers", "1", "--device", "cpu", "-o", OUT,
         ),
         operations=90, seconds=5.0,
@@ -89,8 +90,8 @@ def run(command: Command, folder: Path, *, seconds: float = 0.0, operation: int 
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files of a folder, by path."""
-    files = (path for path in folder.rglob("*") if path.is_file())
+    """Return the files of a folder, by path, without what was being written when the process was killed."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part")
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
