@@ -50,7 +50,7 @@ COMMANDS = {
     "continue": Command(
         words=(
             "continue", "song.mid", "--model", "untrained:tiny", "--bars", "2", "--variations", "2",
-            "--audio", "--score", "--seed", "7", "-o", OUT,
+            "--score", "--seed", "7", "-o", OUT,
         ),
         operations=40, seconds=4.0, goes_on=False,
     ),
