@@ -9,7 +9,7 @@ from pathlib import Path
 
 ASKED = ".asked.json"
 # What has no say in the results: a request that was interrupted goes on with other values of these.
-WITHOUT_EFFECT = ("output", "json", "workers", "device")
+WITHOUT_EFFECT = ("output", "json", "workers", "scheduler", "device")
 
 
 def own_folder(name: str, arguments: argparse.Namespace) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 from app import output
 from app.commands import make_groove
 from app.progress import progress_bar
+from app.workers_option import add_workers
 
 SOURCES = {
     "pop-piano": "the paper's pop piano data: MIDI files with chord markers, or event pickles",
@@ -25,6 +26,7 @@ examples:
   musicgen data pop909 POP909 data/pop909
   musicgen data lieder lieder.tar data/lieder
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
+  musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786    # on many machines, the same bytes
   musicgen data inspect data/pop909
   musicgen data make-groove grooves --seed 7
 """
@@ -82,9 +84,7 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
         "--licence", metavar="TEXT", help="their licence: it stays with the models made of them"
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes (default: one a processor)"
-    )
+    add_workers(parser)
     parser.add_argument(
         "--force", action="store_true", help="replace the prepared data set in DEST"
     )
@@ -107,7 +107,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
     options = PrepareOptions(
         language=getattr(arguments, "language", None),
         validation=arguments.validation,
-        workers=arguments.workers,
+        workers=arguments.scheduler or arguments.workers,
         replace=arguments.force,
         title=arguments.title,
         licence=arguments.licence,

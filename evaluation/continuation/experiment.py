@@ -26,6 +26,7 @@ from evaluation.continuation.summary import summary
 from evaluation.metrics.copying import copied_share, diversity
 from evaluation.metrics.statistics import statistics
 from evaluation.metrics.style import profiles, quarters, similarities, track_profiles
+from musicgen.common.workers.pool import Workers
 from musicgen.playable import Playable
 from tokenization.excerpt import excerpt
 from tokenization.score import Score
@@ -56,7 +57,7 @@ def run(
     plan: Plan,
     folder: Path,
     *,
-    workers: int = 1,
+    workers: Workers = 0,
     progress_bar: ProgressBar = lambda title: nullcontext(lambda done, total: None),
 ) -> tuple[Measured, dict[str, Any]]:
     """Write what is missing of the continuations into a folder, measure them all, and sum up."""

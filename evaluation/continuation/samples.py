@@ -1,4 +1,4 @@
-"""Continuations of prompts by models: written once, kept as files, spread over processes.
+"""Continuations of prompts by models: written once, kept as files, spread over processes or machines.
 
 A finished prompt is a JSON file with the tokens of its samples, and MIDI files to listen to; it takes its name in one
 step. What is there is not written again, so an interrupted experiment goes on where it was.
@@ -11,9 +11,9 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ import numpy as np
 
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Prompt
-from evaluation.study.worker_pool import share_out
+from musicgen.common.workers.pool import Workers, as_done, at_most
+from musicgen.common.workers.process import Failed
 from musicgen.continuation import Generation, together
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
@@ -29,8 +30,10 @@ from musicgen.playable import Playable
 from tokenization.continuing import continuing
 from tokenization.midi.reading import write_midi
 from tokenization.whole_file import write_whole
+from tokenization.wording import listed
 
 Progress = Callable[[int, int], None]
+TOGETHER = 32  # samples that are continued in one batch
 
 
 def write_samples(
@@ -39,20 +42,40 @@ def write_samples(
     plan: Plan,
     folder: Path,
     *,
-    workers: int = 1,
+    workers: Workers = 0,
     progress: Progress = lambda done, total: None,
 ) -> None:
     """Continue every prompt that has not been continued by this model yet."""
     home = home_of(model, plan, folder)
     home.mkdir(parents=True, exist_ok=True)
     missing = [p for p in prompts if _kept(home, model, p, plan) is None]
-    done = count(len(prompts) - len(missing))
+    before = len(prompts) - len(missing)
+    progress(before, len(prompts))
+    if not missing:
+        return
+    size = max(1, TOGETHER // plan.samples)
+    if isinstance(workers, int) and workers > 1:
+        size = min(size, -(-len(missing) // workers))
+    groups = [missing[first : first + size] for first in range(0, len(missing), size)]
+    # Of a copy, the weights are forgotten when this is done.
+    work = partial(_continued, replace(model), plan=plan)
+    with closing(as_done(work, groups, workers=at_most(workers, len(groups)))) as answers:
+        for index, found in answers:
+            if isinstance(found, Failed):
+                names = listed([prompt.name for prompt in groups[index]])
+                raise ValueError(f"{model.name} cannot continue {names}: {found.reason}")
+            for prompt, samples in zip(groups[index], found, strict=True):
+                _keep(home, model, prompt, plan, samples)
+            before += len(found)
+            progress(before, len(prompts))
 
-    def tell() -> None:
-        progress(next(done), len(prompts))
 
-    tell()
-    share_out(partial(_write_all, model, plan, home), missing, workers, tell)
+def _continued(model: Playable, prompts: Sequence[Prompt], plan: Plan) -> list[list[np.ndarray]]:
+    """Return what a model writes for some prompts, all of them in one batch."""
+    works = [continuing_work(model, prompt, plan) for prompt in prompts]
+    for _ in together(works):
+        pass
+    return [sequences(work, plan) for work in works]
 
 
 def read_samples(model: Playable, prompt: Prompt, plan: Plan, folder: Path) -> list[np.ndarray]:
@@ -91,24 +114,6 @@ def home_of(model: Playable, plan: Plan, folder: Path) -> Path:
     """Return the folder of what this very model wrote under this very plan."""
     asked = json.dumps([model.sha256, model.longest_ticks, plan.plain()], sort_keys=True)
     return folder / f"{_plain_name(model.name)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
-
-
-def _write_all(
-    model: Playable,
-    plan: Plan,
-    home: Path,
-    prompts: Sequence[Prompt],
-    tell: Callable[[], None],
-) -> None:
-    """Continue some prompts in this process, in one batch; call `tell` after each."""
-    model = replace(model)  # whose weights are forgotten when this is done
-    works = [(prompt, continuing_work(model, prompt, plan)) for prompt in prompts]
-    for _ in together([work for _, work in works]):
-        ended = [one for one in works if one[1].ended]
-        works = [one for one in works if not one[1].ended]
-        for prompt, work in ended:
-            _keep(home, model, prompt, plan, sequences(work, plan))
-            tell()
 
 
 def _keep(

@@ -13,6 +13,7 @@ import numpy as np
 from evaluation.study import measures
 from evaluation.study.jobs import Done, Job, run
 from evaluation.study.models import identity_of, is_stochastic, probed_length
+from musicgen.common.workers.pool import Workers
 from musicgen.playable import Playable
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def conduct(
     experiments: Mapping[str, Experiment],
     *,
     folder: Path | None = None,
-    workers: int = 1,
+    workers: Workers = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return the result of each experiment, and sentences about what failed in them."""

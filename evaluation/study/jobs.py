@@ -1,4 +1,4 @@
-"""Measurements as jobs: each is done once, by one of several processes, and its result kept as JSON.
+"""Measurements as jobs: each is done once, by one of several processes or machines, and its result kept as JSON.
 
 A job is known by what it measures: the function's name, its arguments, and whatever identifies the model and the data,
 wherever these lie.
@@ -14,12 +14,13 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evaluation.study.worker_pool import share_out
+from musicgen.common.workers.pool import Workers, as_done, at_most
+from musicgen.common.workers.process import Failed
 from tokenization.whole_file import write_whole
 
 REVISION = 1  # another number forgets all results: to be changed with what a measurement means
@@ -55,7 +56,7 @@ def run(
     jobs: Sequence[Job],
     *,
     folder: Path | None = None,
-    workers: int = 1,
+    workers: Workers = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Done]:
     """Return what comes of each job, in their order; results are kept in the folder, if one is given."""
@@ -65,23 +66,18 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     kept = [_found(folder, job) for job in jobs]
     open_ = [job for job, x in zip(jobs, kept, strict=True) if x is None or x.error]
-    done = len(jobs) - len(open_)
-
-    def tell() -> None:
-        nonlocal done
-        done += 1
-        progress(done, len(jobs))
-
-    progress(done, len(jobs))
-    share_out(partial(_work, folder), open_, workers, tell)
+    before = len(jobs) - len(open_)
+    progress(before, len(jobs))
+    with closing(as_done(_done, open_, workers=at_most(workers, len(open_)))) as answers:
+        for done, (index, found) in enumerate(answers, before + 1):
+            _keep(folder, open_[index], _told(found))
+            progress(done, len(jobs))
     found = [_found(folder, job) for job in jobs]
     return [Done(error="its result is not there any more") if x is None else x for x in found]
 
 
-def _work(folder: Path, jobs: Sequence[Job], tell: Callable[[], None]) -> None:
-    for job in jobs:
-        _keep(folder, job, _done(job))
-        tell()
+def _told(found: Done | Failed) -> Done:
+    return Done(error=found.reason) if isinstance(found, Failed) else found
 
 
 def _done(job: Job) -> Done:

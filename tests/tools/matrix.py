@@ -36,7 +36,7 @@ NUMERIC = (
 OUTWARD = (
     "tests/app", "tests/training", "tests/tokenization/midi/test_reading.py",
     "tests/tokenization/midi/test_writing.py", "tests/training/data/sources/test_annotated_song.py",
-    "tests/evaluation/study/test_worker_pool.py", "tests/evaluation/study/test_jobs.py",
+    "tests/musicgen/common/workers/test_pool.py", "tests/evaluation/study/test_jobs.py",
     "tests/evaluation/report/test_html.py", "tests/evaluation/plots/test_style.py",
     "tests/evaluation/continuation/test_prompts.py", "tests/musicgen/storage/test_checkpoint.py",
     "tests/musicgen/model/test_config.py", "tests/test_house.py", "tests/test_readme_commands.py",

@@ -1,15 +1,17 @@
 """The pinned packages: what moved since a revision, and the hashes of what is installed on this platform.
 
     python -m tests.tools.pins changed [REVISION]     what of constraints.txt is another than then (default: HEAD)
-    python -m tests.tools.pins hashes > hashes.txt    for `pip install --require-hashes -r hashes.txt`
+    python -m tests.tools.pins hashes                 write hashes.txt, for pip install --require-hashes -r hashes.txt
 
-The second asks pip what it would install here, downloads what it needs to know that, and installs nothing.
+The second asks pip what it would install here, downloads what it needs to know that, and installs nothing. The file
+that comes along is that of its first line; on another platform the command writes another.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -17,7 +19,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PINS = "constraints.txt"
+PINS, HASHES = "constraints.txt", "hashes.txt"
+COMMAND = "python -m tests.tools.pins hashes"
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)\s*(?:;\s*(.*\S))?\s*$")
 
 Pins = dict[tuple[str, str], str]  # name and condition → version
@@ -56,7 +59,10 @@ def hashed(report: dict) -> list[str]:
         if name == "musicgen":
             continue
         sums = one["download_info"]["archive_info"]["hashes"]
-        lines.append(f"{name.lower()}=={version} --hash=sha256:{sums['sha256']}")
+        pinned = version.partition("+")[
+            0
+        ]  # +cpu names a build of the pinned version: the hash says which
+        lines.append(f"{name.lower()}=={pinned} --hash=sha256:{sums['sha256']}")
     return sorted(lines)
 
 
@@ -95,7 +101,12 @@ def main() -> int:
     given = parser.parse_args()
     try:
         if given.what == "hashes":
-            print("\n".join(hashed(_report())))
+            lines = hashed(_report())
+            python = ".".join(platform.python_version_tuple()[:2])
+            where = f"Python {python} on {platform.system()} {platform.machine()}"
+            head = f"# For {where}, torch for the CPU; made by {COMMAND}"
+            (ROOT / HASHES).write_text("\n".join([head, *lines, ""]), encoding="utf-8")
+            print(f"{HASHES}: {len(lines)} packages")
             return 0
         now = read_pins((ROOT / PINS).read_text())
         print("\n".join(changed(_pins_at(given.revision), now)) or "no pin has moved")

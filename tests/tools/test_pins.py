@@ -1,8 +1,12 @@
 """Pins are read, and what moved is listed."""
 
-import pytest
+import re
 
-from tests.tools.pins import PINS, ROOT, changed, hashed, read_pins
+import pytest
+from packaging.markers import Marker
+from packaging.utils import canonicalize_name
+
+from tests.tools.pins import HASHES, PINS, ROOT, changed, hashed, read_pins
 
 BEFORE = "# the versions\na==1\nB_c==2 ; python_version < '3.11'\nB_c==3 ; python_version >= '3.11'\nd==1\n"
 
@@ -32,3 +36,20 @@ def test_a_report_becomes_requirements_with_hashes():
     }
     own = {"metadata": {"name": "musicgen", "version": "0"}, "download_info": {"dir_info": {}}}
     assert hashed({"install": [own, one]}) == ["a==1 --hash=sha256:ab"]
+    one["metadata"]["version"] = "1+cpu"
+    assert hashed({"install": [one]}) == ["a==1 --hash=sha256:ab"]
+
+
+def test_the_hashes_are_those_of_the_pins():
+    """Each pin that Python 3.11 on Linux takes has its hash, and nothing else has one."""
+    here = {"python_version": "3.11", "platform_system": "Linux", "sys_platform": "linux"}
+    pins = read_pins((ROOT / PINS).read_text())
+    pinned = {
+        name: v for (name, where), v in pins.items() if not where or Marker(where).evaluate(here)
+    }
+    del pinned["pytorch-fast-transformers"]  # is compiled by its own command
+    head, *lines = (ROOT / HASHES).read_text().splitlines()
+    assert head.startswith("# For Python 3.11 on Linux")
+    found = [re.fullmatch(r"([\w.-]+)==(\S+) --hash=sha256:[0-9a-f]{64}", line) for line in lines]
+    assert all(found)
+    assert {canonicalize_name(one[1]): one[2] for one in found if one} == pinned

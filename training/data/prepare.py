@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from musicgen.common.processes import processors
+from musicgen.common.workers.pool import Workers, in_order
+from musicgen.common.workers.process import Failed
 from tokenization.language import Language, language
 from tokenization.prepared import read_meta
 from training.data.archive import unpacked
@@ -21,7 +23,6 @@ from training.data.report import PrepareReport
 from training.data.sources import SOURCES, recognise
 from training.data.sources.listing import Listing, Skipped, list_files
 from training.data.sources.source import Found, Piece, Source
-from training.data.workers import Failed, in_order
 from training.data.writer import PreparedWriter, Row, check_destination
 
 # What stands in the source's top folder under these names goes beside the prepared set.
@@ -29,6 +30,9 @@ _NOTICES = {
     **dict.fromkeys(("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING"), "LICENSE"),
     **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),
 }
+
+LIMIT_SECONDS = 300.0  # no file takes as long
+MEMORY_BYTES = 2 << 30  # … or more than this, beyond what the program takes
 
 Progress = Callable[[int, int], None]
 
@@ -39,7 +43,7 @@ class PrepareOptions:
 
     language: str | None = None  # by default the source's
     validation: float = 0.05  # share held out where the source has no split of its own
-    workers: int | None = None  # by default one a processor; 0 works in this process
+    workers: Workers | None = None  # by default one a processor; 0 works in this process
     replace: bool = False  # a prepared set that stands in the destination
     title: str | None = None  # by default the source's
     licence: str | None = None  # … and what is known of the licence of such sources
@@ -47,7 +51,7 @@ class PrepareOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.validation <= 0.45:
             raise ValueError(f"a share of {self.validation:g} is held out; 0 to 0.45 can be")
-        if self.workers is not None and self.workers < 0:
+        if isinstance(self.workers, int) and self.workers < 0:
             raise ValueError(f"{self.workers} workers cannot be; 0 or more can")
 
 
@@ -141,7 +145,14 @@ def _fill(
     total = len(found.pieces)
     workers = processors() if options.workers is None else options.workers
     progress(0, total)
-    with closing(in_order(work, found.pieces, workers=min(workers, total))) as answers:
+    answered = in_order(
+        work,
+        found.pieces,
+        workers=workers if isinstance(workers, str) else min(workers, total),
+        limit_seconds=LIMIT_SECONDS,
+        memory_bytes=MEMORY_BYTES,
+    )
+    with closing(answered) as answers:
         for done, (piece, answer) in enumerate(zip(found.pieces, answers, strict=True), 1):
             _take(writer, report, piece, answer)
             progress(done, total)

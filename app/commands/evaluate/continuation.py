@@ -9,6 +9,7 @@ from typing import Any
 
 from app import output
 from app.progress import progress_bar
+from app.workers_option import add_workers, workers_of
 
 EXAMPLES = """\
 Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
@@ -77,9 +78,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes (default: one a processor)"
-    )
+    add_workers(parser)
     output.add_json(parser)
     parser.epilog = EXAMPLES
 
@@ -90,6 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.continuation.plan import Plan
     from evaluation.continuation.prompts import read_prompts
     from evaluation.study.models import models_of, of_one_language
+    from musicgen.loading import device_of
 
     plan = Plan(
         prompt_bars=arguments.prompt_bars,
@@ -98,7 +98,9 @@ def run(arguments: argparse.Namespace) -> None:
         samples=arguments.samples,
         seed=arguments.seed,
     )
-    limit, workers = _checked(arguments)
+    if arguments.limit is not None and arguments.limit < 1:
+        raise ValueError(f"--limit is {arguments.limit}; it is 1 or more")
+    workers = workers_of(arguments, device_of(arguments.device))
     models, left_out = of_one_language(models_of(arguments.models, arguments.device))
     output.remark(left_out)
     with progress_bar("Reading prompts") as progress:
@@ -107,7 +109,7 @@ def run(arguments: argparse.Namespace) -> None:
             models[0].language,
             bars=plan.prompt_bars,
             tokens=plan.tokens,
-            limit=limit,
+            limit=arguments.limit,
             progress=progress,
         )
     output.remark(refused)
@@ -121,19 +123,6 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         output.write("\n\n".join(tables(results)))
         output.remark([f"{arguments.output / 'continuation.png'} shows the quarters."])
-
-
-def _checked(arguments: argparse.Namespace) -> tuple[int | None, int]:
-    """Return the number of prompts and of processes; a GPU is fed by one."""
-    from musicgen.common.processes import processors
-    from musicgen.loading import device_of
-
-    for option in ("limit", "workers"):
-        value = getattr(arguments, option)
-        if value is not None and value < 1:
-            raise ValueError(f"--{option} is {value}; it is 1 or more")
-    default = processors() if device_of(arguments.device) == "cpu" else 1
-    return arguments.limit, arguments.workers or default
 
 
 def _command() -> str:

@@ -16,9 +16,9 @@ from app.commands.evaluate.study_options import (
     chosen_device,
     command_line,
     conducted,
-    workers_of,
 )
 from app.progress import progress_bar
+from app.workers_option import workers_of
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -32,6 +32,7 @@ only what is new.
 examples:
   musicgen evaluate report pop-piano
   musicgen evaluate report pop-piano groove -o report --data data/pop909 data/groove --prompts midi/test
+  musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
 MISSING = {
     "extrapolation": "Not measured: this takes a prepared data set (--data).",
@@ -191,9 +192,8 @@ def _continuation(
             progress=progress,
         )
     folder = arguments.output / "continuation"
-    _, result = experiment(
-        able, prompts, plan, folder, workers=workers_of(arguments), progress_bar=progress_bar
-    )
+    workers = workers_of(arguments, chosen_device(arguments.device))
+    _, result = experiment(able, prompts, plan, folder, workers=workers, progress_bar=progress_bar)
     for model, subject in zip(result["models"], able, strict=True):
         model["number"] = subject.number
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.workers_option import add_workers, workers_of
+
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
 
@@ -25,9 +27,7 @@ def add_study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes (default: one a processor)"
-    )
+    add_workers(parser)
 
 
 def conducted(
@@ -40,17 +40,8 @@ def conducted(
 
     folder = getattr(arguments, "output", None)
     kept = None if folder is None else Path(folder) / KEPT
-    return conduct(experiments, folder=kept, workers=workers_of(arguments), progress=progress)
-
-
-def workers_of(arguments: argparse.Namespace) -> int:
-    """Return the number of processes; a GPU is fed by one."""
-    from musicgen.common.processes import processors
-
-    if arguments.workers is not None and arguments.workers < 1:
-        raise ValueError(f"--workers is {arguments.workers}; it is 1 or more")
-    default = processors() if chosen_device(arguments.device) == "cpu" else 1
-    return arguments.workers or default
+    workers = workers_of(arguments, chosen_device(arguments.device))
+    return conduct(experiments, folder=kept, workers=workers, progress=progress)
 
 
 def chosen_device(device: str) -> str:

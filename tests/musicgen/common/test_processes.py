@@ -11,8 +11,7 @@ OURS = ("app", "evaluation", "midirenderer", "musicgen", "numpy", "tokenization"
 STARTS = {
     "sound": "from app.audio import render; from app.web.examples import example; render(example('trio-jazz'))",
     "bench": "from evaluation.speed.bench import _in_child; _in_child('no such work')",
-    "workers": "from training.data.workers import in_order; print(list(in_order(abs, [-7], workers=1)))",
-    "crew": "from evaluation.study.worker_pool import share_out; share_out(print, [1, 2], 2, print)",
+    "workers": "from musicgen.common.workers.pool import in_order; print(list(in_order(abs, [-7], workers=1)))",
 }
 
 

@@ -1,0 +1,29 @@
+"""Who does the work of a command: processes of this machine, or those of a cluster."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Declare the options, of which one can be given."""
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument(
+        "--workers", type=int, metavar="N", help="processes (default: one a processor)"
+    )
+    who.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="let the workers of a dask scheduler do it, such as tcp://HOST:8786; they have musicgen[cluster] "
+        "installed and see the same files",
+    )  # fmt: skip
+
+
+def workers_of(arguments: argparse.Namespace, device: str) -> int | str:
+    """Return the number of processes, a GPU being fed by one, or the scheduler's address."""
+    from musicgen.common.processes import processors
+
+    if arguments.scheduler:
+        return arguments.scheduler
+    if arguments.workers is not None and arguments.workers < 1:
+        raise ValueError(f"--workers is {arguments.workers}; it is 1 or more")
+    return arguments.workers or (processors() if device == "cpu" else 1)

@@ -1,0 +1,1 @@
+"""Work spread over processes of this machine, or of the machines of a cluster."""

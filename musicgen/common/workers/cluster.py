@@ -1,0 +1,146 @@
+"""The same work done by the workers of a dask scheduler (https://distributed.dask.org), on any number of machines.
+
+A worker of the cluster hands each task to a process of its own, which may die or be ended without it. So a task that
+fails does so by the same rules and in the same words as on one machine; and if a worker is lost with its machine, dask
+gives its tasks to another.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from threading import Lock
+from typing import Any, TypeVar
+
+from musicgen.common.workers.process import Bounds, Failed, Worker
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+AHEAD = 256  # tasks that are with the scheduler, beyond the oldest that is not done
+ADDRESS = re.compile(r"(tcp|tls)://(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}")
+CONNECT_SECONDS = 15
+IDLE_SECONDS = 600  # a process ends that waits for so long: whoever gave it tasks is gone
+
+_processes: dict[str, list[Worker[Any, Any]]] = {}  # those that wait for a task, by run
+_ended: set[str] = set()  # runs
+_lock = Lock()
+
+
+def as_done_elsewhere(
+    function: Callable[[Task], Answer],
+    tasks: Iterator[tuple[int, Task]],
+    address: str,
+    bounds: Bounds,
+) -> Iterator[tuple[int, Answer | Failed]]:
+    """Yield the number of a task and function(task) as soon as that is there."""
+    run, folder = uuid.uuid4().hex, os.getcwd()
+    with _client(address) as client:
+        from distributed import as_completed
+
+        under_way: dict[Any, int] = {}
+        completed = as_completed(loop=client.loop)
+        given, more = 0, True
+        try:
+            while True:
+                while more and given < min(under_way.values(), default=given) + AHEAD:
+                    numbered = next(tasks, None)
+                    more = numbered is not None
+                    if numbered is not None:
+                        future = client.submit(
+                            do, run, function, bounds, folder, numbered[1], pure=False
+                        )
+                        under_way[future] = numbered[0]
+                        completed.add(future)
+                        given += 1
+                if not under_way:
+                    return
+                future = next(completed)
+                yield under_way.pop(future), _answer(future, address)
+        finally:
+            with suppress(Exception):  # there may be no scheduler any more
+                client.cancel([*under_way], force=True)
+                client.run(end, run)
+
+
+def do(
+    run: str,
+    function: Callable[[Task], Answer],
+    bounds: Bounds,
+    folder: str,
+    task: Task,
+) -> Answer | Failed:
+    """Do a task in a process of this worker's; those of a run go on to its next tasks."""
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"a worker does not see {folder}; with a scheduler, all see it")
+    # Dask's workers are daemons, which may have no children; these end by themselves when their parent does.
+    multiprocessing.current_process().daemon = False
+    with _lock:
+        idle = _processes.get(run)
+        process = idle.pop() if idle else None
+    process = process or Worker(function, bounds, folder=folder, idle_seconds=IDLE_SECONDS)
+    process.give(task)
+    answers: list[Answer | Failed] = []
+    while not answers:
+        wait([process.connection], timeout=1.0)
+        answers = process.take()
+    with _lock:
+        if run not in _ended:
+            _processes.setdefault(run, []).append(process)
+            return answers[0]
+    process.stop()
+    return answers[0]
+
+
+def end(run: str) -> None:
+    """End the processes that a run has left on this worker."""
+    with _lock:
+        _ended.add(run)
+        left = _processes.pop(run, [])
+    for process in left:
+        process.stop()
+
+
+def _answer(future: Any, address: str) -> Any:
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker:
+        return Failed("the workers that had it were lost, one after the other")
+    except CancelledError as error:
+        raise ConnectionError(f"the scheduler at {address} is gone") from error
+    except RuntimeError as error:  # what dask says where it cannot make sense of a task
+        raise ValueError(
+            f"{address} cannot do this work: is musicgen on its machines? {error}"
+        ) from error
+
+
+@contextmanager
+def _client(address: str) -> Iterator[Any]:
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        raise ValueError("a scheduler takes dask: pip install 'musicgen[cluster]'") from error
+    if not ADDRESS.fullmatch(address):
+        raise ValueError(f"{address} is no address of a scheduler; tcp://HOST:8786 is one")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except OSError as error:
+        raise ValueError(f"no scheduler answers at {address}") from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise ValueError(
+                f"the scheduler at {address} has no workers: dask worker {address}"
+            ) from error
+        yield client

@@ -1,0 +1,172 @@
+"""A process that does one task at a time for another, and the end of which costs no more than that task.
+
+It ends when the one that started it does, whatever ended that; what it computes takes its share of the processors.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Thread
+from typing import Generic, TypeVar
+
+from musicgen.common.processes import CONTEXT, interrupts_held
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+TRIES = 2  # what ends a process so often is the task's fault; once may be anybody's, as where memory runs out
+THREADS = "OMP_NUM_THREADS"  # torch reads it when it is imported
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What stands for the answer to a task that failed, ended its process or took too long."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a task may take, beyond which it is given up."""
+
+    seconds: float | None = None
+    memory_bytes: int | None = None  # beyond what the program takes
+
+
+class Worker(Generic[Task, Answer]):
+    """A process, and the task it is at."""
+
+    def __init__(
+        self,
+        function: Callable[[Task], Answer],
+        bounds: Bounds,
+        *,
+        threads: int = 1,
+        folder: str | None = None,
+        idle_seconds: float | None = None,
+    ) -> None:
+        self._work = (function, bounds.memory_bytes, folder, idle_seconds)
+        self._bounds, self._threads = bounds, threads
+        self._task: Task | None = None
+        self._tries = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.connection, theirs = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(target=_serve, args=(*self._work, theirs), daemon=True)
+        with interrupts_held(), _threads(self._threads):
+            self._process.start()
+        theirs.close()
+
+    def give(self, task: Task) -> None:
+        """Let it do a task."""
+        self._task, self._tries = task, 0
+        self._send()
+
+    def _send(self) -> None:
+        self._tries += 1
+        self._since = time.monotonic()
+        with suppress(OSError):  # it died idle; `take` finds that out
+            self.connection.send(self._task)
+
+    def take(self) -> list[Answer | Failed]:
+        """Return the answer that is ready, or why there will be none; nothing where that is not known yet."""
+        if not self.connection.poll():
+            seconds = self._bounds.seconds
+            if seconds is None or time.monotonic() - self._since <= seconds:
+                return []
+            self._restart()
+            return [Failed(f"it takes longer than {seconds:g} seconds")]
+        try:
+            return [self.connection.recv()]
+        except (EOFError, OSError):
+            self._process.join()
+            code = self._process.exitcode
+            self._restart()
+            if self._tries < TRIES:
+                self._send()
+                return []
+            how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+            return [Failed(f"working on it ended the process twice ({how})")]
+
+    def _restart(self) -> None:
+        self.stop()
+        self._start()
+
+    def stop(self) -> None:
+        """End the process, whatever it is at."""
+        self.connection.close()
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+
+
+def attempt(function: Callable[[Task], Answer], task: Task) -> Answer | Failed:
+    """Return the answer to a task; whatever goes wrong is of this task alone, and it is told."""
+    try:
+        return function(task)
+    except (ValueError, OSError) as error:
+        return Failed(" ".join(str(error).split()))
+    except MemoryError:
+        return Failed("it takes more memory than there is")
+    except Exception as error:
+        return Failed(f"a fault of this program: {type(error).__name__}: {error}")
+
+
+def _serve(
+    function: Callable[[Task], Answer],
+    memory_bytes: int | None,
+    folder: str | None,
+    idle_seconds: float | None,
+    connection: Connection,
+) -> None:
+    """Answer tasks until the process that sends them is gone, or has sent none for long."""
+    Thread(target=_end_with_parent, daemon=True).start()
+    if folder is not None:
+        os.chdir(folder)
+    if memory_bytes is not None:
+        _bound_memory(memory_bytes)
+    with suppress(EOFError, OSError):
+        while connection.poll(idle_seconds):
+            connection.send(attempt(function, connection.recv()))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only a started process calls this"
+    parent.join()
+    os._exit(1)
+
+
+def _bound_memory(beyond: int) -> None:
+    """Let a task that asks for too much fail, not the machine; only Linux can tell what is in use."""
+    statistics = Path("/proc/self/statm")
+    if not statistics.exists():
+        return
+    import resource
+
+    limit = int(statistics.read_text().split()[0]) * resource.getpagesize() + beyond
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(
+        resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(hard, limit), hard)
+    )
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let a process started within compute in so many threads, unless the user has said how many."""
+    if THREADS in os.environ:
+        yield
+        return
+    os.environ[THREADS] = str(count)
+    try:
+        yield
+    finally:
+        del os.environ[THREADS]

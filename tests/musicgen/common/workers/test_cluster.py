@@ -1,0 +1,118 @@
+"""The work of a scheduler with two workers, one of which is killed: the same bytes as here, and what kills is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from musicgen.common.workers.pool import in_order
+from tests.training.data.sources import on_disk as disk
+
+ROOT = Path(__file__).parents[4]
+QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+# Reads pieces as `musicgen data` does, but one of them ends every process that touches it, as a hole in a parser would;
+# and the first to come to another kills the worker of the cluster that asked for it, as a machine does that goes down.
+READER = """
+import os, signal
+from pathlib import Path
+import training.data.prepare
+from training.data.prepare import spell
+
+def read(source, language, piece):
+    if piece.name == "song0.mid":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if piece.name == "song6.mid" and os.getppid() != int(os.environ["ALONE"]):
+        if not Path("killed").exists():
+            Path("killed").touch()
+            os.kill(os.getppid(), signal.SIGKILL)
+    return spell(source, language, piece)
+"""
+PREPARE = """
+import os, sys
+os.environ.setdefault("ALONE", str(os.getpid()))
+import reader, training.data.prepare
+from app.cli import main
+training.data.prepare.spell = reader.read
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    """Run a scheduler and two workers on this machine; yield the address."""
+    file = folder / "scheduler.json"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "ALONE": "0"}
+    shared = ["--scheduler-file", str(file), "--no-dashboard"]
+    scheduler = ["dask_scheduler", "--host", "127.0.0.1", "--port", "0", *shared]
+    worker = ["dask_worker", "--nthreads", "1", *shared, "--local-directory", str(folder)]
+    with ExitStack() as stack:
+        for program in (scheduler, worker, worker):
+            started = subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.{program[0]}", *program[1:]],
+                env=environment, cwd=folder, start_new_session=True, **QUIET,
+            )  # fmt: skip
+            stack.callback(started.wait)
+            stack.callback(end, started)
+        while not (file.exists() and file.stat().st_size):
+            time.sleep(0.05)
+        yield json.loads(file.read_text())["address"]
+
+
+def end(program: subprocess.Popen) -> None:
+    """End a program and what it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
+
+
+def prepared(folder: Path, name: str, *options: str) -> tuple[bytes, bytes, list[dict[str, str]]]:
+    """Prepare the songs in a program of its own; return the tokens, the pieces, and what was skipped."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
+    command = [sys.executable, "prepare.py", "data", "midi", "songs", name, *options]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    made = folder / name
+    skipped = json.loads((made / "meta.json").read_text())["skipped"]
+    return (made / "tokens.bin").read_bytes(), (made / "pieces.npz").read_bytes(), skipped
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path: Path):
+    """Run on a real scheduler, with relative paths."""
+    pytest.importorskip("distributed")
+    disk.midi_folder(tmp_path / "songs", 12)
+    (tmp_path / "reader.py").write_text(READER)
+    (tmp_path / "prepare.py").write_text(PREPARE)
+    here = prepared(tmp_path, "here", "--workers", "2")
+    with cluster(tmp_path) as address:
+        assert prepared(tmp_path, "there", "--scheduler", address) == here
+    assert (tmp_path / "killed").exists()
+    assert here[2] == [
+        {"name": "song0.mid", "reason": "working on it ended the process twice (signal 11)"}
+    ]
+
+
+def test_an_address_without_a_scheduler_is_told(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("musicgen.common.workers.cluster.CONNECT_SECONDS", 0.5)
+    with pytest.raises(ValueError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1$"):
+        list(in_order(abs, [-1], workers="tcp://127.0.0.1:1"))
+    for address in ("nowhere", "tcp://", "ftp://127.0.0.1:1", "tcp://a b:1", "tcp://a:x"):
+        with pytest.raises(ValueError, match=f"{address} is no address of a scheduler"):
+            list(in_order(abs, [-1], workers=address))
+
+
+def test_without_dask_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match=r"pip install 'musicgen\[cluster\]'"):
+        list(in_order(abs, [-1], workers="tcp://127.0.0.1:8786"))
