@@ -60,7 +60,7 @@ def test_tables_files_and_going_on(
         "one.march.mid", "two.march.mid", "one.waltz-like.mid", "deep/two.waltz-like.MIDI",
     }  # fmt: skip
 
-    monkeypatch.setattr(samples, "continuations", None)  # whoever calls it fails
+    monkeypatch.setattr(samples, "_continued", None)  # whoever calls it fails
     again = json.loads(told(capsys, MODEL, "--prompts", "midi", *SMALL, "--json").out)
     assert again["similarity"] == results["similarity"]
 
