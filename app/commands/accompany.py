@@ -10,7 +10,7 @@ from app.commands.making_music import Making, add_options, do, fit, options_of
 
 EXAMPLES = """\
 examples:
-  musicgen accompany band.mid --write drums --model my-groove
+  musicgen accompany band.mid --write drums
   musicgen accompany band.mid --write bass drums --variations 3 --audio -o output
   musicgen accompany band.mid --write drums --tracks bass=2 other=Piano
 """
@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="TRACK",
         help="tracks to use, as `musicgen tokenize` takes them",
     )
-    add_options(parser, model="groove", lengths=False)
+    add_options(parser, model="groove-2", lengths=False)
     parser.epilog = EXAMPLES
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import output
-from app.commands.making_music import add_options, do, going_on, options_of
+from app.commands.making_music import add_options, do, going_on, model_of, options_of
 
 EXAMPLES = """\
 examples:
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     from musicgen.pieces import read_piece
 
     bars, options = _bars(arguments.prompt_bars), options_of(arguments)
-    model = load(arguments.model, arguments.device)
+    model = load(model_of(arguments), arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
     makings, failed = [], {}
     for given in arguments.prompts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.making_music import add_options, do, going_on, options_of
+from app.commands.making_music import add_options, do, going_on, model_of, options_of
 
 EXAMPLES = """\
 examples:
@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace) -> None:
     from musicgen.pieces import no_prompt
 
     options = options_of(arguments)
-    model = load(arguments.model, arguments.device)
+    model = load(model_of(arguments), arguments.device)
     prompt = no_prompt(model.language)
     do(arguments, going_on(options, model, prompt, model.name.replace(":", "-")))

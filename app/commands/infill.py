@@ -13,7 +13,7 @@ EXAMPLES = """\
 examples:
   musicgen infill song.mid --range 9-12
   musicgen infill song.mid --range 5-8 --variations 3 --audio -o output
-  musicgen infill band.mid --range 3 --model my-groove --seed 7
+  musicgen infill band.mid --range 3 --model groove-2 --seed 7
 """
 
 
@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="TRACK",
         help="tracks to use, as `musicgen tokenize` takes them",
     )
-    add_options(parser, lengths=False)
+    add_options(parser, model="pop-piano-2", lengths=False)
     parser.epilog = EXAMPLES
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
     from tokenization.score import Score
 
+ENDING = "pop-piano-2"  # of the piano models that come along, the one that can end a piece
 MOST_VARIATIONS = 1000  # each keeps its state in memory
 # Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
@@ -37,8 +38,9 @@ def add_options(
         help="folder to write to (default: the current one); files there are never overwritten",
     )  # fmt: skip
     parser.add_argument(
-        "--model", default=model, metavar="NAME|FOLDER",
-        help="a model of `musicgen models`, a folder, or untrained:tiny[:groove] (default: %(default)s)",
+        "--model", default=None if lengths else model, metavar="NAME|FOLDER",
+        help="a model of `musicgen models`, a folder, or untrained:tiny[:groove] (default: "
+        + (f"{model}, or {ENDING} with --end)" if lengths else f"{model})"),
     )  # fmt: skip
     if lengths:
         _add_lengths(parser)
@@ -116,6 +118,13 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
         "--chords", metavar="LINE",
         help="keep to these chords, over and over: 'C | G/B | Am F | C', a bar between bars (piano)",
     )  # fmt: skip
+
+
+def model_of(arguments: argparse.Namespace) -> str:
+    """Return the model that is asked for, or where none is, the one that can do what is."""
+    from musicgen.loading import DEFAULT
+
+    return arguments.model or (ENDING if arguments.end else DEFAULT)
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
