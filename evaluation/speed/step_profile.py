@@ -47,11 +47,11 @@ def step_profile(model: Performer, tokens: int = 40, position: int = 256) -> lis
     """Generate so many tokens at batch 1 and return a row a kind: its seconds a token, their spread, its share."""
     model.eval()
     watch, encoding = Stopwatch(), vars(model.position)
-    encoding["cover"] = watch.over(AHEAD, model.position.cover)
+    encoding["cover_rows"] = watch.over(AHEAD, model.position.cover_rows)
     try:
         runs = _runs(model, watch, tokens, position)
     finally:
-        del encoding["cover"]
+        del encoding["cover_rows"]
     whole = statistics.fmean(run["whole"] for run in runs)
     rows = []
     for kind in [*KINDS, AHEAD, REST, "whole"]:

@@ -191,8 +191,14 @@ def test_chords_are_kept_to_by_the_models_that_ship(waltz, tmp_path, capsys):
     [
         (("continue", "--chords", "C | X"), "'X' in bar 2 of the chords is none"),
         (("continue", "--chords", "C", *MODEL), "speaks groove-2, which names no chords"),
-        (("continue", "--end"), "speaks remi, in which an end cannot be asked for"),
-        (("infill", "--range", "1-2"), "speaks remi, in which no gap can be filled"),
+        (
+            ("continue", "--end", "--model", "pop-piano"),
+            "speaks remi, in which an end cannot be asked for",
+        ),
+        (
+            ("infill", "--range", "1-2", "--model", "pop-piano"),
+            "speaks remi, in which no gap can be filled",
+        ),
     ],
 )
 def test_what_cannot_be_asked_for_is_said_in_a_sentence(waltz, tmp_path, capsys, words, says):

@@ -39,8 +39,18 @@ def play(page: Page, card: str = ".mg-stage") -> None:
     page.locator(card).first.get_by_label("Play", exact=True).click()
 
 
+ALL_HAS_COME = """() => {
+  const count = performance.getEntriesByType("resource").length, now = performance.now();
+  if (count !== window.lastCount) [window.lastCount, window.lastCame] = [count, now];
+  return now - window.lastCame > 1500;
+}"""
+
+
 def test_a_press_sounds_at_once_and_without_a_request(page: Page):
     listen(page)
+    page.wait_for_load_state(
+        "networkidle"
+    )  # what stands below the desk still comes when that is ready
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     forget(page)

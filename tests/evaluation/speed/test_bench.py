@@ -60,4 +60,4 @@ def test_the_profile_of_a_token_accounts_for_all_of_its_time(config: ModelConfig
     assert whole["share"] == 1
     assert sum(row["seconds"] for row in rows.values()) == pytest.approx(whole["seconds"])
     assert all(row["seconds"] > 0 and row["n"] == 4 for row in rows.values())
-    assert "cover" not in vars(model.position), "the model is left as it was"
+    assert "cover_rows" not in vars(model.position), "the model is left as it was"
