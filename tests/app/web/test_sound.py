@@ -48,9 +48,7 @@ ALL_HAS_COME = """() => {
 
 def test_a_press_sounds_at_once_and_without_a_request(page: Page):
     listen(page)
-    page.wait_for_load_state(
-        "networkidle"
-    )  # what stands below the desk still comes when that is ready
+    page.wait_for_function(ALL_HAS_COME)  # what stands below the desk comes after it
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     forget(page)
