@@ -67,9 +67,9 @@ def _sums(q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, chunk: int) -> 
         return torch.einsum("bthm,bhmd->bthd", q, torch.einsum("bthm,bthd->bhmd", k, v))
     start = q.new_zeros(q.shape[0], q.shape[2], q.shape[3], v.shape[3])  # (B, H, M, D)
     before, _ = parallel_sums(q, k, v, decay, start, chunk=chunk)
-    behind, _ = parallel_sums(q.flip(1), k.flip(1), v.flip(1), decay, start, chunk=chunk)
+    after, _ = parallel_sums(q.flip(1), k.flip(1), v.flip(1), decay, start, chunk=chunk)
     own = (q * k).sum(-1, keepdim=True) * v
-    return before + behind.flip(1) - own
+    return before + after.flip(1) - own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,8 +102,8 @@ def fitting(names: Sequence[str], data: Material) -> list[str]:
 def edges(length: int, past: int, counted: int | None) -> list[int]:
     """Return the borders of the stretches of positions whose perplexity is given."""
     inside = [0, length // 4, length // 2] if counted is None else [0, length - counted]
-    behind = [round(length * x) for x in (1.5, 2, 3, 4, 6, 8) if x <= past]
-    return sorted({*inside, length, *behind})
+    beyond = [round(length * x) for x in (1.5, 2, 3, 4, 6, 8) if x <= past]
+    return sorted({*inside, length, *beyond})
 
 
 def _first_row(recipe: Recipe, data: Material, name: str, device: str) -> Row:

@@ -21,7 +21,7 @@ from torch.nn import functional
 from musicgen.layers.step_calls import Call
 
 Sums = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
-"""(q, k, v, decay (H,) or None, state before the first position) → (y, state behind the last)."""
+"""(q, k, v, decay (H,) or None, state before the first position) → (y, state after the last)."""
 
 
 class _Weights(NamedTuple):
@@ -29,7 +29,7 @@ class _Weights(NamedTuple):
 
     within: Tensor  # r^(i−j) where j ≤ i, else 0: (H, c, c), or (1, c, c) without decay
     entering: Tensor | None  # r^(i+1), how position i sees the state before the block: (H, c, 1)
-    leaving: Tensor | None  # r^(c−1−j), how the state behind the block sees position j: (H, c, 1)
+    leaving: Tensor | None  # r^(c−1−j), how the state after the block sees position j: (H, c, 1)
     whole: Tensor | None  # r^c: (H, 1, 1)
 
 
@@ -208,7 +208,7 @@ class _Blockwise(torch.autograd.Function):
 def _block_backward(
     q: Tensor, k: Tensor, v: Tensor, dy: Tensor, state: Tensor, dnext: Tensor, w: _Weights
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of `_block` to q, k, v and the state before, from those to y and to the state behind."""
+    """Gradients of `_block` to q, k, v and the state before, from those to y and to the state after."""
     scores, dscores = (q @ k.mT) * w.within, (dy @ v.mT) * w.within  # (B, H, c, c)
     seen = _times(dy, w.entering)
     dq = dscores @ k + seen @ state.mT

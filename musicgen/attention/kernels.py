@@ -14,7 +14,7 @@ from torch import Tensor
 def causal_sums(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return y_i = Σ_{j≤i} (q_i·k_j) v_j from a state and the state behind it, as `causal_sums.Sums`.
+    """Return y_i = Σ_{j≤i} (q_i·k_j) v_j from a state and the state after it, as `causal_sums.Sums`.
 
     The kernels know float32 alone: other precisions are converted to it, and y comes back in the state's. They know
     neither a state, which is added around them, nor a decay, which is refused.

@@ -111,7 +111,7 @@ class ReadyCalls:
             moment, around = self.moment, None
             if self.time is not None:
                 assert times is not None, "a state of a model that counts musical time has times"
-                after, newest = self.time.behind_one(tokens, times.ticks), times.newest
+                after, newest = self.time.after_one(tokens, times.ticks), times.newest
                 if self.metre is not None:
                     moment.metre, newest = self.metre.step(after, times.ticks, newest, places)
                 if self.position.musical:

@@ -28,8 +28,8 @@ def asked(
     ids = checked(model, prompt)
     if request.stop.before_bar is not None and grammar is None:
         raise ValueError("to stop before a bar takes a grammar, which counts them")
-    behind = None if grammar is None else after_prompt(grammar, ids)
-    return Job(ids, request, behind, cancelled, owner)
+    ready = None if grammar is None else after_prompt(grammar, ids)
+    return Job(ids, request, ready, cancelled, owner)
 
 
 class Job:
@@ -112,7 +112,7 @@ class Party:
         return bars - (now - self.heard_since) / BAR_SECONDS
 
     def start(self, numbers: list[int], scores: np.ndarray) -> None:
-        """Stand behind the prompt."""
+        """Stand after the prompt."""
         everyone = np.zeros_like(self.live)
         seed = self.job.request.seed
         self.numbers, self.scores = numbers, scores[everyone]

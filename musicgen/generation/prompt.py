@@ -12,7 +12,7 @@ from musicgen.model.performer import Performer, State
 
 WINDOW = 1024  # tokens read by the same products: bounds the memory of any prompt
 
-After = tuple[Tensor, State]  # the logits behind the last token, (1, V), and the state there
+After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the state there
 
 
 def pieces(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None, After]:

@@ -37,8 +37,8 @@ class Clock:
 class Times(NamedTuple):
     """How far each sequence is, in musical time."""
 
-    ticks: Tensor  # behind the last token: (B,)
-    newest: Tensor  # what metric heads keep beside (metre.py): (B, R), R = 0 without any
+    ticks: Tensor  # after the last token: (B,)
+    newest: Tensor  # what metric heads keep beside (rows.py): (B, R), R = 0 without any
 
     def select(self, rows: Tensor) -> Times:
         """Return copies of the given rows of the batch."""
@@ -61,19 +61,19 @@ class Timekeeper(nn.Module):
         self.register_buffer("steps", steps, persistent=False)
         self.register_buffer("tick", tick, persistent=False)
 
-    def behind(self, tokens: Tensor, ticks: Tensor) -> Tensor:
-        """Return the time behind each token, (B, T), of sequences that stand at `ticks`, (B,)."""
+    def after(self, tokens: Tensor, ticks: Tensor) -> Tensor:
+        """Return the time after each token, (B, T), of sequences that stand at `ticks`, (B,)."""
         ticks = ticks.unsqueeze(1)
         steps = ticks // self.step_ticks + self.steps[tokens].cumsum(1)
         said = steps * self.step_ticks + self.tick[tokens]
         return torch.maximum(ticks, said.cummax(1).values)
 
     def around(self, tokens: Tensor, ticks: Tensor) -> Tensor:
-        """Return the times behind and before each token, (2, B, T)."""
-        behind = self.behind(tokens, ticks)
-        return torch.stack([behind, torch.cat([ticks.unsqueeze(1), behind[:, :-1]], 1)])
+        """Return the times after and before each token, (2, B, T)."""
+        after = self.after(tokens, ticks)
+        return torch.stack([after, torch.cat([ticks.unsqueeze(1), after[:, :-1]], 1)])
 
-    def behind_one(self, tokens: Tensor, ticks: Tensor) -> Tensor:
-        """Return `behind` of one token a row, (B,) → (B,), in fewer calls."""
+    def after_one(self, tokens: Tensor, ticks: Tensor) -> Tensor:
+        """Return `after` of one token a row, (B,) → (B,), in fewer calls."""
         steps = ticks // self.step_ticks + self.steps[tokens]
         return torch.maximum(ticks, steps * self.step_ticks + self.tick[tokens])

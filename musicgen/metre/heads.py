@@ -1,4 +1,4 @@
-"""The metric heads of a layer: what metre.py says is seen, looked up in a memory that does not grow.
+"""The metric heads of a layer: what rows.py says is seen, looked up in a memory that does not grow.
 
 B batch, T time, H metric heads, M features, D value width, c positions of a stretch, R rows of all heads together.
 """
@@ -37,7 +37,7 @@ class MetricHeads(nn.Module):
     def forward(
         self, x: Tensor, stretches: Stretches, memory: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return (B, T, C) → (B, T, H·D), and the memory behind it: (B, R, M, D + 1)."""
+        """Return (B, T, C) → (B, T, H·D), and the memory after it: (B, R, M, D + 1)."""
         qkv = self.qkv(x)
         with without_autocast(x.device):
             q, k, v = self._split(qkv.to(torch.promote_types(qkv.dtype, torch.float32)))
@@ -88,7 +88,7 @@ class MetricHeads(nn.Module):
         ]
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return features of queries and keys, (B, T, H, M), and values with a 1 behind them, (B, T, H, D + 1)."""
+        """Return features of queries and keys, (B, T, H, M), and values with a 1 after them, (B, T, H, D + 1)."""
         sizes = [self.features, self.features, self.head_width]
         q, k, v = qkv.unflatten(-1, (self.heads, -1)).split(sizes, -1)
         return q.clamp(min=LEAST), k.clamp(min=LEAST), F.pad(v, (0, 1), value=1.0)
@@ -106,7 +106,7 @@ class MetricHeads(nn.Module):
     def _stretch(
         self, q: Tensor, k: Tensor, v: Tensor, stretch: Stretch, table: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the sums of one stretch, (B, c, H, D + 1), and the memory behind it, (B·R, M·(D + 1))."""
+        """Return the sums of one stretch, (B, c, H, D + 1), and the memory after it, (B·R, M·(D + 1))."""
         q, k, v = (x[:, stretch.positions] for x in (q, k, v))
         weights = torch.einsum("bihm,bjhm->bhij", q, k) * stretch.within
         read = table[stretch.query_rows].view(*q.shape, -1)  # (B, c, H, M, D + 1)

@@ -2,7 +2,7 @@
 
 Accompaniments repeat: in the grooves that one model here learns from, nine of ten drum notes come again in four bars.
 An attention over tokens has to find them: a bar may be 50 tokens or 200 long, and the features of linear attention are
-too few to single one of so many out. But time is known, from the tokens (clock.py). So with t_i the time behind token i
+too few to single one of so many out. But time is known, from the tokens (clock.py). So with t_i the time after token i
 (where the next one is going to stand) and s_j the time before token j (where it stood itself), a head of period P has
 
     w_ij = [t_i ≡ s_j mod P] r^((t_i − s_j) / P) φ(q_i)·φ(k_j),   out_i = Σ_{j≤i} w_ij v_j / Σ_{j≤i} w_ij
@@ -86,7 +86,7 @@ class Stretch:
     query_rows: Tensor  # in a memory of B·R rows: (B·c·H,)
     query_weights: Tensor  # how it sees the row as the stretch before left it: (B, c, H, 1)
     key_rows: Tensor  # (B·c·H,)
-    key_weights: Tensor  # how the row sees a key behind the stretch: (B, c, H, 1)
+    key_weights: Tensor  # how the row sees a key after the stretch: (B, c, H, 1)
     fading: Tensor  # … and its earlier entries: (B·R, 1)
 
 
@@ -120,52 +120,52 @@ class Metre(nn.Module):
         """Return the number of the period in which each row was last written to, before the first token: (B, R)."""
         return torch.zeros(batch, self.rows, device=self.periods.device)
 
-    def stretches(self, behind: Tensor, before: Tensor, newest: Tensor) -> tuple[Stretches, Tensor]:
-        """Say where tokens stand, stretch by stretch, by the time behind and before each, (B, T) both.
+    def stretches(self, after: Tensor, before: Tensor, newest: Tensor) -> tuple[Stretches, Tensor]:
+        """Say where tokens stand, stretch by stretch, by the time after and before each, (B, T) both.
 
         Takes and returns the period of each row's newest entry, (B, R) float32.
         """
-        dense = eager_on_cpu(behind) and torch.is_grad_enabled()
-        size = DENSE_CHUNK if dense else CHUNKS.get(behind.device.type, CHUNKS["cuda"])
+        dense = eager_on_cpu(after) and torch.is_grad_enabled()
+        size = DENSE_CHUNK if dense else CHUNKS.get(after.device.type, CHUNKS["cuda"])
         stretches = []
-        for start in range(0, behind.shape[1], size):
-            at = slice(start, min(start + size, behind.shape[1]))
-            stretch, newest = self._stretch(at, behind[:, at], before[:, at], newest)
+        for start in range(0, after.shape[1], size):
+            at = slice(start, min(start + size, after.shape[1]))
+            stretch, newest = self._stretch(at, after[:, at], before[:, at], newest)
             stretches.append(stretch)
         return Stretches(stretches, _together(stretches, size) if dense else None), newest
 
     def step(
-        self, behind: Tensor, before: Tensor, newest: Tensor, places: Tensor | None = None
+        self, after: Tensor, before: Tensor, newest: Tensor, places: Tensor | None = None
     ) -> tuple[Step, Tensor]:
         """Say the same of one more token a row, (B,) both; `places` are those of their memories, if not in order."""
         keys, periods = self._rows(before)
-        queries, _ = self._rows(behind)
+        queries, _ = self._rows(after)
         fading = _power(self.ratios, periods - _at(newest, keys))
         step = Step(self._flat(keys, places), self._flat(queries, places), fading.view(-1, 1, 1))
         return step, newest.scatter(1, keys, periods)
 
     def _stretch(
-        self, positions: slice, behind: Tensor, before: Tensor, newest: Tensor
+        self, positions: slice, after: Tensor, before: Tensor, newest: Tensor
     ) -> tuple[Stretch, Tensor]:
-        queries, now = self._rows(behind)  # (B, c, H) each
+        queries, now = self._rows(after)  # (B, c, H) each
         keys, then = self._rows(before)
-        past = torch.ones(2 * (behind.shape[1],), dtype=torch.bool, device=behind.device).tril()
+        past = torch.ones(2 * (after.shape[1],), dtype=torch.bool, device=after.device).tril()
         seen = past & _each_with_each(torch.eq, queries, keys)
         passed = _each_with_each(torch.sub, now, then)  # periods: (B, H, c, c)
         since = now - _at(newest, queries)  # … since the row was written to: (B, c, H)
         to_newest = passed.masked_fill(~seen, math.inf).amin(-1).mT.minimum(since)
         passed = (passed - to_newest.mT.unsqueeze(-1)).clamp(min=0)
-        after = newest.scatter_reduce(1, keys.flatten(1), then.flatten(1), "amax")
+        newer = newest.scatter_reduce(1, keys.flatten(1), then.flatten(1), "amax")
         stretch = Stretch(
             positions=positions,
             within=_power(self.ratios.view(-1, 1, 1), passed) * seen,
             query_rows=self._flat(queries),
             query_weights=_power(self.ratios, since - to_newest).unsqueeze(-1),
             key_rows=self._flat(keys),
-            key_weights=_power(self.ratios, _at(after, keys) - then).unsqueeze(-1),
-            fading=_power(self.row_ratios, after - newest).view(-1, 1),
+            key_weights=_power(self.ratios, _at(newer, keys) - then).unsqueeze(-1),
+            fading=_power(self.row_ratios, newer - newest).view(-1, 1),
         )
-        return stretch, after
+        return stretch, newer
 
     def _rows(self, ticks: Tensor) -> tuple[Tensor, Tensor]:
         """Return each head's row at these times, and the number of its period: (…) → (…, H) each."""

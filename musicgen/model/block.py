@@ -54,7 +54,7 @@ class Attention(nn.Module):
         self.output = Linear(config.width + beside, config.width)
 
     def forward(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
-        """Return (B, T, C) → (B, T, C), and the state behind the last token."""
+        """Return (B, T, C) → (B, T, C), and the state after the last token."""
         out, after = self._by_tokens(x, passage, state)
         if self.metre is not None:
             assert passage.metre is not None, "a model with metric heads knows the metre"
@@ -64,7 +64,7 @@ class Attention(nn.Module):
         return self.output(out), after
 
     def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
-        """Return what the heads find that count tokens, (B, T, C) → (B, T, C), and the state behind."""
+        """Return what the heads find that count tokens, (B, T, C) → (B, T, C), and the state after."""
         position, code, start = passage.position, passage.code, passage.start
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
         q, k = position.qk(q, k, code, start, self.layer)

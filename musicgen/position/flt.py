@@ -239,17 +239,22 @@ class Flt(Position):
         self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
         """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
-        assert code.window is not None, "`cover` comes before `qk`"
-        features = code.window.at(start, q.shape[1])
-        own = (self.qk_width / self.shape.head_width) ** 0.25
-        pairs = zip((q, k), features, strict=True)
-        placed_q, placed_k = (_append(x * own, appended) for x, appended in pairs)
-        return placed_q, placed_k
+        return appended(q, k, code.window, start)
 
 
-def _append(x: Tensor, features: Tensor) -> Tensor:
-    """(B, T, H, D) and (T, H, F) or (B, T, H, F) → (B, T, H, D + F)."""
-    return torch.cat([x, features.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
+def appended(q: Tensor, k: Tensor, window: Window | None, start: int) -> tuple[Tensor, Tensor]:
+    """Append what `cover` made, (T, H, F) or (B, T, H, F): (B, T, H, D) → (B, T, H, D + F).
+
+    The feature map will divide by the fourth root of the new width instead of that of the own one.
+    """
+    assert window is not None, "`cover` comes before `qk`"
+    features = window.at(start, q.shape[1])
+    own = ((q.shape[-1] + features[0].shape[-1]) / q.shape[-1]) ** 0.25
+    placed_q, placed_k = (
+        torch.cat([x * own, f.to(x.dtype).expand(len(x), -1, -1, -1)], -1)
+        for x, f in zip((q, k), features, strict=True)
+    )
+    return placed_q, placed_k
 
 
 def _normal_density(x: Tensor) -> Tensor:

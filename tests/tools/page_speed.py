@@ -92,7 +92,7 @@ def held(page: Page, rounds: int) -> list[float]:
 
 
 def visited(browser: Browser, address: str) -> tuple[Page, float, int, int, int]:
-    """Open the page as somebody new; returns it, its seconds, and requests, bytes before and bytes behind."""
+    """Open the page as somebody new; returns it, its seconds, and requests, bytes before and bytes after."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.goto(address)
     page.wait_for_function(SHOWN)
@@ -100,8 +100,8 @@ def visited(browser: Browser, address: str) -> tuple[Page, float, int, int, int]
     page.evaluate("musicgen.player.synth.ready")
     found = page.evaluate(BYTES)
     before = [size for _, size, end in found if end <= ready]
-    behind = [size for _, size, end in found if end > ready]
-    return page, ready / 1000, len(before), sum(before), sum(behind)
+    after = [size for _, size, end in found if end > ready]
+    return page, ready / 1000, len(before), sum(before), sum(after)
 
 
 def line(what: str, values: list[float], unit: str) -> str:
@@ -116,12 +116,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="of undoing and doing again")
     given = parser.parse_args()
     ready, sounds, scrolled, played = [], [], [], []
-    requests = before = behind = 0
+    requests = before = after = 0
     memory: list[float] = []
     with serving() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for _ in range(given.visits):
-            page, seconds, requests, before, behind = visited(browser, address)
+            page, seconds, requests, before, after = visited(browser, address)
             ready.append(seconds)
             sounds.append(page.evaluate(SOUND))
             scrolled += page.evaluate(FRAMES, False)
@@ -145,7 +145,7 @@ def main() -> None:
             + ", ".join(f"{one:.1f}" for one in memory)
         )
     print(
-        f"fetched until then: {requests} requests, {before / 1e6:.2f} MB; behind it {behind / 1e6:.2f} MB"
+        f"fetched until then: {requests} requests, {before / 1e6:.2f} MB; after it {after / 1e6:.2f} MB"
     )
 
 

@@ -82,7 +82,7 @@ def heard_from(
 def start_bar(
     bars: np.ndarray, tokens: int, config: DataConfig, random: np.random.Generator
 ) -> int:
-    """Return a bar that leaves a whole crop behind it; the first where none does, or by chance.
+    """Return a bar that leaves a whole crop after it; the first where none does, or by chance.
 
     With steps of several bars, as the published code of the groove experiment draws them: one, or as many as fit into
     half of the piece and into 64 bars, whatever is left then.

@@ -6,8 +6,13 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from app.commands.evaluate.pieces import add_pieces, check_counts, run_and_print, value
-from app.commands.evaluate.study_options import chosen_device
+from app.commands.evaluate.pieces import (
+    add_pieces,
+    check_counts,
+    chosen_pieces,
+    run_and_print,
+    value,
+)
 
 PARTS = ("bass", "drums", "other")
 METRICS = {
@@ -49,10 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.data,
         hide=arguments.hide,
         bars=arguments.bars,
-        pieces=arguments.pieces,
-        split=arguments.split,
-        seed=arguments.seed,
-        device=chosen_device(arguments.device),
+        **chosen_pieces(arguments),
     )
     run_and_print("accompaniment", experiment, facts, arguments, HEADER, _row, "Accompanying")
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import add_pieces, check_counts, measures, run_and_print
-from app.commands.evaluate.study_options import chosen_device
+from app.commands.evaluate.pieces import (
+    add_pieces,
+    check_counts,
+    chosen_pieces,
+    measures,
+    run_and_print,
+)
 
 SIDES = {"written": "written", "real": "the true bars", "alone": "without what comes after"}
 EXAMPLES = """\
@@ -40,9 +45,6 @@ def run(arguments: argparse.Namespace) -> None:
         models_of(arguments.models),
         arguments.data,
         gap=arguments.gap,
-        pieces=arguments.pieces,
-        split=arguments.split,
-        seed=arguments.seed,
-        device=chosen_device(arguments.device),
+        **chosen_pieces(arguments),
     )
     run_and_print("infilling", experiment, facts, arguments, *measures(SIDES), "Filling")

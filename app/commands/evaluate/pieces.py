@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.commands.evaluate.study_options import add_study, command_line, conducted
+from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -35,6 +35,16 @@ def check_counts(arguments: argparse.Namespace, *options: str) -> None:
     for option in options:
         if (value := getattr(arguments, option.replace("-", "_"))) < 1:
             raise ValueError(f"--{option} is {value}; it is 1 or more")
+
+
+def chosen_pieces(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return which pieces are asked for, and how they are to be measured, as the experiments take it."""
+    return {
+        "pieces": arguments.pieces,
+        "split": arguments.split,
+        "seed": arguments.seed,
+        "device": chosen_device(arguments.device),
+    }
 
 
 def run_and_print(

@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 
 from evaluation.benchmarks.positions.grid import check_sizes, coordinates
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.flt import FltCode
+from musicgen.position.flt import FltCode, appended
 
 MASKS = ("gaussian", "radial", "box")
 
@@ -108,7 +108,7 @@ class SpaceFlt(Position):
 
     @property
     def qk_width(self) -> int:
-        """A cosine and a sine of each random frequency stand behind the head's own width."""
+        """A cosine and a sine of each random frequency stand after the head's own width."""
         return self.shape.head_width + 2 * self.config.random_features
 
     def begin(self, generator: Generator) -> FltCode:
@@ -140,11 +140,4 @@ class SpaceFlt(Position):
         self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
     ) -> tuple[Tensor, Tensor]:
         """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
-        assert code.window is not None, "`cover` comes before `qk`"
-        features = code.window.at(start, q.shape[1])
-        own = (self.qk_width / self.shape.head_width) ** 0.25
-        pairs = zip((q, k), features, strict=True)
-        placed = [
-            torch.cat([x * own, f.to(x.dtype).expand(len(x), -1, -1, -1)], -1) for x, f in pairs
-        ]
-        return placed[0], placed[1]
+        return appended(q, k, code.window, start)

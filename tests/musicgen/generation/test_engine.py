@@ -12,10 +12,10 @@ import torch
 from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import Batch
 from musicgen.generation.engine import Engine
-from musicgen.generation.fast_steps import ReadyCalls
 from musicgen.generation.job import Job, asked
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
+from tests.musicgen.generation.counting import counted
 from tests.musicgen.toys import ENCODINGS, Alternating, toy_model, unlimited
 
 REQUESTS = [
@@ -218,19 +218,6 @@ def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model
         assert one.ended.is_set()
         with pytest.raises(RuntimeError, match="no memory"):
             one.check()
-
-
-def counted(monkeypatch: Any) -> list[int]:
-    """Return a list that grows by the number of rows of each step."""
-    rows: list[int] = []
-    step = ReadyCalls.__call__
-
-    def counting(calls: ReadyCalls, tokens: torch.Tensor, *rest: Any) -> Any:
-        rows.append(len(tokens))
-        return step(calls, tokens, *rest)
-
-    monkeypatch.setattr(ReadyCalls, "__call__", counting)
-    return rows
 
 
 def test_all_requests_go_through_one_step(model: Any, monkeypatch: Any) -> None:

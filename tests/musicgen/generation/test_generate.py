@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.fast_steps import FastSteps, ReadyCalls
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.generate import ENDED, generate
 from musicgen.generation.prompt import absorb
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from musicgen.position import POSITIONS
+from tests.musicgen.generation.counting import counted
 from tests.musicgen.toys import VOCABULARY, Alternating, toy_config, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
@@ -110,14 +111,7 @@ def test_a_grammar_may_take_another_token_than_the_one_drawn(model: Any) -> None
 def test_the_end_token_ends_a_variation_and_drops_it_from_the_batch(
     model: Any, monkeypatch: Any
 ) -> None:
-    rows: list[int] = []
-    step = ReadyCalls.__call__
-
-    def counting(calls: ReadyCalls, tokens: torch.Tensor, *rest: Any) -> Any:
-        rows.append(len(tokens))
-        return step(calls, tokens, *rest)
-
-    monkeypatch.setattr(ReadyCalls, "__call__", counting)
+    rows = counted(monkeypatch)
     tokens = run(model, variations=4, seed=1, stop=Stop(end=5, tokens=300))
     ends = [row.tolist().index(5) for row in tokens]
     assert len(set(ends)) > 1

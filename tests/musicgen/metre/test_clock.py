@@ -61,13 +61,13 @@ def test_a_clock_reads_the_times_of_its_language(name: str, seed: int) -> None:
     wanted = torch.from_numpy(times(ids))
     assert wanted.max() > spoken.clock()["bar_ticks"]
     time, zero = keeper(spoken), torch.zeros(1, dtype=torch.long)
-    assert torch.equal(time.behind(tokens[None], zero)[0], wanted)
+    assert torch.equal(time.after(tokens[None], zero)[0], wanted)
     for cut in (1, 2, 50, len(ids) - 1):
-        at = time.behind(tokens[None, :cut], zero)[:, -1]
-        assert torch.equal(time.behind(tokens[None, cut:], at)[0], wanted[cut:])
+        at = time.after(tokens[None, :cut], zero)[:, -1]
+        assert torch.equal(time.after(tokens[None, cut:], at)[0], wanted[cut:])
     at = zero
     for token, one in zip(tokens, wanted, strict=True):
-        at = time.behind_one(token[None], at)
+        at = time.after_one(token[None], at)
         assert at == one
 
 
@@ -75,8 +75,8 @@ def test_rows_keep_their_own_time() -> None:
     time = keeper(Groove())
     both = torch.from_numpy(np.stack([groove_walk(seed, 80)[:80] for seed in (1, 2)]).astype(int))
     at = torch.tensor([5, 1000])
-    alone = [time.behind(row[None], at[i : i + 1])[0] for i, row in enumerate(both)]
-    assert torch.equal(time.behind(both, at), torch.stack(alone))
+    alone = [time.after(row[None], at[i : i + 1])[0] for i, row in enumerate(both)]
+    assert torch.equal(time.after(both, at), torch.stack(alone))
     assert not torch.equal(alone[0], alone[1])
 
 

@@ -191,5 +191,5 @@ def test_8_bit_weights_go_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         state = model.start(generator())
         for token in tokens[0]:
             logits, state = steps(token[None], state)
-    assert widths == {64, 64 + 4 * 32}  # all layers, the one behind the metric heads too
+    assert widths == {64, 64 + 4 * 32}  # all layers, the one after the metric heads too
     torch.testing.assert_close(logits, whole[:, -1], rtol=0, atol=0.05 * whole.abs().max().item())

@@ -26,7 +26,7 @@ def heads(width: int = 16) -> MetricHeads:
     return made
 
 
-def by_definition(made: MetricHeads, x: Tensor, behind: list[int], before: list[int]) -> Tensor:
+def by_definition(made: MetricHeads, x: Tensor, after: list[int], before: list[int]) -> Tensor:
     """Return the equation at the head of rows.py, term by term, for one sequence: x (T, C) → (T, H, D)."""
     q, k, v = made.qkv(x[None])[0].unflatten(-1, (made.heads, -1)).split([3, 3, 5], -1)
     q, k = q.clamp(min=LEAST), k.clamp(min=LEAST)
@@ -35,7 +35,7 @@ def by_definition(made: MetricHeads, x: Tensor, behind: list[int], before: list[
         zip(METRE.periods(CLOCK), METRE.remembers, strict=True)
     ):
         r = float(np.float32(1 - 1 / remembers))
-        for i, t in enumerate(behind):
+        for i, t in enumerate(after):
             total = torch.zeros((), dtype=torch.float64)
             for j in range(i + 1):
                 passed, rest = divmod(t - before[j], period)
@@ -48,7 +48,7 @@ def by_definition(made: MetricHeads, x: Tensor, behind: list[int], before: list[
 
 
 def times(tokens: torch.Tensor) -> torch.Tensor:
-    """Return the times behind and before each token of one sequence, (2, 1, T)."""
+    """Return the times after and before each token of one sequence, (2, 1, T)."""
     return Timekeeper(CLOCK, VOCABULARY).around(tokens, torch.zeros(1, dtype=torch.long))
 
 
@@ -62,8 +62,8 @@ def test_the_whole_is_the_definition(training: bool, monkeypatch: pytest.MonkeyP
         stretches, _ = shared.stretches(*around, shared.start(1))
         found, _ = made(x, stretches, None)
     assert (stretches.dense is not None) == training
-    behind = around[0, 0].tolist()
-    wanted = by_definition(made, x[0], behind, [0, *behind[:-1]])
+    after = around[0, 0].tolist()
+    wanted = by_definition(made, x[0], after, [0, *after[:-1]])
     nothing_there = (wanted == 0).all(-1)
     assert 0 < nothing_there.float().mean() < 0.5
     torch.testing.assert_close(found[0], wanted.flatten(1), rtol=1e-6, atol=1e-9)  # r is float32

@@ -124,7 +124,7 @@ def test_a_models_clock_reads_the_time_of_the_tokens(seed):
     ids = walk(seed, 200)
     clock = from_plain(Clock, GROOVE.clock(), "the clock")
     time = Timekeeper(clock, len(VOCABULARY))
-    read = time.behind(torch.from_numpy(ids.astype(np.int64))[None], torch.zeros(1).long())[0]
+    read = time.after(torch.from_numpy(ids.astype(np.int64))[None], torch.zeros(1).long())[0]
     bar, tick, times = 0, 0, []
     for token in ids.tolist():
         bar, tick = (bar + 1, 0) if token == BAR else (bar, tick)
