@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 NO_MEMORY = "there is not enough memory for this; try with less at a time"
 LONGEST_SENTENCE = 1000  # characters: what is quoted may be of any length
-WRONG_INPUT, INTERRUPTED, NO_READER = 2, 130, 141  # the last two as shells report the signals
+WRONG_INPUT, NO_READER = 2, 141  # the last as shells report the signal
 
 
 class UsageError(ValueError):
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run(arguments or ["--help"])
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return output.INTERRUPTED
     except BrokenPipeError:
         # Nobody reads on, and the interpreter shall not complain of it when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,8 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+INTERRUPTED = 130  # the exit code of what was ended by a signal, as shells report it
+
 # What moves a terminal's cursor, begins a command to it, turns the direction of text, or is no character.
 _UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _IN_TEXT, _IN_LINE = re.compile(f"[{_UNSEEN}]"), re.compile(f"[\t\n{_UNSEEN}]")

@@ -46,6 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
     from app.web.serve import serve
+    from app.web.server.process import leave
 
     if arguments.port is not None and not 1 <= arguments.port <= 65535:
         raise ValueError(f"--port is {arguments.port}; it is a number from 1 to 65535")
@@ -53,16 +54,19 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise ValueError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # files are emptied then, too
-    serve(
-        model=arguments.model,
-        host=arguments.host,
-        port=arguments.port,
-        share=arguments.share,
-        soundfont=arguments.soundfont,
-        browser=not arguments.no_browser and arguments.host in LOOPBACK and has_desktop(),
-        say=lambda text: output.remark([text]),
-        known_as=arguments.known_as,
-    )
+    try:
+        serve(
+            model=arguments.model,
+            host=arguments.host,
+            port=arguments.port,
+            share=arguments.share,
+            soundfont=arguments.soundfont,
+            browser=not arguments.no_browser and arguments.host in LOOPBACK and has_desktop(),
+            say=lambda text: output.remark([text]),
+            known_as=arguments.known_as,
+        )
+    except KeyboardInterrupt:
+        leave(output.INTERRUPTED)
 
 
 def warnings(host: str, share: bool) -> list[str]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 LAST_STEP_SECONDS = 60  # for the step, a validation and saving, once the end is asked for
 LAST_OPERATION_SECONDS = 15  # for one multiplication
-INTERRUPTED = 130
 EXAMPLES = """\
 examples:
   musicgen train groove-sine-spe
@@ -205,7 +204,7 @@ def _end_late(over: threading.Event) -> None:
         if not over.wait(LAST_STEP_SECONDS):
             os.kill(os.getpid(), signal.SIGINT)  # by now it ends the run between two operations
             if not over.wait(LAST_OPERATION_SECONDS):
-                os._exit(INTERRUPTED)
+                os._exit(output.INTERRUPTED)
 
     threading.Thread(target=wait, daemon=True).start()
 
