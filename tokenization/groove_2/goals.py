@@ -8,6 +8,7 @@ import numpy as np
 
 from tokenization.constraints.scripted import Script, Scripted
 from tokenization.goal import Goal, check_gap
+from tokenization.groove.events import Events
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PITCHES, TRACKS
 from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
 from tokenization.groove_2.layouts import PERIOD, beyond, blocks
@@ -85,7 +86,7 @@ def accompanying(
     free = FreeBarGrammar(
         prompt_tokens=len(prompt),
         longest_ticks=longest_ticks,
-        given=Given.of(events_of(kept), own),
+        given=Given.of(Events.empty(), own),
     )
 
     def ours(new: Notes) -> Notes:

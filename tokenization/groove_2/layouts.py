@@ -1,8 +1,8 @@
 """How a groove is laid out for a goal: what is given before what is written, for prompts and for training alike.
 
 Metric heads look back by 1, 2 and 4 bars. So what is given stands in phase with what is written: accompaniment goes
-block by block of PERIOD bars, each given whole (silent past the piece's end) before it is written; and so many bars
-after a gap come first as bring the bars before it to the same place of the period.
+block by block of PERIOD bars, in each the given parts (silent past the piece's end) before the written ones; and so
+many bars after a gap come first as bring the bars before it to the same place of the period.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def beyond(notes: Notes, stop: int) -> np.ndarray:
 
 def accompaniment(notes: Notes, given: Collection[int]) -> np.ndarray:
     """Return a piece laid out to have parts written to given ones: (T,) int64."""
-    bars, events = bars_of(notes), events_of(notes)
+    bars, events = bars_of(notes), events_of(notes[~np.isin(notes.track, list(given))])
     written = (spell_bars(events, s, min(s + PERIOD, bars)) for s in range(0, bars, PERIOD))
     parts = chain.from_iterable(zip(blocks(notes, bars, given), written, strict=True))
     return np.concatenate([[BEGIN], *parts, [END]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.goal import COUNTED
-from tokenization.groove.tokens import BAR_TICKS, DRUMS, PITCHES
+from tokenization.groove.tokens import BAR_TICKS, DRUMS, PITCHES, TRACKS
 from tokenization.groove_2 import layouts
 from tokenization.groove_2.language import Groove2
 from tokenization.groove_2.layouts import PERIOD
@@ -66,10 +66,11 @@ def _laid_out(
 
 
 def _given(tracks: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return some of the tracks that play, but not all; none of a single one."""
+    """Return some of the tracks that play, but not all, and those that are silent; none where a single one plays."""
     if len(tracks) < 2:
         return tracks[:0]
-    return random.permutation(tracks)[: random.integers(1, len(tracks))]
+    given = random.permutation(tracks)[: random.integers(1, len(tracks))]
+    return np.union1d(given, np.setdiff1d(range(len(TRACKS)), tracks))
 
 
 def _gap(

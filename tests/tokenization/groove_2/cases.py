@@ -10,7 +10,7 @@ from tokenization.grammar import Grammar
 from tokenization.groove.tokens import BAR_TICKS, END, NOTE_ON, PITCHES
 from tokenization.groove_2.grammar import BarGrammar
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.tokens import VOCABULARY
+from tokenization.groove_2.tokens import GIVEN, VOCABULARY, WRITE
 from tokenization.score import Notes
 
 GROOVE = Groove2()
@@ -69,6 +69,12 @@ def take(grammar: Grammar, ids: np.ndarray) -> None:
         one = np.array([token])
         assert grammar.instead(one)[0] == token, (place, VOCABULARY.names[token])
         grammar.advance(one)
+
+
+def given_in(ids: np.ndarray) -> list[int]:
+    """Return the runs of tokens from which parts are given to where the others are to be written."""
+    begins = np.diff(GIVEN.holds(ids).astype(int), prepend=0) == 1
+    return ids[np.cumsum(begins) > np.cumsum(np.append(0, ids[:-1] == WRITE))].tolist()
 
 
 def written(
