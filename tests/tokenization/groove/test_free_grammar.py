@@ -210,6 +210,25 @@ def test_no_two_of_what_is_generated_are_one_note(seed: int):
     assert len(np.unique(begun, axis=0)) == len(begun) > 50
 
 
+def most_sounding(ids: np.ndarray) -> list[int]:
+    """Return how many notes of each track sound at once at most."""
+    reading = Reading(ids)
+    track, change = reading.key // PITCHES, np.where(reading.is_on, 1, -1)
+    return [int((change * (track == t)).cumsum().max()) for t in range(3)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_more_notes_of_a_track_sound_at_once_than_in_any_data(seed: int):
+    assert most_sounding(drawn(seed, 600)) == [2, 6, 10]
+
+
+def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
+    chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
+    grammar = GROOVE.free_grammar(prompt_tokens=len(chord))
+    ids = drawn(1, 600, grammar, tuple(chord))
+    assert most_sounding(ids) == [3, 6, 10]
+
+
 def test_rows_do_not_touch_each_other():
     def begun() -> FreeGrooveGrammar:
         return GROOVE.free_grammar(longest_ticks=LONGEST)
