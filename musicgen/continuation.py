@@ -61,12 +61,17 @@ class Take:
         return midi_of(self.score, self.provenance)
 
     def save(self, path: str | Path) -> None:
-        """Write the whole piece, as MusicXML where the name ends so, else as MIDI."""
+        """Write the whole piece, as MIDI or MusicXML, by how the name ends."""
         path = Path(path)
-        if path.suffix in (".musicxml", ".xml"):
+        ending = path.suffix.lower()
+        if ending in (".mid", ".midi"):
+            write_whole(path, self.midi)
+        elif ending in (".musicxml", ".xml"):
             write_whole(path, self.musicxml(path.stem))
         else:
-            write_whole(path, self.midi)
+            raise ValueError(
+                f"{path} ends in none of .mid, .midi, .musicxml and .xml; say so what to write"
+            )
 
     def musicxml(self, title: str) -> bytes:
         """Return the whole piece as MusicXML that says how it was made."""
@@ -150,12 +155,15 @@ class Generation:
 def together(works: Sequence[Generation]) -> Iterator[None]:
     """Do works of one model in one batch; yields now and then. What ended one of them, its `check` raises."""
     from musicgen.generation.engine import Engine
+    from musicgen.generation.threads import threads_for
 
-    engine = Engine(works[0].model.performer)
+    model = works[0].model.performer
+    engine = Engine(model)
     for work in works:
         engine.add(work.begin())
-    while engine.work():
-        yield
+    with threads_for(model):
+        while engine.work():
+            yield
 
 
 class MusicGeneration(Generation):

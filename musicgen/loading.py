@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 UNTRAINED = "untrained"
 DEFAULT = "pop-piano"
-NARROW = 384  # below this width a matrix is too small to be shared by threads
 
 
 def load(name: str = DEFAULT, device: str = "auto") -> Playable:
@@ -126,9 +125,7 @@ def encoding_of(config: ModelConfig) -> str:
 def _read_weights(folder: Path, device: str) -> Performer:
     from musicgen.storage.checkpoint import load as load_checkpoint
 
-    performer, _ = load_checkpoint(folder, device_of(device))
-    _spare_threads(performer)
-    return performer
+    return load_checkpoint(folder, device_of(device))[0]
 
 
 def _untrained(name: str, device: str) -> Playable:
@@ -155,18 +152,4 @@ def _untrained(name: str, device: str) -> Playable:
 def _random_weights(config: ModelConfig, device: str) -> Performer:
     from musicgen.model.performer import Performer
 
-    performer = Performer(config, seed=0).to(device_of(device)).eval()
-    _spare_threads(performer)
-    return performer
-
-
-def _spare_threads(performer: Performer) -> None:
-    """Give a narrow model one thread, however deep it is: its matrices are too small to share.
-
-    A token of 24 layers of width 192 took 8 to 9 ms on one of two quiet cores and 11 to 12 on both; where the cores are
-    busy threads wait for each other, and a token took some 40 times as long.
-    """
-    import torch
-
-    if performer.config.width < NARROW:
-        torch.set_num_threads(1)
+    return Performer(config, seed=0).to(device_of(device)).eval()

@@ -226,7 +226,9 @@ def find(name: str) -> Path:
     shipped = CONFIGS / f"{name}.yaml"
     if shipped.is_file():
         return shipped
-    names = [file.stem for file in CONFIGS.glob("*.yaml")]
+    names = [
+        file.relative_to(CONFIGS).with_suffix("").as_posix() for file in CONFIGS.rglob("*.yaml")
+    ]
     raise FileNotFoundError(
         f"there is no configuration {name}: it is neither a file nor the name of a shipped one"
         f"{suggestion(name, names)}"

@@ -129,9 +129,9 @@ class Run:
                     self._validate(log, listener, window)
                 if part.is_last and self._due(self.config.save_every, since=part.first_step):
                     self._save(window)
-            if self._is_out_of_patience():
+            if part.is_last and self._is_out_of_patience():
                 return OUT_OF_PATIENCE
-            if part.is_last and self._is_stopped() and self.state.step < self.steps:
+            if part.is_last and self._is_stopped(part.first_step) and self.state.step < self.steps:
                 return STOPPED
         return FINISHED
 
@@ -272,12 +272,12 @@ class Run:
         patience = self.config.validation.patience
         return patience is not None and self.state.stale >= patience
 
-    def _is_stopped(self) -> bool:
-        """Tell whether to stop; several processes agree on the step, where they wait for each other anyway."""
+    def _is_stopped(self, since: int) -> bool:
+        """Tell whether to stop after a batch that began with a step; processes agree where they wait anyway."""
         asked = self._stopping.is_set()
         if self.fabric.world_size == 1:
             return asked
-        if not self._due(self.config.log_every):
+        if not self._due(self.config.log_every, since=since):
             return False
         someone = torch.tensor(float(asked), device=self.fabric.device)
         total = self.fabric.all_reduce(someone, reduce_op="sum")

@@ -243,8 +243,9 @@ def _keep(
     model, options = work.model, work.options
     takes = [take for take in work.takes() if len(take.continuation.notes)]
     if not takes:
+        more = "more --bars, " if "bars" in arguments else ""
         raise ValueError(
-            f"{model.name} wrote no note; more --bars, another --seed or a higher --temperature may help"
+            f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
     results, midi_files = [], []
     for number, take in enumerate(takes, first_free(folder, making.kinds)):

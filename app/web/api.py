@@ -20,7 +20,7 @@ from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, 
 from app.web.composing.work import growth_of
 from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
-from app.web.studio import Studio
+from app.web.studio import Studio, ending
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
@@ -146,15 +146,25 @@ class Api:
         begun = time.monotonic()
         with self.studio.at_work(growth, self.keeper.asker(request)) as job:
             job.ended.wait()
-        name = _file_name(piece.name if piece else playing.name.replace(":", "-"))
-        return self._files(growth, name, kind, time.monotonic() - begun, request)
+        name, spent = (
+            (piece.name if piece else playing.name.replace(":", "-")),
+            time.monotonic() - begun,
+        )
+        state = ending(job, spent)
+        return self._files(growth, f"{_file_name(name)}.{kind}", state, spent, request)
 
     def _files(
-        self, growth: Growth, name: str, kind: str, seconds: float, request: gr.Request
+        self, growth: Growth, name: str, state: str, seconds: float, request: gr.Request
     ) -> Files:
+        """Write a file a take; a silent one has none, and there is nothing to say of it."""
         folder, paths, facts = self._folder(request), [], []
-        for number, take in enumerate(growth.chosen()):
-            path = folder / f"{name}.{kind}_{number}.mid"
+        takes = [take for take in growth.chosen() if len(take.score.notes)]
+        if not takes:
+            raise ValueError(
+                "no note was written; more bars, another seed or a higher temperature may help"
+            )
+        for number, take in enumerate(takes):
+            path = folder / f"{name}_{number}.mid"
             take.save(path)
             paths.append(str(path))
             prompt = growth.region.prompt
@@ -164,6 +174,7 @@ class Api:
                     "tokens": take.tokens,
                     "notes": len(take.continuation.notes),
                     "seconds": round(seconds, 3),
+                    "state": state,
                     "similarity": by_quarter(prompt, take.continuation) if prompt else [],
                     **take.provenance,
                 }

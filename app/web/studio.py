@@ -125,9 +125,7 @@ class Studio:
                     many = PAUSE_A_REQUEST * self.composer.requests
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
         spent = time.monotonic() - begun
-        late = not stop.is_set() and (spent > LONGEST_SECONDS or job.steps >= MOST_TOKENS)
-        state = "stopped" if stop.is_set() else "late" if late else "done"
-        yield growth.finished(state, spent)
+        yield growth.finished("stopped" if stop.is_set() else ending(job, spent), spent)
 
     @contextmanager
     def at_work(
@@ -171,6 +169,11 @@ class Studio:
         prompt = piece.prompt(chosen)
         rows = likeness(prompt.score, excerpt(piece.score, prompt.ticks), 1)
         return {row["metric"]: row["quarters"][0] for row in rows if row["quarters"][0] is not None}
+
+
+def ending(job: Job, seconds: float) -> str:
+    """Say how work ended that nobody stopped: "done", or "late", cut off at what one request may take."""
+    return "late" if seconds > LONGEST_SECONDS or job.steps >= MOST_TOKENS else "done"
 
 
 def _region(made: dict[str, Any] | None, bars: int) -> dict[str, Any] | None:

@@ -175,6 +175,7 @@ class Engine:
                 self._drop(party, party.look())
                 if len(party):
                     ready.append(party)
+        ready = [party for party in ready if len(party)]  # another's error may have ended its job
         for sampling, group in groupby(ready, key=lambda party: party.job.request.sampling):
             alike = list(group)
             scores = np.concatenate([party.scores for party in alike])
@@ -258,7 +259,7 @@ class Engine:
         try:
             yield
         except Exception as error:
-            job.error = error
+            job.error = job.error or error
             self._end(job)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job, asked
 from musicgen.generation.request import Grammar, Request
+from musicgen.generation.threads import threads_for
 from musicgen.model.performer import Performer
 
 ENDED = -1  # stands in the stream for a variation that has ended, or has no token at this moment
@@ -45,8 +46,9 @@ def generate(
 
 
 def _stream(engine: Engine, job: Job) -> Iterator[np.ndarray]:
-    while engine.work():
-        given = np.array([row[-1] if row else ENDED for row in job.fresh()])
-        if (given != ENDED).any():
-            yield given
+    with threads_for(engine.model):
+        while engine.work():
+            given = np.array([row[-1] if row else ENDED for row in job.fresh()])
+            if (given != ENDED).any():
+                yield given
     job.check()

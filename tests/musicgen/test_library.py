@@ -63,6 +63,20 @@ def test_a_take_is_saved_in_the_format_of_its_name(tmp_path: Path):
     take.save(tmp_path / "out.musicxml")
     assert (tmp_path / "out.mid").read_bytes() == take.midi
     assert (tmp_path / "out.musicxml").read_bytes().startswith(b"<?xml")
+    with pytest.raises(ValueError, match=r"out\.wav ends in none of \.mid, \.midi"):
+        take.save(tmp_path / "out.wav")
+
+
+def test_a_model_leaves_the_threads_of_torch_as_they_are():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        musicgen.load("untrained:tiny").continue_(bars=1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_weights_stay_after_where_a_model_goes_to_another_process():

@@ -174,3 +174,5 @@ def test_a_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
     assert find(str(tmp_path)) == tmp_path / "config.yaml"
     with pytest.raises(FileNotFoundError, match=r"did you mean 'groove-rope'\?"):
         find("groove-ropes")
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'models/pop-piano-2'\?"):
+        find("models/pop-piano-3")

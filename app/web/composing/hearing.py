@@ -19,7 +19,7 @@ from tokenization.score import Score
 
 KEPT = 16  # pieces as last heard: who continues a piece has just opened it
 LONGEST_TITLE = 60
-MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,4000}?\})(?=[\x00\xff])")
+MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,12000}?\})(?=[\x00\xff])")
 TOLD = ("estimated", "4/4", "piano: ", "Left out", "silent", "upbeat", "written as")
 EVERY_METRE = ("remi-2", "groove-2")
 

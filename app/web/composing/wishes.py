@@ -48,7 +48,7 @@ def wished(
     numbers = {"bars": bars, "variations": variations, "temperature": temperature, "top_p": top_p,
                "top_k": top_k, "min_p": min_p, "seed": seed}  # fmt: skip
     for name, number in numbers.items():
-        _check_number(name, number)
+        (_check_number if name in ("temperature", "top_p", "min_p") else whole)(name, number)
     sampling = Sampling(
         temperature=float(temperature),
         top_p=float(top_p),
@@ -116,8 +116,10 @@ def asked(plain: Any) -> Ask:
 
 
 def whole(name: str, number: object) -> int:
-    """Return a number of a request as a whole one."""
-    return int(_check_number(name, number))
+    """Return a number of a request that has to be a whole one."""
+    if (found := _check_number(name, number)) != int(found):
+        raise ValueError(f"{name} is {found}; it is a whole number")
+    return int(found)
 
 
 def _check_number(name: str, number: object) -> float:

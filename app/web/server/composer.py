@@ -64,9 +64,12 @@ class Composer:
             self._work(key)
 
     def _work(self, key: int) -> None:
+        from musicgen.generation.threads import threads_for
+
         engine, begun = self._engines[key], time.monotonic()
         try:
-            engine.work()
+            with threads_for(engine.model):
+                engine.work()
         except Exception as error:  # of the model, not of one request: nobody may wait for ever
             engine.fail(error)
         with self._change:

@@ -6,7 +6,10 @@ import os
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import quote
 
 import music21
@@ -14,7 +17,11 @@ import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
+import musicgen
+from app.web.api import Api
+from app.web.composing.growth import Region
 from app.web.examples import EXAMPLES
+from musicgen.continuation import Take
 from tests.app.web.browser import serving
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tokenization.midi.reading import read_midi
@@ -81,6 +88,25 @@ def test_a_piece_is_begun_from_nothing(client: Client):
     paths, facts = client.predict(None, bars=1, api_name="/continue")
     assert len(paths) == 1
     assert facts[0]["prompt_bars"] is None
+    assert facts[0]["state"] == "done"
+
+
+def test_what_is_silent_has_no_file(tmp_path: Path):
+    [take] = musicgen.load("untrained:tiny").continue_(bars=2, seed=3)
+    silent = replace(take, score=take.score.replace(notes=take.score.notes[:0]))
+
+    def written(*takes: Take) -> Any:
+        growth = SimpleNamespace(chosen=lambda: takes, region=Region(first=0, stop=2))
+        api = SimpleNamespace(_folder=lambda request: tmp_path)
+        return Api._files(
+            cast("Any", api), cast("Any", growth), "music", "done", 1.0, cast("Any", None)
+        )
+
+    paths, facts = written(silent, take)
+    assert len(paths) == len(facts) == 1
+    assert facts[0]["notes"] == len(take.continuation.notes) > 0
+    with pytest.raises(ValueError, match="no note was written"):
+        written(silent)
 
 
 def test_a_file_is_played_and_compared(client: Client):

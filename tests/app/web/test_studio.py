@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+import musicgen
 from app.web.composing.hearing import made_here, title_of
 from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import Ask, asked, wished
@@ -12,6 +13,7 @@ from app.web.examples import EXAMPLES, example
 from app.web.server.doorman import Asker
 from app.web.shelf import Shelf
 from app.web.studio import Studio
+from musicgen.continuation import midi_of
 from tests.tokenization.notation.scores import bars, note, score
 from tokenization.midi.reading import MidiError, read_midi
 
@@ -117,6 +119,12 @@ def test_views_grow_and_the_last_has_all_there_is(studio: Studio):
         assert len(take["likeness"][0]["quarters"]) == 1  # two bars have no quarters
 
 
+def test_a_file_over_a_long_line_of_chords_is_known_to_be_made_here():
+    made = {"chords": [["C:maj"]] * 1000, "seed": 1}
+    take = musicgen.load("untrained:tiny:remi-2").continue_(bars=1, seed=3)[0]
+    assert made_here(midi_of(take.score, made)) == made
+
+
 def test_a_stop_keeps_what_there_is_and_as_many_bars(studio: Studio):
     views = written(studio, bars=100, stop_at=3)
     take = views[-1]["takes"][0]
@@ -182,6 +190,7 @@ def test_bars_and_parts_are_written_by_models_that_can():
     [
         ({"bars": 129}, "129 bars were asked for; 1 to 128"),
         ({"bars": 0}, "0 bars"),
+        ({"bars": 2.9}, r"bars is 2\.9; it is a whole number"),
         ({"variations": 9}, "9 variations"),
         ({"kind": "hack"}, "'hack' cannot be done"),
         ({"seed": None}, "seed is empty"),

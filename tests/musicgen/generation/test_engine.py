@@ -136,6 +136,31 @@ def test_who_fails_fails_alone(model: Any, where: str) -> None:
     assert rows_of(engine) == 0
 
 
+class FaultyApart(Faulty):
+    """Fails in the second part of a request of twelve rows."""
+
+    def select(self, rows: np.ndarray) -> Any:
+        chosen = super().select(rows)
+        chosen.__class__ = FaultyApart
+        chosen.left = 4 if len(rows) == 4 else 1_000_000
+        return chosen
+
+
+def test_a_part_that_fails_takes_its_own_request_and_no_other(model: Any) -> None:
+    engine = Engine(model)
+    large = asked(model, [4, 3, 2, 1], Request(variations=12, seed=1), FaultyApart(where="allowed"))
+    request = [4, 3], Request(variations=2, seed=3, stop=Stop(tokens=20))
+    other = job(model, *request)
+    for one in (large, other):
+        engine.add(one)
+    while engine.work():
+        pass
+    with pytest.raises(KeyError, match="a bar that is not there"):
+        large.check()
+    other.check()
+    assert other.rows == alone(model, *request, False)
+
+
 def test_who_cannot_even_be_asked_fails_alone(model: Any) -> None:
     def broken() -> bool:
         raise OSError("the line is cut")

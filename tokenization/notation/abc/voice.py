@@ -56,6 +56,7 @@ class VoiceReader:
 
     def _begin(self) -> None:
         self._bar, self._tick = PartBar(), 0
+        self._overlaid = 0  # how long the bar is in the voices that the one under way lies over
         self._altered: dict[str, int] = {}  # by an accidental in this bar, in all octaves
         self._tempos: list[tuple[int, float]] = []
         self._chords: list[tuple[int, str]] = []
@@ -177,7 +178,7 @@ class VoiceReader:
             note.length = round(note.length * this)
         if tick + ticks == self._tick:
             self._tick = tick + round(ticks * this)
-            self._bar.length = self._tick
+            self._bar.length = max(self._overlaid, self._tick)
         self._last = (notes, tick, round(ticks * this))
 
     def _begin_tuplet(self, text: str) -> None:
@@ -215,7 +216,7 @@ class VoiceReader:
             self._step([], round(4 * TICKS_PER_BEAT * bar))
 
     def _overlay(self, _: str) -> None:
-        self._tick = 0
+        self._tick, self._overlaid = 0, self._bar.length
 
     def _inline(self, text: str) -> None:
         self.field(text[1], text[3:-1].strip())
