@@ -329,7 +329,7 @@ def test_wrong_requests_are_answered_with_sentences_and_leave_no_trace_in_the_lo
         client.get(f"{API}/queue/data", params={"session_hash": "nobody"}),
         client.get(f"{API}/call/continue/nobody"),
         client.get(f"{API}/proxy=http://127.0.0.1:1/"),
-        client.get(f"{API}/file=\x1b[31mred"),
+        client.get(f"{API}/file=%1b[31mred"),
     ]
     for answer in answers:
         assert 400 <= answer.status_code < 500, answer.request.url
