@@ -94,9 +94,19 @@ async def refuse_reading(request: Request, error: Any) -> Response:
     return await http_exception_handler(request, error)
 
 
+async def refuse_names(request: Request, error: Exception) -> JSONResponse:
+    """Answer a call by names, of the endpoint and its values, that gradio trips over."""
+    if "/call/v2/" not in request.url.path:
+        raise error
+    said = "There is no endpoint of that name, or it takes values of other names."
+    return JSONResponse({"detail": said}, 404)
+
+
 HANDLERS: dict[Any, Any] = {
     RequestValidationError: refuse_values,
     HTTPException: refuse_reading,
     FnIndexInferError: tell_fault,
+    KeyError: refuse_names,
+    TypeError: refuse_names,
     Exception: tell_fault,
 }

@@ -175,6 +175,9 @@ class Engine:
                 self._drop(party, party.look())
                 if len(party):
                     ready.append(party)
+        ready = [
+            party for party in ready if len(party)
+        ]  # one of a job may have failed, and ended all
         for sampling, group in groupby(ready, key=lambda party: party.job.request.sampling):
             alike = list(group)
             scores = np.concatenate([party.scores for party in alike])
@@ -186,7 +189,8 @@ class Engine:
             tokens = draw(probabilities(scores, sampling, np.concatenate(masks)), uniforms)
             for party, own in zip(alike, _split(tokens, alike), strict=True):
                 with self._blaming(party.job):
-                    self._drop(party, party.take(own))
+                    if len(party):
+                        self._drop(party, party.take(own))
 
     def _hand_out(self, parties: Sequence[Party], scores: np.ndarray) -> None:
         for party, own in zip(parties, _split(scores, parties), strict=True):

@@ -316,3 +316,23 @@ def test_memory_is_given_back_when_all_have_left(model: Any) -> None:
     batch.leave(numbers)
     assert len(batch) == 0
     assert not batch._layers
+
+
+@pytest.mark.parametrize("where", ["allowed", "advance"])
+def test_a_failure_in_one_of_its_parties_ends_a_request_and_touches_no_other(
+    where: str, model: Any
+) -> None:
+    """A request of more than eight rows goes in parties; each has a grammar that fails by itself."""
+    wanted = alone(model, *REQUESTS[3])
+    engine = Engine(model)
+    many = Request(variations=20, seed=1, stop=Stop(tokens=60), sampling=Sampling(temperature=0.5))
+    faulty = asked(model, [4, 3], many, Faulty(where=where))
+    honest = job(model, *REQUESTS[3])
+    engine.add(faulty)
+    engine.add(honest)
+    while engine.work():
+        pass
+    assert isinstance(faulty.error, KeyError)
+    honest.check()
+    assert honest.rows == wanted
+    assert rows_of(engine) == 0

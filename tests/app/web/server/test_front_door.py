@@ -315,6 +315,9 @@ def test_wrong_requests_are_answered_with_sentences_and_leave_no_trace_in_the_lo
         assert "not sent to this server" in called(client, "desk_open", [file, {}])
     for data in ([stolen, MODEL], ["x", MODEL], [None], [None, "nobody"], [{"path": 1}, MODEL]):
         assert '"error": "' in called(client, "read", data)
+    sent = client.post(f"{API}/upload", files={"files": ("a.mid", b"MThd")}).json()
+    for parts in ("bytes=1-2-3", "bytes=0-1"):
+        assert client.get(f"{API}/file={sent[0]}", headers={"Range": parts}).content == b"MThd"
     answers = [
         client.post(f"{API}/call/nothing", json={"data": []}),
         client.post(f"{API}/run/continue", json={"data": [None, MODEL, 0, 4, 1, 1, 0.9, 0, 0, 0]}),
@@ -330,6 +333,8 @@ def test_wrong_requests_are_answered_with_sentences_and_leave_no_trace_in_the_lo
         client.get(f"{API}/call/continue/nobody"),
         client.get(f"{API}/proxy=http://127.0.0.1:1/"),
         client.get(f"{API}/file=%1b[31mred"),
+        client.post(f"{API}/call/v2/nothing", json={}),
+        client.post(f"{API}/call/v2/read", json={"other": 1}),
     ]
     for answer in answers:
         assert 400 <= answer.status_code < 500, answer.request.url
