@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartParser
@@ -19,7 +19,7 @@ logging.getLogger("python_multipart").addHandler(logging.NullHandler())
 async def check_form(headers: Mapping[bytes, bytes], body: bytes) -> None:
     """Refuse a body that is no form of files."""
 
-    async def whole() -> AsyncIterator[bytes]:
+    async def whole() -> AsyncGenerator[bytes, None]:
         yield body
 
     parser = MultiPartParser(Headers(raw=[*headers.items()]), whole(), max_files=MOST_FILES)
