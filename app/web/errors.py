@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from gradio.exceptions import InvalidPathError
 from gradio.route_utils import FnIndexInferError
+from gradio_client.utils import is_file_obj, is_http_url_like, traverse
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from app.web.composing.wishes import sentence
 
@@ -26,9 +30,10 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
     read, process = blocks.preprocess_data, blocks.process_api
 
     @functools.wraps(read)
-    async def reading(*values: Any, **named: Any) -> Any:
+    async def reading(function: Any, inputs: Any, *values: Any, **named: Any) -> Any:
         try:
-            return await read(*values, **named)
+            traverse(inputs, _check_place, is_file_obj)
+            return await read(function, inputs, *values, **named)
         except gr.Error as error:
             error.print_exception = False
             raise
@@ -36,7 +41,7 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
             Exception
         ) as error:  # a component that is given what it is not for, and trips over it
             said = "a value is of another kind than is wanted"
-            if isinstance(error, InvalidPathError):
+            if isinstance(error, (InvalidPathError, _ElsewhereError)):
                 said = "this file was not sent to this server: upload it first"
             elif isinstance(error, ValueError):
                 said = str(error)
@@ -56,6 +61,15 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
     blocks.preprocess_data, blocks.process_api = reading, processing
 
 
+class _ElsewhereError(Exception):
+    """A file that is none here; what is at an address gradio would fetch, however large."""
+
+
+def _check_place(file: Any) -> None:
+    if is_http_url_like(file["path"]) or not os.path.isfile(file["path"]):
+        raise _ElsewhereError
+
+
 async def tell_fault(_: Request, error: Exception) -> JSONResponse:
     """Answer a request that failed for a fault of ours; gradio's own for a name that it does not know is none."""
     unknown = isinstance(error, FnIndexInferError)
@@ -72,8 +86,27 @@ async def refuse_values(_: Request, error: Any) -> JSONResponse:
     )
 
 
+async def refuse_reading(request: Request, error: Any) -> Response:
+    """Answer who asks for what there is not, or is not for them, without repeating the name."""
+    if request.method in ("GET", "HEAD") and error.status_code in (403, 404):
+        said = "There is nothing at this address, or nothing that is given out."
+        return JSONResponse({"detail": said}, error.status_code)
+    return await http_exception_handler(request, error)
+
+
+async def refuse_names(request: Request, error: Exception) -> JSONResponse:
+    """Answer a call by names, of the endpoint and its values, that gradio trips over."""
+    if "/call/v2/" not in request.url.path:
+        raise error
+    said = "There is no endpoint of that name, or it takes values of other names."
+    return JSONResponse({"detail": said}, 404)
+
+
 HANDLERS: dict[Any, Any] = {
     RequestValidationError: refuse_values,
+    HTTPException: refuse_reading,
     FnIndexInferError: tell_fault,
+    KeyError: refuse_names,
+    TypeError: refuse_names,
     Exception: tell_fault,
 }

@@ -20,6 +20,8 @@ class Limits:
     tracks: int = 256  # counted by channel and program
     seconds: float = 2 * 3600
     beats: int = 25_000  # at any tempo: what is made from a score grows with its bars
+    bars: int = 300_000  # of a written score, in all its parts together
+    signs: int = 300_000  # tempos and chords of a written score, as often as they are played
 
     def check_bytes(self, name: str, found: int) -> None:
         """Raise where a file is larger than is read."""
@@ -39,4 +41,12 @@ class Limits:
 
 GENEROUS = Limits()  # for a user's own files
 # For files of strangers.
-UPLOAD = Limits(bytes=1 << 20, notes=50_000, tracks=64, seconds=20 * 60, beats=20_000)
+UPLOAD = Limits(
+    bytes=1 << 20,
+    notes=50_000,
+    tracks=64,
+    seconds=20 * 60,
+    beats=20_000,
+    bars=100_000,
+    signs=50_000,
+)

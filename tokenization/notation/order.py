@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from tokenization.notation.written import Line
@@ -22,7 +23,7 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
     groups = _ending_groups(lines)
     order: list[int] = []
     bar, start, time, jumped = 0, 0, 1, False
-    looked = 0
+    looked, codas = 0, [at for at, line in enumerate(lines) if "coda" in line.marks]
     while bar < len(lines):
         looked += 1
         if len(order) >= most_bars or looked > 8 * most_bars:
@@ -38,15 +39,15 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
         order.append(bar)
         if jumped and "fine" in line.marks:
             break
-        coda = _marked(lines, "coda", bar + 1) if jumped and "tocoda" in line.marks else None
+        coda = _next(codas, bar) if jumped and "tocoda" in line.marks else None
         if coda is not None:
             bar = coda
         elif line.backward and not jumped and time < max(line.backward, 0, *group):
             bar, time = start, time + 1
         elif not jumped and not line.marks.isdisjoint(JUMPS):
             jumped = True
-            segno = _marked(lines, "segno", 0) if "dalsegno" in line.marks else None
-            bar = start = segno or 0
+            segno = next((at for at, one in enumerate(lines) if "segno" in one.marks), 0)
+            bar = start = segno if "dalsegno" in line.marks else 0
         else:
             if line.backward:
                 start, time = (bar + 1, 1) if not group else (start, time)
@@ -62,10 +63,16 @@ def section_order(lines: Sequence[Line], sections: str, most_bars: int) -> list[
     starts = [bar for bar, line in enumerate(lines) if line.section]
     stops = [*starts[1:], len(lines)]
     bars = {lines[start].section: (start, stop) for start, stop in zip(starts, stops, strict=True)}
-    order: list[int] = []
-    for start, stop in [(0, starts[0]), *(bars[section] for section in sections)]:
-        rest = most_bars - len(order)
-        order += [start + bar for bar in play_order(lines[start:stop], rest)]
+    played = {  # once each: a section of which nothing is played costs time, too
+        section: [start + bar for bar in play_order(lines[start:stop], most_bars)]
+        for section, (start, stop) in bars.items()
+        if section in sections
+    }
+    order = play_order(lines[: starts[0]], most_bars)
+    for section in sections:
+        order += played[section]
+        if len(order) > most_bars:
+            raise TooLong(f"more than {most_bars:,} bars with its repeats")
     return order
 
 
@@ -83,5 +90,7 @@ def _ending_groups(lines: Sequence[Line]) -> list[frozenset[int]]:
     return groups
 
 
-def _marked(lines: Sequence[Line], mark: str, first: int) -> int | None:
-    return next((bar for bar in range(first, len(lines)) if mark in lines[bar].marks), None)
+def _next(bars: Sequence[int], bar: int) -> int | None:
+    """Return the first of some bars, in order, that comes after one."""
+    at = bisect_right(bars, bar)
+    return bars[at] if at < len(bars) else None

@@ -29,6 +29,8 @@ def played(written: Written, limits: Limits, name: str) -> Score:
         raise MidiError(f"{name} has {error}: give a part of it") from None
     sizes = [sum(len(bars[i].notes) for bars in _bars(written) if i < len(bars)) for i in order]
     limits.check(name, "notes", sum(sizes))
+    signs = [len(line.tempos) + len(line.chords) for line in written.lines]
+    limits.check(name, "signs", sum(signs[bar] for bar in order))
     if not sum(sizes):
         raise MidiError(f"{name} holds no notes: choose a file with music in it")
     times = _times(written)

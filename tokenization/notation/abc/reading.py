@@ -18,6 +18,7 @@ _DRUMS = re.compile(r"%%MIDI\s+channel\s+10\s*$")
 _NAME = re.compile(r'\b(?:name|nm)="?([^"\s]{1,60})')
 _FOR_ALL = "MLQK"  # fields that, in the header, hold for all voices
 _LONGEST_LINE = 20_000
+_MOST_FIELDS = 1000  # of a header: each voice takes all of them
 
 
 def tunes_of(data: bytes) -> list[str]:
@@ -62,7 +63,7 @@ class _Tune:
         self._in_header, self._is_over = True, False
         self._program, self._is_drum = 0, False
         self._voice: VoiceReader | None = None
-        self._counts: dict[int, int] = {}
+        self._counts: dict[int, tuple[int, int]] = {}
         self._remarks: list[str] = []
         self._order = ""  # of its parts, as it is written
 
@@ -112,6 +113,8 @@ class _Tune:
             self._current().field(name, text)
         elif name not in _FOR_ALL:
             return
+        elif self._in_header and len(self._header) >= _MOST_FIELDS:
+            raise MidiError(f"{self._name} has a header of more than {_MOST_FIELDS} fields")
         elif self._in_header and self._voice is None:
             self._header.append((name, text))
             self._in_header = name != "K"
@@ -157,6 +160,7 @@ class _Tune:
         return self._voice
 
     def _check(self, voice: int, notes: int, bars: int) -> None:
-        self._counts[voice] = notes
-        self._limits.check(self._name, "notes", sum(self._counts.values()))
+        self._counts[voice] = notes, bars
+        self._limits.check(self._name, "notes", sum(notes for notes, _ in self._counts.values()))
         self._limits.check(self._name, "beats", bars)
+        self._limits.check(self._name, "bars", sum(bars for _, bars in self._counts.values()))

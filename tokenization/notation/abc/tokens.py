@@ -31,8 +31,8 @@ def times_of(text: str) -> frozenset[int]:
     """Return the times of an ending such as 1, 1,3 or 1-3."""
     times: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        times.update(range(int(first), int(last or first) + 1))
+        numbers = part.split("-")
+        times.update(range(int(numbers[0]), int(numbers[-1]) + 1))
     return frozenset(times)
 
 

@@ -45,7 +45,7 @@ class _Reader:
         self._parts: dict[str, PartReader] = {}
         self._lines: list[Line] = []
         self._line_reader = LineReader()
-        self._notes = 0
+        self._notes = self._bars = 0
 
     def take(self, ancestors: list[ET.Element], element: ET.Element) -> None:
         """Read an element, which is whole."""
@@ -62,6 +62,8 @@ class _Reader:
         part = self._parts.setdefault(holder.get("id", ""), PartReader([Track()], {}))
         number = len(part.bars)
         self._limits.check(self._name, "beats", number)
+        self._bars += 1
+        self._limits.check(self._name, "bars", self._bars)
         if number == len(self._lines):
             self._lines.append(Line())
         try:

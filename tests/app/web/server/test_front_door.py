@@ -151,8 +151,8 @@ def test_a_page_from_elsewhere_is_not_answered(keeper: Keeper, headers: dict):
     assert (
         ask(
             keeper,
-            f"{API}/upload",
-            [b""],
+            f"{API}/reset",
+            [b"{}"],
             origin="http://localhost:7860",
             sec_fetch_site="same-origin",
         )[0]
@@ -181,6 +181,55 @@ def test_a_page_from_elsewhere_is_not_answered(keeper: Keeper, headers: dict):
 )
 def test_nothing_can_be_sent_elsewhere(keeper: Keeper, path: str):
     assert ask(keeper, f"{API}/{path}", [b"{}"])[0] in (404, 405)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/monitoring", "/monitoring/summary", f"{API}/custom_component/x/client/y/z.js", f"{API}/dev/reload"),
+        *(f"{API}/file=http://127.0.0.1:1/", f"{API}/file=HTTPS://a.example/x", f"{API}/upload_progress"),
+        *(f"{API}/component_server", f"{API}/deep_link", f"{API}/proxy=x", f"{API}/stream/x", "/nothing"),
+    ],
+)  # fmt: skip
+def test_what_gradio_would_fetch_or_print_is_not_reached(keeper: Keeper, path: str):
+    assert ask(keeper, path, [b""], "GET") == (
+        404,
+        '{"detail": "There is nothing at this address."}',
+    )
+
+
+PART = b"--X\r\nContent-Disposition: form-data; name="
+NAMED = PART + b'"files"; filename="a.mid"\r\n\r\nMThd\r\n'
+FORM = "multipart/form-data; boundary=X"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (PART + b'"files"\r\n\r\nMThd\r\n--X--\r\n', FORM),
+        (PART + b'"other"\r\n\r\nMThd\r\n--X--\r\n', FORM),
+        (PART + b"files; filename*='\r\n\r\nMThd\r\n--X--\r\n", FORM),
+        (NAMED * 101 + b"--X--\r\n", FORM),
+        (NAMED[:-2], FORM),
+        (NAMED + b"--X--\r\n", f"{FORM}; charset=punycode"),
+        (NAMED + b"--X--\r\n", f"{FORM}{'X' * 5000}"),
+        (NAMED + b"--X--\r\n", "text/plain"),
+        (b"\x00\xff" * 99, FORM),
+        (b"", FORM),
+    ],
+)
+def test_a_form_of_anything_but_files_is_refused(
+    keeper: Keeper, body: bytes, kind: str, capfd: pytest.CaptureFixture[str]
+):
+    status, said = ask(keeper, f"{API}/upload", [body], content_type=kind)
+    assert status == 400
+    assert json.loads(said)["detail"].endswith(".")
+    assert not capfd.readouterr().err
+
+
+def test_a_form_of_files_is_handed_on_as_it_came(keeper: Keeper):
+    whole = NAMED + b"--X--\r\n"
+    assert ask(keeper, f"{API}/upload", [whole], content_type=FORM) == (200, str(len(whole)))
 
 
 def test_uploads_have_a_bound_and_leave_nothing(keeper: Keeper, monkeypatch):
@@ -258,9 +307,17 @@ def test_a_wrong_value_is_answered_with_a_sentence(client: httpx.Client, value: 
 def test_wrong_requests_are_answered_with_sentences_and_leave_no_trace_in_the_log(
     client: httpx.Client, server
 ):
-    stolen = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
+    meta = {"meta": {"_type": "gradio.FileData"}}
+    stolen = {"path": "/etc/passwd", **meta}
+    fetched = {"path": "http://127.0.0.1:1/a.mid", **meta}
+    folder = {"path": next(iter(Path("/tmp").glob("musicgen-app-*/gradio")), "/").__str__(), **meta}
+    for file in (stolen, fetched, folder):
+        assert "not sent to this server" in called(client, "desk_open", [file, {}])
     for data in ([stolen, MODEL], ["x", MODEL], [None], [None, "nobody"], [{"path": 1}, MODEL]):
         assert '"error": "' in called(client, "read", data)
+    sent = client.post(f"{API}/upload", files={"files": ("a.mid", b"MThd")}).json()
+    for parts in ("bytes=1-2-3", "bytes=0-1"):
+        assert client.get(f"{API}/file={sent[0]}", headers={"Range": parts}).content == b"MThd"
     answers = [
         client.post(f"{API}/call/nothing", json={"data": []}),
         client.post(f"{API}/run/continue", json={"data": [None, MODEL, 0, 4, 1, 1, 0.9, 0, 0, 0]}),
@@ -275,11 +332,15 @@ def test_wrong_requests_are_answered_with_sentences_and_leave_no_trace_in_the_lo
         client.get(f"{API}/queue/data", params={"session_hash": "nobody"}),
         client.get(f"{API}/call/continue/nobody"),
         client.get(f"{API}/proxy=http://127.0.0.1:1/"),
+        client.get(f"{API}/file=%1b[31mred"),
+        client.post(f"{API}/call/v2/nothing", json={}),
+        client.post(f"{API}/call/v2/read", json={"other": 1}),
     ]
     for answer in answers:
         assert 400 <= answer.status_code < 500, answer.request.url
         assert len(answer.text) < 200
         assert answer.json()["detail"]
+        assert "\\u001b" not in answer.text
     assert "Traceback" not in server.said()
 
 
