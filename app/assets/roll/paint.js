@@ -1,5 +1,5 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
-import { chordSign } from "../music/keys.js";
+import { centreOf, chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, firstFrom, inRegion } from "../music/piece.js";
 
 export const GUTTER = 46, RULER = 20, CHORDS = 18;
@@ -92,7 +92,7 @@ function paintChords({ pen, ink, roll, piece, x, top, width }) {
   if (top === RULER) return;
   let free = GUTTER;
   for (const [tick, text] of piece.chords) {
-    const at = x(tick), name = chordSign(text, piece.fifths);
+    const at = x(tick), name = chordSign(text, centreOf(piece));
     if (at > width) break;
     if (!name || at + 2 < free || tick >= piece.lines.at(-1)) continue;
     pen.fillStyle = roll.isNew(tick, -1) ? ink["new-0"] : ink.faint;
