@@ -51,7 +51,9 @@ def test_a_part_is_written_to_the_others(later: Page):
     later.get_by_text("Tracks", exact=True).click()
     later.evaluate("""() => {
       window.seen = [];
-      musicgen.desk.watch((what, { entry }) => what === "grown" && entry.state === "running" && seen.push([...entry.piece.notes]));
+      musicgen.desk.watch((what, { entry }) => {
+        if (what === "grown" && entry.state === "running") seen.push([...entry.piece.notes]);
+      });
       const words = document.querySelector(".mg-status span"), said = (window.said = []);
       new MutationObserver(() => said.push(words.textContent)).observe(words, { childList: true });
     }""")

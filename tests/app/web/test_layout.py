@@ -31,8 +31,9 @@ def test_on_a_phone_what_is_asked_for_lies_in_a_sheet(visit):
 
 # How far the middles of what stands in a row lie apart.
 APART = """(row) => {
-  const parts = document.querySelector(row).querySelectorAll("button, summary, h3, .mg-facts, .mg-dock-time, .mg-dial");
-  const middles = [...parts].map((one) => one.getBoundingClientRect()).filter(({ height }) => height).map(({ top, height }) => top + height / 2);
+  const parts = "button, summary, h3, .mg-facts, .mg-dock-time, .mg-dial";
+  const boxes = [...document.querySelector(row).querySelectorAll(parts)].map((one) => one.getBoundingClientRect());
+  const middles = boxes.filter(({ height }) => height).map(({ top, height }) => top + height / 2);
   return Math.max(...middles) - Math.min(...middles);
 }"""
 
