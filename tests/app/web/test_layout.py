@@ -51,6 +51,11 @@ def test_what_fits_stands_in_one_line(visit, width: int):
     wide, needed = page.locator(".mg-dock-time").evaluate("e => [e.clientWidth, e.scrollWidth]")
     assert wide >= needed
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator(".mg-history > summary").click()
+    page.locator(".mg-history-row .mg-drop").last.scroll_into_view_if_needed()
+    expect(page.locator(".mg-history-row .mg-drop").last).to_be_in_viewport(ratio=1)
+    line = page.locator(".mg-history-list")
+    assert line.evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
 @pytest.mark.parametrize("width", [1280, 390])
