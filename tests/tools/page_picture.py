@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
-from tests.app.web.hands import await_end, go_on
+from tests.app.web.hands import go_on
 
 SCREEN = {"width": 1280, "height": 1490}
 COLOURS = 128
@@ -22,10 +22,11 @@ def continued(page: Page, address: str, seed: int) -> None:
     page.set_default_timeout(WAIT)
     page.goto(address)
     page.locator("[data-example=piano-g-minor]").click()
-    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor", timeout=WAIT)
     page.evaluate("(seed) => musicgen.desk.set({ seed, newSeed: false })", seed)
     go_on(page, bars=8, variations=2)
-    await_end(page)
+    over = "() => musicgen.desk.takes.length && !musicgen.app.composer.busy"
+    page.wait_for_function(over, timeout=10 * WAIT)
 
 
 def photographed(page: Page) -> bytes:
