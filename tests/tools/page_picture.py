@@ -44,7 +44,7 @@ def photographed(page: Page) -> bytes:
 
 def main() -> None:
     """Write the picture."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--seed", type=int, default=4)
     options = parser.parse_args()
