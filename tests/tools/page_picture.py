@@ -27,19 +27,9 @@ def continued(page: Page, address: str, seed: int) -> None:
     go_on(page, bars=8, variations=2)
     over = "() => musicgen.desk.takes.length && !musicgen.app.composer.busy"
     page.wait_for_function(over, timeout=10 * WAIT)
-
-
-def photographed(page: Page) -> bytes:
-    """Return the page as a PNG file; while it composes it is small, and costs the machine little."""
-    sharp = {**SCREEN, "deviceScaleFactor": 2, "mobile": False}
-    page.context.new_cdp_session(page).send("Emulation.setDeviceMetricsOverride", sharp)
     page.evaluate("() => (scrollTo(0, 0), document.activeElement.blur())")
-    page.evaluate(
-        "[musicgen.rolls.stage(), ...musicgen.rolls.takes()].forEach((roll) => roll.layout())"
-    )
     page.mouse.move(640, 4)
     page.wait_for_timeout(1000)  # colours change slowly
-    return page.screenshot()
 
 
 def main() -> None:
@@ -50,9 +40,9 @@ def main() -> None:
     options = parser.parse_args()
     with serving("--model", "pop-piano") as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
-        page = browser.new_page(color_scheme="light", reduced_motion="reduce")
+        page = browser.new_page(viewport=SCREEN, device_scale_factor=2, reduced_motion="reduce")
         continued(page, address, options.seed)
-        picture = Image.open(io.BytesIO(photographed(page)))
+        picture = Image.open(io.BytesIO(page.screenshot()))
         browser.close()
     few = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     few.save(options.file, optimize=True)
