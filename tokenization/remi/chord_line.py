@@ -44,7 +44,7 @@ def read_chords(text: str) -> list[list[str]]:
         chords = [parse(name) for name in names]
         if None in chords:
             raise ValueError(
-                f"{names[chords.index(None)]!r} in bar {number} of the chords is none; "
+                f"{names[chords.index(None)]!r} in bar {number} of the chords is no chord; "
                 "C, Am7, F#m7b5, Bbsus4, G/B and N would be read"
             )
         if len(chords) > MOST:

@@ -138,6 +138,6 @@ export function countIn(piece, region) {
 export function emptyPiece({ bars = 4, track = { name: "Piano", program: 0, drum: false }, tempo = 110, ticksPerBeat = 12 } = {}) {
   return withBars({
     notes: new Int32Array(), tracks: [track], tempos: [[0, tempo]], chords: [], meters: [[0, 4, 4]],
-    ticksPerBeat, lines: [0, 4 * ticksPerBeat], fifths: 0,
+    ticksPerBeat, lines: [0, 4 * ticksPerBeat], centre: 1,
   }, bars);
 }

@@ -147,7 +147,7 @@ export class App {
     const before = this.desk.current, bars = barCount(piece);
     const entry = {
       ...before, id: newId(), parent: before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
-      chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.desk.open.model, likeness: null,
+      chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.desk.open.model, likeness: null, act: label,
       provenance: before.provenance ? { ...before.provenance, edited: true } : null, title: before.title, ...more,
     };
     const playing = this.player.entry?.id === before.id;

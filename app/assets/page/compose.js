@@ -2,16 +2,9 @@
 import { fromBase64 } from "../desk/file.js";
 import { newId, woken } from "../desk/state.js";
 import { barAt, barCount, grown, pieceOf } from "../music/piece.js";
+import { nextNumber, titleOf } from "./titles.js";
 
-const VARIATION = /variation [\d.]+$/i;
 const MOST_SEED = 1e6;
-
-// What a variation of something is called.
-export function titleOf(parent, number) {
-  if (!parent || parent.kind === "nothing") return `Variation ${number + 1}`;
-  if (VARIATION.test(parent.title)) return `${parent.title}.${number + 1}`;
-  return `${parent.title}, variation ${number + 1}`;
-}
 
 // What of a request the chosen model leaves to a related one: {by, why}; the server goes by the same rule.
 function leftTo(model, { kind, ends, chords }) {
@@ -49,7 +42,7 @@ export class Composer {
     const parent = desk.current, ask = this.ask(what), other = leftTo(app.model, ask);
     let given = parent && parent.piece.notes.length ? parent : null;
     if (given && other) given = { ...given, file: null, piece: { ...given.piece } }; // it gets what is seen, in these bars
-    const run = (this.run = { id: newId(), other, kind: ask.kind, begun: performance.now(), stopping: new AbortController(), ids: null, part: 0 });
+    const run = (this.run = { id: newId(), other, kind: ask.kind, parts: ask.parts, begun: performance.now(), stopping: new AbortController(), ids: null, part: 0 });
     desk.tell("composing", { run });
     try {
       for await (const [view] of app.server.write(given, ask, run.id, run.stopping.signal)) this.take(run, view, ask, parent);
@@ -72,14 +65,18 @@ export class Composer {
   }
 
   begin(run, view, ask, parent) {
+    const first = nextNumber(this.app.desk.listed, parent);
     run.ids = view.takes.map(() => newId());
-    const entries = view.takes.map((take) => ({
-      id: run.ids[take.number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: take.number, made: Date.now(),
-      title: titleOf(parent, take.number), piece: pieceOf(take.piece), file: null, model: this.app.desk.open.model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running",
-      region: take.region, trainedBars: null, now: 0, seed: ask.seed, notices: [], remarks: [], real: parent?.real ?? null,
-      continues: take.region.first > 0 || ask.kind !== "continue", bars: barCount(pieceOf(take.piece)),
-    }));
+    const { model } = this.app.desk.open, entries = view.takes.map(({ number, region, piece: plain }) => {
+      const piece = pieceOf(plain), place = first + number, bars = barCount(piece);
+      return {
+        id: run.ids[number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: place, made: Date.now(), title: titleOf(parent, place),
+        piece, bars, region, file: null, model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running", seed: ask.seed, notices: [], remarks: [],
+        real: parent?.real ?? null, trainedBars: null, now: piece.lines[Math.min(region.first, bars)], continues: region.first > 0 || ask.kind !== "continue",
+      };
+    });
     this.app.desk.begin(entries);
+    this.app.desk.tell("progress", { run });
   }
 
   entry(run, number) {

@@ -9,7 +9,7 @@ export function controlsPart(app) {
   const box = make("section", "mg-card mg-controls", "", { ariaLabel: "How to go on" });
   const exact = () => DARING.some(([temperature]) => temperature === desk.settings.temperature);
   const model = choice("mg-model", "Model", facts.models.map(({ name, player }) => [name, `${name} · ${player}`]), (name) => app.changeModel(name));
-  const prompt = slider("mg-prompt-bars", "Prompt: the first bars", { min: 1, max: 16, value: 8, act: (bars) => desk.choose(bars) });
+  const prompt = slider("mg-prompt-bars", "Prompt: first bars", { min: 1, max: 16, value: 8, act: (bars) => desk.choose(bars) });
   const bars = slider("mg-bars", "How long, in bars", { min: 1, max: facts.mostBars, value: settings.bars, act: (to) => set({ bars: to }) });
   const takes = slider("mg-variations", "Variations", { min: 1, max: facts.mostVariations, value: settings.variations, act: (to) => set({ variations: to }) });
   const daring = slider("mg-daring", "How daring", {

@@ -8,7 +8,8 @@ export function dockPart(app) {
   const play = make("button", "mg-play", "", { type: "button", id: "mg-dock-play" });
   play.addEventListener("click", () => (player.entry ? player.toggle() : desk.current && app.play(desk.current)));
   const start = icon("start", "To the start", () => player.seek(player.transport.loop?.[0] ?? 0));
-  const title = make("span", "mg-dock-title"), time = make("span", "mg-dock-time");
+  const title = make("span", "mg-dock-title"), time = make("span", "mg-dock-time"), clock = make("span", "mg-dock-clock"), place = make("span");
+  time.append(clock, place);
   const loop = icon("loop", "Loop", () => (player.transport.loop ? app.loop(player.entry.id, null) : app.loop(player.entry.id, wholeOf())), "mg-icon mg-loop");
   const clicks = icon("clicks", "Metronome", () => desk.set({ metronome: !desk.settings.metronome }), "mg-icon mg-clicks");
   const fresh = icon("seam", "Hear only what is new", () => desk.set({ onlyNew: !desk.settings.onlyNew }), "mg-icon mg-only-new");
@@ -24,7 +25,7 @@ export function dockPart(app) {
 
   function show() {
     const { entry } = player, on = player.playing, { settings } = desk;
-    play.disabled = !entry && !desk.current;
+    play.disabled = !(entry ?? desk.current)?.piece.notes.length && entry?.state !== "running";
     play.classList.toggle("mg-on", on);
     play.classList.toggle("mg-waits", Boolean(on && player.waiting));
     rename(play, on ? "Pause what plays" : "Play what is loaded");
@@ -38,13 +39,12 @@ export function dockPart(app) {
     box.classList.toggle("mg-by-file", !player.direct);
     move();
   }
-  let said = "";
   function move() {
     const { entry } = player;
     if (!entry) return;
     const bars = entry.piece.lines.length - 1, bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
-    const text = `${clockTime(player.seconds)} · bar ${bar} of ${bars}`;
-    if (text !== said) time.textContent = said = text;
+    const told = [`${clockTime(player.seconds)} · `, `bar ${bar} of ${bars}`];
+    [clock, place].forEach((one, i) => one.textContent === told[i] || (one.textContent = told[i]));
   }
   return Object.assign(box, { show, move });
 }

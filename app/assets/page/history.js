@@ -1,8 +1,6 @@
 // Everything that lay on the desk, and what came of what.
 import { action, count, icon, make } from "./parts.js";
-
-const KINDS = { file: "opened", example: "example", nothing: "from nothing", edit: "by hand", take: "" };
-const HOW = { continue: "composed", infill: "bars anew", accompany: "a part anew" };
+import { factsOf, splitTitle } from "./titles.js";
 
 export function historyPart(app) {
   const { desk } = app, box = make("details", "mg-card mg-history", "", { id: "mg-history" });
@@ -19,9 +17,9 @@ export function historyPart(app) {
     line.dataset.id = entry.id;
     starIt.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));
     const open = action("", () => app.recall(entry.id), "mg-history-open");
-    const time = new Date(entry.made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-    const told = [KINDS[entry.kind] || HOW[entry.how] || "", count(entry.piece.lines.length - 1, "bar"), entry.kind === "take" ? `seed ${entry.seed}` : "", time];
-    open.append(make("span", "mg-history-title", entry.title), make("span", "mg-facts", told.filter(Boolean).join(" · ")));
+    const { variation } = splitTitle(entry.title), short = depth && variation ? variation[0].toUpperCase() + variation.slice(1) : entry.title;
+    open.append(make("span", "mg-history-title", short), make("span", "mg-facts", factsOf(entry).join(" · ")));
+    open.title = entry.title;
     if (entry.id === desk.open.current) open.setAttribute("aria-current", "true");
     line.append(starIt, open, icon("bin", `Delete: ${entry.title}`, () => desk.remove(entry.id), "mg-icon mg-drop"));
     return line;

@@ -9,10 +9,10 @@ import { action, alarm, count, icon, make, rename, zoomButtons } from "./parts.j
 import { playButton } from "./play_button.js";
 import { playIn } from "./play_in.js";
 import { rangeBar } from "./range_bar.js";
+import { splitTitle } from "./titles.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
 const HIGH = "clamp(240px, 34vh, 380px)", HIGHER = "clamp(340px, 52vh, 600px)"; // where notes are drawn, they are to be hit
-const VARIATION = /^(.*?)(?:(, )(variation [\d.]+))?$/s;
 
 export function stagePart(app, lanesNow) {
   const { desk, player, facts: page } = app, entryOf = () => desk.current;
@@ -102,8 +102,8 @@ export function stagePart(app, lanesNow) {
 
   // However long the name of a file is, which variation this is can be read.
   function name(text) {
-    const [, song, comma = "", variation = ""] = text.match(VARIATION);
-    title.replaceChildren(make("span", "mg-song", song), make("span", "mg-comma", comma), make("span", "mg-variation", variation));
+    const { song, variation } = splitTitle(text);
+    title.replaceChildren(make("span", "mg-song", song), make("span", "mg-comma", variation && ", "), make("span", "mg-variation", variation));
     title.title = text;
   }
 

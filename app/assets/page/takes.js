@@ -36,15 +36,21 @@ export function takeCard(app, id, axis) {
   const bar = rangeBar(app, roll, entryOf);
   const menu = alongMenu(app, entryOf, said.say), drop = icon("bin", "Delete this take", () => desk.remove(id), "mg-icon mg-drop");
   head.append(grip, title, facts, star, drop);
-  foot.append(play, jump, zoomButtons(roll), make("span", "mg-space"), actions);
+  foot.append(play, jump, make("span", "mg-space"), actions);
   actions.append(menu, further);
   card.append(head, said, rolls, bar, foot, like);
   let settled = false, liked = null;
 
+  function tell(parts) {
+    if (facts.title === parts.join(" · ")) return;
+    facts.title = parts.join(" · ");
+    facts.replaceChildren(...parts.map((part, place) => make("span", "", place ? ` · ${part}` : part)));
+  }
+
   function show(lanes) {
     const entry = entryOf(), over = entry.state !== "running", fresh = entry.fresh ?? countIn(entry.piece, entry.region);
     const told = [count(fresh, "new note"), entry.by && `by ${entry.by}`, over && `seed ${entry.seed}`];
-    facts.textContent = over && !fresh ? "No new notes came; press Continue for another." : told.filter(Boolean).join(" · ");
+    tell(over && !fresh ? ["No new notes came; press Continue for another."] : told.filter(Boolean));
     roll.view.style.height = lanes?.length > 1 ? "216px" : "160px";
     roll.show(entry, { lanes, seen: app.seen(entry) });
     if (!settled) roll.settle(start());
@@ -72,7 +78,7 @@ const ENDINGS = {
 export function takesPart(app, lanesNow) {
   const { desk } = app, box = make("section", "mg-takes-part", "", { id: "mg-takes", ariaLabel: "Takes" });
   const status = make("div", "mg-status"), words = make("span"), bar = make("div", "mg-progress"), said = alarm();
-  const grid = make("div", "mg-takes"), rest = make("p", "mg-rest", "Press Continue, and the music goes on here, note by note: each take under the other, to be heard while it is written.");
+  const grid = make("div", "mg-takes"), rest = make("p", "mg-rest");
   words.setAttribute("role", "status");
   bar.setAttribute("role", "progressbar");
   bar.setAttribute("aria-label", "Progress");
@@ -82,7 +88,9 @@ export function takesPart(app, lanesNow) {
     desk.set({ wholeTakes: !desk.settings.wholeTakes });
   }, "mg-chip mg-whole"), by = make("p", "mg-by");
   by.setAttribute("aria-live", "polite");
-  status.append(words, bar, whole);
+  const tools = make("span", "mg-tools"); // for all takes: they share an axis
+  tools.append(whole, zoomButtons({ scale: (factor) => cards[0].roll.scale(factor) }));
+  status.append(words, bar, tools);
   box.append(said, status, by, grid);
   grid.append(rest);
   let cards = [], axis = new Axis();
@@ -106,8 +114,11 @@ export function takesPart(app, lanesNow) {
       grid.dataset.count = cards.length;
       if (!app.composer.busy) say("");
     }
+    const [act, comes] = desk.current?.piece.notes.length ? ["Continue", "the music goes on"] : ["Begin", "music comes"];
+    rest.textContent = `Press ${act}, and ${comes} here, note by note: each take under the other, to be heard while it is written.`;
     const lanes = lanesNow(), { wholeTakes } = desk.settings, parts = desk.takes.filter((take) => aroundNew(take));
     for (const one of cards) one.show(lanes);
+    tools.hidden = !cards.length;
     whole.hidden = !parts.length;
     whole.textContent = parts.some((take) => take.how !== "continue") ? "All bars" : "With the prompt";
     whole.setAttribute("aria-pressed", String(wholeTakes));
@@ -132,12 +143,12 @@ export function takesPart(app, lanesNow) {
   };
   const progress = (run) => {
     if (run.place) return say(run.place === 1 ? "Next in line…" : `In line: ${count(run.place - 1, "request")} before yours…`, 0);
-    if (!run.bars) return say("Listening to the prompt…", 0.001);
+    if (!run.bars) return say(`Listening to the ${run.kind === "continue" ? "prompt" : "piece"}…`, 0.001);
     const left = run.left ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left` : "";
     // Who opened something else meanwhile finds it later.
     const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
     box.classList.toggle("mg-composing", here);
-    say(`Composing bar ${run.bar} of ${run.bars}${away}${left}`, Math.min(0.999, run.part));
+    say(`Composing ${run.parts ? `${run.parts.join(" and ")}, ` : ""}bar ${run.bar} of ${run.bars}${away}${left}`, Math.min(0.999, run.part));
   };
   const composed = (run) => {
     box.classList.remove("mg-composing");

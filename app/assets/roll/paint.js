@@ -1,9 +1,9 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
-import { chordSign } from "../music/keys.js";
+import { centreOf, chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, firstFrom, inRegion } from "../music/piece.js";
 
 export const GUTTER = 46, RULER = 20, CHORDS = 18;
-const GAP = 10, LABEL = 16, FAR = 5;
+const GAP = 4, NAME = 13, LABEL = 16, FAR = 5;
 const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
 const BLACK = new Set([1, 3, 6, 8, 10]);
 const longest = new WeakMap(); // notes → their greatest duration
@@ -34,14 +34,15 @@ function sheet(roll) {
     from: begin + (left / beat) * piece.ticksPerBeat, to: begin + ((left + width - GUTTER) / beat) * piece.ticksPerBeat };
 }
 
-// Lays the lanes out: each pitch takes as much room as any other.
+// Lays the lanes out: each pitch takes as much room as any other; one of several lanes has its name above it.
 export function layLanes(lanes, top, height) {
   const rows = lanes.reduce((sum, lane) => sum + lane.rows, 0);
-  const step = Math.max(0.1, (height - top - 6 - GAP * (lanes.length - 1)) / Math.max(1, rows));
-  let y = top + 3;
+  const name = lanes.length > 1 ? NAME : 0, between = name + GAP;
+  const step = Math.max(0.1, (height - top - 6 - name - between * (lanes.length - 1)) / Math.max(1, rows));
+  let y = top + 3 + name;
   return lanes.map((lane) => {
     const laid = { ...lane, top: y, bottom: y + lane.rows * step, step };
-    y = laid.bottom + GAP;
+    y = laid.bottom + between;
     return laid;
   });
 }
@@ -92,7 +93,7 @@ function paintChords({ pen, ink, roll, piece, x, top, width }) {
   if (top === RULER) return;
   let free = GUTTER;
   for (const [tick, text] of piece.chords) {
-    const at = x(tick), name = chordSign(text, piece.fifths);
+    const at = x(tick), name = chordSign(text, centreOf(piece));
     if (at > width) break;
     if (!name || at + 2 < free || tick >= piece.lines.at(-1)) continue;
     pen.fillStyle = roll.isNew(tick, -1) ? ink["new-0"] : ink.faint;
@@ -175,10 +176,12 @@ function paintSeam(on) {
 
 // Where a piece passes the length that its model learned from: said to the right of the line.
 function paintTrained(on) {
-  const { roll, piece, ink, x, height } = on, bars = roll.trainedBars;
+  const { roll, piece, pen, ink, x, height, width } = on, bars = roll.trainedBars;
   if (bars === null || bars === undefined || bars >= barCount(piece)) return;
   const bar = Math.floor(bars), tick = piece.lines[bar] + (bars - bar) * (piece.lines[bar + 1] - piece.lines[bar]);
-  paintLine(on, x(tick), ink.faint, "from here longer than it has practised", height - LABEL - 1);
+  const at = x(tick), fits = (text) => at + pen.measureText(text).width + 10 <= width;
+  const text = ["from here longer than it has practised", "unpractised"].find(fits);
+  if (text) paintLine(on, at, ink.faint, text, height - LABEL - 1);
 }
 
 // Keys at the left edge: names of octaves, or of drums where there is room.
@@ -229,12 +232,6 @@ export function paint(roll) {
 function paintNames({ pen, ink, roll }) {
   if (roll.laid.length < 2) return;
   pen.font = `11px ${pen.font.split("px ")[1]}`;
-  for (const lane of roll.laid) {
-    pen.globalAlpha = 0.88;
-    pen.fillStyle = ink.ground;
-    pen.fillRect(GUTTER + 2, lane.top, pen.measureText(lane.name).width + 8, 14);
-    pen.globalAlpha = 1;
-    pen.fillStyle = ink.faint;
-    pen.fillText(lane.name, GUTTER + 6, lane.top + 7);
-  }
+  pen.fillStyle = ink.faint;
+  for (const lane of roll.laid) pen.fillText(lane.name, GUTTER + 6, lane.top - NAME / 2);
 }

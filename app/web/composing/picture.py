@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.language import Language
-from tokenization.notation.musicxml.spelling import key_fifths
+from tokenization.notation.musicxml.spelling import key_of
 from tokenization.score import Score
 
 Row = list[int]  # onset, duration, pitch, velocity and track of a note
@@ -32,7 +32,7 @@ def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
         "meters": np.stack(score.meters.columns, axis=-1).tolist() if len(score.meters) else [],
         "ticksPerBeat": score.ticks_per_beat,
         "lines": bar_lines(score, counted).tolist(),
-        "fifths": key_fifths(score) if len(score.notes) else 0,
+        "centre": key_of(score).centre,
     }
 
 

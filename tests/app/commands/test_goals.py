@@ -189,7 +189,7 @@ def test_chords_are_kept_to_by_the_models_that_ship(waltz, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("continue", "--chords", "C | X"), "'X' in bar 2 of the chords is none"),
+        (("continue", "--chords", "C | X"), "'X' in bar 2 of the chords is no chord"),
         (("continue", "--chords", "C", *MODEL), "speaks groove-2, which names no chords"),
         (
             ("continue", "--end", "--model", "pop-piano"),

@@ -73,7 +73,7 @@ PAINTING = """async () => {
   });
   const tracks = ["Bass", "Drums", "Other"].map((name) => ({ name, program: 0, drum: name === "Drums" }));
   const lines = Array.from({ length: 626 }, (_, bar) => 48 * bar);
-  const piece = { notes, tracks, lines, tempos: [[0, 120]], chords: [], meters: [], ticksPerBeat: 12, fifths: 0 };
+  const piece = { notes, tracks, lines, tempos: [[0, 120]], chords: [], meters: [], ticksPerBeat: 12, centre: 1 };
   roll.show({ id: "long", piece, region: { first: 300, stop: 625, tracks: null }, trainedBars: 400 });
   const { canvas } = roll, pen = canvas.getContext("2d"), look = window.getComputedStyle;
   const counted = { drawn: 0, looked: 0 };

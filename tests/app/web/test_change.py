@@ -49,8 +49,17 @@ def test_a_part_is_written_to_the_others(later: Page):
     before = later.evaluate(NOTES)
     fill(later, "variations", 1)
     later.get_by_text("Tracks", exact=True).click()
+    later.evaluate("""() => {
+      window.seen = [];
+      musicgen.desk.watch((what, { entry }) => {
+        if (what === "grown" && entry.state === "running") seen.push([...entry.piece.notes]);
+      });
+      const words = document.querySelector(".mg-status span"), said = (window.said = []);
+      new MutationObserver(() => said.push(words.textContent)).observe(words, { childList: true });
+    }""")
     track(later, "Drums").get_by_role("button", name="Write to the others").click()
     await_end(later)
+    seen, said = later.evaluate("[seen, said]")
     later.locator(".mg-take .mg-further").click()
     after = later.evaluate(NOTES)
 
@@ -59,6 +68,9 @@ def test_a_part_is_written_to_the_others(later: Page):
         return sorted(row[:3] for row in rows if (row[4] == 1) == drums)
 
     assert of(after, False) == of(before, False)
+    assert seen  # while it is written, the other parts are there, to be seen and heard
+    assert all(of(notes, False) == of(before, False) for notes in seen)
+    assert any(words.startswith("Composing drums, bar ") for words in said)
     assert of(after, True) != of(before, True)
 
 

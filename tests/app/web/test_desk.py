@@ -143,6 +143,24 @@ def desk_open(page: Page) -> str:
     return page.evaluate("JSON.stringify(musicgen.desk.open)")
 
 
+# Of a piece's bars, which were written, and by whom.
+WRITTEN = ("example · 16 bars", *2 * ["bar 5 · untrained:tiny:groove · seed "], "bar 6 · untrained")
+
+
+def test_takes_of_one_piece_have_names_of_their_own(later: Page):
+    for _ in range(2):
+        go_on(later, bars=1, variations=2)
+        await_end(later)
+    choose_bars(later, 2, 2)
+    later.get_by_role("button", name="Write anew").first.click()
+    await_end(later)
+    later.locator(".mg-history > summary").click()
+    titles = later.locator(".mg-history-title").all_inner_texts()
+    assert titles == ["Disco trio", *(f"Variation {number}" for number in range(1, 7))]
+    expect(later.locator(".mg-take h3")).to_have_text(["Variation 5", "Variation 6"])
+    expect(later.locator(".mg-history-row .mg-facts").last).to_contain_text("bar 2 anew · ")
+
+
 def test_the_history_shows_what_came_from_what_and_leads_back(page: Page):
     go_on(page, bars=1, variations=2)
     await_end(page)
@@ -152,11 +170,10 @@ def test_the_history_shows_what_came_from_what_and_leads_back(page: Page):
     page.locator(".mg-history > summary").click()
     rows = page.locator(".mg-history-row")
     expect(rows.locator(".mg-history-title")).to_have_text(
-        [
-            *("Disco trio", "Disco trio, variation 1"),
-            *("Disco trio, variation 2", "Disco trio, variation 2.1"),
-        ]
+        ["Disco trio", "Variation 1", "Variation 2", "Variation 2.1"]
     )
+    facts = rows.locator(".mg-facts").all_inner_texts()
+    assert all(wanted in told for wanted, told in zip(WRITTEN, facts, strict=True))
     depths = [row.evaluate("e => e.style.getPropertyValue('--depth')") for row in rows.all()]
     assert depths == ["0", "1", "1", "2"]
     rows.nth(1).locator(".mg-star").click()

@@ -66,7 +66,7 @@ def test_takes_end_at_the_same_bar(page: Page):
 def test_takes_share_their_axis_and_their_pitches(page: Page):
     go_on(page, bars=8, variations=2)
     await_end(page)
-    page.locator(".mg-take").first.get_by_label("Zoom in").click()
+    page.locator("#mg-takes").get_by_label("Zoom in").click()
     page.evaluate("() => (musicgen.rolls.takes()[0].view.scrollLeft = 200)")
     page.wait_for_function("() => musicgen.rolls.takes()[1].view.scrollLeft === 200")
     lanes = page.evaluate("musicgen.rolls.takes().map((roll) => JSON.stringify(roll.lanes))")
@@ -124,6 +124,18 @@ def test_chords_stand_clear_of_the_bar_lines_and_numbers_within_the_piece(page: 
         if one[0] == "box" and one[1] > 46 and one[3] <= 1 and one[2] < 38 and one[2] + one[4] > 22
     ]
     assert band == []  # no line through the names
+
+
+def test_names_of_tracks_cover_no_note(page: Page):
+    said = painted(page, "stage")
+    lanes = page.evaluate(
+        "musicgen.rolls.stage().laid.map(({ name, top, bottom }) => [name, top, bottom])"
+    )
+    above = 20  # the ruler
+    for name, top, bottom in lanes:
+        (y,) = {one[3] for one in said if one[0] == "text" and one[1] == name}
+        assert above < y - 5 < y + 5 < top
+        above = bottom
 
 
 def test_the_model_list_closes_by_itself(page: Page):

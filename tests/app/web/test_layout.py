@@ -29,6 +29,35 @@ def test_on_a_phone_what_is_asked_for_lies_in_a_sheet(visit):
         expect(page.locator(name)).to_be_in_viewport(ratio=1)
 
 
+# How far the middles of what stands in a row lie apart.
+APART = """(row) => {
+  const parts = "button, summary, h3, .mg-facts, .mg-dock-time, .mg-dial";
+  const boxes = [...document.querySelector(row).querySelectorAll(parts)].map((one) => one.getBoundingClientRect());
+  const middles = boxes.filter(({ height }) => height).map(({ top, height }) => top + height / 2);
+  return Math.max(...middles) - Math.min(...middles);
+}"""
+
+
+@pytest.mark.parametrize("width", [820, 390])
+def test_what_fits_stands_in_one_line(visit, width: int):
+    page = visit(**PHONE) if width == 390 else visit(width)
+    page.evaluate("() => musicgen.desk.set({ seed: 2147483647, newSeed: false })")
+    go_on(page, bars=12, variations=2)
+    await_end(page)
+    rows = [".mg-take .mg-head", ".mg-take .mg-foot", "#mg-dock"]
+    if width > 640:
+        rows.append(".mg-stage .mg-foot")
+    assert all(page.evaluate(APART, row) < 8 for row in rows)
+    wide, needed = page.locator(".mg-dock-time").evaluate("e => [e.clientWidth, e.scrollWidth]")
+    assert wide >= needed
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator(".mg-history > summary").click()
+    page.locator(".mg-history-row .mg-drop").last.scroll_into_view_if_needed()
+    expect(page.locator(".mg-history-row .mg-drop").last).to_be_in_viewport(ratio=1)
+    line = page.locator(".mg-history-list")
+    assert line.evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_takes_follow_the_piece_and_what_is_asked_for_stays_at_hand(visit, width: int):
     page = visit(width)

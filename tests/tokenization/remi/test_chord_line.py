@@ -31,7 +31,7 @@ def test_a_line_is_read(text, line):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("C | H7 | F", "'H7' in bar 2 of the chords is none; C, Am7"),
+        ("C | H7 | F", "'H7' in bar 2 of the chords is no chord; C, Am7"),
         ("", "the line of chords names none"),
         (" | | ", "the line of chords names none"),
         ("C D E F G", "bar 1 of the chords has 5; a bar takes 4 at most"),

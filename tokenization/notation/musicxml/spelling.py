@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tokenization.score import Score
 
 _LINE = "FCGDAEB"  # of fifths: F is −1, C 0
 _SEMITONES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
-_MAJOR = (0, 2, 4, 5, 7, 9, 11)
+_SCALE = np.arange(-1, 6)  # of C, by fifths: F C G D A E B
 # General MIDI drum → step and octave of the line or space it is usually written on.
 DRUM_PLACES = {
     **{35: ("F", 4), 36: ("F", 4), 37: ("C", 5), 38: ("C", 5), 40: ("C", 5), 39: ("C", 5)},
@@ -18,24 +20,37 @@ DRUM_PLACES = {
 }
 
 
-def key_fifths(score: Score) -> int:
-    """Return the key signature, −5 to 6 fifths, whose scale holds most of the pitched music."""
+class Key(NamedTuple):
+    """The key of a piece, for those who write its notes down."""
+
+    fifths: int  # sharps of its signature, flats if negative
+    centre: (
+        int  # a place on the line of fifths: half of what is heard of the scale lies on either side
+    )
+
+
+def key_of(score: Score) -> Key:
+    """Return the key, of −5 to 6 sharps, whose scale holds most of the pitched music."""
     notes = score.pitched
+    if not len(notes):
+        return Key(0, 1)
     weight = np.bincount(notes.pitch % 12, weights=notes.duration_ticks, minlength=12)
-    shares = {
-        fifths: weight[[(7 * fifths + step) % 12 for step in _MAJOR]].sum()
-        for fifths in sorted(range(-5, 7), key=abs)
+    scales = {
+        fifths: weight[(7 * (fifths + _SCALE)) % 12] for fifths in sorted(range(-5, 7), key=abs)
     }
-    return max(shares, key=lambda fifths: shares[fifths])
+    fifths = max(scales, key=lambda fifths: scales[fifths].sum())
+    heard = np.cumsum(scales[fifths])
+    return Key(fifths, fifths + int(_SCALE[np.searchsorted(heard, heard[-1] / 2)]))
 
 
-def spelled(pitch: int, fifths: int) -> tuple[str, int, int]:
-    """Return step, alteration and octave of a pitch in a key: B♭ and E♭ in G minor, never A♯.
+def spelled(pitch: int, centre: int) -> tuple[str, int, int]:
+    """Return step, alteration and octave of a pitch in a piece whose key has this centre.
 
-    Twelve neighbours on the line of fifths name the twelve pitches: from the minor third above the
-    tonic's fourth to its raised fourth, so that what the scale lacks is named as music uses it.
+    Twelve neighbours on the line of fifths name the twelve pitches, five below the centre and six above it: B♭ and
+    E♭ in G minor, never A♯, and F♯, which leads to its tonic, though the signature is that of B♭ major. So each tone
+    outside the scale has the name that the chromatic scales on most tones of the piece give it.
     """
-    first = fifths - 4
+    first = centre - 5
     place = first + (pitch * 7 - first) % 12
     step, alter = _LINE[(place + 1) % 7], (place + 1) // 7
     return step, alter, (pitch - alter - _SEMITONES[step]) // 12 - 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.notation.bars import own_metre
-from tokenization.notation.musicxml.spelling import DRUM_PLACES, key_fifths, spelled
+from tokenization.notation.musicxml.spelling import DRUM_PLACES, Key, key_of, spelled
 from tokenization.notation.musicxml.values import DIVISIONS, Value, values_of
 from tokenization.notation.musicxml.voices import Chord, voices_of
 from tokenization.score import Notes, Score, Track
@@ -49,13 +49,13 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     if made:
         _add(encoding, "encoding-description", made)
     bars = _bars(score)
-    fifths = key_fifths(score)
+    key = key_of(score)
     part_list = _add(root, "part-list")
     heard = np.unique(score.notes.track).tolist()
     for number, index in enumerate(heard, 1):
         track, notes = score.tracks[index], score.notes[score.notes.track == index]
         _announce(part_list, f"P{number}", track, notes, number)
-        writer = _PartWriter(score, track, notes, fifths, f"P{number}", number == 1)
+        writer = _PartWriter(score, track, notes, key, f"P{number}", number == 1)
         part = _add(root, "part", id=f"P{number}")
         for place, bar in enumerate(bars):
             part.append(writer.measure(place, bar))
@@ -119,9 +119,9 @@ class _PartWriter:
     """Writes a part bar by bar."""
 
     def __init__(
-        self, score: Score, track: Track, notes: Notes, fifths: int, key: str, leads: bool
+        self, score: Score, track: Track, notes: Notes, key: Key, name: str, leads: bool
     ) -> None:
-        self._score, self._track, self._fifths, self._key = score, track, fifths, key
+        self._score, self._track, self._key, self._name = score, track, key, name
         self._leads = leads  # tempos stand in the first part
         staves = [notes]
         if track.is_drum:
@@ -157,7 +157,7 @@ class _PartWriter:
         if not place:
             _add(attributes, "divisions", DIVISIONS)
             if not self._track.is_drum:
-                _add(_add(attributes, "key"), "fifths", self._fifths)
+                _add(_add(attributes, "key"), "fifths", self._key.fifths)
         time = _add(attributes, "time")
         _add(time, "beats", bar.time[0])
         _add(time, "beat-type", bar.time[1])
@@ -226,7 +226,7 @@ class _PartWriter:
             for kind in kinds:
                 _add(note, "tie", type=kind)
             if self._track.is_drum:
-                _add(note, "instrument", id=_instrument(self._key, pitch))
+                _add(note, "instrument", id=_instrument(self._name, pitch))
             self._value(note, value, number, staff, duration=False)
             if kinds:
                 notations = _add(note, "notations")
@@ -241,7 +241,7 @@ class _PartWriter:
             _add(unpitched, "display-octave", octave)
             return
         element = _add(note, "pitch")
-        step, alter, octave = spelled(pitch, self._fifths)
+        step, alter, octave = spelled(pitch, self._key.centre)
         _add(element, "step", step)
         if alter:
             _add(element, "alter", alter)

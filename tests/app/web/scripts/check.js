@@ -15,6 +15,6 @@ export const throws = (act, words) => {
 
 // A piece of so many bars with rows [onset, duration, pitch, velocity, track], a twelfth of a beat a tick.
 export const piece = (rows, { bars = 4, tracks = 1, tempos = [[0, 120]] } = {}) => ({
-  notes: Int32Array.from(rows.flat()), ticksPerBeat: 12, lines: Array.from({ length: bars + 1 }, (_, n) => 48 * n), fifths: 0,
+  notes: Int32Array.from(rows.flat()), ticksPerBeat: 12, lines: Array.from({ length: bars + 1 }, (_, n) => 48 * n), centre: 1,
   tracks: Array.from({ length: tracks }, (_, n) => ({ name: `Track ${n}`, program: n, drum: n === 2 })), tempos, chords: [], meters: [[0, 4, 4]],
 });

@@ -3,7 +3,7 @@ import { readChord, withChord } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
 import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
-import { chordSign, noteName } from "../../../../app/assets/music/keys.js";
+import { centreOf, chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
 import { aroundNew, barAt, countIn, grown, inRegion, lineNear, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
@@ -60,9 +60,11 @@ export const tests = {
     equal(["C", "F#m", "Bb7", "Cmaj7", "Bm7b5"].map((text) => readChord(text).stored), ["C_M", "F#_m", "A#_7", "C_M7", "B_/o7"]);
   },
   "notes and chords are named by the key"() {
-    equal([10, 3].map((pitch) => noteName(pitch, -2)), ["B♭", "E♭"]);
-    equal([8, 10].map((pitch) => noteName(pitch, 4)), ["G♯", "A♯"]);
-    equal(["A#_M", "D#_m7", "G_sus4", "N_N", "B_/o7", "verse", "C_M/E"].map((text) => chordSign(text, -2)), ["B♭", "E♭m7", "Gsus4", "", "Bø7", "verse", "C/E"]);
+    equal([10, 3, 6].map((pitch) => noteName(pitch, 1)), ["B♭", "E♭", "F♯"]);
+    equal([6, 11].map((pitch) => noteName(pitch, -5)), ["G♭", "C♭"]);
+    equal([8, 10].map((pitch) => noteName(pitch, 6)), ["G♯", "A♯"]);
+    equal([centreOf({ centre: -3 }), centreOf({ fifths: -2 })], [-3, -1]);
+    equal(["A#_M", "D#_m7", "G_sus4", "N_N", "B_/o7", "verse", "C_M/E", "F#_o"].map((text) => chordSign(text, 0)), ["B♭", "E♭m7", "Gsus4", "", "Bø7", "verse", "C/E", "F♯°"]);
   },
   "seconds and ticks lead to each other through changes of tempo"() {
     const clock = new Clock({ tempos: [[0, 120], [24, 60], [48, 240]], ticksPerBeat: 12 });

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenization.any_file import read_file
-from tokenization.notation.musicxml.spelling import key_fifths, spelled
+from tokenization.notation.musicxml.spelling import key_of, spelled
 from tokenization.notation.musicxml.values import values_of
 from tokenization.notation.musicxml.voices import MOST_VOICES, voices_of
 from tokenization.notation.musicxml.writing import write_musicxml
@@ -126,28 +126,46 @@ def test_another_library_reads_the_same():
 
 
 @pytest.mark.parametrize(
-    ("fifths", "names"),
+    ("centre", "names"),
     [
-        (0, "C C# D Eb E F F# G G# A Bb B"),
-        (-2, "C Db D Eb E F F# G Ab A Bb B"),  # B♭ major and G minor
-        (3, "C C# D D# E E# F# G G# A A# B"),
+        (1, "C C# D Eb E F F# G Ab A Bb B"),  # G minor
+        (-1, "C Db D Eb E F Gb G Ab A Bb B"),  # B♭ major
+        (2, "C C# D Eb E F F# G G# A Bb B"),  # C major
+        (6, "B# C# D D# E E# F# G G# A A# B"),  # C♯ minor
     ],
 )
-def test_notes_are_named_by_the_key(fifths: int, names: str):
+def test_notes_are_named_by_the_key(centre: int, names: str):
     signs = {-1: "b", 0: "", 1: "#"}
-    found = [spelled(60 + n, fifths) for n in range(12)]
-    shown = [f"{step}{signs[alter]}" for step, alter, _ in found]
-    wanted = names.split()
-    assert shown[:4] == wanted[:4]
+    found = [spelled(60 + n, centre) for n in range(12)]
+    assert [f"{step}{signs[alter]}" for step, alter, _ in found] == names.split()
     steps = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
     for number, (step, alter, octave) in enumerate(found):
         assert 12 * (octave + 1) + steps[step] + alter == 60 + number
 
 
+def melody(pitches: tuple[int, ...]) -> Score:
+    return piece([(24 * n, 24, 60 + pitch) for n, pitch in enumerate(pitches)])
+
+
 def test_the_key_is_that_whose_scale_is_played():
-    minor = [(24 * n, 24, 60 + p) for n, p in enumerate((7, 10, 2, 3, 9, 5, 0, 7))]
-    assert key_fifths(piece(minor)) == -2
-    assert spelled(70, -2) == ("B", -1, 4)
+    assert key_of(melody((7, 10, 2, 3, 9, 5, 0, 7))).fifths == -2
+
+
+@pytest.mark.parametrize(
+    ("pitches", "tone", "name"),
+    [
+        ((7, 9, 10, 0, 2, 3, 6, 7, 2, 7), 6, ("F", 1, 4)),  # G minor
+        ((0, 2, 3, 5, 7, 8, 11, 0, 7, 0), 11, ("B", 0, 4)),  # C minor
+        ((9, 11, 12, 14, 16, 17, 20, 21, 16, 21), 8, ("G", 1, 4)),  # A minor
+        ((5, 7, 8, 10, 12, 13, 16, 17, 12, 17), 4, ("E", 0, 4)),  # F minor
+    ],
+)
+def test_what_leads_to_a_minor_tonic_is_a_raised_tone(
+    pitches: tuple[int, ...], tone: int, name: tuple[str, int, int]
+):
+    key = key_of(melody(pitches))
+    assert spelled(60 + tone, key.centre) == name
+    assert spelled(60 + pitches[0], key.centre)[0] == {7: "G", 0: "C", 9: "A", 5: "F"}[pitches[0]]
 
 
 @given(st.integers(1, 400), st.integers(0, 200))
