@@ -274,8 +274,14 @@ def test_jobs_of_one_client_leave_room_for_others(keeper: Keeper):
 
 
 @pytest.fixture(scope="module")
-def server():
-    with started("--model", "untrained:tiny:groove") as running:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server keeps its files."""
+    return tmp_path_factory.mktemp("server")
+
+
+@pytest.fixture(scope="module")
+def server(files: Path):
+    with started("--model", "untrained:tiny:groove", TMPDIR=str(files)) as running:
         yield running
 
 
@@ -387,17 +393,15 @@ def test_many_calls_of_programs_push_nobody_out(client: httpx.Client, server):
         assert client.get(f"{API}/file={path[1]}").content[:4] == b"MThd"
 
 
-def test_what_is_sent_in_half_is_not_kept(server, tmp_path: Path):
+def test_what_is_sent_in_half_is_not_kept(server, files: Path):
     host, port = server.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as one:
         one.sendall(b"POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
                     b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\nContent-Disposition: form-data; "
                     b'name="files"; filename="a.mid"\r\n\r\nMThd')  # fmt: skip
         time.sleep(0.5)
-        # Servers of other tests have such files too, while something is being sent to them.
-        half = [*Path("/tmp").glob("musicgen-app-*/gradio/tmp*")]
     patience = 60
-    while patience and any(path.exists() for path in half):
+    while patience and (half := [*files.glob("musicgen-app-*/gradio/tmp*")]):
         time.sleep(1)
         patience -= 1
-    assert not [path for path in half if path.exists()]
+    assert not half
