@@ -133,7 +133,7 @@ def test_dependencies_are_those_that_are_used():
     foreign = tops - set(FLOORS) - sys.stdlib_module_names
     providers = packages_distributions()
     used = {canonicalize_name(providers[name][0]) for name in foreign if name in providers}
-    with_gradio = {"anyio", "fastapi", "httpx", "orjson", "starlette", "uvicorn"}
+    with_gradio = {"anyio", "fastapi", "gradio-client", "httpx", "orjson", "starlette", "uvicorn"}
     optional = {"pytorch-fast-transformers", "distributed"}
     with_jinja = {"markupsafe"}
     assert used - declared - optional == with_gradio | with_jinja

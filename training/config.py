@@ -14,12 +14,7 @@ from typing import Any
 from musicgen.common.records import from_plain, from_yaml, suggestion
 from musicgen.model.config import ModelConfig, check_sense
 
-PRECISIONS = (
-    "32-true",
-    "bf16-mixed",
-    "64-true",
-    "auto",
-)  # auto: what is fastest here (precision.py)
+PRECISIONS = ("32-true", "bf16-mixed", "64-true", "auto")  # the last: what is fastest here
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")
 STRATEGIES = ("auto", "ddp", "fsdp")
 CONFIGS = Path(__file__).parent / "configs"
