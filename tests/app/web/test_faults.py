@@ -14,6 +14,7 @@ SHOWN = ".mg-stage h2"
 
 
 def test_play_can_be_pressed_while_it_composes(page: Page):
+    page.get_by_label("Model").select_option("groove")  # which takes a while for so many bars
     go_on(page, bars=128)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 250")
     page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
@@ -22,6 +23,7 @@ def test_play_can_be_pressed_while_it_composes(page: Page):
 
 
 def test_sounding_notes_end_where_the_music_has_come_to(page: Page):
+    page.get_by_label("Model").select_option("groove")  # which takes a while for so many bars
     go_on(page, bars=64)
     page.evaluate("""() => {
       window.late = 0;
@@ -39,6 +41,7 @@ def test_sounding_notes_end_where_the_music_has_come_to(page: Page):
 
 
 def test_after_a_stop_the_roll_is_as_long_as_the_music(page: Page):
+    page.get_by_label("Model").select_option("groove")  # which takes a while for so many bars
     go_on(page, bars=128)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 400")
     page.locator("#mg-halt").click()

@@ -11,7 +11,7 @@ from tests.app.web.browser import started
 def test_ended_while_it_plays_it_says_nothing_and_is_not_aborted():
     with started("--model", "untrained:tiny:groove") as server:
         client = Client(server.address, verbose=False)
-        playing = client.submit(None, "untrained:tiny:groove", bars=128, api_name="/continue")
+        playing = client.submit(None, "groove", bars=128, api_name="/continue")
         late = time.monotonic() + 60
         while playing.status().code.name != "PROCESSING" and time.monotonic() < late:
             time.sleep(0.05)
