@@ -9,11 +9,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from typing_extensions import Self
 
+from musicgen.generation.request import Order, Request, Stop, order
 from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun
 from tokenization.continuing import continuing
@@ -92,6 +94,29 @@ def musicxml_of(score: Score, provenance: dict[str, Any], title: str) -> bytes:
     return write_musicxml(score, title=title, made=json.dumps(provenance, ensure_ascii=False))
 
 
+class Progress(Protocol):
+    """What has come of a request so far."""
+
+    @property
+    def rows(self) -> list[list[int]]:
+        """The new tokens by variation."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """How many tokens the longest variation has."""
+        ...
+
+    @property
+    def ended(self) -> Event:
+        """Set once there is no more to come."""
+        ...
+
+    def check(self) -> None:
+        """Raise what ended the work, if that was an error."""
+        ...
+
+
 class Generation:
     """Music being drawn for one request: iterate to do the work; there are sequences at any time."""
 
@@ -101,22 +126,29 @@ class Generation:
         """Go on from ids by a grammar, until the end token or what else is to stop it."""
         self.model, self.options = model, options
         self._ids, self._grammar, self._stop = ids, grammar, stop
-        self._job: Job | None = None
+        self._job: Progress | None = None
 
-    def begin(self, cancelled: Callable[[], bool] = lambda: False, owner: str = "") -> Job:
-        """Return the work as a job for an engine; what has come of it so far is in `sequences`."""
-        from musicgen.generation.job import asked  # torch comes with it
-        from musicgen.generation.request import Request, Stop
-
+    def order(self) -> Order:
+        """Return what is to be written, for a process that has the model."""
         request = Request(
             variations=self.options.variations,
             seed=self.options.seed,
             sampling=self.options.sampling,
             stop=Stop(end=self.model.language.end, **self._stop),
         )
-        model = self.model.performer
-        self._job = asked(model, self._ids, request, self._grammar, cancelled, owner)
-        return self._job
+        return order(self._ids.astype(np.int64), request, self._grammar)
+
+    def follow(self, job: Progress) -> None:
+        """Take what has come so far, in `sequences` and `takes`, from a job at work elsewhere."""
+        self._job = job
+
+    def begin(self) -> Job:
+        """Return the work as a job for an engine; what has come of it so far is in `sequences`."""
+        from musicgen.generation.job import job_of  # torch comes with it
+
+        job = job_of(self.model.performer, self.order())
+        self.follow(job)
+        return job
 
     def __iter__(self) -> Iterator[int]:
         """Generate; yields the number of steps so far. To stop early, stop iterating."""

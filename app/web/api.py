@@ -141,7 +141,7 @@ class Api:
     def _written(self, file: str | None, ask: Ask, kind: str, request: gr.Request) -> Files:
         ask = with_able(self.studio.shelf, ask)
         piece = self._piece(file, ask.model) if file else None
-        playing = self.studio.shelf.load(ask.model)
+        playing = self.studio.shelf.find(ask.model)
         growth = growth_of(playing, piece, ask)
         begun = time.monotonic()
         with self.studio.at_work(growth, self.keeper.asker(request)) as job:

@@ -11,6 +11,7 @@ from starlette.routing import Mount
 from app.web.early_head import EarlyHead
 from app.web.errors import HANDLERS
 from app.web.page import ASSETS, Page, head, version
+from app.web.server.composer import Composer
 from app.web.server.doorman import Keeper
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
 from app.web.server.limits import IN_LINE, THREADS
@@ -24,11 +25,12 @@ from app.web.theme import theme
 
 
 def open_page(
-    sessions: Sessions, *, model: str | None, host: str, port: int | None, names: Names, soundfont: Path | None,
-    browser: bool,
+    sessions: Sessions, composer: Composer, *, model: str | None, host: str, port: int | None, names: Names,
+    soundfont: Path | None, browser: bool,
 ) -> tuple[gr.Blocks, Studio]:  # fmt: skip
     """Build the page and start to serve it."""
-    studio, keeper, uploads = Studio(Shelf(model)), Keeper(sessions), sessions.folder / "gradio"
+    studio, keeper = Studio(Shelf(model), composer), Keeper(sessions)
+    uploads = sessions.folder / "gradio"
     address = f"musicgen/{version()}"
     blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks
     # Whoever asks waits in line: a request past it would be bounded by nothing.

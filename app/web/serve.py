@@ -23,7 +23,7 @@ def _warm(studio: Any) -> None:
     from app.web.examples import EXAMPLES
 
     studio.open_example(next(iter(EXAMPLES)), "", fit=True)
-    studio.shelf.warm()
+    studio.warm()
 
 
 def serve(
@@ -39,6 +39,7 @@ def serve(
 ) -> None:
     """Serve the page until interrupted; `say` is called with sentences for the terminal."""
     from app.web.composing.wishes import sentence
+    from app.web.server.composer import Composer
     from app.web.server.sessions import Sessions
     from app.web.server.tunnel import TunnelError, public_address
 
@@ -47,13 +48,15 @@ def serve(
     keep_memory_flat()
     allow_many_connections()
     delete_left_behind()
-    sessions, studio, names = Sessions(), None, Names(host, known_as)
+    sessions, composer, names = Sessions(), Composer(), Names(host, known_as)
     try:
+        composer.start()  # while the page is built
         be_quiet_outside(sessions.folder, host)
         with without_stubs():
             from app.web.launch import open_page
         blocks, studio = open_page(
             sessions,
+            composer,
             model=model,
             host=host,
             port=port,
@@ -72,6 +75,5 @@ def serve(
                 say(sentence(error))
         threading.Event().wait()
     finally:
-        if studio is not None:
-            studio.composer.close()
+        composer.close()
         sessions.close()

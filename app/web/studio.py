@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.web.composing.growth import Growth
 from app.web.composing.hearing import Ear, Heard, fitting, made_here, notices, read
@@ -22,14 +22,13 @@ from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import Ask
 from app.web.composing.work import growth_of
 from app.web.examples import EXAMPLES, example
-from app.web.server.composer import Composer
+from app.web.server.composer import Composer, RemoteJob
 from app.web.server.doorman import Asker
 from app.web.shelf import Shelf
+from musicgen.continuation import Continuation
+from musicgen.options import Options
 from musicgen.pieces import no_prompt
 from tokenization.excerpt import excerpt
-
-if TYPE_CHECKING:
-    from musicgen.generation.job import Job
 
 LONGEST_SECONDS = 600  # of work on one request
 MOST_TOKENS = (
@@ -45,9 +44,15 @@ LONGEST_NAME = 64  # of a job
 class Studio:
     """The actions, over the models."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf, self.composer, self._ear = shelf, Composer(), Ear()
+    def __init__(self, shelf: Shelf, composer: Composer | None = None) -> None:
+        self.shelf, self.composer, self._ear = shelf, composer or Composer(), Ear()
         self._jobs: dict[str, threading.Event] = {}
+
+    def warm(self) -> None:
+        """Let the first model play two notes, so that nobody waits for its weights."""
+        model = self.shelf.find(self.shelf.first)
+        work = Continuation(model, no_prompt(model.language), Options(tokens=2))
+        self.composer.take(model, work.order())
 
     def open(self, data: bytes, name: str, model: str, *, fit: bool) -> dict[str, Any]:
         """Return a file as the page shows it: as the model hears it, or the one that fits what is in it."""
@@ -98,7 +103,7 @@ class Studio:
     ) -> Iterator[dict[str, Any]]:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
         ask = with_able(self.shelf, ask)
-        model = self.shelf.load(ask.model)
+        model = self.shelf.find(ask.model)
         piece = None if data is None else self._ear.hear(data, name, model.language).piece
         if piece and ask.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
             ask = replace(ask, prompt_bars=min(ask.prompt_bars, piece.bars))
@@ -114,7 +119,7 @@ class Studio:
             pause, seen, place = FIRST_SECONDS, 0, 0
             while not job.ended.wait(pause):
                 if job.steps == seen:
-                    if not seen and (now := self.composer.place(job)) != place:
+                    if not seen and (now := job.place) != place:
                         place = now
                         yield {"state": "running", "place": place, "takes": []}
                     continue
@@ -130,7 +135,7 @@ class Studio:
     @contextmanager
     def at_work(
         self, growth: Growth, asker: Asker, stop: threading.Event | None = None
-    ) -> Iterator[Job]:
+    ) -> Iterator[RemoteJob]:
         """Have it done; whatever ends this ends the work, and what ended the work by an error is raised."""
         begun, left = time.monotonic(), threading.Event()
 
@@ -139,12 +144,14 @@ class Studio:
                 left.is_set()
                 or (stop is not None and stop.is_set())
                 or time.monotonic() > begun + LONGEST_SECONDS
-                or job.steps >= MOST_TOKENS
                 or asker.is_gone(begun)
             )
 
-        job = growth.work.begin(over, asker.client)
-        self.composer.take(job, growth.work.model.performer)
+        work = growth.work
+        job = self.composer.take(
+            work.model, work.order(), over, owner=asker.client, most_tokens=MOST_TOKENS
+        )
+        work.follow(job)
         try:
             yield job
         finally:
@@ -171,7 +178,7 @@ class Studio:
         return {row["metric"]: row["quarters"][0] for row in rows if row["quarters"][0] is not None}
 
 
-def ending(job: Job, seconds: float) -> str:
+def ending(job: RemoteJob, seconds: float) -> str:
     """Say how work ended that nobody stopped: "done", or "late", cut off at what one request may take."""
     return "late" if seconds > LONGEST_SECONDS or job.steps >= MOST_TOKENS else "done"
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.generation.prompt import After
-from musicgen.generation.request import Grammar, Request, after_prompt, checked
+from musicgen.generation.request import Grammar, Order, Request, checked, order
 from musicgen.layers.few_rows import MOST
 from musicgen.model.performer import Performer
 
@@ -25,25 +25,26 @@ def asked(
     owner: str = "",
 ) -> Job:
     """Return a request to a model as a job; what cannot work is refused."""
-    ids = checked(model, prompt)
-    if request.stop.before_bar is not None and grammar is None:
-        raise ValueError("to stop before a bar takes a grammar, which counts them")
-    ready = None if grammar is None else after_prompt(grammar, ids)
-    return Job(ids, request, ready, cancelled, owner)
+    return Job(order(checked(model, prompt), request, grammar), cancelled, owner)
+
+
+def job_of(
+    model: Performer,
+    wanted: Order,
+    cancelled: Callable[[], bool] = lambda: False,
+    owner: str = "",
+) -> Job:
+    """Return an order to a model as a job; a prompt of another language is refused."""
+    checked(model, wanted.ids)
+    return Job(wanted, cancelled, owner)
 
 
 class Job:
     """A request at work; its new tokens by variation grow in `rows`, and `ended` is set at last."""
 
-    def __init__(
-        self,
-        ids: np.ndarray,
-        request: Request,
-        grammar: Grammar | None,
-        cancelled: Callable[[], bool],
-        owner: str,
-    ) -> None:
-        self.ids, self.request, self.grammar = ids, request, grammar
+    def __init__(self, wanted: Order, cancelled: Callable[[], bool], owner: str) -> None:
+        request = wanted.request
+        self.ids, self.request, self.grammar = wanted.ids, request, wanted.grammar
         self.cancelled, self.owner = cancelled, owner
         self.rows: list[list[int]] = [[] for _ in range(request.variations)]
         self.ended = threading.Event()

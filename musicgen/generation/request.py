@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from musicgen.generation.sampling import Sampling
-from musicgen.model.performer import Performer
+
+if TYPE_CHECKING:
+    from musicgen.model.performer import Performer
 
 
 class Grammar(Protocol):
@@ -67,6 +69,23 @@ class Request:
             raise ValueError(f"variations is {self.variations}; it is 1 or more")
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it is 0 or more, and less than 2 to the 63")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What is to be written, whole: any process that has the model can do it."""
+
+    ids: np.ndarray  # of the prompt
+    request: Request
+    grammar: Grammar | None = None  # of one row, that has taken the prompt
+
+
+def order(ids: np.ndarray, request: Request, grammar: Grammar | None = None) -> Order:
+    """Return what is to be written after a prompt; a grammar that stands before the prompt is copied, and takes it."""
+    if request.stop.before_bar is not None and grammar is None:
+        raise ValueError("to stop before a bar takes a grammar, which counts them")
+    ready = None if grammar is None else after_prompt(grammar, ids)
+    return Order(ids=ids, request=request, grammar=ready)
 
 
 def after_prompt(grammar: Grammar, ids: np.ndarray) -> Grammar:

@@ -11,11 +11,11 @@ import base64
 import json
 import os
 import random
-import resource
 import secrets
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,15 +109,18 @@ class Visitor:
 
 
 def server_memory_bytes(parent: int) -> int:
-    """Return the resident memory of this process's children that serve."""
-    total = 0
+    """Return what the processes under this one take, pages that several share counted once."""
+    children: dict[int, list[int]] = defaultdict(list)
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
+        with suppress(OSError):
             fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            if int(fields[1]) == parent:
-                total += int(fields[21]) * resource.getpagesize()
-        except OSError:
-            continue
+            children[int(fields[1])].append(int(folder.name))
+    total, found = 0, [*children[parent]]
+    for process in found:
+        found += children[process]
+        with suppress(OSError):
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            total += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total
 
 

@@ -1,84 +1,200 @@
-"""One thread composes for everybody, with an engine a model; models that are asked for take turns at the processor.
+"""Other processes compose for the server: requests go there through pipes, and new tokens come back.
 
-Threads of their own would spend their time in waiting for the interpreter; and for each thread that has ever
-multiplied, the library of matrices keeps megabytes of room to work in.
+A second process, and more where there are processors, begins when there is more to do than a step carries well. A
+request stays where it began. What it gives does not depend on where that is (musicgen/generation/engine.py).
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from multiprocessing.connection import Connection, wait
 
-if TYPE_CHECKING:
-    from musicgen.generation.engine import Engine
-    from musicgen.generation.job import Job
-    from musicgen.model.performer import Performer
+from app.web.server.engines import Leave, News, Task, compose
+from app.web.server.process import keep_memory_flat
+from musicgen.common.processes import CONTEXT, interrupts_held, processors
+from musicgen.generation.request import Order
+from musicgen.playable import Playable
 
-LAST_TURN_SECONDS = 5  # a piece of a long prompt takes longer than a step
+LOOK_SECONDS = 0.05  # between two looks for who has gone
+MANY_ROWS = 8  # at work in a process, from which another one is worth its memory
+MOST_PROCESSES = 4
+LOST = "the process that composed has ended; try again"
+
+
+class RemoteJob:
+    """A request that another process is at work on, and what is known of it here."""
+
+    def __init__(
+        self, number: int, wanted: Order, cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.number, self.cancelled = number, cancelled
+        self.rows: list[list[int]] = [[] for _ in range(wanted.request.variations)]
+        self.place = 0  # in line, from 1; 0 once it is at work
+        self.ended = threading.Event()
+        self.error: Exception | None = None
+        self.told_to_end = False
+
+    @property
+    def steps(self) -> int:
+        """How many tokens the longest variation has."""
+        return max(map(len, self.rows))
+
+    def check(self) -> None:
+        """Raise what ended the job, if that was an error."""
+        if self.error is not None:
+            raise self.error
+
+    def add(self, news: News) -> None:
+        """Note what has come of it."""
+        for row, new in zip(self.rows, news.rows, strict=False):
+            row += new
+        self.place, self.error = news.place, news.error
+        if news.ended:
+            self.ended.set()
+
+
+class EngineProcess:
+    """A process that composes, and the jobs it is at."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, RemoteJob] = {}
+        self.ready = False
+        self.connection, theirs = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(target=compose, args=(theirs, keep_memory_flat), daemon=True)
+        with interrupts_held():
+            self._process.start()
+        theirs.close()
+
+    @property
+    def pid(self) -> int | None:
+        """What the system calls it."""
+        return self._process.pid
+
+    @property
+    def rows(self) -> int:
+        """How many variations it is at."""
+        return sum(len(job.rows) for job in self.jobs.values())
+
+    def send(self, message: Task | Leave) -> None:
+        """Send a message; to one that has died it is lost, which `receive` finds out."""
+        with suppress(OSError):
+            self.connection.send(message)
+
+    def receive(self) -> None:
+        """Take in what it has to say; an error of the pipe says that it has died."""
+        for news in self.connection.recv():
+            job = self.jobs[news.number]
+            job.add(news)
+            if news.ended:
+                del self.jobs[news.number]
+        self.ready = True
+
+    def end(self) -> None:
+        """End it, and what it was at."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+        for job in self.jobs.values():
+            job.error = RuntimeError(LOST)
+            job.ended.set()
+        self.jobs = {}
 
 
 class Composer:
-    """The engines at work, each for as long as somebody wants music of its model; the one that had least works next."""
+    """Has requests done by processes of its own; `most` of them at a time."""
 
-    def __init__(self) -> None:
-        self._engines: dict[int, Engine] = {}  # by the identity of the model
-        self._had: dict[int, float] = {}  # seconds of each
-        self._change = threading.Condition()
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most or max(1, min(MOST_PROCESSES, processors()))
+        self._numbers = count()
+        self.processes: list[EngineProcess] = []
+        self._lock = threading.Lock()
         self._closed = False
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self._wake, self._woken = CONTEXT.Pipe()  # ends a wait for news where a process is new
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    def take(self, job: Job, model: Performer) -> None:
-        """Have a job of a model done; its `ended` is set at last."""
-        from musicgen.generation.engine import Engine  # torch comes with it
+    def start(self) -> None:
+        """Start the first process, so that who comes first need not wait for it."""
+        with self._lock:
+            self._process()
 
-        with self._change:
-            if id(model) not in self._engines:  # who comes has no claim from when nobody wanted it
-                self._engines[id(model)] = Engine(model, listeners=True)
-                self._had[id(model)] = min(self._had.values(), default=0.0)
-            self._engines[id(model)].add(job)
-            self._change.notify()
-
-    def place(self, job: Job) -> int:
-        """Return where in line a request stands, from 1; 0 once it is at work."""
-        with self._change:
-            engines = list(self._engines.values())
-        return max((engine.place(job) for engine in engines), default=0)
+    def take(
+        self,
+        model: Playable,
+        wanted: Order,
+        cancelled: Callable[[], bool] = lambda: False,
+        *,
+        owner: str = "",
+        most_tokens: int | None = None,
+    ) -> RemoteJob:
+        """Have a request to a model done; the job's `ended` is set at last."""
+        job = RemoteJob(next(self._numbers), wanted, cancelled)
+        task = Task(number=job.number, model=model, order=wanted, owner=owner, most_tokens=most_tokens)  # fmt: skip
+        with self._lock:
+            process = self._process()
+            process.jobs[job.number] = job
+            process.send(task)
+        return job
 
     @property
     def requests(self) -> int:
         """How many requests are here."""
-        with self._change:
-            return sum(map(len, self._engines.values()))
+        return sum(len(process.jobs) for process in self.processes)
 
     def close(self) -> None:
-        """End after the step under way: a program that ends while a thread multiplies is aborted."""
-        with self._change:
+        """End all work."""
+        with self._lock:
             self._closed = True
-            self._change.notify()
-        self._thread.join(LAST_TURN_SECONDS)
+            for process in self.processes:
+                process.end()
+            self.processes = []
+            self._wake.send(None)
 
-    def _serve(self) -> None:
-        while (key := self._next()) is not None:
-            self._work(key)
+    def _process(self) -> EngineProcess:
+        """Return the process that has least to do; where each has much, another one starts for those to come."""
+        if self._closed:
+            raise RuntimeError("the server ends")
+        if len(self.processes) < self._most and all(
+            process.ready and process.rows >= MANY_ROWS for process in self.processes
+        ):
+            self.processes.append(EngineProcess())
+            self._wake.send(None)
+        ready = [process for process in self.processes if process.ready]
+        return min(ready or self.processes, key=lambda process: process.rows)
 
-    def _work(self, key: int) -> None:
-        from musicgen.generation.threads import threads_for
+    def _watch(self) -> None:
+        """Take in news, and let go whom nobody waits for."""
+        looked = 0.0
+        while not self._closed:
+            with self._lock:
+                processes = {process.connection: process for process in self.processes}
+            for connection in wait([self._woken, *processes], LOOK_SECONDS):
+                assert isinstance(connection, Connection)
+                if connection is self._woken:
+                    self._woken.recv()
+                else:
+                    self._receive(processes[connection])
+            if time.monotonic() > looked + LOOK_SECONDS:
+                looked = time.monotonic()
+                for process in processes.values():
+                    self._let_go(process)
 
-        engine, begun = self._engines[key], time.monotonic()
-        try:
-            with threads_for(engine.model):
-                engine.work()
-        except Exception as error:  # of the model, not of one request: nobody may wait for ever
-            engine.fail(error)
-        with self._change:
-            self._had[key] += time.monotonic() - begun
-            if engine.idle:
-                del self._engines[key], self._had[key]
+    def _receive(self, process: EngineProcess) -> None:
+        with self._lock:
+            if process not in self.processes:
+                return
+            try:
+                process.receive()
+            except (EOFError, OSError):
+                self.processes.remove(process)
+                process.end()
 
-    def _next(self) -> int | None:
-        """Wait for work, and return the model that had least."""
-        with self._change:
-            self._change.wait_for(lambda: self._engines or self._closed)
-            return None if self._closed else min(self._engines, key=lambda key: self._had[key])
+    def _let_go(self, process: EngineProcess) -> None:
+        with self._lock:
+            for job in [*process.jobs.values()]:
+                if not job.told_to_end and job.cancelled():
+                    job.told_to_end = True
+                    process.send(Leave(number=job.number))

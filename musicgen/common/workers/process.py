@@ -128,7 +128,7 @@ def _serve(
     connection: Connection,
 ) -> None:
     """Answer tasks until the process that sends them is gone, or has sent none for long."""
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     if folder is not None:
         os.chdir(folder)
     if memory_bytes is not None:
@@ -136,6 +136,11 @@ def _serve(
     with suppress(EOFError, OSError):
         while connection.poll(idle_seconds):
             connection.send(attempt(function, connection.recv()))
+
+
+def end_with_parent() -> None:
+    """End this process with the one that started it."""
+    Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:

@@ -1,91 +1,85 @@
-"""One thread composes for everybody: models take turns, and nobody stops it by failing."""
+"""Processes of the server's own compose: the same music in any of them, and what ends one loses its requests alone."""
 
+import os
+import signal
 import threading
+import time
+from dataclasses import replace
 
 import pytest
 
-from app.web.server.composer import Composer
+from app.web.server.composer import MANY_ROWS, Composer, RemoteJob
 from musicgen.continuation import Continuation
-from musicgen.generation.engine import Engine
-from musicgen.loading import load
+from musicgen.loading import find
 from musicgen.options import Options
 from musicgen.pieces import no_prompt
-from musicgen.playable import Playable
 
 LATE = 60  # seconds
-
-
-@pytest.fixture(scope="module")
-def models() -> list[Playable]:
-    return [load(name) for name in ("untrained:tiny", "untrained:tiny:groove")]
+MODEL = find("untrained:tiny:groove")
 
 
 @pytest.fixture
 def composer():
-    made = Composer()
+    made = Composer(most=2)
     yield made
     made.close()
 
 
-def begun(composer: Composer, model: Playable, tokens: int | None, over=lambda: False):
-    work = Continuation(model, no_prompt(model.language), Options(tokens=tokens, bars=10_000))
-    job = work.begin(over)
-    composer.take(job, model.performer)
+def work(variations: int = 1, tokens: int | None = None, seed: int = 0) -> Continuation:
+    options = Options(tokens=tokens, bars=10_000, variations=variations, seed=seed)
+    return Continuation(MODEL, no_prompt(MODEL.language), options)
+
+
+def begun(composer: Composer, wanted: Continuation, **more) -> RemoteJob:
+    job = composer.take(MODEL, wanted.order(), **more)
+    while not job.steps and not job.ended.is_set():
+        time.sleep(0.01)
     return job
 
 
-def test_one_models_crowd_does_not_starve_anothers(composer: Composer, models: list[Playable]):
-    stop, workers = threading.Event(), set()
-
-    def over() -> bool:
-        workers.add(threading.get_ident())
-        return stop.is_set()
-
-    crowd = [begun(composer, models[0], None, over) for _ in range(10)]
-    modest = begun(composer, models[1], 50)
-    assert modest.ended.wait(LATE)
-    assert modest.steps == 50
-    assert not any(job.ended.is_set() for job in crowd)
+def test_the_same_request_gives_the_same_music_in_any_process(composer: Composer):
+    alone = work(3, tokens=60, seed=5).finish().sequences()
+    stop = threading.Event()
+    crowd = begun(composer, work(MANY_ROWS), cancelled=stop.is_set)
+    first = begun(composer, work(3, tokens=60, seed=5))  # starts the second process
+    assert first.ended.wait(LATE)
+    while len([process for process in composer.processes if process.ready]) < 2:
+        time.sleep(0.05)
+    second = begun(composer, work(3, tokens=60, seed=5))
+    assert second.ended.wait(LATE)
     stop.set()
-    for job in crowd:
-        assert job.ended.wait(LATE)
-    assert len(workers) == 1
-    assert threading.get_ident() not in workers
-
-
-def test_a_model_that_fails_takes_its_requests_and_no_others(
-    composer: Composer, models: list[Playable], monkeypatch
-):
-    work = Engine.work
-
-    def broken(engine: Engine) -> bool:
-        if engine.model is models[0].performer:
-            raise RuntimeError("no memory")
-        return work(engine)
-
-    monkeypatch.setattr(Engine, "work", broken)
-    lost, fine = begun(composer, models[0], 5), begun(composer, models[1], 5)
-    assert lost.ended.wait(LATE)
-    assert fine.ended.wait(LATE)
-    assert fine.steps == 5
-    with pytest.raises(RuntimeError, match="no memory"):
-        lost.check()
-
-
-def test_what_is_done_is_let_go(composer: Composer, models: list[Playable]):
-    job = begun(composer, models[0], 5)
-    assert job.ended.wait(LATE)
-    again = begun(composer, models[1], 5)
-    assert again.ended.wait(LATE)
-    composer.close()
+    assert crowd.ended.wait(LATE)
+    begin = len(no_prompt(MODEL.language).ids)
+    assert first.rows == second.rows == [ids[begin:].tolist() for ids in alone]
     assert composer.requests == 0
 
 
-def test_after_the_end_nobody_works(composer: Composer, models: list[Playable]):
-    job = begun(composer, models[0], None)
-    while not job.steps:
-        assert not job.ended.wait(0.01)
+def test_a_process_that_dies_loses_its_requests_alone(composer: Composer):
+    job = begun(composer, work())
+    (process,) = composer.processes
+    os.kill(process.pid, signal.SIGKILL)
+    assert job.ended.wait(LATE)
+    with pytest.raises(RuntimeError, match="try again"):
+        job.check()
+    again = begun(composer, work(tokens=5))
+    assert again.ended.wait(LATE)
+    assert again.steps == 5
+
+
+def test_after_the_end_nobody_works(composer: Composer):
+    job = begun(composer, work())
     composer.close()
+    assert job.ended.is_set()
     steps = job.steps
-    assert not job.ended.wait(0.2)
+    time.sleep(0.2)
     assert job.steps == steps
+    with pytest.raises(RuntimeError, match="ends"):
+        composer.take(MODEL, work().order())
+
+
+def test_what_was_asked_wrongly_is_said(composer: Composer):
+    wrong = replace(work(tokens=5).order(), ids=work().order().ids + 10_000)
+    job = composer.take(MODEL, wrong)
+    assert job.ended.wait(LATE)
+    with pytest.raises(ValueError, match="another language"):
+        job.check()

@@ -1,0 +1,187 @@
+"""A process that composes for the server: an engine a model, in turns, for requests that come through a pipe.
+
+The server has an interpreter of its own for what visitors see. In one with the engine, each of a step's hundreds of
+calls would wait for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from musicgen.common.processes import processors
+from musicgen.common.workers.process import end_with_parent
+from musicgen.generation.request import Order
+from musicgen.playable import Playable
+
+if TYPE_CHECKING:
+    from musicgen.generation.engine import Engine
+    from musicgen.generation.job import Job
+
+KEPT = 3  # models in memory
+REPORT_SECONDS = 0.02  # between two reports of what has been written
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A request as the server sends it."""
+
+    number: int
+    model: Playable
+    order: Order
+    owner: str  # with whose other requests it shares its turns
+    most_tokens: int | None = None  # of a variation, after which it ends
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leave:
+    """The number of a request that nobody waits for any more."""
+
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class News:
+    """What has come of a request since the last report."""
+
+    number: int
+    rows: list[list[int]]  # new tokens by variation
+    place: int = 0  # in line, from 1; 0 at work
+    ended: bool = False
+    error: Exception | None = None
+
+
+class Engines:
+    """The engines at work, each for as long as somebody wants music of its model; the one that had least works next."""
+
+    def __init__(self) -> None:
+        self._models: OrderedDict[str, Playable] = OrderedDict()  # by the names they were found by
+        self._engines: dict[str, Engine] = {}
+        self._had: dict[str, float] = {}  # seconds of each
+        self._jobs: dict[int, tuple[Job, Task]] = {}
+        self._given_up: set[int] = set()
+        self._failed: list[News] = []
+        self._places: dict[int, int] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self._engines
+
+    def take(self, task: Task) -> None:
+        """Take a request in; one that cannot be done is news at once."""
+        try:
+            self._take(task)
+        except Exception as error:  # of this request alone: a model that is damaged, say
+            self._failed.append(News(number=task.number, rows=[], ended=True, error=_plain(error)))
+
+    def _take(self, task: Task) -> None:
+        from musicgen.generation.engine import Engine  # torch comes with it
+        from musicgen.generation.job import job_of
+
+        model, name = self._model(task.model), task.model.given
+
+        def over() -> bool:
+            long = task.most_tokens is not None and job.steps >= task.most_tokens
+            return long or task.number in self._given_up
+
+        job = job_of(model.performer, task.order, over, task.owner)
+        if name not in self._engines:  # who comes has no claim from when nobody wanted it
+            self._engines[name] = Engine(model.performer, listeners=True)
+            self._had[name] = min(self._had.values(), default=0.0)
+        self._engines[name].add(job)
+        self._jobs[task.number] = job, task
+
+    def leave(self, number: int) -> None:
+        """Let a request go with the next step."""
+        if number in self._jobs:
+            self._given_up.add(number)
+
+    def work(self) -> None:
+        """Let the model that had least do a little."""
+        from musicgen.generation.threads import threads_for
+
+        name = min(self._engines, key=lambda name: self._had[name])
+        engine, begun = self._engines[name], time.monotonic()
+        try:
+            with threads_for(engine.model):
+                engine.work()
+        except Exception as error:  # of the model, not of one request: nobody may wait for ever
+            engine.fail(error)
+        self._had[name] += time.monotonic() - begun
+        if engine.idle:
+            del self._engines[name], self._had[name]
+
+    def news(self) -> list[News]:
+        """Return what is new since the last time."""
+        found, self._failed = self._failed, []
+        for number, (job, task) in [*self._jobs.items()]:
+            ended, rows = job.ended.is_set(), job.fresh()
+            place = 0 if ended or job.steps else self._engines[task.model.given].place(job)
+            if ended or any(rows) or place != self._places.get(number, 0):
+                self._places[number] = place
+                found.append(
+                    News(number=number, rows=rows, place=place, ended=ended, error=_plain(job.error))
+                )
+            if ended:
+                del self._jobs[number]
+                self._places.pop(number, None)
+                self._given_up.discard(number)
+        return found
+
+    def _model(self, model: Playable) -> Playable:
+        """Return a model with its weights; the last few stay."""
+        known = self._models.setdefault(model.given, model)
+        self._models.move_to_end(model.given)
+        while len(self._models) > KEPT:
+            self._models.popitem(last=False)
+        return known
+
+
+def compose(connection: Connection, prepare: Callable[[], None] = lambda: None) -> None:
+    """Compose what comes through a connection, until it is closed; `prepare` is called once at the beginning."""
+    end_with_parent()
+    prepare()
+    _share_processors()
+    engines, reported = Engines(), 0.0
+    with suppress(EOFError, OSError):
+        connection.send([])  # ready
+        while True:
+            _hear(connection, engines)
+            if not engines.idle:
+                engines.work()
+            if engines.idle or time.monotonic() > reported + REPORT_SECONDS:
+                reported = time.monotonic()
+                if news := engines.news():
+                    connection.send(news)
+
+
+def _hear(connection: Connection, engines: Engines) -> None:
+    """Take in what has been sent; where there is nothing to do, wait for it."""
+    while engines.idle or connection.poll():
+        message = connection.recv()
+        if isinstance(message, Leave):
+            engines.leave(message.number)
+            continue
+        engines.take(message)
+        if engines.idle:
+            return  # it failed, which is news
+
+
+def _plain(error: Exception | None) -> Exception | None:
+    """Return an error as one that any process can read."""
+    if error is None or type(error) is ValueError:
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def _share_processors() -> None:
+    """Compute on a few threads at most: threads that wait for busy processors are slow."""
+    import torch
+
+    torch.set_num_threads(max(1, processors() // 4))
