@@ -126,7 +126,9 @@ class Engines:
             if ended or any(rows) or place != self._places.get(number, 0):
                 self._places[number] = place
                 found.append(
-                    News(number=number, rows=rows, place=place, ended=ended, error=_plain(job.error))
+                    News(
+                        number=number, rows=rows, place=place, ended=ended, error=_plain(job.error)
+                    )
                 )
             if ended:
                 del self._jobs[number]
