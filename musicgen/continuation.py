@@ -6,7 +6,7 @@ The one way to generate music: commands, page, evaluations and the samples of a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
@@ -34,6 +34,8 @@ class Player(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def given(self) -> str: ...
     @property
     def performer(self) -> Any: ...
     @property

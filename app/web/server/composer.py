@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 
 from app.web.server.engines import Leave, News, Task, compose
 from app.web.server.process import keep_memory_flat
 from musicgen.common.processes import CONTEXT, interrupts_held, processors
+from musicgen.continuation import Player
 from musicgen.generation.request import Order
-from musicgen.playable import Playable
 
 LOOK_SECONDS = 0.05  # between two looks for who has gone
 MANY_ROWS = 8  # at work in a process, from which another one is worth its memory
@@ -133,7 +133,7 @@ class Composer:
 
     def take(
         self,
-        model: Playable,
+        model: Player,
         wanted: Order,
         cancelled: Callable[[], bool] = lambda: False,
         *,
@@ -187,12 +187,12 @@ class Composer:
         while not self._closed:
             with self._lock:
                 processes = {process.connection: process for process in self.processes}
-            for connection in wait([self._woken, *processes], LOOK_SECONDS):
-                assert isinstance(connection, Connection)
-                if connection is self._woken:
-                    self._woken.recv()
-                else:
-                    self._receive(processes[connection])
+            ready = wait([self._woken, *processes], LOOK_SECONDS)
+            if self._woken in ready:
+                self._woken.recv()
+            for connection, process in processes.items():
+                if connection in ready:
+                    self._receive(process)
             if time.monotonic() > looked + LOOK_SECONDS:
                 looked = time.monotonic()
                 for process in processes.values():

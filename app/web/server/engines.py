@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from musicgen.common.processes import processors
 from musicgen.common.workers.process import end_with_parent
+from musicgen.continuation import Player
 from musicgen.generation.request import Order
-from musicgen.playable import Playable
 
 if TYPE_CHECKING:
     from musicgen.generation.engine import Engine
@@ -32,7 +32,7 @@ class Task:
     """A request as the server sends it."""
 
     number: int
-    model: Playable
+    model: Player
     order: Order
     owner: str  # with whose other requests it shares its turns
     most_tokens: int | None = None  # of a variation, after which it ends
@@ -60,7 +60,7 @@ class Engines:
     """The engines at work, each for as long as somebody wants music of its model; the one that had least works next."""
 
     def __init__(self) -> None:
-        self._models: OrderedDict[str, Playable] = OrderedDict()  # by the names they were found by
+        self._models: OrderedDict[str, Player] = OrderedDict()  # by the names they were found by
         self._engines: dict[str, Engine] = {}
         self._had: dict[str, float] = {}  # seconds of each
         self._jobs: dict[int, tuple[Job, Task]] = {}
@@ -136,7 +136,7 @@ class Engines:
                 self._given_up.discard(number)
         return found
 
-    def _model(self, model: Playable) -> Playable:
+    def _model(self, model: Player) -> Player:
         """Return a model with its weights; the last few stay."""
         known = self._models.setdefault(model.given, model)
         self._models.move_to_end(model.given)
