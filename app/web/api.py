@@ -26,9 +26,8 @@ from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.pieces import Piece, read_piece
 from tokenization import any_file
+from tokenization.formats import midi, musicxml
 from tokenization.midi.limits import UPLOAD
-from tokenization.midi.reading import write_midi
-from tokenization.notation.musicxml.writing import write_musicxml
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
@@ -119,7 +118,7 @@ class Api:
         """Play a file of music: a WAV file."""
         data, score = self._score(file)
         if not any_file.is_midi(data):
-            data = write_midi(score)
+            data = midi(score)
         path = self._path(file, "wav", request)
         render_to(path, data, self.soundfont)
         self.keeper.sessions.make_room()
@@ -130,7 +129,7 @@ class Api:
         """Write a file of music as MusicXML, for programs that print it."""
         _, score = self._score(file)
         path = self._path(file, "musicxml", request)
-        write_whole(path, write_musicxml(score, title=title_of(file)))
+        write_whole(path, musicxml(score, title_of(file)))
         return str(path)
 
     @answering

@@ -13,8 +13,8 @@ from app.web.examples import EXAMPLES, example
 from app.web.server.doorman import Asker
 from app.web.shelf import Shelf
 from app.web.studio import Studio
-from musicgen.continuation import midi_of
 from tests.tokenization.notation.scores import bars, note, score
+from tokenization.formats import midi
 from tokenization.midi.reading import MidiError, read_midi
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:remi-2"
@@ -122,7 +122,7 @@ def test_views_grow_and_the_last_has_all_there_is(studio: Studio):
 def test_a_file_over_a_long_line_of_chords_is_known_to_be_made_here():
     made = {"chords": [["C:maj"]] * 1000, "seed": 1}
     take = musicgen.load("untrained:tiny:remi-2").continue_(bars=1, seed=3)[0]
-    assert made_here(midi_of(take.score, made)) == made
+    assert made_here(midi(take.score, provenance=made)) == made
 
 
 def test_a_stop_keeps_what_there_is_and_as_many_bars(studio: Studio):
