@@ -17,7 +17,7 @@ from musicgen.options import Options
 from musicgen.pieces import Piece, Prompt
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_count
-from tokenization.language import Encoded, Language, language_from_spec
+from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 
@@ -65,7 +65,7 @@ def infilling(
 
 
 def _spoken(data: str) -> Language:
-    return language_from_spec(Prepared.open(data).meta["language"])
+    return Prepared.open(data).language
 
 
 def _experiment(
@@ -177,7 +177,7 @@ def _row(data: str, row: int, measure: str, **sides: float | None) -> dict[str, 
 def _piece(data: str, row: int, speaker: Language) -> Piece:
     """Return a held-out piece in a model's language."""
     prepared = Prepared.open(data)
-    reader = language_from_spec(prepared.meta["language"])
+    reader = prepared.language
     ids = np.asarray(prepared.ids(row))
     if speaker.spec() != reader.spec():
         ids = speaker.encode(speaker.arrange(reader.decode(ids))).ids

@@ -11,7 +11,6 @@ from evaluation.study.experiments import Experiment
 from evaluation.study.pieces import form, infilling
 from musicgen.playable import Playable
 from tokenization.groove.tokens import TRACKS
-from tokenization.language import language_from_spec
 from tokenization.prepared import Prepared
 
 Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
@@ -21,7 +20,7 @@ def whole_pieces(
     subjects: Sequence[Playable], data: str, *, pieces: int, split: str, seed: int, device: str
 ) -> Iterator[Found]:
     """Yield the kind of each, who takes part, the experiment, and what is to be said of it."""
-    spoken = language_from_spec(Prepared.open(data).meta["language"])
+    spoken = Prepared.open(data).language
     can_end = [s for s in subjects if s.language.name == spoken.name and spoken.can_end()]
     parts = tuple(track.casefold() for track in TRACKS)
     possible = {

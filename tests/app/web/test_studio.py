@@ -15,7 +15,8 @@ from app.web.shelf import Shelf
 from app.web.studio import Studio
 from tests.tokenization.notation.scores import bars, note, score
 from tokenization.formats import midi
-from tokenization.midi.reading import MidiError, read_midi
+from tokenization.midi.reading import MidiError, read_midi, write_midi
+from tokenization.score import Meters
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:remi-2"
 ASKER = Asker(name="a", client="")
@@ -95,6 +96,17 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre():
     views = written(studio, waltz, model=LATER)
     piece = views[-1]["takes"][0]["piece"]
     assert [piece["lines"][3] - piece["lines"][2], len(piece["lines"])] == [3 * ticks, 4]
+    studio.composer.close()
+
+
+def test_no_groove_model_is_said_to_keep_a_waltz():
+    """Both groove languages lay a piece on bars of 4/4."""
+    band = replace(read_midi(example("trio-jazz")), meters=Meters([0], [3], [4]))
+    studio = Studio(Shelf())
+    for model in ("groove", "groove-2"):
+        notices = studio.open(write_midi(band), "band.mid", model, fit=False)["notices"]
+        about = [one for one in notices if "in 3/4" in one["text"]]
+        assert [one["model"] for one in about] == [None]
     studio.composer.close()
 
 
