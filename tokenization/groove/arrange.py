@@ -11,7 +11,7 @@ from tokenization.analysis.parts import find_bass, find_drums, find_other, melod
 from tokenization.analysis.pedal import sustained
 from tokenization.analysis.tracks import find_tracks, label, note_counts
 from tokenization.groove.grid import DEFAULT_BAND
-from tokenization.groove.tokens import BASS, DRUMS, OTHER, TRACKS
+from tokenization.groove.tokens import BASS, DRUMS, OTHER, PARTS, TRACKS
 from tokenization.score import Score, Track
 from tokenization.wording import listed
 
@@ -62,19 +62,18 @@ def _given(
     score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
 ) -> dict[int, list[int]]:
     """Return the tracks of the roles that a person has cast."""
-    names = [name.casefold() for name in TRACKS]
     if tracks is None:
         return {}
     if not isinstance(tracks, Mapping):
         if isinstance(tracks, str) or len(tracks) != len(TRACKS):
             raise ValueError(
-                f"a trio takes three tracks, for {listed(names)}, each by index or name or None, "
+                f"a trio takes three tracks, for {listed(PARTS)}, each by index or name or None, "
                 f"but got {tracks!r}"
             )
-        tracks = dict(zip(names, tracks, strict=True))
-    if unknown := [name for name in tracks if name not in names]:
-        raise ValueError(f"a trio has {listed(names)}, but no {listed(unknown)}")
-    given = {names.index(name): _tracks(score, choice) for name, choice in tracks.items()}
+        tracks = dict(zip(PARTS, tracks, strict=True))
+    if unknown := [name for name in tracks if name not in PARTS]:
+        raise ValueError(f"a trio has {listed(PARTS)}, but no {listed(unknown)}")
+    given = {PARTS.index(name): _tracks(score, choice) for name, choice in tracks.items()}
     chosen = [index for indices in given.values() for index in indices]
     if twice := {index for index in chosen if chosen.count(index) > 1}:
         raise ValueError(
