@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.generation.generate import ENDED, generate
 from musicgen.generation.prompt import absorb
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from musicgen.position import POSITIONS
 from tests.musicgen.generation.counting import counted
+from tests.musicgen.generation.generate import ENDED, generate
 from tests.musicgen.toys import VOCABULARY, Alternating, toy_config, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
