@@ -69,5 +69,5 @@ def run(arguments: argparse.Namespace) -> None:
     output.write(speaker.text(encoded.ids))
     output.remark(remarks)
     lost = [f"{count:,} {reason}" for reason, count in encoded.losses.items()]
-    told = f"; of the file's, {', '.join(lost)}" if lost else ""
-    output.remark([f"{counted(encoded.notes, 'note')}{told}"])
+    losses = f"; of the file's, {', '.join(lost)}" if lost else ""
+    output.remark([f"{counted(encoded.notes, 'note')}{losses}"])

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import gradio as gr
 
 from app.audio import render_to
-from app.web.composing.growth import Growth
+from app.web.composing.growth import RequestViews
 from app.web.composing.hearing import quoted, read, title_of
 from app.web.composing.similarity import by_quarter
 from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, whole, wished
 from app.web.composing.work import growth_of
-from app.web.server.doorman import Keeper
+from app.web.server.doorman import Attendance
 from app.web.server.limits import TOGETHER
 from app.web.studio import Studio, ending
 from musicgen import loading
@@ -52,7 +52,7 @@ def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
 class Api:
     """The endpoints over a studio; files lie in the folder of who asked, which is emptied."""
 
-    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
+    def __init__(self, studio: Studio, keeper: Attendance, soundfont: Path | None = None) -> None:
         self.studio, self.keeper, self.soundfont = studio, keeper, soundfont
 
     @answering
@@ -153,7 +153,7 @@ class Api:
         return self._files(growth, f"{_file_name(name)}.{kind}", state, spent, request)
 
     def _files(
-        self, growth: Growth, name: str, state: str, seconds: float, request: gr.Request
+        self, growth: RequestViews, name: str, state: str, seconds: float, request: gr.Request
     ) -> Files:
         """Write a file a take; a silent one has none, and there is nothing to say of it."""
         folder, paths, facts = self._folder(request), [], []

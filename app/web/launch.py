@@ -11,7 +11,7 @@ from starlette.routing import Mount
 from app.web.early_head import EarlyHead
 from app.web.errors import HANDLERS
 from app.web.page import ASSETS, Page, head, version
-from app.web.server.doorman import Keeper
+from app.web.server.doorman import Attendance
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
 from app.web.server.limits import IN_LINE, THREADS
 from app.web.server.names import Names
@@ -28,7 +28,7 @@ def open_page(
     browser: bool,
 ) -> tuple[gr.Blocks, Studio]:  # fmt: skip
     """Build the page and start to serve it."""
-    studio, keeper, uploads = Studio(Shelf(model)), Keeper(sessions), sessions.folder / "gradio"
+    studio, keeper, uploads = Studio(Shelf(model)), Attendance(sessions), sessions.folder / "gradio"
     address = f"musicgen/{version()}"
     blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks
     # Whoever asks waits in line: a request past it would be bounded by nothing.

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from app.web.composing.growth import Growth
-from app.web.composing.hearing import Ear, Heard, fitting, made_here, notices, read
+from app.web.composing.growth import RequestViews
+from app.web.composing.hearing import FileReader, Heard, fitting, made_here, notices, read
 from app.web.composing.picture import picture
 from app.web.composing.similarity import likeness
 from app.web.composing.stand_in import with_able
@@ -46,7 +46,7 @@ class Studio:
     """The actions, over the models."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self.shelf, self.composer, self._ear = shelf, Composer(), Ear()
+        self.shelf, self.composer, self._ear = shelf, Composer(), FileReader()
         self._jobs: dict[str, threading.Event] = {}
 
     def open(self, data: bytes, name: str, model: str, *, fit: bool) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Studio:
             yield from self._play(growth_of(model, piece, ask), stop, asker)
 
     def _play(
-        self, growth: Growth, stop: threading.Event, asker: Asker
+        self, growth: RequestViews, stop: threading.Event, asker: Asker
     ) -> Iterator[dict[str, Any]]:
         begun = time.monotonic()
         yield growth.begun()
@@ -129,7 +129,7 @@ class Studio:
 
     @contextmanager
     def at_work(
-        self, growth: Growth, asker: Asker, stop: threading.Event | None = None
+        self, growth: RequestViews, asker: Asker, stop: threading.Event | None = None
     ) -> Iterator[Job]:
         """Have it done; whatever ends this ends the work, and what ended the work by an error is raised."""
         begun, left = time.monotonic(), threading.Event()

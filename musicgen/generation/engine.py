@@ -24,11 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musicgen.generation.batch import Apart, Batch
+from musicgen.generation.batch import Batch, SoftmaxBatch
 from musicgen.generation.job import Job, Party
 from musicgen.generation.prompt import After, pieces
 from musicgen.generation.sampling import draw, probabilities
-from musicgen.generation.shares import Shares
+from musicgen.generation.shares import ServedTime
 from musicgen.model.performer import Performer, State
 
 MOST_ROWS = 256  # that are here, as far as memory goes
@@ -49,10 +49,10 @@ class Engine:
         self._line: list[Party] = []  # no room yet
         self._reading: list[Party] = []  # there is; the prompt is being read
         self._playing: list[Party] = []
-        self._batch = Apart(model) if model.config.attention == "softmax" else Batch(model)
+        self._batch = SoftmaxBatch(model) if model.config.attention == "softmax" else Batch(model)
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._room = self._most
-        self._shares = Shares()
+        self._shares = ServedTime()
         self._turn: list[Party] = []
         self._turn_steps = 0
 

@@ -94,13 +94,13 @@ def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[in
     """Return the tracks of each role, and sentences on who plays what and who does not."""
     taken = {index for tracks in given.values() for index in tracks}
     parts = [part for part in parts_of(score) if not taken.intersection(part.tracks)]
-    roles, told = dict(given), dict.fromkeys(given, "as chosen")
+    roles, reasons = dict(given), dict.fromkeys(given, "as chosen")
     for role, find in FIND.items():
         if role not in given:
-            found, told[role] = find(parts)
+            found, reasons[role] = find(parts)
             roles[role] = [index for part in found for index in part.tracks]
             parts = [part for part in parts if part not in found]
-    remarks = [_sentence(score, role, roles[role], told[role]) for role in (BASS, DRUMS, OTHER)]
+    remarks = [_sentence(score, role, roles[role], reasons[role]) for role in (BASS, DRUMS, OTHER)]
     cast = {index for tracks in roles.values() for index in tracks}
     left_out = [i for i, notes in enumerate(note_counts(score)) if notes and i not in cast]
     if left_out:
@@ -108,11 +108,11 @@ def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[in
     return roles, remarks
 
 
-def _sentence(score: Score, role: int, tracks: list[int], told: str) -> str:
+def _sentence(score: Score, role: int, tracks: list[int], found_by: str) -> str:
     if not tracks:
-        reason = "as chosen" if told == "as chosen" else "none was found"
+        reason = "as chosen" if found_by == "as chosen" else "none was found"
         return f"{TRACKS[role]}: silent ({reason})."
-    return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({told})."
+    return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({found_by})."
 
 
 def _trio(score: Score, roles: dict[int, list[int]]) -> Score:

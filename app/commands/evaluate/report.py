@@ -185,7 +185,7 @@ def _continuation(
         if any(s.language.name == "groove" for s in subjects)
         else subjects[0].language.name
     )
-    able, told = speaking(subjects, speak, "continuation")
+    able, left_out = speaking(subjects, speak, "continuation")
     given = [subject.given for subject in able]
     plan = Plan(seed=arguments.seed)
     with progress_bar("Reading prompts") as progress:
@@ -203,7 +203,10 @@ def _continuation(
     for model, subject in zip(result["models"], able, strict=True):
         model["number"] = subject.number
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-    return {"command": _alone("continuation", given, options, arguments), **result}, told + refused
+    return {
+        "command": _alone("continuation", given, options, arguments),
+        **result,
+    }, left_out + refused
 
 
 def _alone(kind: str, models: list[str], options: list[str], arguments: argparse.Namespace) -> str:

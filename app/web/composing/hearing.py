@@ -31,7 +31,7 @@ class Heard:
     piece: Piece
 
 
-class Ear:
+class FileReader:
     """Reads files within the limits for those of strangers; the last ones are kept."""
 
     def __init__(self) -> None:
