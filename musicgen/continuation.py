@@ -1,4 +1,4 @@
-"""Music as a model writes it: a prompt that goes on, and the variations that come of it.
+"""Continuing a prompt: the request, its generation, and the variations that result.
 
 The one way to generate music: commands, page, evaluations and the samples of a training run all come through here.
 """

@@ -1,4 +1,4 @@
-"""Continuations of prompts by models: written once, kept as files, spread over processes or machines.
+"""Continuations of prompts by models: written once, stored as files, spread over processes or machines.
 
 A finished prompt is a JSON file with the tokens of its samples, and MIDI files to listen to; it takes its name in one
 step. What is there is not written again, so an interrupted experiment goes on where it was.

@@ -1,4 +1,4 @@
-"""Whether a piece ends where it ends: on the tonic, thinner than before, with notes that last.
+"""Whether a piece sounds ended: on the tonic, thinner than before, with notes that last.
 
 Each sign is measured in the last bar of some music; of real pieces in the true last bar and, as a control, in
 bars in the middle of them, where nothing ends. The key is the one whose profile is most like the pitch classes of the
