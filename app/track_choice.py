@@ -7,10 +7,10 @@ from typing import Any
 
 def tracks_of(words: list[str] | None, language: str) -> Any:
     """Return the choice of tracks as the language takes it."""
-    from tokenization.groove.tokens import PARTS
-
     if words is None or language.split("-")[0] != "groove":
         return words
+    from tokenization.groove.tokens import PARTS
+
     if all("=" in word for word in words):
         named = dict(word.split("=", 1) for word in words)
         if not {*named} <= {*PARTS} or len(named) != len(words):
