@@ -29,15 +29,13 @@ def write_take(
     folder: Path, take: Take, scores: dict[str, Score], *, with_score: bool
 ) -> list[Path]:
     """Write the scores of one take, and what is known of them."""
-    from musicgen.continuation import midi_of, musicxml_of
+    from tokenization.formats import write_score
     from tokenization.whole_file import write_whole
 
     paths = [folder / f"{stem}.mid" for stem in scores]
     for path, score in zip(paths, scores.values(), strict=True):
-        write_whole(path, midi_of(score, take.provenance))
-        if with_score:
-            written = musicxml_of(score, take.provenance, path.stem)
-            write_whole(path.with_suffix(".musicxml"), written)
+        for ending in (".mid", ".musicxml") if with_score else (".mid",):
+            write_score(path.with_suffix(ending), score, take.provenance)
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     # A name that is no text becomes escapes, which JSON reads as the same name.

@@ -1,4 +1,4 @@
-"""How commands speak: results on the standard output, as text or JSON, and remarks beside it."""
+"""The output of commands: results on the standard output, as text or JSON, and remarks beside it."""
 
 from __future__ import annotations
 

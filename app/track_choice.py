@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-ROLES = ("bass", "drums", "other")
-
 
 def tracks_of(words: list[str] | None, language: str) -> Any:
     """Return the choice of tracks as the language takes it."""
     if words is None or language.split("-")[0] != "groove":
         return words
+    from tokenization.groove.tokens import PARTS
+
     if all("=" in word for word in words):
         named = dict(word.split("=", 1) for word in words)
-        if not {*named} <= {*ROLES} or len(named) != len(words):
+        if not {*named} <= {*PARTS} or len(named) != len(words):
             raise ValueError(
-                f"--tracks {' '.join(words)} names roles; each of {', '.join(ROLES)} can be, once"
+                f"--tracks {' '.join(words)} names roles; each of {', '.join(PARTS)} can be, once"
             )
         return {role: _choice(tracks) for role, tracks in named.items()}
-    if len(words) != len(ROLES):
+    if len(words) != len(PARTS):
         raise ValueError(
             f"--tracks has {len(words)} tracks; groove takes the bass, the drums and the other, "
             "or some of them as bass=… drums=… other=…"

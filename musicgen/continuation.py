@@ -1,11 +1,10 @@
-"""Music as a model writes it: a prompt that goes on, and the variations that come of it.
+"""Continuing a prompt: the request, its generation, and the variations that result.
 
 The one way to generate music: commands, page, evaluations and the samples of a training run all come through here.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,10 +19,10 @@ from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
+from tokenization.formats import midi, write_score
 from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.score import Score
-from tokenization.whole_file import write_whole
 
 if TYPE_CHECKING:
     from musicgen.generation.job import Job
@@ -62,38 +61,11 @@ class Take:
     @property
     def midi(self) -> bytes:
         """The whole piece as a MIDI file that says how it was made."""
-        return midi_of(self.score, self.provenance)
+        return midi(self.score, provenance=self.provenance)
 
     def save(self, path: str | Path) -> None:
         """Write the whole piece, as MIDI or MusicXML, by how the name ends."""
-        path = Path(path)
-        ending = path.suffix.lower()
-        if ending in (".mid", ".midi"):
-            write_whole(path, self.midi)
-        elif ending in (".musicxml", ".xml"):
-            write_whole(path, self.musicxml(path.stem))
-        else:
-            raise ValueError(
-                f"{path} ends in none of .mid, .midi, .musicxml and .xml; say so what to write"
-            )
-
-    def musicxml(self, title: str) -> bytes:
-        """Return the whole piece as MusicXML that says how it was made."""
-        return musicxml_of(self.score, self.provenance, title)
-
-
-def midi_of(score: Score, provenance: dict[str, Any]) -> bytes:
-    """Return a MIDI file that says how it was made."""
-    from tokenization.midi.writing import write_midi  # its library is not where models train
-
-    return write_midi(score, texts=(f"musicgen {json.dumps(provenance, ensure_ascii=True)}",))
-
-
-def musicxml_of(score: Score, provenance: dict[str, Any], title: str) -> bytes:
-    """Return MusicXML that says how it was made."""
-    from tokenization.notation.musicxml.writing import write_musicxml
-
-    return write_musicxml(score, title=title, made=json.dumps(provenance, ensure_ascii=False))
+        write_score(Path(path), self.score, self.provenance)
 
 
 class Progress(Protocol):

@@ -21,7 +21,6 @@ class Prompt:
     name: str
     ids: np.ndarray
     bars: int
-    piece_bars: int  # of the whole piece
     setting: Any  # what the language keeps beside the tokens
     score: Score  # these bars as the model hears them
     remarks: tuple[str, ...] = ()
@@ -63,7 +62,6 @@ class Piece:
             name=self.name,
             ids=ids,
             bars=bars,
-            piece_bars=self.bars,
             setting=self.encoded.setting,
             score=heard,
             remarks=self.remarks,
@@ -101,7 +99,7 @@ def no_prompt(language: Language) -> Prompt:
     """Return the beginning of a piece."""
     ids = np.array([language.begin])
     score = language.decode(ids)
-    return Prompt(name="", ids=ids, bars=0, piece_bars=0, setting=None, score=score)
+    return Prompt(name="", ids=ids, bars=0, setting=None, score=score)
 
 
 def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:

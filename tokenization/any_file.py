@@ -1,4 +1,4 @@
-"""Read any file of music, MIDI, MusicXML or ABC, told by what is in it, to a score."""
+"""Read any file of music to a score: MIDI, MusicXML or ABC, recognised by its content."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is given and what is to be written: the tokens of a goal, which several languages share.
+"""Goals a model can be given: to end in a certain bar, to fill a gap, to write some parts; and the tokens for them.
 
-A sequence without these tokens is a piece like any other. With them what is given comes first, what is written follows,
-and each bar that is written says how far it is to the goal, right after the token that begins it:
+Several languages share these tokens. A sequence without them is a plain piece. With them, the given notes come first,
+the written ones follow, and each written bar counts down to the goal, right after the token that begins it:
 
     an ending    … bar left_3 … bar left_2 … bar left_1 … end
     a gap        begin after <bars after the gap> before <bars before it> bar seam_2 … bar seam_1 … end

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class Language(ABC):
     idle: int | None = (
         None  # one that `Grammar.advance` takes without effect; of languages with goals
     )
+    every_metre = False  # whether its bars are of other metres than 4/4 too
     parts: tuple[str, ...] = ()  # that can be given to have others written to them
 
     @abstractmethod
@@ -211,21 +212,34 @@ class Language(ABC):
         return np.array([self.vocabulary.id(name) for name in text.split()], dtype=np.uint16)
 
 
-# Name → module and class; imported on demand, so that a command loads the one language it speaks.
-LANGUAGES: dict[str, tuple[str, str]] = {
-    "remi": ("tokenization.remi.language", "Remi"),
-    "remi-2": ("tokenization.remi.language", "RemiInEveryMetre"),
-    "groove": ("tokenization.groove.language", "Groove"),
-    "groove-2": ("tokenization.groove_2.language", "Groove2"),
-}
+class Row(NamedTuple):
+    """Where a language stands, imported on demand, so that a command loads that of its model alone."""
+
+    module: str
+    cls: str
+    title: str  # in a list of languages
+
+
+LANGUAGES = {
+    "remi": Row("tokenization.remi.language", "Remi", "one piano with chords, in 4/4"),
+    "remi-2": Row(
+        "tokenization.remi.language", "RemiInEveryMetre",
+        "that in every metre, with ends and gaps",
+    ),
+    "groove": Row("tokenization.groove.language", "Groove", "bass, drums and one more"),
+    "groove-2": Row(
+        "tokenization.groove_2.language", "Groove2",
+        "that in bars, with ends, gaps and parts written to others",
+    ),
+}  # fmt: skip
 
 
 def language(name: str) -> Language:
     """Return a language by name."""
     if name not in LANGUAGES:
         raise ValueError(f"there is no language {name!r}; there are {' and '.join(LANGUAGES)}")
-    module, cls = LANGUAGES[name]
-    return getattr(import_module(module), cls)()
+    row = LANGUAGES[name]
+    return getattr(import_module(row.module), row.cls)()
 
 
 def language_from_spec(spec: dict[str, Any]) -> Language:

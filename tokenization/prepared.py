@@ -14,10 +14,13 @@ import hashlib
 import json
 import zipfile
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tokenization.language import Language, language_from_spec
 
 FORMAT = 1
 SPLITS = ("train", "validation", "test")
@@ -74,6 +77,11 @@ class Prepared:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Prepared.open, (self.folder,)  # another process maps the file, it gets no copy
+
+    @cached_property
+    def language(self) -> Language:
+        """The language of the tokens; a ValueError where it differs from the one at hand."""
+        return language_from_spec(self.meta["language"])
 
     def ids(self, row: int) -> np.ndarray:
         """Return a row's tokens, a view into the file: (length,)."""

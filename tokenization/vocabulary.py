@@ -57,13 +57,6 @@ class Vocabulary:
         """Token name → id."""
         return {name: index for index, name in enumerate(self.names)}
 
-    @cached_property
-    def block_index(self) -> np.ndarray:
-        """The number of each id's block, in the order of the blocks: (len(self),)."""
-        return np.repeat(
-            np.arange(len(self.blocks)), [len(block) for block in self.blocks.values()]
-        )
-
     def id(self, name: str) -> int:
         """Return the id of a token name; an unknown name raises ValueError."""
         try:

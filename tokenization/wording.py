@@ -1,4 +1,4 @@
-"""Sentences, and numbers and names as parts of them."""
+"""Wording of messages: numbers with their nouns, lists, names in quotes."""
 
 from __future__ import annotations
 

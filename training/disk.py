@@ -1,4 +1,4 @@
-"""Folders that are written to: a full disk, said in a sentence, and one writer at a time."""
+"""Folders that are written to: a full disk reported in a sentence, and one writer at a time."""
 
 from __future__ import annotations
 

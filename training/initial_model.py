@@ -22,8 +22,8 @@ GROWS = ("layers", "position", "metre")  # what a model may have more of, or ano
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     """Return the configuration of a run's model, or say what of it cannot be."""
     if config.start is None:
-        spoken = named(language["language"])
-        return config.model_config(int(language["tokens"]), spoken.clock)
+        of_data = named(language["language"])
+        return config.model_config(int(language["tokens"]), of_data.clock)
     trained, card = read_card(folder_of(config.start))
     if card.language != language and not _related(language, card.language):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Who is told of a run while it goes on: the loop speaks to nobody itself."""
+"""The listener of a training run: prints or logs its progress, so that the loop does neither."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Progress:
 
 
 class Listener(Protocol):
-    """Who is told of the run; only the first process tells."""
+    """Receives what happens in a run; only the first process reports."""
 
     def stepped(self, step: int, steps: int) -> None:
         """Hear that a step is done."""

@@ -22,6 +22,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from musicgen.common.learning import generator_of, seed_of
 from musicgen.storage import checkpoint
 from training.config import RunConfig
 from training.data.batches import Batches, Loader, Part
@@ -47,11 +48,6 @@ MODEL = "model"  # the folder of the best model, inside the run's
 
 class Diverged(ValueError):
     """The loss was not finite; the last checkpoint is from before."""
-
-
-def seed_of(*parts: int) -> int:
-    """Return one seed for a tuple of numbers."""
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
 
 
 class Run:
@@ -187,8 +183,7 @@ class Run:
         return rate
 
     def _generator(self, *purpose: int) -> torch.Generator:
-        generator = torch.Generator(device="cpu")
-        return generator.manual_seed(seed_of(self.config.seed, *purpose))
+        return generator_of(self.config.seed, *purpose)
 
     def _due(self, every: int, since: int | None = None) -> bool:
         """Tell whether something is due that comes every so many steps, in the last one or since some step."""

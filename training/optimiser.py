@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from musicgen.common.learning import decayed
 from musicgen.model.performer import Performer
 from training.config import OptimiserConfig
 
@@ -23,13 +24,8 @@ def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: i
 
 def adam(settings: OptimiserConfig, model: Performer) -> torch.optim.Optimizer:
     """Return Adam with decoupled weight decay on matrices alone."""
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    rest = [p for p in model.parameters() if p.ndim <= 1]
     return torch.optim.AdamW(
-        [
-            {"params": matrices, "weight_decay": settings.weight_decay},
-            {"params": rest, "weight_decay": 0.0},
-        ],
+        decayed(model, settings.weight_decay),
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
         eps=settings.epsilon,

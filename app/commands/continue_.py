@@ -70,8 +70,10 @@ def run(arguments: argparse.Namespace) -> None:
     if makings:
         failed |= do(arguments, *makings)
     if failed:
-        told = "; ".join(_named(name, error) for name, error in failed.items())
-        raise ValueError(f"{len(failed)} of {len(arguments.prompts)} files did not go on: {told}")
+        reasons = "; ".join(_named(name, error) for name, error in failed.items())
+        raise ValueError(
+            f"{len(failed)} of {len(arguments.prompts)} files did not go on: {reasons}"
+        )
 
 
 def _named(name: str, error: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from app import output
 from app.commands import make_groove
+from app.language_option import add_language
 from app.progress import progress_bar
 from app.workers_option import add_workers
 
@@ -19,6 +20,11 @@ SOURCES = {
     "human-drums": "the Groove MIDI Dataset: human drumming, to train on beside grooves",
     "lieder": "OpenScore Lieder: songs for voice and piano in every metre, as MusicXML",
     "midi": "any folder of MIDI, MusicXML and ABC files",
+}
+# The languages that a source can be spelled in, by what their names begin with.
+FAMILIES = {
+    **{"midi": "", "pop909": "remi", "pop-piano": "remi"},
+    **{"groove": "groove", "groove-songs": "groove", "human-drums": "groove"},
 }
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
 EXAMPLES = """\
@@ -57,23 +63,8 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         "source", metavar="SOURCE", type=Path, help="its folder, or a tar or zip archive of it"
     )
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
-    if name == "midi":
-        parser.add_argument(
-            "--language", choices=("remi-2", "remi", "groove", "groove-2"), default="remi-2",
-            help="remi-2: one piano in every metre; remi: in 4/4 alone; groove: bass, drums and one more; "
-            "groove-2: that in bars (default: remi-2)",
-        )  # fmt: skip
-    if name in ("pop909", "pop-piano"):
-        parser.add_argument(
-            "--language", choices=("remi-2", "remi"), default="remi-2",
-            help="remi-2 has every metre and can be ended and filled in; remi is that of older models, in 4/4 alone "
-            "(default: remi-2)",
-        )  # fmt: skip
-    if name in ("groove", "groove-songs", "human-drums"):
-        parser.add_argument(
-            "--language", choices=("groove", "groove-2"), default="groove",
-            help="groove-2 has bars, and can be ended, filled in and accompanied (default: groove)",
-        )  # fmt: skip
+    if name in FAMILIES:
+        add_language(parser, None, FAMILIES[name], otherwise="the source's own")
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
         help="share held out, by a hash of the names, where the source has no split (default: 0.05)",

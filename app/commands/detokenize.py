@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app import output
 from app.given_file import read_given
+from app.language_option import add_language
 
 EXAMPLES = """\
 examples:
@@ -28,11 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="OUT.mid", required=True, help="the file to write"
     )
-    parser.add_argument(
-        "--language",
-        choices=("remi", "remi-2", "groove", "groove-2"),
-        help="by default the one that has these tokens",
-    )
+    add_language(parser, None, otherwise="the one that has these tokens")
     parser.add_argument("--force", action="store_true", help="replace OUT.mid if it exists")
     output.add_json(parser)
     parser.epilog = EXAMPLES

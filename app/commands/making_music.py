@@ -30,7 +30,7 @@ UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 def add_options(
     parser: argparse.ArgumentParser, *, model: str = "pop-piano", lengths: bool = True
 ) -> None:
-    """Declare what the commands take; `lengths` for those that write as far as they are told."""
+    """Declare what the commands take; `lengths` for those that write a given length."""
     from musicgen.options import Options
 
     parser.add_argument(
@@ -261,10 +261,10 @@ def _keep(
 def _told(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> list[str]:
     """Return what is good to know beside the files."""
     tokens, silent = sum(take["tokens"] for take in takes), variations - len(takes)
-    told = [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]
+    lines = [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]
     if silent:
-        told.append(f"{silent} of {variations} variations have no note and are not written.")
-    return told
+        lines.append(f"{silent} of {variations} variations have no note and are not written.")
+    return lines
 
 
 def _tokens_a_bar(prompt: Prompt) -> float:

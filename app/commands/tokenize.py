@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from app import output
 from app.given_file import STANDARD_INPUT, read_given
+from app.language_option import add_language
 from app.track_choice import tracks_of
 
 EXAMPLES = """\
@@ -24,11 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="a MIDI, MusicXML or ABC file; - is the standard input"
     )
-    parser.add_argument(
-        "--language", choices=("remi", "remi-2", "groove", "groove-2"), default="remi",
-        help="remi: one piano with chords, in 4/4; remi-2: in every metre; groove: bass, drums and one more; "
-        "groove-2: that in bars (default: remi)",
-    )  # fmt: skip
+    add_language(parser, "remi")
     parser.add_argument(
         "--tracks", nargs="+", metavar="TRACK",
         help="tracks to use, by name or number; for groove the bass, the drums and the other, "
@@ -72,5 +69,5 @@ def run(arguments: argparse.Namespace) -> None:
     output.write(speaker.text(encoded.ids))
     output.remark(remarks)
     lost = [f"{count:,} {reason}" for reason, count in encoded.losses.items()]
-    told = f"; of the file's, {', '.join(lost)}" if lost else ""
-    output.remark([f"{counted(encoded.notes, 'note')}{told}"])
+    losses = f"; of the file's, {', '.join(lost)}" if lost else ""
+    output.remark([f"{counted(encoded.notes, 'note')}{losses}"])

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import gradio as gr
 
 from app.audio import render_to
-from app.web.composing.growth import Growth
+from app.web.composing.growth import RequestViews
 from app.web.composing.hearing import quoted, read, title_of
 from app.web.composing.similarity import by_quarter
 from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, whole, wished
 from app.web.composing.work import growth_of
-from app.web.server.doorman import Keeper
+from app.web.server.doorman import Attendance
 from app.web.server.limits import TOGETHER
 from app.web.studio import Studio, ending
 from musicgen import loading
@@ -26,9 +26,8 @@ from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.pieces import Piece, read_piece
 from tokenization import any_file
+from tokenization.formats import midi, musicxml
 from tokenization.midi.limits import UPLOAD
-from tokenization.midi.reading import write_midi
-from tokenization.notation.musicxml.writing import write_musicxml
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
@@ -53,7 +52,7 @@ def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
 class Api:
     """The endpoints over a studio; files lie in the folder of who asked, which is emptied."""
 
-    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
+    def __init__(self, studio: Studio, keeper: Attendance, soundfont: Path | None = None) -> None:
         self.studio, self.keeper, self.soundfont = studio, keeper, soundfont
 
     @answering
@@ -119,7 +118,7 @@ class Api:
         """Play a file of music: a WAV file."""
         data, score = self._score(file)
         if not any_file.is_midi(data):
-            data = write_midi(score)
+            data = midi(score)
         path = self._path(file, "wav", request)
         render_to(path, data, self.soundfont)
         self.keeper.sessions.make_room()
@@ -130,7 +129,7 @@ class Api:
         """Write a file of music as MusicXML, for programs that print it."""
         _, score = self._score(file)
         path = self._path(file, "musicxml", request)
-        write_whole(path, write_musicxml(score, title=title_of(file)))
+        write_whole(path, musicxml(score, title_of(file)))
         return str(path)
 
     @answering
@@ -154,7 +153,7 @@ class Api:
         return self._files(growth, f"{_file_name(name)}.{kind}", state, spent, request)
 
     def _files(
-        self, growth: Growth, name: str, state: str, seconds: float, request: gr.Request
+        self, growth: RequestViews, name: str, state: str, seconds: float, request: gr.Request
     ) -> Files:
         """Write a file a take; a silent one has none, and there is nothing to say of it."""
         folder, paths, facts = self._folder(request), [], []

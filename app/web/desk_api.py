@@ -10,7 +10,7 @@ import gradio as gr
 
 from app.web.api import answering
 from app.web.composing.wishes import asked, sentence
-from app.web.server.doorman import Keeper
+from app.web.server.doorman import Attendance
 from app.web.server.limits import TOGETHER
 from app.web.studio import Studio
 
@@ -20,7 +20,7 @@ HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hi
 class DeskApi:
     """The page's endpoints over a studio."""
 
-    def __init__(self, studio: Studio, keeper: Keeper) -> None:
+    def __init__(self, studio: Studio, keeper: Attendance) -> None:
         self.studio, self.keeper = studio, keeper
 
     @answering
@@ -54,7 +54,7 @@ class DeskApi:
         self.studio.stop(str(job or ""))
 
 
-def add_desk_api(studio: Studio, keeper: Keeper) -> None:
+def add_desk_api(studio: Studio, keeper: Attendance) -> None:
     """Declare the page's endpoints in the page at hand."""
     api = DeskApi(studio, keeper)
     with gr.Row(visible=False):

@@ -12,7 +12,7 @@ from app.web.early_head import EarlyHead
 from app.web.errors import HANDLERS
 from app.web.page import ASSETS, Page, head, version
 from app.web.server.composer import Composer
-from app.web.server.doorman import Keeper
+from app.web.server.doorman import Attendance
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
 from app.web.server.limits import IN_LINE, THREADS
 from app.web.server.names import Names
@@ -29,7 +29,7 @@ def open_page(
     soundfont: Path | None, browser: bool,
 ) -> tuple[gr.Blocks, Studio]:  # fmt: skip
     """Build the page and start to serve it."""
-    studio, keeper = Studio(Shelf(model), composer), Keeper(sessions)
+    studio, keeper = Studio(Shelf(model), composer), Attendance(sessions)
     uploads = sessions.folder / "gradio"
     address = f"musicgen/{version()}"
     blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks

@@ -15,7 +15,7 @@ from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS
 from app.web.desk_api import add_desk_api
 from app.web.errors import tell_errors
 from app.web.examples import EXAMPLES
-from app.web.server.doorman import Keeper
+from app.web.server.doorman import Attendance
 from app.web.shelf import Shelf
 from app.web.studio import Studio
 from musicgen.generation.sampling import MUSICAL
@@ -53,7 +53,7 @@ def head(address: str, shelf: Shelf) -> str:
 class Page:
     """The page's endpoints; what is seen is drawn by its scripts."""
 
-    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
+    def __init__(self, studio: Studio, keeper: Attendance, soundfont: Path | None = None) -> None:
         self._keeper = keeper
         with gr.Blocks(
             title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)

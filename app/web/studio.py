@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from app.web.composing.growth import Growth
-from app.web.composing.hearing import Ear, Heard, fitting, made_here, notices, read
+from app.web.composing.growth import RequestViews
+from app.web.composing.hearing import FileReader, Heard, fitting, made_here, notices, read
 from app.web.composing.picture import picture
 from app.web.composing.similarity import likeness
 from app.web.composing.stand_in import with_able
@@ -45,7 +45,7 @@ class Studio:
     """The actions, over the models."""
 
     def __init__(self, shelf: Shelf, composer: Composer | None = None) -> None:
-        self.shelf, self.composer, self._ear = shelf, composer or Composer(), Ear()
+        self.shelf, self.composer, self._ear = shelf, composer or Composer(), FileReader()
         self._jobs: dict[str, threading.Event] = {}
 
     def warm(self) -> None:
@@ -111,7 +111,7 @@ class Studio:
             yield from self._play(growth_of(model, piece, ask), stop, asker)
 
     def _play(
-        self, growth: Growth, stop: threading.Event, asker: Asker
+        self, growth: RequestViews, stop: threading.Event, asker: Asker
     ) -> Iterator[dict[str, Any]]:
         begun = time.monotonic()
         yield growth.begun()
@@ -134,7 +134,7 @@ class Studio:
 
     @contextmanager
     def at_work(
-        self, growth: Growth, asker: Asker, stop: threading.Event | None = None
+        self, growth: RequestViews, asker: Asker, stop: threading.Event | None = None
     ) -> Iterator[RemoteJob]:
         """Have it done; whatever ends this ends the work, and what ended the work by an error is raised."""
         begun, left = time.monotonic(), threading.Event()

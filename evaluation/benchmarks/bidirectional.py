@@ -52,16 +52,6 @@ def attend_both_ways(
         return (_sums(fq, fk, values, decay, chunk) / (total + GUARD)).to(v.dtype)
 
 
-def exact_both_ways(fq: Tensor, fk: Tensor, v: Tensor, *, decay: Tensor | None = None) -> Tensor:
-    """Return the same by the (T, T) matrix of the definition: for tests."""
-    weights = torch.einsum("bihm,bjhm->bhij", fq, fk)
-    if decay is not None:
-        place = torch.arange(fq.shape[1], device=fq.device)
-        weights = weights * decay.view(-1, 1, 1) ** (place.view(-1, 1) - place).abs()
-    weights = weights / (weights.sum(-1, keepdim=True) + GUARD)
-    return torch.einsum("bhij,bjhd->bihd", weights, v)
-
-
 def _sums(q: Tensor, k: Tensor, v: Tensor, decay: Tensor | None, chunk: int) -> Tensor:
     if decay is None:
         return torch.einsum("bthm,bhmd->bthd", q, torch.einsum("bthm,bthd->bhmd", k, v))

@@ -30,15 +30,6 @@ def toeplitz_attend(fq: Tensor, fk: Tensor, v: Tensor, weights: Tensor) -> Tenso
     return y[..., :-1] / y[..., -1:].clamp(min=GUARD)
 
 
-def toeplitz_exact(fq: Tensor, fk: Tensor, v: Tensor, weights: Tensor) -> Tensor:
-    """Return the same by the (T, T) matrix of the definition: for tests."""
-    place = torch.arange(fq.shape[1], device=fq.device)
-    matrix = weights[:, place.view(-1, 1) - place + len(place) - 1]  # (H, T, T)
-    scores = torch.einsum("bihm,bjhm->bhij", fq, fk) * matrix
-    scores = scores / (scores.sum(-1, keepdim=True) + GUARD)
-    return torch.einsum("bhij,bjhd->bihd", scores, v)
-
-
 def _sums(q: Tensor, k: Tensor, v: Tensor, weights: Tensor) -> Tensor:
     length = q.shape[1]
     products = torch.einsum("bthm,bthd->bhmdt", k, v)

@@ -18,6 +18,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from evaluation.benchmarks.classifier import Classifier
+from musicgen.common.learning import decayed, generator_of, seed_of
 from musicgen.model.performer import Performer
 
 SCHEDULES = ("cosine", "inverse_sqrt", "constant")
@@ -98,22 +99,19 @@ def fit(
     progress: Callable[[int, int], None],
 ) -> list[float]:
     """Train, and return the loss of each step; a loss that is not finite ends it with a sentence."""
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    rest = [p for p in model.parameters() if p.ndim <= 1]
     optimiser = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": settings.weight_decay},
-         {"params": rest, "weight_decay": 0.0}],
+        decayed(model, settings.weight_decay),
         lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.epsilon,
     )  # fmt: skip
     model.train()
     losses = []
     for step in range(settings.steps):
         if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
-            redraw(model, generator(seed, step, REDRAW))
-        torch.manual_seed(_number(seed, step, DROPOUT))
+            redraw(model, generator_of(seed, step, REDRAW))
+        torch.manual_seed(seed_of(seed, step, DROPOUT))
         for group in optimiser.param_groups:
             group["lr"] = settings.rate(step)
-        loss = loss_of(step, model.begin(generator(seed, step, CODE)))
+        loss = loss_of(step, model.begin(generator_of(seed, step, CODE)))
         loss.backward()
         if settings.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
@@ -148,7 +146,7 @@ def classified(
     model.eval()
     right = 0
     with torch.no_grad():
-        code = model.begin(generator(seed, MEASURE))
+        code = model.begin(generator_of(seed, MEASURE))
         for first in range(0, len(test.labels), settings.batch):
             rows = np.arange(first, min(first + settings.batch, len(test.labels)))
             found = model(**test.batch(rows, device), code=code).argmax(-1).cpu().numpy()
@@ -185,7 +183,7 @@ def perplexities(
     starts = np.linspace(0, len(test) - longest - 1, sequences, dtype=int)
     found = []
     with torch.no_grad():
-        code = model.begin(generator(seed, MEASURE))
+        code = model.begin(generator_of(seed, MEASURE))
         for start in starts:
             ids = torch.from_numpy(test[start : start + longest + 1].astype(np.int64)[None])
             found.append(_token_losses(model, ids.to(device), code)[0].double().cpu().numpy())
@@ -203,15 +201,6 @@ def redraw(model: nn.Module, source: Generator) -> None:
     for module in model.modules():
         if isinstance(module, FeatureMap):
             module.redraw(source)
-
-
-def generator(*purpose: int) -> Generator:
-    """Return the generator of a purpose."""
-    return Generator().manual_seed(_number(*purpose))
-
-
-def _number(*parts: int) -> int:
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _rows(seed: int, step: int, batch: int, count: int) -> np.ndarray:

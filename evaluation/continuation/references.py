@@ -1,8 +1,8 @@
-"""What frames the scores of a continuation: passages that no model wrote, as long as those of the models.
+"""Reference passages that no model wrote, as long as a model's, which bound the scores of continuations.
 
-looped  the prompt again and again: nobody can be nearer to it
-piece   how the piece itself goes on: what a perfect musician would score
-other   how a piece of another style goes on, drawn at random: what the sheer language scores
+looped  the prompt, repeated: the highest score that can be reached
+piece   the real continuation of the piece
+other   the continuation of a piece of another style, drawn at random: the score of music that ignores the prompt
 """
 
 from __future__ import annotations

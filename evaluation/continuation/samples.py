@@ -1,4 +1,4 @@
-"""Continuations of prompts by models: written once, kept as files, spread over processes or machines.
+"""Continuations of prompts by models: written once, stored as files, spread over processes or machines.
 
 A finished prompt is a JSON file with the tokens of its samples, and MIDI files to listen to; it takes its name in one
 step. What is there is not written again, so an interrupted experiment goes on where it was.
@@ -28,7 +28,7 @@ from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.continuing import continuing
-from tokenization.midi.reading import write_midi
+from tokenization.formats import write_score
 from tokenization.whole_file import write_whole
 from tokenization.wording import listed
 
@@ -125,9 +125,7 @@ def _keep(
     language = model.language
     for number, ids in enumerate(samples):
         score = language.decode(language.close(ids), prompt.setting)
-        provenance = json.dumps({**facts, "sample": number})
-        name = f"{stem}.prompt_cont_{number}.mid"
-        write_midi(score, home / name, texts=(f"musicgen {provenance}",))
+        write_score(home / f"{stem}.prompt_cont_{number}.mid", score, {**facts, "sample": number})
     text = json.dumps({**facts, "ids": [ids.tolist() for ids in samples]})
     write_whole(home / f"{stem}.json", text.encode())
 

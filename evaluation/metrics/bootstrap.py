@@ -13,37 +13,51 @@ AT_ONCE = 1 << 22  # values drawn at once: bounds the memory
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """What is known of a mean; None is what too few values do not tell."""
+class Spread:
+    """Where values lie; None is what too few of them do not tell."""
 
     n: int  # values
     missing: int  # values that there are none of: they are in no mean
     mean: float | None
     deviation: float | None  # of the values, with n − 1
-    low: float | None  # the interval of the mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Spread):
+    """The same with the interval of the mean."""
+
+    low: float | None
     high: float | None
+
+
+def spread(values: Iterable[float | None]) -> Spread:
+    """Return where the values lie that there are."""
+    given = list(values)
+    known = _known(given)
+    return Spread(
+        n=len(known),
+        missing=len(given) - len(known),
+        mean=float(known.mean()) if len(known) else None,
+        deviation=float(known.std(ddof=1)) if len(known) > 1 else None,
+    )
 
 
 def estimate(values: Iterable[float | None], seed: int = 0) -> Estimate:
     """Return the mean of independent values with its 95 % percentile bootstrap interval (Efron 1979)."""
     given = list(values)
-    known = np.array([value for value in given if value is not None], dtype=np.float64)
-    n, spread = len(known), len(known) > 1
-    low, high = _interval(known, seed) if spread else (None, None)
-    return Estimate(
-        n=n,
-        missing=len(given) - n,
-        mean=float(known.mean()) if n else None,
-        deviation=float(known.std(ddof=1)) if spread else None,
-        low=low,
-        high=high,
-    )
+    found = spread(given)
+    low, high = _interval(_known(given), seed) if found.n > 1 else (None, None)
+    return Estimate(**vars(found), low=low, high=high)
 
 
 def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that there are, None for none."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
+
+
+def _known(values: Iterable[float | None]) -> np.ndarray:
+    return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
 def _interval(values: np.ndarray, seed: int) -> tuple[float, float]:

@@ -13,15 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """Where the values of a statistic lie; None is what too few of them do not tell."""
-
-    n: int
-    missing: int  # pieces that do not have this statistic: they are in no mean
-    mean: float | None
-    deviation: float | None  # with n − 1
+from evaluation.metrics.bootstrap import Spread, spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,25 +50,14 @@ def _distance(
     outputs: Sequence[Mapping[str, float | None]],
     real: Sequence[Mapping[str, float | None]],
 ) -> Distance:
-    ours, theirs = _known(outputs, name), _known(real, name)
-    apart, spread = wasserstein(ours, theirs), _spread(theirs, len(real))
+    ours, theirs = ([piece.get(name) for piece in pieces] for pieces in (outputs, real))
+    spread_of_real = spread(theirs)
+    apart = wasserstein(*([x for x in values if x is not None] for values in (ours, theirs)))
+    deviation = spread_of_real.deviation
     return Distance(
         statistic=name,
-        outputs=_spread(ours, len(outputs)),
-        real=spread,
+        outputs=spread(ours),
+        real=spread_of_real,
         wasserstein=apart,
-        in_deviations=apart / spread.deviation if apart is not None and spread.deviation else None,
-    )
-
-
-def _known(pieces: Sequence[Mapping[str, float | None]], name: str) -> np.ndarray:
-    return np.array([piece[name] for piece in pieces if piece.get(name) is not None], dtype=float)
-
-
-def _spread(known: np.ndarray, pieces: int) -> Spread:
-    return Spread(
-        n=len(known),
-        missing=pieces - len(known),
-        mean=float(known.mean()) if len(known) else None,
-        deviation=float(known.std(ddof=1)) if len(known) > 1 else None,
+        in_deviations=apart / deviation if apart is not None and deviation else None,
     )

@@ -1,6 +1,6 @@
-"""Whether a piece ends where it ends: on the tonic, thinner than before, with notes that last.
+"""Whether a piece sounds ended: on the tonic, thinner than before, with notes that last.
 
-Each sign is told of the last bar of some music; of real pieces it is told of the true last bar, and, as a control, of
+Each sign is measured in the last bar of some music; of real pieces in the true last bar and, as a control, in
 bars in the middle of them, where nothing ends. The key is the one whose profile is most like the pitch classes of the
 music by duration (Krumhansl and Kessler 1982, as in Krumhansl 1990).
 """

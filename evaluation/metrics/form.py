@@ -1,4 +1,4 @@
-"""What shows that music is going somewhere: bars that return, chords that move, bass on the bar line, an end that ends.
+"""Measures of form: bars that return, chords that change, bass on the bar line, an ending.
 
 Everything is counted bar by bar, in any metre, of a score on the grid of its language. What a piece does not have is
 None. Beside what a model writes stand the same bars of real pieces.

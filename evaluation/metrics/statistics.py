@@ -1,4 +1,4 @@
-"""Musical statistics: numbers of a single piece, to lay outputs beside real pieces.
+"""Statistics of one piece of music, by which outputs are compared with real pieces.
 
 Formulas are those of the sources named, most of them as MusPy has them; where MusPy's code departs from its formula
 (it adds an empty bar or beat after a piece that ends on a line, lets a note sound in the beat that it ends with, and

@@ -88,7 +88,9 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float | None:
 def profiles(score: Score, tracks: str = PITCHED) -> Profiles:
     """Return the histograms by metric: of the pitched tracks, or of all and of the drums besides."""
     if tracks not in TRACKS:
-        raise ValueError(f"style is told from the {' or '.join(TRACKS)} tracks, not from {tracks}")
+        raise ValueError(
+            f"style is measured on the {' or '.join(TRACKS)} tracks, not from {tracks}"
+        )
     is_drum = score.on_drums
     notes = score.notes[~is_drum] if tracks == PITCHED else score.notes
     found = _melodic(notes, score.ticks_per_beat)

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from evaluation.plots.style import COLOURS, FAINT, series
 
 Result = Mapping[str, Any]
-MOST_SHADED = 4  # curves in one axis whose errors can be told apart
+MOST_SHADED = 4  # curves in one axis whose error bands can be distinguished
 METRICS = {"translation": "translation invariance", "monotonicity": "monotonicity"}
 
 

@@ -16,7 +16,6 @@ from evaluation.plots.style import DIVERGING, SEQUENTIAL, figure
 
 Result = Mapping[str, Any]
 WIDTH = 7.4
-HEADS_A_ROW = 8
 
 
 def extrapolation(result: Result) -> Figure:

@@ -12,7 +12,6 @@ from evaluation.study.piece_jobs import by_piece, drawn, facts
 from musicgen.loading import load
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
-from tokenization.language import language_from_spec
 from tokenization.prepared import Prepared
 from tokenization.score import Notes
 
@@ -32,7 +31,7 @@ def accompaniment(
     from evaluation.accompaniment import summary
 
     prepared = Prepared.open(data)
-    language = language_from_spec(prepared.meta["language"])
+    language = prepared.language
     if language.family != "groove":
         raise ValueError(f"{data} is in {language.name}; parts are hidden in a data set of grooves")
     able = [s for s in subjects if s.language.parts]
@@ -86,7 +85,7 @@ def accompanied(
     from evaluation.accompaniment import accompany, compared, first_bars, hidden_parts
 
     loaded, prepared = load(model, device), Prepared.open(data)
-    speaker, reader = loaded.language, language_from_spec(prepared.meta["language"])
+    speaker, reader = loaded.language, prepared.language
     assert isinstance(speaker, Groove), "models of other languages are left out"
     assert isinstance(reader, Groove), "data of other languages are refused"
 

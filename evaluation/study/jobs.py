@@ -1,4 +1,4 @@
-"""Measurements as jobs: each is done once, by one of several processes or machines, and its result kept as JSON.
+"""Measurements as jobs: each is done once, by one of several processes or machines, and its result stored as JSON.
 
 A job is known by what it measures: the function's name, its arguments, and whatever identifies the model and the data,
 wherever these lie.

@@ -37,13 +37,13 @@ def of_one_language(models: Sequence[Playable]) -> tuple[list[Playable], list[st
     """Return those of the first one's language, and sentences on the others."""
     first = models[0]
     able = [model for model in models if model.language.spec() == first.language.spec()]
-    told = [
+    left_out = [
         f"{model.name} speaks {model.language.name}, but {first.name} {first.language.name}: "
         "one table compares models of one language, so it is left out"
         for model in models
         if model not in able
     ]
-    return able, told
+    return able, left_out
 
 
 def probed_length(model: Playable) -> int:

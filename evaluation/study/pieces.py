@@ -17,7 +17,7 @@ from musicgen.options import Options
 from musicgen.pieces import Piece, Prompt
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_count
-from tokenization.language import Encoded, Language, language_from_spec
+from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 
@@ -38,7 +38,7 @@ def form(
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and measures their form beside the pieces' own."""
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
-    able = [s for s in subjects if s.language.family == _spoken(data).family]
+    able = [s for s in subjects if s.language.family == _language_of(data).family]
     return _experiment(
         "form", measure_form, able, subjects, data, arguments, pieces, split, seed, device,
         fewest_bars=prompt_bars + bars,
@@ -56,16 +56,16 @@ def infilling(
     device: str,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that fills a gap in the middle of pieces."""
-    spoken = _spoken(data)
-    able = [s for s in subjects if s.language.name == spoken.name and spoken.can_end()]
+    language = _language_of(data)
+    able = [s for s in subjects if s.language.name == language.name and language.can_end()]
     return _experiment(
         "infilling", measure_infilling, able, subjects, data, {"gap": gap}, pieces, split, seed, device,
         fewest_bars=gap + 2,
     )  # fmt: skip
 
 
-def _spoken(data: str) -> Language:
-    return language_from_spec(Prepared.open(data).meta["language"])
+def _language_of(data: str) -> Language:
+    return Prepared.open(data).language
 
 
 def _experiment(
@@ -82,11 +82,11 @@ def _experiment(
     *,
     fewest_bars: int,
 ) -> tuple[Experiment, dict[str, Any]]:
-    prepared, spoken = Prepared.open(data), _spoken(data)
+    prepared, language = Prepared.open(data), _language_of(data)
     if not able:
         raise ValueError(
-            "; ".join(left_out_of(name, spoken.name, subjects))
-            + f"; name a model that speaks {spoken.name}"
+            "; ".join(left_out_of(name, language.name, subjects))
+            + f"; name a model that speaks {language.name}"
         )
     rows, places = drawn(prepared, split, np.random.default_rng(seed), fewest_bars=fewest_bars)
     if not len(rows):
@@ -147,16 +147,16 @@ def measure_infilling(*, model: str, data: str, device: str, row: int, gap: int,
     from evaluation.infilling import f1, filled, gap_losses, leap, likeness
 
     loaded = load(model, device)
-    spoken, piece = loaded.language, _piece(data, row, loaded.language)
+    language, piece = loaded.language, _piece(data, row, loaded.language)
     bars = min(piece.bars, LONGEST)
-    ids = spoken.close(piece.encoded.ids, bars)
-    ids = ids if ids[-1] == spoken.end else np.append(ids, spoken.end)
+    ids = language.close(piece.encoded.ids, bars)
+    ids = ids if ids[-1] == language.end else np.append(ids, language.end)
     margin = min(SURROUNDING, (bars - gap) // 2)
     start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
     stop = start + gap
     new = filled(loaded, ids, start, stop, seed=seed)
-    written, true = (spoken.decode(one, piece.encoded.setting) for one in (new, ids))
-    aware, alone = gap_losses(loaded.performer, spoken, ids, start, stop, seed)
+    written, true = (language.decode(one, piece.encoded.setting) for one in (new, ids))
+    aware, alone = gap_losses(loaded.performer, language, ids, start, stop, seed)
     return [
         _row(data, row, "loss", written=aware, real=None, alone=alone),
         _row(data, row, "f1", written=f1(true, written, start, stop), real=None, alone=None),
@@ -177,7 +177,7 @@ def _row(data: str, row: int, measure: str, **sides: float | None) -> dict[str, 
 def _piece(data: str, row: int, speaker: Language) -> Piece:
     """Return a held-out piece in a model's language."""
     prepared = Prepared.open(data)
-    reader = language_from_spec(prepared.meta["language"])
+    reader = prepared.language
     ids = np.asarray(prepared.ids(row))
     if speaker.spec() != reader.spec():
         ids = speaker.encode(speaker.arrange(reader.decode(ids))).ids

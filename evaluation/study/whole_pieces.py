@@ -10,8 +10,7 @@ from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import Experiment
 from evaluation.study.pieces import form, infilling
 from musicgen.playable import Playable
-from tokenization.groove.tokens import TRACKS
-from tokenization.language import language_from_spec
+from tokenization.groove.tokens import PARTS
 from tokenization.prepared import Prepared
 
 Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
@@ -19,21 +18,20 @@ Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
 
 def whole_pieces(
     subjects: Sequence[Playable], data: str, *, pieces: int, split: str, seed: int, device: str
-) -> Iterator[Found]:
-    """Yield the kind of each, who takes part, the experiment, and what is to be said of it."""
-    spoken = language_from_spec(Prepared.open(data).meta["language"])
-    can_end = [s for s in subjects if s.language.name == spoken.name and spoken.can_end()]
-    parts = tuple(track.casefold() for track in TRACKS)
+) -> Iterator[Found | str]:
+    """Yield the kind of each, who takes part, the experiment and its facts; or a sentence for one that cannot be."""
+    language = Prepared.open(data).language
+    can_end = [s for s in subjects if s.language.name == language.name and language.can_end()]
     possible = {
         # The songs of piano music are long enough to return.
         "form": (
-            [s for s in subjects if s.language.family == spoken.family == "remi"],
+            [s for s in subjects if s.language.family == language.family == "remi"],
             partial(form, prompt_bars=8, bars=56),
         ),
         "infilling": (can_end, partial(infilling, gap=4)),
         "accompaniment": (
-            [s for s in subjects if s.language.parts and spoken.family == "groove"],
-            partial(accompaniment, hide=parts, bars=8),
+            [s for s in subjects if s.language.parts and language.family == "groove"],
+            partial(accompaniment, hide=PARTS, bars=8),
         ),
     }
     for kind, (able, make) in possible.items():
@@ -43,6 +41,7 @@ def whole_pieces(
             experiment, facts = make(
                 able, data, pieces=pieces, split=split, seed=seed, device=device
             )
-        except ValueError:  # no piece has so many bars
-            continue
-        yield kind, able, experiment, facts
+        except ValueError as error:  # no piece has so many bars
+            yield f"{kind} on {data} is left out: {error}"
+        else:
+            yield kind, able, experiment, facts

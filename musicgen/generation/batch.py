@@ -159,7 +159,7 @@ class Batch:
         self._ready = {}
 
 
-class Apart:
+class SoftmaxBatch:
     """The same for models whose state grows with the sequence, those with softmax: each row takes its step alone."""
 
     def __init__(self, model: Performer) -> None:

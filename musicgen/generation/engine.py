@@ -1,8 +1,12 @@
 """Many requests to one model at once: all their rows go through one step together.
 
 A step of eight rows costs little more than a step of one. So requests join and leave between steps; prompts are read in
-pieces between them, and nobody's music stops for somebody's long prompt. What a request gives does not depend on the
-others, nor on who is served when (generate.py, batch.py).
+pieces between them, and nobody's music stops for somebody's long prompt.
+
+The promise: on one machine and device the same request gives the same music, and variation i is the same however many
+are asked for, and whatever else is asked of the model meanwhile. On a CPU it holds to the last bit: 1 to 8 rows are
+multiplied alike and more go in groups of 8 (few_rows.py); all else is computed row by row (batch.py). On a GPU, and
+between machines, it holds to rounding: sooner or later another token is drawn.
 
 Who is served when: where there is no room for all, those who had least of the machine's time. Where somebody listens,
 rows that are bars ahead of what is heard stand still while there are others with nothing to hear.
@@ -20,11 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musicgen.generation.batch import Apart, Batch
+from musicgen.generation.batch import Batch, SoftmaxBatch
 from musicgen.generation.job import Job, Party
 from musicgen.generation.prompt import After, pieces
 from musicgen.generation.sampling import draw, probabilities
-from musicgen.generation.shares import Shares
+from musicgen.generation.shares import ServedTime
 from musicgen.model.performer import Performer, State
 
 MOST_ROWS = 256  # that are here, as far as memory goes
@@ -45,10 +49,10 @@ class Engine:
         self._line: list[Party] = []  # no room yet
         self._reading: list[Party] = []  # there is; the prompt is being read
         self._playing: list[Party] = []
-        self._batch = Apart(model) if model.config.attention == "softmax" else Batch(model)
+        self._batch = SoftmaxBatch(model) if model.config.attention == "softmax" else Batch(model)
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._room = self._most
-        self._shares = Shares()
+        self._shares = ServedTime()
         self._turn: list[Party] = []
         self._turn_steps = 0
 

@@ -29,7 +29,7 @@ from musicgen.attention.linear_attention import AttentionState, calls_of_one
 from musicgen.layers.few_rows import into, multiple_of, product, rows_for, way_for
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.quantise import Int8Linear
-from musicgen.layers.step_calls import Call, Moment
+from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.metre.clock import Times
 from musicgen.model.performer import Performer, State
 from musicgen.position import Position
@@ -83,7 +83,7 @@ class ReadyCalls:
         config = model.config
         self.states = states
         self.position, self.time, self.metre = model.position, model.time, model.metre
-        self.moment = Moment(code=None)
+        self.inputs = StepInputs(code=None)
         self.embedding = model.embedding.weight
         self.scale = math.sqrt(config.width)
         self.heads, self.pre = config.heads, config.norm == "pre"
@@ -108,16 +108,16 @@ class ReadyCalls:
         if len(tokens) != self.batch:
             raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
         with without_autocast(tokens.device):
-            moment, around = self.moment, None
+            inputs, around = self.inputs, None
             if self.time is not None:
                 assert times is not None, "a state of a model that counts musical time has times"
                 after, newest = self.time.after_one(tokens, times.ticks), times.newest
                 if self.metre is not None:
-                    moment.metre, newest = self.metre.step(after, times.ticks, newest, places)
+                    inputs.metre, newest = self.metre.step(after, times.ticks, newest, places)
                 if self.position.musical:
                     around = torch.stack([after, times.ticks]).unsqueeze(-1)
                 times = Times(after, newest)
-            moment.code, codes = self.position.cover_rows(codes, positions, around)
+            inputs.code, codes = self.position.cover_rows(codes, positions, around)
             x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
             if self.rows > self.batch:
                 self.flow.x.zero_()  # else the rows of no meaning add up from token to token
@@ -163,7 +163,7 @@ class ReadyCalls:
         y = x.new_zeros(self.rows, attention.output.weight.shape[1])
         by_head = y[:batch, : x.shape[1]].view(v.shape)
         yield "matrices", self._of_normed(attention.qkv, qkv)
-        for call in position.for_steps(layer, qk, placed, self.moment):
+        for call in position.for_steps(layer, qk, placed, self.inputs):
             yield "positions", call
         for call in attention.features.for_steps(placed, features):
             yield "features", call
@@ -183,7 +183,7 @@ class ReadyCalls:
         qkv = self.flow.x.new_empty(self.rows, heads.qkv.bias.numel())
         yield "matrices", self._of_normed(heads.qkv, qkv)
         by_head = out.view(self.batch, heads.heads, -1)
-        for call in heads.for_steps(qkv[: self.batch], state.metre, by_head, self.moment):
+        for call in heads.for_steps(qkv[: self.batch], state.metre, by_head, self.inputs):
             yield "attention state", call
 
     def _placed(
@@ -193,10 +193,10 @@ class ReadyCalls:
         shape = *fq.shape[:-1], state.sums.shape[-2]
         placed_q, placed_k = fq.new_empty(shape), fk.new_empty(shape)
         by_time = fq.transpose(1, 2), fk.transpose(1, 2)  # (B, 1, H, M)
-        hook, moment = self.position.features, self.moment
+        hook, inputs = self.position.features, self.inputs
 
         def place() -> None:
-            q, k = hook(*by_time, moment.code, 0, layer)
+            q, k = hook(*by_time, inputs.code, 0, layer)
             placed_q.copy_(q.transpose(1, 2))
             placed_k.copy_(k.transpose(1, 2))
 

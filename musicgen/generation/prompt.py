@@ -27,13 +27,3 @@ def pieces(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None
         logits, state = yield from model.prefill_in_pieces(window, state)
     assert logits is not None, "a checked prompt has at least one token"
     return logits, state
-
-
-def absorb(model: Performer, ids: np.ndarray, seed: int) -> After:
-    """Return the logits and the state after a prompt."""
-    reading = pieces(model, ids, seed)
-    while True:
-        try:
-            next(reading)
-        except StopIteration as end:
-            return end.value

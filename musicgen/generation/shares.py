@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 
-class Shares:
+class ServedTime:
     """Seconds by owner, of those who are here and of those who left with more than the others had."""
 
     def __init__(self) -> None:

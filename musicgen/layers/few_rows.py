@@ -30,7 +30,7 @@ MOST = 8  # rows that are computed together
 AT_ONCE = 64  # … or in one product, where it is seen to come to the same
 MULTIPLES = (2, 4, 8)  # of rows; with the last one, their number never changes
 Product = Callable[[Tensor], object]
-"""From (rows, I); the result lies where the product was told to write."""
+"""From (rows, I); the result lies where the product was asked to write."""
 
 
 class Way(NamedTuple):

@@ -1,6 +1,6 @@
-"""What a generated token is made of: calls that are ready, and what changes under them from token to token.
+"""Generating a token as a list of calls made ready once, and the inputs that change from token to token.
 
-Each row of a batch goes on with a sequence of its own, at a place of its own.
+Each row of a batch is a sequence of its own, at its own position.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ Call = Callable[[], object]
 
 
 @dataclass
-class Moment:
-    """The token a row that the calls compute at present; they read it, the stepper sets it."""
+class StepInputs:
+    """What the calls read beside the token of each row; `FastSteps` sets it before each step."""
 
     code: Any  # what the encoding's `cover_rows` made ready
-    metre: Any = None  # where it stands in the metre, for metric heads
+    metre: Any = None  # the place of each row in its bar, for metric heads

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from musicgen.attention.linear_attention import GUARD
 from musicgen.layers.linear import Linear
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.step_calls import Call, Moment
+from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.metre.dense_sums import touched_sums
 from musicgen.metre.rows import MetreConfig, Stretch, Stretches
 
@@ -52,7 +52,7 @@ class MetricHeads(nn.Module):
             out = y[..., :-1] / (y[..., -1:] + GUARD)
         return out.flatten(2).to(qkv.dtype), table.view(batch, rows // batch, self.features, -1)
 
-    def for_steps(self, qkv: Tensor, memory: Tensor, out: Tensor, moment: Moment) -> list[Call]:
+    def for_steps(self, qkv: Tensor, memory: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
         """Return the same as calls for one token after the other, which update the memory in place.
 
         They read what `qkv` computes, (B, H·(2M + D)), and write (B, H, D). They add up without matrix products,
@@ -69,13 +69,13 @@ class MetricHeads(nn.Module):
         y = torch.empty_like(v)
 
         def file() -> None:
-            step = moment.metre
+            step = inputs.metre
             torch.index_select(table, 0, step.key_rows, out=row)
             row.mul_(step.fading).addcmul_(fk, v_of_row)
             table.index_copy_(0, step.key_rows, row)
 
         def look_up() -> None:
-            torch.index_select(table, 0, moment.metre.query_rows, out=row)
+            torch.index_select(table, 0, inputs.metre.query_rows, out=row)
             torch.sum(row.mul_(fq), 1, out=y.view(-1, self.head_width + 1))
 
         return [

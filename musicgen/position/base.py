@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.layers.step_calls import Call, Moment
+from musicgen.layers.step_calls import Call, StepInputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,8 +185,8 @@ class Position(nn.Module):
         """Position queries and keys before the feature map: (B, T, H, D) → (B, T, H, qk_width)."""
         return q, k
 
-    def for_steps(self, layer: int, qk: Tensor, out: Tensor, moment: Moment) -> list[Call]:
-        """Return `qk` of a layer as calls for one token a row after the other, each at what `moment` says.
+    def for_steps(self, layer: int, qk: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
+        """Return `qk` of a layer as calls for one token a row after the other, each at what `inputs` says.
 
         They read queries beside keys, (B, 2H, D), and write (B, 2H, qk_width). An encoding may say how that goes in
         fewer calls.
@@ -197,7 +197,7 @@ class Position(nn.Module):
         placed_q, placed_k = out.unsqueeze(1).chunk(2, 2)
 
         def place() -> None:
-            new_q, new_k = self.qk(q, k, moment.code, 0, layer)
+            new_q, new_k = self.qk(q, k, inputs.code, 0, layer)
             placed_q.copy_(new_q)
             placed_k.copy_(new_k)
 

@@ -1,12 +1,19 @@
 """What the tests of every grammar have in common: damaged sequences, batches, and the long way."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from hypothesis import strategies as st
 
 from tokenization.language import Language
 from tokenization.vocabulary import Vocabulary
+
+
+@cache
+def block_index(vocabulary: Vocabulary) -> np.ndarray:
+    """Return the number of each id's block, in the order of the blocks: (V,)."""
+    return np.repeat(np.arange(len(vocabulary.blocks)), [*map(len, vocabulary.blocks.values())])
 
 
 @st.composite

@@ -14,7 +14,6 @@ def test_blocks_lie_end_to_end():
     assert (small()["letter"].start, small()["letter"].stop) == (0, 2)
     assert (small()["digit"].start, small()["digit"].stop) == (2, 5)
     assert len(small()) == 5
-    assert small().block_index.tolist() == [0, 0, 1, 1, 1]
     assert small()["digit"].holds(np.array([1, 2, 4, 5])).tolist() == [False, True, True, False]
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from musicgen.generation.likelihood import position_losses
 from musicgen.loading import load
-from tokenization.language import language_from_spec
 from tokenization.prepared import Prepared
 
 
@@ -25,7 +24,7 @@ def main() -> None:
     parser.add_argument("--bars", type=int, default=32, help="of each piece, from its beginning")
     arguments = parser.parse_args()
     prepared = Prepared.open(arguments.data)
-    reader = language_from_spec(prepared.meta["language"])
+    reader = prepared.language
     rows = np.random.default_rng(0).permutation(prepared.rows(arguments.split))
     _, first = np.unique(prepared.pieces.file[rows], return_index=True)
     rows = rows[np.sort(first)][: arguments.pieces]

@@ -24,7 +24,7 @@ from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
 from tokenization.excerpt import excerpt
-from tokenization.language import Encoded, Language, language_from_spec
+from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 
@@ -100,7 +100,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--min-p", type=float, nargs="+", default=[0.0, 0.1])
     given = parser.parse_args(words)
     model, data = load(given.model, "cpu"), Prepared.open(given.data)
-    speaks = language_from_spec(data.meta["language"])
+    speaks = data.language
     if speaks.name != model.language.name:
         parser.error(f"{given.data} is in {speaks.name}, but {model.name} speaks another language")
     found = list(held_out(data, speaks, given.prompt_bars + given.bars))[:REAL_PIECES]

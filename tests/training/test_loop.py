@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from musicgen.common.learning import seed_of
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, Stopper, outcome, toy_config, toy_run
-from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, Diverged, seed_of
+from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, Diverged
 from training.results.curves import read_table
 from training.storage import saving
 from training.storage.logs import TRAIN

@@ -120,12 +120,6 @@ def bar_count(score: Score) -> int:
     return len(bars_of(score.meters, score.ticks_per_beat, last))
 
 
-def usual_bar_ticks(score: Score) -> int:
-    """Return how long most bars of a score on the grid are."""
-    lengths = np.diff(bar_lines(score, bar_count(score)))
-    return int(np.bincount(lengths).argmax())
-
-
 def _sections(meters: Meters, ticks_per_beat: int) -> list[tuple[int, int | None, int, int]]:
     """Return start and stop (sub-beats) of each time signature that can be, and what it says."""
     rows = sorted(zip(*(column.tolist() for column in meters.columns), strict=True))

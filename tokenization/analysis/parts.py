@@ -1,6 +1,6 @@
 """The parts of a score, and which of them are the bass, the drums and the busiest other.
 
-A part is a track, or several of one name and one family of instruments. Drums are told by their
+A part is a track, or several of one name and one family of instruments. Drums are recognised by their
 channel, else by their name, else by what they play; a bass by its instrument, its name, its
 register, and by playing one note at a time.
 """
@@ -92,7 +92,7 @@ def _kit_share(notes: Notes, ticks_per_beat: int) -> float:
 
 
 def find_drums(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the drums and how they are told: all parts on a drum channel, or else by name."""
+    """Return the drums and how they were recognised: all parts on a drum channel, or else by name."""
     if flagged := [part for part in parts if part.is_drum]:
         return flagged, "on the drum channel"
     if named := [part for part in parts if DRUM_NAME.search(part.label)]:
@@ -103,11 +103,11 @@ def find_drums(parts: Sequence[Part]) -> tuple[list[Part], str]:
 
 
 def find_bass(parts: Sequence[Part]) -> tuple[list[Part], str]:
-    """Return the part that is most like a bass and how it is told, or none."""
+    """Return the part that is most like a bass and how it was recognised, or none."""
     candidates = melodic(parts)
     lowest = min((part.median_pitch for part in candidates), default=0.0)
     signs = [_signs_of_bass(part, lowest) for part in candidates]
-    points = [sum(weight for weight, _ in told) for told in signs]
+    points = [sum(weight for weight, _ in found) for found in signs]
     if max(points, default=0) < 4:
         return [], ""
     best = max(range(len(candidates)), key=lambda i: (points[i], -candidates[i].median_pitch))

@@ -1,4 +1,4 @@
-"""A grammar that does not let the music end: what a person or an experiment wants at a given length."""
+"""A grammar that forbids the end token, for music of a length that was asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grammar with a script: around the tokens that begin its bars stand others that are not to be chosen.
+"""A grammar that forces given tokens: certain tokens are set around each bar line, all others the model chooses.
 
 Letters: B rows of a batch, L tokens of the script.
 """
@@ -18,7 +18,7 @@ FREE = -1  # no place in the script: the row writes
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Script:
-    """What is said around the bar tokens of a piece of N bars, one after the other."""
+    """The forced tokens around the bar tokens of a piece of N bars, in order."""
 
     tokens: np.ndarray  # (L,)
     is_bar: np.ndarray  # (L,) which of them are the bar tokens of the bars that are written

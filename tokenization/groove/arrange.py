@@ -11,7 +11,7 @@ from tokenization.analysis.parts import find_bass, find_drums, find_other, melod
 from tokenization.analysis.pedal import sustained
 from tokenization.analysis.tracks import find_tracks, label, note_counts
 from tokenization.groove.grid import DEFAULT_BAND
-from tokenization.groove.tokens import BASS, DRUMS, OTHER, TRACKS
+from tokenization.groove.tokens import BASS, DRUMS, OTHER, PARTS, TRACKS
 from tokenization.score import Score, Track
 from tokenization.wording import listed
 
@@ -62,19 +62,18 @@ def _given(
     score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
 ) -> dict[int, list[int]]:
     """Return the tracks of the roles that a person has cast."""
-    names = [name.casefold() for name in TRACKS]
     if tracks is None:
         return {}
     if not isinstance(tracks, Mapping):
         if isinstance(tracks, str) or len(tracks) != len(TRACKS):
             raise ValueError(
-                f"a trio takes three tracks, for {listed(names)}, each by index or name or None, "
+                f"a trio takes three tracks, for {listed(PARTS)}, each by index or name or None, "
                 f"but got {tracks!r}"
             )
-        tracks = dict(zip(names, tracks, strict=True))
-    if unknown := [name for name in tracks if name not in names]:
-        raise ValueError(f"a trio has {listed(names)}, but no {listed(unknown)}")
-    given = {names.index(name): _tracks(score, choice) for name, choice in tracks.items()}
+        tracks = dict(zip(PARTS, tracks, strict=True))
+    if unknown := [name for name in tracks if name not in PARTS]:
+        raise ValueError(f"a trio has {listed(PARTS)}, but no {listed(unknown)}")
+    given = {PARTS.index(name): _tracks(score, choice) for name, choice in tracks.items()}
     chosen = [index for indices in given.values() for index in indices]
     if twice := {index for index in chosen if chosen.count(index) > 1}:
         raise ValueError(
@@ -95,13 +94,13 @@ def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[in
     """Return the tracks of each role, and sentences on who plays what and who does not."""
     taken = {index for tracks in given.values() for index in tracks}
     parts = [part for part in parts_of(score) if not taken.intersection(part.tracks)]
-    roles, told = dict(given), dict.fromkeys(given, "as chosen")
+    roles, reasons = dict(given), dict.fromkeys(given, "as chosen")
     for role, find in FIND.items():
         if role not in given:
-            found, told[role] = find(parts)
+            found, reasons[role] = find(parts)
             roles[role] = [index for part in found for index in part.tracks]
             parts = [part for part in parts if part not in found]
-    remarks = [_sentence(score, role, roles[role], told[role]) for role in (BASS, DRUMS, OTHER)]
+    remarks = [_sentence(score, role, roles[role], reasons[role]) for role in (BASS, DRUMS, OTHER)]
     cast = {index for tracks in roles.values() for index in tracks}
     left_out = [i for i, notes in enumerate(note_counts(score)) if notes and i not in cast]
     if left_out:
@@ -109,11 +108,11 @@ def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[in
     return roles, remarks
 
 
-def _sentence(score: Score, role: int, tracks: list[int], told: str) -> str:
+def _sentence(score: Score, role: int, tracks: list[int], found_by: str) -> str:
     if not tracks:
-        reason = "as chosen" if told == "as chosen" else "none was found"
+        reason = "as chosen" if found_by == "as chosen" else "none was found"
         return f"{TRACKS[role]}: silent ({reason})."
-    return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({told})."
+    return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({found_by})."
 
 
 def _trio(score: Score, roles: dict[int, list[int]]) -> Score:

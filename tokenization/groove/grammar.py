@@ -36,7 +36,7 @@ from tokenization.groove.tokens import (
     VOCABULARY,
 )
 
-BEFORE, SPOKEN, SHIFTED, WAITING, ENDED = range(5)  # phases; waiting is being in a long shift
+BEFORE, AFTER_NOTE, SHIFTED, WAITING, ENDED = range(5)  # phases; waiting is being in a long shift
 NEVER = np.iinfo(np.int64).max
 
 # The order of note-ons at one time.
@@ -44,7 +44,7 @@ RANK = np.arange(KEYS) % PITCHES * len(TRACKS) + np.arange(KEYS) // PITCHES  # (
 
 
 def _phase_after() -> np.ndarray:
-    phase = np.full(len(VOCABULARY), SPOKEN)
+    phase = np.full(len(VOCABULARY), AFTER_NOTE)
     phase[TIME_SHIFT.start : TIME_SHIFT.stop] = SHIFTED
     phase[LONG_SHIFT] = WAITING
     phase[END] = ENDED
@@ -54,7 +54,7 @@ def _phase_after() -> np.ndarray:
 def _shifts_allowed() -> np.ndarray:
     allowed = np.zeros((ENDED + 1, TICKS_PER_BEAT, len(TIME_SHIFT)), dtype=bool)
     on = SHIFT_BEATS > 0
-    allowed[SPOKEN] = on | (np.arange(TICKS_PER_BEAT)[:, None] <= SHIFT_TICK)
+    allowed[AFTER_NOTE] = on | (np.arange(TICKS_PER_BEAT)[:, None] <= SHIFT_TICK)
     allowed[WAITING] = True
     return allowed  # (phase, tick, shift)
 
@@ -90,18 +90,18 @@ class GrooveGrammar(Grammar):
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
         tick = self._time % TICKS_PER_BEAT
-        spoken = self._phase == SPOKEN
+        after_note = self._phase == AFTER_NOTE
         on, off = self._may_begin(), self._may_end()  # (B, K) each
-        now = (self._phase == SHIFTED) | (self._phase == WAITING) | (spoken & (tick == 0))
+        now = (self._phase == SHIFTED) | (self._phase == WAITING) | (after_note & (tick == 0))
         mask = np.empty((len(tick), len(VOCABULARY)), dtype=bool)
         np.logical_and(on, now[:, None], out=mask[:, NOTE_ON.start : NOTE_ON.stop])
         np.logical_and(off, now[:, None], out=mask[:, NOTE_OFF.start : NOTE_OFF.stop])
         shifts = mask[:, TIME_SHIFT.start : TIME_SHIFT.stop]
         shifts[:] = self._may_shift()
-        stay = np.flatnonzero(spoken & (tick > 0))
+        stay = np.flatnonzero(after_note & (tick > 0))
         shifts[stay, tick[stay] - 1] = (on[stay] | off[stay]).any(axis=1)
         mask[:, BEGIN] = self._phase == BEFORE
-        mask[:, END] = spoken & (self._sounding == 0) & (self._notes > 0)
+        mask[:, END] = after_note & (self._sounding == 0) & (self._notes > 0)
         return mask  # (B, V)
 
     def _may_shift(self) -> np.ndarray:

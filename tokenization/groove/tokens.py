@@ -13,6 +13,7 @@ from tokenization.vocabulary import Vocabulary
 
 TRACKS = ("Bass", "Drums", "Other")
 BASS, DRUMS, OTHER = range(3)
+PARTS = tuple(track.casefold() for track in TRACKS)  # what commands and requests call them
 PITCHES = 128
 KEYS = len(TRACKS) * PITCHES  # a key is a pitch of a track: track · 128 + pitch
 

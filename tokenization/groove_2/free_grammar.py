@@ -16,7 +16,7 @@ from tokenization.groove.events import Events
 from tokenization.groove.free_grammar import FAR_TICKS, FreeGrooveGrammar
 from tokenization.groove.grammar import RANK
 from tokenization.groove.tokens import BAR_TICKS, END, KEYS, NOTE_OFF, NOTE_ON, PITCHES
-from tokenization.groove_2.grammar import MOVED, SPOKEN, BarGrammar
+from tokenization.groove_2.grammar import AFTER_NOTE, MOVED, BarGrammar
 from tokenization.groove_2.tokens import AT, BAR, TICK_OF
 
 
@@ -75,7 +75,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         kept = (self._next[:, None] <= self._given.last) & (self._prompt == 0)[:, None]
         mask[:, NOTE_ON.start : NOTE_ON.stop] &= ~kept
         mask[:, NOTE_OFF.start : NOTE_OFF.stop] &= ~kept
-        now = np.isin(self._phase, (SPOKEN, MOVED)) & (self._due_given() == self._time)
+        now = np.isin(self._phase, (AFTER_NOTE, MOVED)) & (self._due_given() == self._time)
         rows = np.flatnonzero(now)
         mask[rows, self._given.tokens[self._next[rows]]] = True
         return mask
@@ -87,7 +87,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         reached = np.where(MOVES_TO[tokens] > 0, line + MOVES_TO[tokens], self._time)
         given = self._due_given()
         due = np.where(self._prompt == 0, np.minimum(self._next_due, given), FAR_TICKS)
-        passes = (reached > due) & (self._phase == SPOKEN)
+        passes = (reached > due) & (self._phase == AFTER_NOTE)
         taken = np.where(passes & (due > self._time), AT.start - 1 + due - line, tokens)
         if self._given is NOTHING:
             return taken

@@ -15,12 +15,12 @@ from tokenization.groove.tokens import BAR_TICKS, BEGIN, END, MOST_UNISONS, NOTE
 from tokenization.groove_2.spelling import BarReading, spell_bars
 from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
 
-BEFORE, BEGUN, SPOKEN, MOVED, ENDED = range(5)  # phases; begun is being before the first bar
+BEFORE, BEGUN, AFTER_NOTE, MOVED, ENDED = range(5)  # phases; begun is being before the first bar
 PLACES = np.arange(1, BAR_TICKS)  # (47,)
 
 
 def _phase_after() -> np.ndarray:
-    phase = np.full(len(VOCABULARY), SPOKEN)
+    phase = np.full(len(VOCABULARY), AFTER_NOTE)
     phase[AT.start : AT.stop] = MOVED
     phase[[BEGIN, END]] = BEGUN, ENDED
     return phase  # (V,)
@@ -44,15 +44,15 @@ class BarGrammar(GrooveGrammar):
 
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
-        spoken, tick = self._phase == SPOKEN, self._time % BAR_TICKS
-        now, leave = (spoken | (self._phase == MOVED))[:, None], self._may_leave()
+        after_note, tick = self._phase == AFTER_NOTE, self._time % BAR_TICKS
+        now, leave = (after_note | (self._phase == MOVED))[:, None], self._may_leave()
         mask = np.zeros((len(tick), len(VOCABULARY)), dtype=bool)
         np.logical_and(self._may_begin(), now, out=mask[:, NOTE_ON.start : NOTE_ON.stop])
         np.logical_and(self._may_end(), now, out=mask[:, NOTE_OFF.start : NOTE_OFF.stop])
-        mask[:, AT.start : AT.stop] = (spoken & leave)[:, None] & (tick[:, None] < PLACES)
+        mask[:, AT.start : AT.stop] = (after_note & leave)[:, None] & (tick[:, None] < PLACES)
         mask[:, BEGIN] = self._phase == BEFORE
-        mask[:, BAR] = (spoken & leave) | (self._phase == BEGUN)
-        mask[:, END] = spoken & leave & ((self._sounding > 0) | (tick > 0))
+        mask[:, BAR] = (after_note & leave) | (self._phase == BEGUN)
+        mask[:, END] = after_note & leave & ((self._sounding > 0) | (tick > 0))
         return mask
 
     def _may_leave(self) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tokenization.goal import Goal
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import BAR_TICKS, END
+from tokenization.groove.tokens import BAR_TICKS, END, PARTS
 from tokenization.groove_2 import goals
 from tokenization.groove_2.faults import explain
 from tokenization.groove_2.free_grammar import FreeBarGrammar
@@ -35,7 +35,7 @@ class Groove2(Groove):
     vocabulary = VOCABULARY
     bar = BAR
     idle = LEFT_1
-    parts = goals.PARTS
+    parts = PARTS
 
     def notes(self, ids: np.ndarray) -> Notes:
         """Return the notes of valid ids, without velocities; with the end, what still sounds ends."""

@@ -1,4 +1,4 @@
-"""What a MIDI file is made of: a header and track chunks, found even where their lengths lie.
+"""What a MIDI file is made of: a header and track chunks, found even where the lengths they state are wrong.
 
 Standard MIDI Files 1.0: a chunk is four letters, a length of four bytes (big-endian), a body.
 """

@@ -49,7 +49,7 @@ def _pitched(score: Score) -> list[int]:
             f"all {len(score.notes)} notes are played by drums or sound effects; "
             "a piano part takes a pitched track"
         )
-    # Drums on another channel are told by name or by what they play: not if nothing else is left.
+    # Drums on another channel are recognised by name or by what they play: not if nothing else is left.
     drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
     return sorted(pitched - drums or pitched)
 

@@ -150,6 +150,7 @@ class RemiInEveryMetre(Remi):
     alphabet = EVERY_METRE
     vocabulary = alphabet.vocabulary
     idle = VOCABULARY.id("after")
+    every_metre = True
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Read a sequence or a prefix of one, without what belongs to its goal."""

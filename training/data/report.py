@@ -1,4 +1,4 @@
-"""What is told beside a prepared set: what was skipped, lost and assumed, over all of its files."""
+"""The report on a prepared set: what was skipped, lost and assumed, over all of its files."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _billboard(file: Path) -> Chart | None:
 
 
 def _bar(words: list[str], before: list[str]) -> list[str] | None:
-    """Return a bar's chord a beat; `.` goes on with the one before. None where the beats are not told."""
+    """Return a bar's chord a beat; `.` goes on with the one before. None where the beats are not given."""
     chords: list[str] = []
     for word in words:
         chord = (chords or before)[-1] if word == "." else parse(word)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from musicgen.common.learning import seed_of
 from musicgen.common.machine import machine
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
@@ -23,7 +24,7 @@ from training.config import DeviceConfig, read
 from training.data.batches import Batches
 from training.devices import start_fabric
 from training.fabric_model import FabricModel, Sealed
-from training.loop import MODEL, VALIDATE, seed_of
+from training.loop import MODEL, VALIDATE
 from training.results.model_readme import model_readme
 from training.storage import saving
 from training.storage.model_card import card_of

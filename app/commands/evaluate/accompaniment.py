@@ -14,7 +14,6 @@ from app.commands.evaluate.pieces import (
     value,
 )
 
-PARTS = ("bass", "drums", "other")
 METRICS = {
     "onset_drum": "onset–drum",
     "onset_duration": "onset–duration",
@@ -34,10 +33,12 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    from tokenization.groove.tokens import PARTS
+
     add_pieces(parser, 20, split="test", of=" of grooves")
     parser.add_argument(
         "--hide", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
-        help="the parts to hide, one at a time: bass, drums, other (default: all)",
+        help=f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
     parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece (default: 8)")
     parser.epilog = EXAMPLES

@@ -74,8 +74,9 @@ def run(arguments: argparse.Namespace) -> None:
     subjects = models_of(arguments.models, arguments.device)
     arguments.data = arguments.data or data_by_language(subjects)
     experiments, commands, left_out = _experiments(subjects, arguments)
-    whole, facts = _whole_pieces(subjects, arguments)
+    whole, facts, too_short = _whole_pieces(subjects, arguments)
     experiments |= whole
+    left_out += too_short
     if arguments.output is None:
         arguments.output = own_folder("report", arguments)
         claim(arguments.output, arguments)
@@ -145,22 +146,27 @@ def _experiments(
 
 def _whole_pieces(
     subjects: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], dict[str, dict[str, Any]]]:
-    """Return the experiments with whole pieces by name, and what is said of each beside its results."""
+) -> tuple[dict[str, Experiment], dict[str, dict[str, Any]], list[str]]:
+    """Return the experiments with whole pieces by name, the facts beside their results, and what is left out."""
     from evaluation.study.whole_pieces import whole_pieces
 
     experiments: dict[str, Experiment] = {}
     facts: dict[str, dict[str, Any]] = {}
+    left_out: list[str] = []
     options = {"pieces": arguments.whole, "split": "validation"}
     common = {**options, "seed": arguments.seed, "device": chosen_device(arguments.device)}
     for folder in map(str, arguments.data if arguments.whole > 0 else []):
-        for kind, models, experiment, known in whole_pieces(subjects, folder, **common):
+        for found in whole_pieces(subjects, folder, **common):
+            if isinstance(found, str):
+                left_out.append(found)
+                continue
+            kind, models, experiment, known = found
             given = [model.given for model in models]
             asked = ["--data", folder, "--pieces", str(arguments.whole), "--split", "validation"]
             command = _alone(kind, given, asked, arguments)
             experiments[f"{kind} on {folder}"] = experiment
             facts[f"{kind} on {folder}"] = {"kind": kind, "command": command, **known}
-    return experiments, facts
+    return experiments, facts, left_out
 
 
 def _continuation(
@@ -179,7 +185,7 @@ def _continuation(
         if any(s.language.name == "groove" for s in subjects)
         else subjects[0].language.name
     )
-    able, told = speaking(subjects, speak, "continuation")
+    able, left_out = speaking(subjects, speak, "continuation")
     given = [subject.given for subject in able]
     plan = Plan(seed=arguments.seed)
     with progress_bar("Reading prompts") as progress:
@@ -197,7 +203,10 @@ def _continuation(
     for model, subject in zip(result["models"], able, strict=True):
         model["number"] = subject.number
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-    return {"command": _alone("continuation", given, options, arguments), **result}, told + refused
+    return {
+        "command": _alone("continuation", given, options, arguments),
+        **result,
+    }, left_out + refused
 
 
 def _alone(kind: str, models: list[str], options: list[str], arguments: argparse.Namespace) -> str:

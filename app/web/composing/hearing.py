@@ -21,7 +21,6 @@ KEPT = 16  # pieces as last heard: who continues a piece has just opened it
 LONGEST_TITLE = 60
 MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,12000}?\})(?=[\x00\xff])")
 TOLD = ("estimated", "4/4", "piano: ", "Left out", "silent", "upbeat", "written as")
-EVERY_METRE = ("remi-2", "groove-2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class Heard:
     piece: Piece
 
 
-class Ear:
+class FileReader:
     """Reads files within the limits for those of strangers; the last ones are kept."""
 
     def __init__(self) -> None:
@@ -84,9 +83,7 @@ def fitting(score: Score, shelf: Shelf, model: str) -> str:
     """Return the model for what is in a file: the one on the desk if it is of the kind, else the first that is."""
     family = "groove" if has_drums(score) else "remi"
     names = [name for name, spoken in shelf.languages.items() if spoken.family == family]
-    if other_metre(score) and (
-        more := [n for n in names if shelf.languages[n].name in EVERY_METRE]
-    ):
+    if other_metre(score) and (more := [n for n in names if shelf.languages[n].every_metre]):
         names = more
     return model if model in names or not names else names[0]
 
@@ -111,8 +108,10 @@ def notices(heard: Heard, shelf: Shelf, model: str) -> list[dict[str, Any]]:
         better = _first(shelf, lambda spoken: spoken.family == "groove")
         said.append(_notice("The drums are left out: this model plays the piano.", better))
     metre = other_metre(written)
-    if metre and language.name not in EVERY_METRE:
-        better = _first(shelf, lambda spoken: spoken.name == f"{language.family}-2")
+    if metre and not language.every_metre:
+        better = _first(
+            shelf, lambda spoken: spoken.family == language.family and spoken.every_metre
+        )
         text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
         said.append(_notice(text, better))
     for remark in heard.piece.remarks:

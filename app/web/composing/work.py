@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.web.composing.growth import Growth, Region
+from app.web.composing.growth import Region, RequestViews
 from app.web.composing.wishes import Ask
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
@@ -19,7 +19,7 @@ SPARE = 3
 MOST_TOGETHER = 8
 
 
-def growth_of(model: Playable, piece: Piece | None, ask: Ask) -> Growth:
+def growth_of(model: Playable, piece: Piece | None, ask: Ask) -> RequestViews:
     """Return the work that is asked for, ready to be watched; without a piece, music from nothing."""
     if ask.kind == "continue":
         return _continued(model, piece, ask)
@@ -28,7 +28,7 @@ def growth_of(model: Playable, piece: Piece | None, ask: Ask) -> Growth:
     return _infilled(model, piece, ask) if ask.kind == "infill" else _accompanied(model, piece, ask)
 
 
-def _continued(model: Playable, piece: Piece | None, ask: Ask) -> Growth:
+def _continued(model: Playable, piece: Piece | None, ask: Ask) -> RequestViews:
     prompt = piece.prompt(ask.prompt_bars or None) if piece else no_prompt(model.language)
     spare = 0
     options = ask.options
@@ -41,22 +41,22 @@ def _continued(model: Playable, piece: Piece | None, ask: Ask) -> Growth:
         prompt=prompt.score if prompt.bars else None,
     )
     work = Continuation(model, prompt, options)
-    return Growth(work, region, bars=region.stop, spare=spare, dense=ask.dense)
+    return RequestViews(work, region, bars=region.stop, spare=spare, dense=ask.dense)
 
 
-def _infilled(model: Playable, piece: Piece, ask: Ask) -> Growth:
+def _infilled(model: Playable, piece: Piece, ask: Ask) -> RequestViews:
     first, last = ask.first, ask.last
     if not 1 <= first <= last <= piece.bars:
         raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}")
     work = infilling(model, piece, (first, last), _free(ask.options))
-    return Growth(work, Region(first=first - 1, stop=last), bars=piece.bars)
+    return RequestViews(work, Region(first=first - 1, stop=last), bars=piece.bars)
 
 
-def _accompanied(model: Playable, piece: Piece, ask: Ask) -> Growth:
+def _accompanied(model: Playable, piece: Piece, ask: Ask) -> RequestViews:
     work = accompaniment(model, piece, ask.parts, _free(ask.options))
     names = [track.name.casefold() for track in piece.score.tracks]
     tracks = tuple(index for index, name in enumerate(names) if name in ask.parts)
-    return Growth(work, Region(first=0, stop=piece.bars, tracks=tracks), bars=piece.bars)
+    return RequestViews(work, Region(first=0, stop=piece.bars, tracks=tracks), bars=piece.bars)
 
 
 def _free(options: Options) -> Options:

@@ -109,7 +109,7 @@ class Worker(Generic[Task, Answer]):
 
 
 def attempt(function: Callable[[Task], Answer], task: Task) -> Answer | Failed:
-    """Return the answer to a task; whatever goes wrong is of this task alone, and it is told."""
+    """Return the answer to a task; whatever goes wrong fails this task alone and is reported."""
     try:
         return function(task)
     except (ValueError, OSError) as error:

@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from musicgen.layers.step_calls import Call, Moment
+from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.spe.row_codes import RowCodes, at_ticks, by_positions, by_ticks
 
@@ -144,7 +144,7 @@ class StochasticPosition(Position):
             qk = torch.cat([q, k], 2)[:, 0]  # (B, 2H, D)
             placed = qk.new_empty(*qk.shape[:2], self.qk_width)
             for call in self.for_steps(
-                layer, qk, placed, Moment(at_ticks([code] * len(qk), code.rows))
+                layer, qk, placed, StepInputs(at_ticks([code] * len(qk), code.rows))
             ):
                 call()
             placed_q, placed_k = placed.unsqueeze(1).chunk(2, 2)
@@ -172,7 +172,7 @@ class StochasticPosition(Position):
         )
         return placed_q + gate_q, placed_k + gate_k
 
-    def for_steps(self, layer: int, qk: Tensor, out: Tensor, moment: Moment) -> list[Call]:
+    def for_steps(self, layer: int, qk: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
         """Return the contraction of all heads' queries and keys, row by row of the batch.
 
         Together, the rows would go through a kernel that adds up in another order.
@@ -189,10 +189,10 @@ class StochasticPosition(Position):
         ]
 
         def mix() -> None:
-            torch.mul(qk.unsqueeze(2), moment.code.sides_mix[layer], out=mixed)
+            torch.mul(qk.unsqueeze(2), inputs.code.sides_mix[layer], out=mixed)
 
         def contract() -> None:
-            for codes, row in zip(moment.code.rows[slot], sides, strict=True):
+            for codes, row in zip(inputs.code.rows[slot], sides, strict=True):
                 for code, (x, y) in zip(codes, row, strict=True):
                     _product(x, code, y)
 

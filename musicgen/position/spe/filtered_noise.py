@@ -6,7 +6,7 @@ transforms of this many short rows do not.
 
 The code of a window is formed once and read by all layers. Its gradient, as large and different in
 every layer, is never formed: dL/dcode is a sum over layers of outer products x ⊗ dy, so the layers
-only leave x and dy behind. At the end of the backward pass (or when they outweigh the code) all are
+only store x and dy. At the end of the backward pass (or when they outweigh the code) all are
 multiplied out, block by block, straight into the filters' gradient.
 
 B batch, T time, H heads, D head width, R realisations, P taps; a leading 2 is queries, keys.
@@ -61,7 +61,7 @@ def filtered(
 
 
 class _Gradient:
-    """What the layers left behind for the filters' gradient."""
+    """What the layers stored for the filters' gradient."""
 
     def __init__(self, noise: WhiteNoise, start: int, stop: int, taps: int) -> None:
         self.noise, self.start, self.length, self.taps = noise, start, stop - start, taps

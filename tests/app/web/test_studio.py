@@ -13,9 +13,10 @@ from app.web.examples import EXAMPLES, example
 from app.web.server.doorman import Asker
 from app.web.shelf import Shelf
 from app.web.studio import Studio
-from musicgen.continuation import midi_of
 from tests.tokenization.notation.scores import bars, note, score
-from tokenization.midi.reading import MidiError, read_midi
+from tokenization.formats import midi
+from tokenization.midi.reading import MidiError, read_midi, write_midi
+from tokenization.score import Meters
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:remi-2"
 ASKER = Asker(name="a", client="")
@@ -98,6 +99,17 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre():
     studio.composer.close()
 
 
+def test_no_groove_model_is_said_to_keep_a_waltz():
+    """Both groove languages lay a piece on bars of 4/4."""
+    band = replace(read_midi(example("trio-jazz")), meters=Meters([0], [3], [4]))
+    studio = Studio(Shelf())
+    for model in ("groove", "groove-2"):
+        notices = studio.open(write_midi(band), "band.mid", model, fit=False)["notices"]
+        about = [one for one in notices if "in 3/4" in one["text"]]
+        assert [one["model"] for one in about] == [None]
+    studio.composer.close()
+
+
 def test_views_grow_and_the_last_has_all_there_is(studio: Studio):
     views = written(studio, bars=2, variations=2, seed=4)
     assert [view["state"] for view in views] == ["running"] * (len(views) - 1) + ["done"]
@@ -122,7 +134,7 @@ def test_views_grow_and_the_last_has_all_there_is(studio: Studio):
 def test_a_file_over_a_long_line_of_chords_is_known_to_be_made_here():
     made = {"chords": [["C:maj"]] * 1000, "seed": 1}
     take = musicgen.load("untrained:tiny:remi-2").continue_(bars=1, seed=3)[0]
-    assert made_here(midi_of(take.score, made)) == made
+    assert made_here(midi(take.score, provenance=made)) == made
 
 
 def test_a_stop_keeps_what_there_is_and_as_many_bars(studio: Studio):

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from evaluation.benchmarks.arms import ARMS
-from evaluation.benchmarks.bidirectional import attend_both_ways, exact_both_ways
+from evaluation.benchmarks.bidirectional import attend_both_ways
 from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import recipe
+from musicgen.attention.linear_attention import GUARD
 
 TINY = {
     "vocabulary_size": 9,
@@ -20,6 +22,16 @@ TINY = {
 }
 FAVOR = {"name": "favor", "features": 8}
 WHOLE = [name for name, arm in ARMS.items() if arm.whole]
+
+
+def exact_both_ways(fq: Tensor, fk: Tensor, v: Tensor, *, decay: Tensor | None = None) -> Tensor:
+    """Return the same by the (T, T) matrix of the definition."""
+    weights = torch.einsum("bihm,bjhm->bhij", fq, fk)
+    if decay is not None:
+        place = torch.arange(fq.shape[1], device=fq.device)
+        weights = weights * decay.view(-1, 1, 1) ** (place.view(-1, 1) - place).abs()
+    weights = weights / (weights.sum(-1, keepdim=True) + GUARD)
+    return torch.einsum("bhij,bjhd->bihd", weights, v)
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from evaluation.benchmarks.arms import ARMS, language_model, model_config
 from evaluation.benchmarks.recipe import recipe
 from evaluation.benchmarks.rfa import RandomFeatures, gated_sums
-from evaluation.benchmarks.toeplitz import toeplitz_attend, toeplitz_exact
+from evaluation.benchmarks.toeplitz import toeplitz_attend
+from musicgen.attention.linear_attention import GUARD
 from musicgen.position import POSITIONS
 
 CAUSAL = [name for name, arm in ARMS.items() if arm.causal]
@@ -18,6 +20,15 @@ SMALL = {
     "feedforward": 24,
     "dropout": 0.0,
 }
+
+
+def toeplitz_exact(fq: Tensor, fk: Tensor, v: Tensor, weights: Tensor) -> Tensor:
+    """Return the same by the (T, T) matrix of the definition."""
+    place = torch.arange(fq.shape[1], device=fq.device)
+    matrix = weights[:, place.view(-1, 1) - place + len(place) - 1]  # (H, T, T)
+    scores = torch.einsum("bihm,bjhm->bhij", fq, fk) * matrix
+    scores = scores / (scores.sum(-1, keepdim=True) + GUARD)
+    return torch.einsum("bhij,bjhd->bihd", scores, v)
 
 
 def generator(seed: int = 0) -> torch.Generator:

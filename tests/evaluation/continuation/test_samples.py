@@ -114,12 +114,12 @@ def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch)
     model = playable()
     written = []
 
-    def break_off(score, path, **_):
+    def break_off(path, *_):
         if written:
             raise KeyboardInterrupt
         written.append(path)
 
-    monkeypatch.setattr(samples, "write_midi", break_off)
+    monkeypatch.setattr(samples, "write_score", break_off)
     with pytest.raises(KeyboardInterrupt):
         write_samples(model, prompts, PLAN, tmp_path)
     with pytest.raises(FileNotFoundError, match="has not continued"):

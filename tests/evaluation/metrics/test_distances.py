@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.metrics.distances import Spread, distances, wasserstein
+from evaluation.metrics.bootstrap import Spread
+from evaluation.metrics.distances import distances, wasserstein
 
 
 def test_wasserstein_by_hand():

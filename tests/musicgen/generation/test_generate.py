@@ -12,15 +12,26 @@ import pytest
 import torch
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.generation.generate import ENDED, generate
-from musicgen.generation.prompt import absorb
+from musicgen.generation.prompt import After, pieces
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
+from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS
 from tests.musicgen.generation.counting import counted
+from tests.musicgen.generation.generate import ENDED, generate
 from tests.musicgen.toys import VOCABULARY, Alternating, toy_config, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
+
+
+def absorb(model: Performer, ids: np.ndarray, seed: int) -> After:
+    """Return the logits and the state after a prompt."""
+    reading = pieces(model, ids, seed)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            return end.value
 
 
 def run(model: Any, prompt: Any = PROMPT, grammar: Any = None, **request: Any) -> np.ndarray:

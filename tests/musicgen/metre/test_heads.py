@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.generation.generate import generate
 from musicgen.generation.request import Request, Stop
 from musicgen.layers.quantise import Int8Linear, quantise, restore, with_int8_weights
 from musicgen.metre import rows as metre
 from musicgen.metre.rows import MetreConfig
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, load, save
+from tests.musicgen.generation.generate import generate
 from tests.musicgen.metre.toys import LENGTH, config, music, toy
 from tests.musicgen.toys import VOCABULARY, generator, toy_tokens
 

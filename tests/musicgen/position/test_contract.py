@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 import torch
 
-from musicgen.layers.step_calls import Moment
+from musicgen.layers.step_calls import StepInputs
 from musicgen.position import POSITIONS, Position
 from tests.musicgen.position.makers import (
     CASES,
@@ -83,15 +83,15 @@ def test_steps_equal_whole(position: Position, sizes: list[int]) -> None:
 def test_a_step_places_queries_and_keys_as_a_sequence_does(position: Position, rows: int) -> None:
     given = inputs(10, batch=rows)
     with torch.no_grad():
-        code, moment = position.begin(generator()), Moment(None)
+        code, step_inputs = position.begin(generator()), StepInputs(None)
         codes = [code] * rows
         beside = torch.cat([given[side] for side in "qk"], 2)  # (B, T, 2H, D)
         qk = torch.empty_like(beside[:, 0])
         found = qk.new_empty(*qk.shape[:2], position.qk_width)
-        calls = position.for_steps(1, qk, found, moment)
+        calls = position.for_steps(1, qk, found, step_inputs)
         for at in range(10):  # past what is made ahead
             code, now = cover(position, code, at, at + 1, rows), times(at, at + 1, rows)
-            moment.code, codes = position.cover_rows(codes, [at] * rows, now)
+            step_inputs.code, codes = position.cover_rows(codes, [at] * rows, now)
             q, k = (given[side][:, at : at + 1] for side in "qk")
             wanted = torch.cat(position.qk(q, k, code, at, 1), 2)[:, 0]
             qk.copy_(beside[:, at])

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.generation.generate import generate
 from musicgen.generation.request import Request, Stop
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.position.musical import PERIODS, MusicalFrequencies
 from musicgen.position.spe.sine import SineSpe, orthogonal_rows
+from tests.musicgen.generation.generate import generate
 from tests.musicgen.position.makers import SHAPE, build, cover, inputs, times
 from tests.musicgen.toys import CLOCK, MUSICAL, generator, toy_config, toy_model, toy_tokens
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import block_index
 from tokenization.groove.grammar import GrooveGrammar
 from tokenization.groove.tokens import VOCABULARY
 from tokenization.score import Notes, Score, Tempos, Track
@@ -76,9 +77,9 @@ def walk(seed: int, length: int) -> np.ndarray:
         allowed = grammar.allowed()[0].copy()
         if len(ids) < length:
             allowed[VOCABULARY.id("end")] = False
-            families = np.unique(VOCABULARY.block_index[allowed])
+            families = np.unique(block_index(VOCABULARY)[allowed])
             family = random.choice(families, p=taste[families] / taste[families].sum())
-            choices = allowed & (VOCABULARY.block_index == family)
+            choices = allowed & (block_index(VOCABULARY) == family)
             if random.random() < 0.8 and (choices & favourites).any():
                 choices &= favourites
             choice = random.choice(np.flatnonzero(choices))

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import block_index
 from tests.tokenization.groove.cases import trio_of
 from tokenization.grammar import Grammar
 from tokenization.groove.tokens import BAR_TICKS, END, NOTE_ON, PITCHES
@@ -52,9 +53,9 @@ def walk(seed: int, length: int) -> np.ndarray:
             allowed[END] = False
         elif allowed[END]:
             allowed = _ON == END
-        families = np.unique(VOCABULARY.block_index[allowed])
+        families = np.unique(block_index(VOCABULARY)[allowed])
         family = random.choice(families, p=taste[families] / taste[families].sum())
-        choices = allowed & (VOCABULARY.block_index == family)
+        choices = allowed & (block_index(VOCABULARY) == family)
         if random.random() < 0.8 and (choices & favourites).any():
             choices &= favourites
         ids.append(int(random.choice(np.flatnonzero(choices))))

@@ -7,6 +7,7 @@ from math import floor
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import block_index
 from tokenization.analysis.chord_names import CHORDS
 from tokenization.analysis.metres import METRES
 from tokenization.remi.language import Remi, RemiInEveryMetre
@@ -69,9 +70,9 @@ def walk(seed: int, length: int, speaker: Remi = REMI) -> np.ndarray:
         allowed = grammar.allowed()[0].copy()
         if len(ids) < length:
             allowed[vocabulary.id("end")] = False
-            families = np.unique(vocabulary.block_index[allowed])
+            families = np.unique(block_index(vocabulary)[allowed])
             family = random.choice(families, p=taste[families] / taste[families].sum())
-            choice = random.choice(np.flatnonzero(allowed & (vocabulary.block_index == family)))
+            choice = random.choice(np.flatnonzero(allowed & (block_index(vocabulary) == family)))
         elif allowed[vocabulary.id("end")]:
             choice = vocabulary.id("end")
         else:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.layers.step_calls import Moment
+from musicgen.layers.step_calls import StepInputs
 from musicgen.position import Shape
 from musicgen.position.spe.base import (
     AHEAD,
@@ -186,9 +186,9 @@ def test_a_variation_is_the_same_among_others(name: str) -> None:
         code = position.begin(generator())
 
         def placed(rows: int) -> Tensor:
-            moment = Moment(position.cover_rows([code] * rows, [5] * rows)[0])
+            now = StepInputs(position.cover_rows([code] * rows, [5] * rows)[0])
             out = qk.new_empty(rows, 16, position.qk_width)
-            for call in position.for_steps(0, qk[:rows], out, moment):
+            for call in position.for_steps(0, qk[:rows], out, now):
                 call()
             return out
 

@@ -1,0 +1,28 @@
+"""What every training needs, of a piece of music or of a benchmark: seeds, and which parameters decay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Generator, nn
+
+
+def seed_of(*parts: int) -> int:
+    """Return one seed for a tuple of numbers."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)
+
+
+def generator_of(*purpose: int) -> Generator:
+    """Return the generator of a purpose, on the CPU."""
+    return Generator().manual_seed(seed_of(*purpose))
+
+
+def decayed(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return the groups of an optimiser's parameters: matrices decay, the rest does not."""
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    rest = [p for p in model.parameters() if p.ndim <= 1]
+    return [
+        {"params": matrices, "weight_decay": weight_decay},
+        {"params": rest, "weight_decay": 0.0},
+    ]

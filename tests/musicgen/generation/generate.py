@@ -1,0 +1,40 @@
+"""One request to an engine of its own, as a stream of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from musicgen.generation.engine import Engine
+from musicgen.generation.job import Job, asked
+from musicgen.generation.request import Grammar, Request
+from musicgen.generation.threads import threads_for
+from musicgen.model.performer import Performer
+
+ENDED = -1  # stands in the stream for a variation that has ended, or has no token at this moment
+
+
+def generate(
+    model: Performer,
+    prompt: Any,
+    request: Request,
+    *,
+    grammar: Grammar | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[np.ndarray]:
+    """Yield the new tokens of all variations as they come: an array (variations,) a step, ENDED where one has ended."""
+    job = asked(model, prompt, request, grammar, cancelled)
+    engine = Engine(model)
+    engine.add(job)
+    return _stream(engine, job)
+
+
+def _stream(engine: Engine, job: Job) -> Iterator[np.ndarray]:
+    with threads_for(engine.model):
+        while engine.work():
+            given = np.array([row[-1] if row else ENDED for row in job.fresh()])
+            if (given != ENDED).any():
+                yield given
+    job.check()
