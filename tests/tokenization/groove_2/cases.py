@@ -41,6 +41,13 @@ def grooves(draw, tracks=(0, 1, 2)) -> Notes:
     return trio_of(rows_of).notes.sorted()
 
 
+def sounding(notes: Notes) -> np.ndarray:
+    """Return the most notes of each track that sound at once: (3,)."""
+    ends = notes.onset_ticks + notes.duration_ticks
+    here = (notes.onset_ticks <= notes.onset_ticks[:, None]) & (ends > notes.onset_ticks[:, None])
+    return np.array([(here & (notes.track == track)).sum(1).max(initial=0) for track in range(3)])
+
+
 def walk(seed: int, length: int) -> np.ndarray:
     """Return a valid sequence: a random walk through the grammar, then a way out."""
     random = np.random.default_rng(seed)
