@@ -35,7 +35,7 @@ class Region:
         return here if self.tracks is None else here & np.isin(notes.track, self.tracks)
 
 
-class Growth:
+class StreamedTakes:
     """The views of one request.
 
     Of more variations than were asked for, those with most voices are shown, or the densest, or the sparsest.

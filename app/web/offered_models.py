@@ -15,7 +15,7 @@ KEPT = 3  # models in memory
 UNTRAINED = ("untrained:tiny", "untrained:tiny:groove")
 
 
-class Shelf:
+class OfferedModels:
     """Models by name; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
@@ -32,7 +32,7 @@ class Shelf:
         return next(iter(self.languages))
 
     def language(self, name: str) -> Language:
-        """Return the language of a model on the shelf; no name means the first."""
+        """Return the language of a model that is offered; no name means the first."""
         if (name or self.first) not in self.languages:
             raise ValueError(
                 f"there is no model {str(name)[:80]!r} here; there are {', '.join(self.languages)}"
@@ -40,7 +40,7 @@ class Shelf:
         return self.languages[name or self.first]
 
     def load(self, name: str) -> Playable:
-        """Return a model on the shelf, ready to play."""
+        """Return a model that is offered, ready to play."""
         self.language(name)
         name = name or self.first
         with self._lock:  # the second to want it waits for the first

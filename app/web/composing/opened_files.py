@@ -1,4 +1,4 @@
-"""Files as models hear them: which model fits, what it leaves out or lays otherwise, and where new music begins."""
+"""A file of music that a person opens: read, laid out for a model, and what of it that changes or leaves out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.web.shelf import Shelf
+from app.web.offered_models import OfferedModels
 from musicgen.pieces import Piece, piece_of
 from tokenization.any_file import read_file
 from tokenization.language import Language
@@ -32,7 +32,7 @@ class Heard:
     piece: Piece
 
 
-class Ear:
+class FileReader:
     """Reads files within the limits for those of strangers; the last ones are kept."""
 
     def __init__(self) -> None:
@@ -80,12 +80,12 @@ def title_of(name: str) -> str:
     return title or "Your file"
 
 
-def fitting(score: Score, shelf: Shelf, model: str) -> str:
+def fitting(score: Score, models: OfferedModels, model: str) -> str:
     """Return the model for what is in a file: the one on the desk if it is of the kind, else the first that is."""
     family = "groove" if has_drums(score) else "remi"
-    names = [name for name, spoken in shelf.languages.items() if spoken.family == family]
+    names = [name for name, language in models.languages.items() if language.family == family]
     if other_metre(score) and (
-        more := [n for n in names if shelf.languages[n].name in EVERY_METRE]
+        more := [n for n in names if models.languages[n].name in EVERY_METRE]
     ):
         names = more
     return model if model in names or not names else names[0]
@@ -104,15 +104,15 @@ def other_metre(score: Score) -> str | None:
     )
 
 
-def notices(heard: Heard, shelf: Shelf, model: str) -> list[dict[str, Any]]:
+def notices(heard: Heard, models: OfferedModels, model: str) -> list[dict[str, Any]]:
     """Return what was changed or left out, in sentences, and the model that would not: shown above the roll."""
     written, language, said = heard.written, heard.piece.language, []
     if has_drums(written) and language.family == "remi":
-        better = _first(shelf, lambda spoken: spoken.family == "groove")
+        better = _first(models, lambda one: one.family == "groove")
         said.append(_notice("The drums are left out: this model plays the piano.", better))
     metre = other_metre(written)
     if metre and language.name not in EVERY_METRE:
-        better = _first(shelf, lambda spoken: spoken.name == f"{language.family}-2")
+        better = _first(models, lambda one: one.name == f"{language.family}-2")
         text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
         said.append(_notice(text, better))
     for remark in heard.piece.remarks:
@@ -126,8 +126,8 @@ def _notice(text: str, model: str | None) -> dict[str, Any]:
     return {"text": text, "model": model}
 
 
-def _first(shelf: Shelf, fits: Any) -> str | None:
-    return next((name for name, spoken in shelf.languages.items() if fits(spoken)), None)
+def _first(models: OfferedModels, fits: Any) -> str | None:
+    return next((name for name, one in models.languages.items() if fits(one)), None)
 
 
 def made_here(data: bytes) -> dict[str, Any] | None:
