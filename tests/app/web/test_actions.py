@@ -36,18 +36,12 @@ def actions(models: OfferedModels):
 
 
 def written(
-    actions: PageActions, data: bytes | None = None, stop_at: int = 0, **more
+    actions: PageActions, data: bytes | None = None, stop_at: int = 0, seed: int = 3, **more
 ) -> list[dict]:
+    given = example("trio-jazz") if data is None and not more.pop("nothing", None) else data
+    plain = {**PLAIN, "sampling": {**SAMPLING, "seed": seed}, "promptBars": 2, **more}
     views = []
-    given = example("trio-jazz") if data is None and not more.get("nothing") else data
-    more.pop("nothing", None)
-    for view in actions.write(
-        ASKER,
-        request_from({**PLAIN, "sampling": sampling, "promptBars": 2, **more}),
-        given,
-        "a.mid",
-        "job",
-    ):
+    for view in actions.write(ASKER, request_from(plain), given, "a.mid", "job"):
         views.append(view)
         if len(views) == stop_at:
             actions.stop("job")
