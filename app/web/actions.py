@@ -119,7 +119,7 @@ class PageActions:
                         yield {"state": "running", "place": place, "takes": []}
                     continue
                 seen, since = job.steps, time.monotonic()
-                if (view := streamed.more()) is not None:
+                if (view := streamed.more(whole_bars(job))) is not None:
                     spent = time.monotonic() - since
                     yield view
                     many = PAUSE_A_REQUEST * self.composer.requests
@@ -169,6 +169,11 @@ class PageActions:
         prompt = piece.prompt(chosen)
         rows = likeness(prompt.score, excerpt(piece.score, prompt.ticks), 1)
         return {row["metric"]: row["quarters"][0] for row in rows if row["quarters"][0] is not None}
+
+
+def whole_bars(job: Job) -> int:
+    """Return how many new bars all variations that are still being written have behind them."""
+    return min((party.bars for party in job.parties if len(party)), default=0)
 
 
 def ending(job: Job, seconds: float) -> str:

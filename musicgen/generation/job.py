@@ -99,9 +99,8 @@ class Party:
     @property
     def bars(self) -> int:
         """How many new bars are whole in each of the variations."""
-        if self._grammar is None or not len(self.live):
-            return 0
-        return int(self._grammar.bars.min()) - self._first_bars
+        begun = np.zeros(0) if self._grammar is None else self._grammar.bars
+        return int(begun.min()) - self._first_bars if len(begun) else 0
 
     def lead(self, now: float) -> float:
         """Return how many bars it is ahead of what is heard of it."""

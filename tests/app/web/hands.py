@@ -27,7 +27,7 @@ def fill(page: Page, name: str, number: int) -> None:
 
 
 def go_on(page: Page, *, bars: int = 2, variations: int = 1) -> None:
-    """MusicRequest for a continuation."""
+    """Ask for a continuation."""
     fill(page, "bars", bars)
     fill(page, "variations", variations)
     page.locator("#mg-go").click()
