@@ -16,11 +16,11 @@ from tokenization.any_file import read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD
 from tokenization.score import Score
+from tokenization.wording import Remark
 
 KEPT = 16  # pieces as last heard: who continues a piece has just opened it
 LONGEST_TITLE = 60
 MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,12000}?\})(?=[\x00\xff])")
-TOLD = ("estimated", "4/4", "piano: ", "Left out", "silent", "upbeat", "written as")
 EVERY_METRE = ("remi-2", "groove-2")
 
 
@@ -106,18 +106,22 @@ def other_metre(score: Score) -> str | None:
 
 def notices(heard: Heard, models: OfferedModels, model: str) -> list[dict[str, Any]]:
     """Return what was changed or left out, in sentences, and the model that would not: shown above the roll."""
-    written, language, said = heard.written, heard.piece.language, []
+    written, language = heard.written, heard.piece.language
+    said: list[dict[str, Any]] = []
+    known: set[str] = set()  # what is said already
     if has_drums(written) and language.family == "remi":
         better = _first(models, lambda one: one.family == "groove")
         said.append(_notice("The drums are left out: this model plays the piano.", better))
+        known.add("drums")
     metre = other_metre(written)
     if metre and language.name not in EVERY_METRE:
         better = _first(models, lambda one: one.name == f"{language.family}-2")
         text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
         said.append(_notice(text, better))
+        known.add("metre")
     for remark in heard.piece.remarks:
-        about = [word for word in TOLD if word in remark]
-        if about and not (said and ("Left out: Drums." in remark or "4/4" in about)):
+        about = remark.about if isinstance(remark, Remark) else ""
+        if about and about not in known:  # a detail can be read in a fold below the roll
             said.append(_notice(remark, None))
     return said
 

@@ -1,6 +1,7 @@
 """A piece is heard, continued, filled in and accompanied; the server keeps nothing of it."""
 
 import base64
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,8 @@ from app.web.offered_models import OfferedModels
 from app.web.server.doorman import Asker
 from musicgen.continuation import midi_of
 from tests.tokenization.notation.scores import bars, note, score
-from tokenization.midi.reading import MidiError, read_midi
+from tokenization.midi.reading import MidiError, read_midi, write_midi
+from tokenization.wording import Remark
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:remi-2"
 ASKER = Asker(name="a", client="")
@@ -94,6 +96,22 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre():
     piece = views[-1]["takes"][0]["piece"]
     assert [piece["lines"][3] - piece["lines"][2], len(piece["lines"])] == [3 * ticks, 4]
     actions.composer.close()
+
+
+def test_what_is_told_above_the_roll_goes_by_what_it_is_about_and_not_by_its_words(
+    actions: PageActions,
+):
+    band = read_midi(example("trio-jazz"))
+    tracks = [
+        replace(track, name="estimated drums", is_drum=False) if track.is_drum else track
+        for track in band.tracks
+    ]
+    data = write_midi(band.replace(tracks=tuple(tracks)))
+    opened = actions.open(data, "band.mid", MODEL, fit=False)
+    assert [text for text in opened["remarks"] if "'estimated drums' is not on channel 10" in text]
+    assert opened["notices"] == []
+    away = pickle.loads(pickle.dumps(Remark("It has an upbeat.", "upbeat")))
+    assert (away, away.about) == ("It has an upbeat.", "upbeat")  # also from another process
 
 
 def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
