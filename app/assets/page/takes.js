@@ -149,8 +149,10 @@ export function takesPart(app, lanesNow) {
     // Who opened something else meanwhile finds it later.
     const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
     box.classList.toggle("mg-composing", here);
-    const what = run.parts ? `${run.parts.join(" and ")}, ` : "", short = matchMedia("(max-width: 640px)").matches;
-    say(short ? `${what}bar ${run.bar} of ${run.bars}${left.replace("about ", "")}` : `Composing ${what}bar ${run.bar} of ${run.bars}${away}${left}`, Math.min(0.999, run.part));
+    const what = run.parts ? `${run.parts.join(" and ")}, ` : "", bars = `${what}bar ${run.bar} of ${run.bars}`;
+    // On a phone, one line: the button beside it says that it is being composed.
+    const short = !away && matchMedia("(max-width: 640px)").matches;
+    say(short ? `${bars[0].toUpperCase()}${bars.slice(1)}${left.replace("about ", "")}` : `Composing ${bars}${away}${left}`, Math.min(0.999, run.part));
   };
   const composed = (run) => {
     box.classList.remove("mg-composing");
