@@ -27,3 +27,18 @@ def listed(names: Sequence[str]) -> str:
     if len(names) > LISTED + 1:
         names[LISTED:] = [f"{len(names) - LISTED} more"]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+class Remark(str):
+    """A sentence on what was made of a piece, and what it is about: beats, metre, upbeat, tracks or drums.
+
+    A plain sentence is about a detail: a repair, or what is usual.
+    """
+
+    about: str
+
+    def __new__(cls, text: str, about: str = "") -> Remark:
+        """Take the sentence, which it is, and what it is about."""
+        made = super().__new__(cls, text)
+        made.about = about
+        return made

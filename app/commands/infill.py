@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         expected=round(len(piece.encoded.ids) / piece.bars * (last - first + 1)),
         kinds=(name,),
         scores=lambda take, number: {f"{name}{number}": take.score},
+        whole_counts=True,
     )
     do(arguments, making)
 

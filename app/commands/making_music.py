@@ -176,6 +176,7 @@ class Making:
     scores: Callable[
         [Take, int], dict[str, Score]
     ]  # what to write of a take, by names without endings
+    whole_counts: bool = False  # a take is one if the whole of it has a note: bars may be emptied
 
 
 def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Making:
@@ -241,7 +242,10 @@ def _keep(
     work = making.work
     work.check()
     model, options = work.model, work.options
-    takes = [take for take in work.takes() if len(take.continuation.notes)]
+    heard = [
+        (take, take.score if making.whole_counts else take.continuation) for take in work.takes()
+    ]
+    takes = [take for take, score in heard if len(score.notes)]
     if not takes:
         more = "more --bars, " if "bars" in arguments else ""
         raise ValueError(

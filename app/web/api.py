@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import gradio as gr
 
 from app.audio import render_to
-from app.web.composing.growth import RequestViews
-from app.web.composing.hearing import quoted, read, title_of
+from app.web.actions import PageActions, ending
+from app.web.composing.opened_files import quoted, read, title_of
+from app.web.composing.related_model import with_able_model
+from app.web.composing.requests import (
+    MOST_BARS,
+    MOST_VARIATIONS,
+    MusicRequest,
+    SamplingValues,
+    options_from,
+    whole,
+)
 from app.web.composing.similarity import by_quarter
-from app.web.composing.stand_in import with_able
-from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, whole, wished
-from app.web.composing.work import growth_of
-from app.web.server.doorman import Attendance
+from app.web.composing.streamed_takes import StreamedTakes
+from app.web.composing.work import streamed_takes
+from app.web.endpoint import answering, with_sampling
+from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
-from app.web.studio import Studio, ending
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
-from musicgen.options import Options
 from musicgen.pieces import Piece, read_piece
 from tokenization import any_file
 from tokenization.formats import midi, musicxml
@@ -31,29 +36,15 @@ from tokenization.midi.limits import UPLOAD
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
-Answer = TypeVar("Answer")
 Files = tuple[list[str], list[dict[str, Any]]]
 ENDINGS: list[str] = list(any_file.ENDINGS)
 
 
-def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Turn what is wrong with a request into its answer: one sentence."""
-
-    @functools.wraps(action)
-    def answered(*values: Any, **named: Any) -> Answer:
-        try:
-            return action(*values, **named)
-        except ValueError as error:
-            raise gr.Error(sentence(error), print_exception=False) from None
-
-    return answered
-
-
 class Api:
-    """The endpoints over a studio; files lie in the folder of who asked, which is emptied."""
+    """The endpoints over the page's actions; files lie in the folder of who asked, which is emptied."""
 
-    def __init__(self, studio: Studio, keeper: Attendance, soundfont: Path | None = None) -> None:
-        self.studio, self.keeper, self.soundfont = studio, keeper, soundfont
+    def __init__(self, actions: PageActions, keeper: Keeper, soundfont: Path | None = None) -> None:
+        self.actions, self.keeper, self.soundfont = actions, keeper, soundfont
 
     @answering
     def models(self) -> list[dict[str, Any]]:
@@ -61,7 +52,7 @@ class Api:
         known = {row["name"]: row for row in loading.models()}
         return [
             known.get(name, {"name": name, "language": language.name})
-            for name, language in self.studio.shelf.languages.items()
+            for name, language in self.actions.models.languages.items()
         ]
 
     @answering
@@ -79,39 +70,44 @@ class Api:
         }
 
     @answering
+    @with_sampling
     def go_on(
-        self, file: str | None, model: str, prompt_bars: int, bars: int, variations: int, temperature: float,
-        top_p: float, top_k: int, min_p: float, seed: int, ends: bool, chords: str, request: gr.Request,
+        self, file: str | None, model: str, prompt_bars: int, bars: int, variations: int, sampling: SamplingValues,
+        ends: bool, chords: str, request: gr.Request,
     ) -> Files:  # fmt: skip
         """Continue a file of music, or begin from nothing: a MIDI file a variation, and what is known of each."""
-        options = wished(
-            bars, variations, temperature, top_p, top_k, min_p, seed, ends=ends, chords=chords
+        options = options_from(
+            bars=bars, variations=variations, sampling=sampling, ends=ends, chords=chords
         )
         first = whole("prompt_bars", prompt_bars)
-        ask = Ask(kind="continue", model=model, options=options, prompt_bars=first or None)
-        return self._written(file, ask, "cont", request)
+        wanted = MusicRequest(
+            kind="continue", model=model, options=options, prompt_bars=first or None
+        )
+        return self._written(file, wanted, "cont", request)
 
     @answering
+    @with_sampling
     def infill(
-        self, file: str, model: str, first: int, last: int, variations: int, temperature: float, top_p: float,
-        top_k: int, min_p: float, seed: int, request: gr.Request,
+        self, file: str, model: str, first: int, last: int, variations: int, sampling: SamplingValues,
+        request: gr.Request,
     ) -> Files:  # fmt: skip
         """Write some bars of a file anew; every note outside them stays as it is."""
-        options = self._wish(variations, temperature, top_p, top_k, min_p, seed)
+        options = options_from(bars=1, variations=variations, sampling=sampling)
         first, last = whole("first", first), whole("last", last)
-        ask = Ask(kind="infill", model=model, options=options, first=first, last=last)
-        return self._written(self._given(file), ask, "infill", request)
+        wanted = MusicRequest(kind="infill", model=model, options=options, first=first, last=last)
+        return self._written(self._given(file), wanted, "infill", request)
 
     @answering
+    @with_sampling
     def accompany(
-        self, file: str, model: str, parts: str, variations: int, temperature: float, top_p: float,
-        top_k: int, min_p: float, seed: int, request: gr.Request,
+        self, file: str, model: str, parts: str, variations: int, sampling: SamplingValues,
+        request: gr.Request,
     ) -> Files:  # fmt: skip
         """Write parts of a file, such as "bass drums", to its other parts, which stay note for note."""
-        options = self._wish(variations, temperature, top_p, top_k, min_p, seed)
+        options = options_from(bars=1, variations=variations, sampling=sampling)
         named = tuple(str(parts or "").replace(",", " ").split()[:8])
-        ask = Ask(kind="accompany", model=model, options=options, parts=named)
-        return self._written(self._given(file), ask, "accompany", request)
+        wanted = MusicRequest(kind="accompany", model=model, options=options, parts=named)
+        return self._written(self._given(file), wanted, "accompany", request)
 
     @answering
     def sound(self, file: str, request: gr.Request) -> str:
@@ -137,27 +133,29 @@ class Api:
         """Compare the style of a piece with a reference's, quarter by quarter."""
         return by_quarter(*(self._score(file)[1] for file in (reference, output)))
 
-    def _written(self, file: str | None, ask: Ask, kind: str, request: gr.Request) -> Files:
-        ask = with_able(self.studio.shelf, ask)
-        piece = self._piece(file, ask.model) if file else None
-        playing = self.studio.shelf.find(ask.model)
-        growth = growth_of(playing, piece, ask)
+    def _written(
+        self, file: str | None, wanted: MusicRequest, kind: str, request: gr.Request
+    ) -> Files:
+        wanted = with_able_model(self.actions.models, wanted)
+        piece = self._piece(file, wanted.model) if file else None
+        playing = self.actions.models.find(wanted.model)
+        streamed = streamed_takes(playing, piece, wanted)
         begun = time.monotonic()
-        with self.studio.at_work(growth, self.keeper.asker(request)) as job:
+        with self.actions.at_work(streamed, self.keeper.asker(request)) as job:
             job.ended.wait()
         name, spent = (
             (piece.name if piece else playing.name.replace(":", "-")),
             time.monotonic() - begun,
         )
         state = ending(job, spent)
-        return self._files(growth, f"{_file_name(name)}.{kind}", state, spent, request)
+        return self._files(streamed, f"{_file_name(name)}.{kind}", state, spent, request)
 
     def _files(
-        self, growth: RequestViews, name: str, state: str, seconds: float, request: gr.Request
+        self, streamed: StreamedTakes, name: str, state: str, seconds: float, request: gr.Request
     ) -> Files:
         """Write a file a take; a silent one has none, and there is nothing to say of it."""
         folder, paths, facts = self._folder(request), [], []
-        takes = [take for take in growth.chosen() if len(take.score.notes)]
+        takes = [take for take in streamed.chosen() if len(take.score.notes)]
         if not takes:
             raise ValueError(
                 "no note was written; more bars, another seed or a higher temperature may help"
@@ -166,7 +164,7 @@ class Api:
             path = folder / f"{name}_{number}.mid"
             take.save(path)
             paths.append(str(path))
-            prompt = growth.region.prompt
+            prompt = streamed.region.prompt
             facts.append(
                 {
                     "variation": take.number,
@@ -181,12 +179,6 @@ class Api:
         return paths, facts
 
     @staticmethod
-    def _wish(
-        variations: int, temperature: float, top_p: float, top_k: int, min_p: float, seed: int
-    ) -> Options:
-        return wished(1, variations, temperature, top_p, top_k, min_p, seed)
-
-    @staticmethod
     def _given(file: str) -> str:
         if not file:
             raise ValueError(
@@ -195,9 +187,9 @@ class Api:
         return file
 
     def _piece(self, file: str, model: str) -> Piece:
-        spoken = self.studio.shelf.language(model)
+        language = self.actions.models.language(model)
         piece = read_piece(
-            spoken, Path(file).read_bytes(), name=quoted(Path(file).name), limits=UPLOAD
+            language, Path(file).read_bytes(), name=quoted(Path(file).name), limits=UPLOAD
         )
         return replace(piece, name=title_of(file))
 
@@ -217,24 +209,25 @@ class Api:
 
 def add_api(api: Api) -> None:
     """Declare the endpoints in the page at hand; their components are never shown."""
-    shelf, waits = api.studio.shelf, {"concurrency_limit": TOGETHER, "concurrency_id": "music"}
+    models, waits = api.actions.models, {"concurrency_limit": TOGETHER, "concurrency_id": "music"}
     with gr.Row(visible=False):
         file = gr.File(label="file", file_types=ENDINGS, type="filepath")
         other = gr.File(label="output", file_types=ENDINGS, type="filepath")
-        model = gr.Textbox(shelf.first, label="model", info=", ".join(shelf.languages))
+        model = gr.Textbox(models.first, label="model", info=", ".join(models.languages))
         prompt_bars = _whole("prompt_bars", 0, 0, info="0: all")
         first, last = _whole("first", 1, 1), _whole("last", 1, 1)
         bars, variations = (
             _whole("bars", 16, 1, MOST_BARS),
             _whole("variations", 1, 1, MOST_VARIATIONS),
         )
-        sampling = [
-            gr.Number(MUSICAL.temperature, label="temperature", minimum=0),
-            gr.Number(MUSICAL.top_p, label="top_p"),
-            _whole("top_k", 0, 0, info="0: no limit"),
-            gr.Number(MUSICAL.min_p, label="min_p"),
-            _whole("seed", 0, 0),
-        ]
+        named = {
+            "temperature": gr.Number(MUSICAL.temperature, label="temperature", minimum=0),
+            "top_p": gr.Number(MUSICAL.top_p, label="top_p"),
+            "top_k": _whole("top_k", 0, 0, info="0: no limit"),
+            "min_p": gr.Number(MUSICAL.min_p, label="min_p"),
+            "seed": _whole("seed", 0, 0),
+        }
+        sampling = [named[name] for name in SamplingValues._fields]
         ends = gr.Checkbox(False, label="ends", info="with the last of these bars")
         chords = gr.Textbox("", label="chords", info="C | G/B | Am F | C")
         parts = gr.Textbox("drums", label="parts", info="of bass, drums and other, one or two")

@@ -8,20 +8,20 @@ from typing import Any
 
 import gradio as gr
 
-from app.web.api import answering
-from app.web.composing.wishes import asked, sentence
-from app.web.server.doorman import Attendance
+from app.web.actions import PageActions
+from app.web.composing.requests import request_from, sentence
+from app.web.endpoint import answering
+from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
-from app.web.studio import Studio
 
 HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hidden"}
 
 
 class DeskApi:
-    """The page's endpoints over a studio."""
+    """The page's endpoints over the page's actions."""
 
-    def __init__(self, studio: Studio, keeper: Attendance) -> None:
-        self.studio, self.keeper = studio, keeper
+    def __init__(self, actions: PageActions, keeper: Keeper) -> None:
+        self.actions, self.keeper = actions, keeper
 
     @answering
     def open(self, file: str | None, what: Any) -> dict[str, Any]:
@@ -30,20 +30,20 @@ class DeskApi:
         model, fit = str(what.get("model") or ""), bool(what.get("fit"))
         if file:
             name = str(what.get("name") or "") or Path(file).name
-            return self.studio.open(Path(file).read_bytes(), name, model, fit=fit)
+            return self.actions.open(Path(file).read_bytes(), name, model, fit=fit)
         if what.get("example"):
-            return self.studio.open_example(str(what["example"]), model, fit=fit)
-        return self.studio.nothing(model)
+            return self.actions.open_example(str(what["example"]), model, fit=fit)
+        return self.actions.nothing(model)
 
     def write(
-        self, file: str | None, ask: Any, job: str, request: gr.Request
+        self, file: str | None, plain: Any, job: str, request: gr.Request
     ) -> Iterator[dict[str, Any]]:
         """Yield music as it is written."""
         try:
-            wanted = asked(ask)
+            wanted = request_from(plain)
             data = Path(file).read_bytes() if file else None
             name = wanted.title or "Your file"
-            yield from self.studio.write(
+            yield from self.actions.write(
                 self.keeper.asker(request), wanted, data, f"{name}.mid", str(job or "")
             )
         except ValueError as error:
@@ -51,12 +51,12 @@ class DeskApi:
 
     def stop(self, job: str) -> None:
         """End a request; what there is stays."""
-        self.studio.stop(str(job or ""))
+        self.actions.stop(str(job or ""))
 
 
-def add_desk_api(studio: Studio, keeper: Attendance) -> None:
+def add_desk_api(actions: PageActions, keeper: Keeper) -> None:
     """Declare the page's endpoints in the page at hand."""
-    api = DeskApi(studio, keeper)
+    api = DeskApi(actions, keeper)
     with gr.Row(visible=False):
         file = gr.File(label="file", type="filepath")
         what, view = gr.JSON(label="what"), gr.JSON(label="view")

@@ -13,12 +13,15 @@ EXAMPLES = {
     "trio-jazz": "Jazz trio",
     "trio-trance": "Trance trio",
 }
-EXAMPLE_LANGUAGES = {"piano": "remi", "trio": "groove"}  # by the first part of an example's name
+FAMILIES = {
+    "piano": "remi",
+    "trio": "groove",
+}  # of languages, by the first part of an example's name
 
 
-def language_of_example(name: str) -> str:
-    """Return the language that an example is of; nothing, of what is no piece."""
-    return EXAMPLE_LANGUAGES.get(name.partition("-")[0], "")
+def family_of_example(name: str) -> str:
+    """Return the family of languages that an example is for: "remi" for a piano, "groove" for a trio."""
+    return FAMILIES[name.partition("-")[0]]
 
 
 def example(name: str) -> bytes:

@@ -8,31 +8,31 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 
-from app.web.early_head import EarlyHead
+from app.web.actions import PageActions
 from app.web.errors import HANDLERS
+from app.web.head_in_html import HeadInHtml
+from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, Page, head, version
 from app.web.server.composer import Composer
-from app.web.server.doorman import Attendance
+from app.web.server.doorman import Keeper
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
 from app.web.server.limits import IN_LINE, THREADS
 from app.web.server.names import Names
 from app.web.server.sessions import MOST_SESSIONS, Sessions
 from app.web.server.slow_heads import close_slow_connections
-from app.web.shelf import Shelf
-from app.web.sound import KeptFiles, soundfont_route
-from app.web.studio import Studio
+from app.web.soundfont import KeptFiles, soundfont_route
 from app.web.theme import theme
 
 
 def open_page(
     sessions: Sessions, composer: Composer, *, model: str | None, host: str, port: int | None, names: Names,
     soundfont: Path | None, browser: bool,
-) -> tuple[gr.Blocks, Studio]:  # fmt: skip
+) -> tuple[gr.Blocks, PageActions]:  # fmt: skip
     """Build the page and start to serve it."""
-    studio, keeper = Studio(Shelf(model), composer), Attendance(sessions)
+    actions, keeper = PageActions(OfferedModels(model), composer), Keeper(sessions)
     uploads = sessions.folder / "gradio"
     address = f"musicgen/{version()}"
-    blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks
+    blocks = keeper.blocks = Page(actions, keeper, soundfont).blocks
     # Whoever asks waits in line: a request past it would be bounded by nothing.
     blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
     close_slow_connections()
@@ -59,10 +59,10 @@ def open_page(
             ],
             "middleware": [
                 Middleware(FrontDoor, names=names, keeper=keeper, uploads=uploads),
-                Middleware(EarlyHead, head=head(address, studio.shelf)),
+                Middleware(HeadInHtml, head=head(address, actions.models)),
             ],
             "exception_handlers": HANDLERS,
             "lifespan": keeper.sweeping(uploads),
         },
     )
-    return blocks, studio
+    return blocks, actions

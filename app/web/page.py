@@ -9,15 +9,15 @@ from typing import Any
 
 import gradio as gr
 
+from app.web.actions import PageActions
 from app.web.api import Api, add_api
-from app.web.composing.stand_in import offered
-from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS
+from app.web.composing.related_model import offered
+from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS
 from app.web.desk_api import add_desk_api
 from app.web.errors import tell_errors
-from app.web.examples import EXAMPLES
-from app.web.server.doorman import Attendance
-from app.web.shelf import Shelf
-from app.web.studio import Studio
+from app.web.examples import EXAMPLES, family_of_example
+from app.web.offered_models import OfferedModels
+from app.web.server.doorman import Keeper
 from musicgen.generation.sampling import MUSICAL
 
 ASSETS = Path(__file__).parent.parent / "assets"
@@ -31,13 +31,13 @@ def version() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
-def head(address: str, shelf: Shelf) -> str:
+def head(address: str, models: OfferedModels) -> str:
     """Return what the page's head holds: what scripts need to know from the start, and what it asks for.
 
     The desk is drawn before gradio's own scripts are there, and stays above what they draw. Modules are named early,
     or each would wait for the one before.
     """
-    facts = json.dumps(page_facts(shelf, address)).replace("<", "\\u003c")
+    facts = json.dumps(page_facts(models, address)).replace("<", "\\u003c")
     scripts = sorted(
         path.relative_to(ASSETS).as_posix()
         for path in ASSETS.rglob("*.js")
@@ -46,44 +46,44 @@ def head(address: str, shelf: Shelf) -> str:
     styles = [f'<link rel="stylesheet" href="{address}/style/{name}.css">' for name in STYLES]
     early = [f'<link rel="modulepreload" href="{address}/{name}">' for name in scripts]
     start = f'<script type="module" src="{address}/page/main.js"></script>'
-    told = f'<script type="application/json" id="mg-facts">{facts}</script>'
-    return "".join((*styles, *early, told, start))
+    known = f'<script type="application/json" id="mg-facts">{facts}</script>'
+    return "".join((*styles, *early, known, start))
 
 
 class Page:
     """The page's endpoints; what is seen is drawn by its scripts."""
 
-    def __init__(self, studio: Studio, keeper: Attendance, soundfont: Path | None = None) -> None:
+    def __init__(self, actions: PageActions, keeper: Keeper, soundfont: Path | None = None) -> None:
         self._keeper = keeper
         with gr.Blocks(
             title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)
         ) as self.blocks:
             self.blocks.unload(self._leave)
-            add_desk_api(studio, keeper)
-            add_api(Api(studio, keeper, soundfont))
+            add_desk_api(actions, keeper)
+            add_api(Api(actions, keeper, soundfont))
         tell_errors(self.blocks, keeper.answered)
 
     def _leave(self, request: gr.Request) -> None:
         self._keeper.sessions.leave(str(request.session_hash))
 
 
-def page_facts(shelf: Shelf, address: str) -> dict[str, Any]:
+def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
     """Return what the page's scripts need to know from the start."""
     return {
         "assets": address,
         "models": [
             {
                 "name": name,
-                "player": PLAYERS[spoken.family],
-                "family": spoken.family,
-                "language": spoken.name,
-                **offered(shelf, name),
+                "player": PLAYERS[language.family],
+                "family": language.family,
+                "language": language.name,
+                **offered(models, name),
             }
-            for name, spoken in shelf.languages.items()
+            for name, language in models.languages.items()
         ],
-        "trained": shelf.trained,
+        "trained": models.trained,
         "examples": [
-            {"name": name, "title": title, "family": "remi" if "piano" in name else "groove"}
+            {"name": name, "title": title, "family": family_of_example(name)}
             for name, title in EXAMPLES.items()
         ],
         "mostBars": MOST_BARS,

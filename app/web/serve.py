@@ -18,12 +18,12 @@ from app.web.server.process import (
 from app.web.server.quick_start import without_stubs
 
 
-def _warm(studio: Any) -> None:
+def _warm(actions: Any) -> None:
     """Open what the page begins with, and play a little: who comes first waits for no import."""
     from app.web.examples import EXAMPLES
 
-    studio.open_example(next(iter(EXAMPLES)), "", fit=True)
-    studio.warm()
+    actions.open_example(next(iter(EXAMPLES)), "", fit=True)
+    actions.warm()
 
 
 def serve(
@@ -38,7 +38,7 @@ def serve(
     known_as: Sequence[str] = (),
 ) -> None:
     """Serve the page until interrupted; `say` is called with sentences for the terminal."""
-    from app.web.composing.wishes import sentence
+    from app.web.composing.requests import sentence
     from app.web.server.composer import Composer
     from app.web.server.sessions import Sessions
     from app.web.server.tunnel import TunnelError, public_address
@@ -54,7 +54,7 @@ def serve(
         be_quiet_outside(sessions.folder, host)
         with without_stubs():
             from app.web.launch import open_page
-        blocks, studio = open_page(
+        blocks, actions = open_page(
             sessions,
             composer,
             model=model,
@@ -65,7 +65,7 @@ def serve(
             browser=browser,
         )
         say(f"The page is at {blocks.local_url} (Ctrl-C ends it).")
-        threading.Thread(target=_warm, args=(studio,), daemon=True).start()
+        threading.Thread(target=_warm, args=(actions,), daemon=True).start()
         if share:
             try:
                 address = public_address(blocks)

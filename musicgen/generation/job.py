@@ -62,6 +62,11 @@ class Job:
         """How many tokens the longest variation has."""
         return max(map(len, self.rows))
 
+    @property
+    def bars(self) -> int:
+        """How many new bars are whole in each variation that still is written."""
+        return min((party.bars for party in self.parties if len(party)), default=0)
+
     def fresh(self) -> list[list[int]]:
         """Return what is new in each variation since the last time."""
         new = [row[seen:] for row, seen in zip(self.rows, self._seen, strict=True)]
@@ -100,9 +105,8 @@ class Party:
     @property
     def bars(self) -> int:
         """How many new bars are whole in each of the variations."""
-        if self._grammar is None or not len(self.live):
-            return 0
-        return int(self._grammar.bars.min()) - self._first_bars
+        begun = np.zeros(0) if self._grammar is None else self._grammar.bars
+        return int(begun.min()) - self._first_bars if len(begun) else 0
 
     def lead(self, now: float) -> float:
         """Return how many bars it is ahead of what is heard of it."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.web.examples import EXAMPLES, language_of_example
-from app.web.shelf import Shelf
+from app.web.examples import EXAMPLES, family_of_example
+from app.web.offered_models import OfferedModels
 from tests.app.web.browser import OPTIONS, chromium, serving
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
@@ -89,8 +89,8 @@ def opened(browser: Browser, address: str) -> Page:
 
 def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Click, list[Click]]:
     """Return what the first click on a new server brought, and those after it, the first of them whole."""
-    language = Shelf(model).language(model).family
-    names = [name for name in EXAMPLES if language_of_example(name) == language]
+    family = OfferedModels(model).language(model).family
+    names = [name for name in EXAMPLES if family_of_example(name) == family]
     with serving("--model", model) as address:
         page = opened(browser, address)
         cold, warm = click(page, whole=False), []
@@ -127,7 +127,7 @@ def main() -> None:
           f"{'× p50':>9}{'× least':>8}{'ahead, s':>9}")  # fmt: skip
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
-        for model in given.model or list(Shelf().languages):
+        for model in given.model or list(OfferedModels().languages):
             cold, warm = measured(browser, model, given.clicks, given.whole)
             print(report(model, cold, warm, given.whole), flush=True)
         browser.close()

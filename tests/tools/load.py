@@ -36,11 +36,7 @@ API = "/gradio_api"
 WISH = {
     "kind": "continue",
     "variations": 2,
-    "temperature": 1,
-    "topP": 0.95,
-    "topK": 0,
-    "minP": 0.02,
-    "seed": 1,
+    "sampling": {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 1},
 }
 
 

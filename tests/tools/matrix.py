@@ -30,7 +30,7 @@ KEPT = ROOT / "build" / "matrix"
 NUMERIC = (
     "tests/musicgen", "tests/evaluation", "tests/training", "tests/app/commands/test_train.py",
     "tests/app/commands/test_compare.py", "tests/app/commands/test_generate.py",
-    "tests/app/web/test_studio.py",
+    "tests/app/web/test_actions.py",
 )  # fmt: skip
 # What talks to the machine and to people: no products of matrices, no fuzzing.
 OUTWARD = (

@@ -8,7 +8,7 @@ from tokenization.analysis.beats import BEATS_PER_BAR, remap
 from tokenization.analysis.estimate import estimated, has_beats
 from tokenization.analysis.metres import bars_of, made_of
 from tokenization.score import Marker, Meters, Score, steps_of
-from tokenization.wording import listed
+from tokenization.wording import Remark, listed
 
 FINE_TICKS_PER_BEAT = 480
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
@@ -62,7 +62,8 @@ def _remarks_on_other_bars(names: list[str]) -> list[str]:
         numerator, denominator = map(int, name.split("/"))
         parts = made_of(numerator, denominator)
         if parts != (name,):
-            remarks.append(f"Bars of {name} are written as bars of {listed(parts)}.")
+            said = f"Bars of {name} are written as bars of {listed(parts)}."
+            remarks.append(Remark(said, "metre"))
     return remarks
 
 
@@ -95,10 +96,11 @@ def _with_beats(score: Score) -> Score:
         return score
     beat_map = estimated(score)
     tempo = np.median(beat_map.beats_per_minute)
-    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(
+    said = (
         "The notes do not lie on the file's beats, as in a recording; "
         f"the beats are estimated: about {tempo:.0f} a minute."
     )
+    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(said, "beats"))
 
 
 def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -119,22 +121,25 @@ def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list
     remarks = []
     if len(meters) > 1 and kept < notes:
         shown = ", ".join(meters[:4]) + (", …" if len(meters) > 4 else "")
-        remarks.append(
+        said = (
             f"The meter changes ({shown}); all is laid on the 4/4 grid beat by beat, "
             f"and {kept} of {notes} notes keep their bar lines."
         )
+        remarks.append(Remark(said, "metre"))
     elif meters[0] not in ("4/4", "2/2", "8/8") and kept < notes:
-        remarks.append(
+        said = (
             f"The meter is {meters[0]}; it is laid on the 4/4 grid beat by beat, "
             "so bar lines fall elsewhere than in the file."
         )
+        remarks.append(Remark(said, "metre"))
     if rest_beats:
         remarks.append(_upbeat(rest_beats))
     return remarks
 
 
 def _upbeat(rest_beats: float) -> str:
-    return f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
+    said = f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
+    return Remark(said, "upbeat")
 
 
 def _shifted(score: Score, ticks: int) -> Score:

@@ -13,7 +13,7 @@ from tokenization.analysis.tracks import find_tracks, label, note_counts
 from tokenization.groove.grid import DEFAULT_BAND
 from tokenization.groove.tokens import BASS, DRUMS, OTHER, PARTS, TRACKS
 from tokenization.score import Score, Track
-from tokenization.wording import listed
+from tokenization.wording import Remark, listed
 
 Choice = int | str | Iterable[int | str] | None
 FIND = {DRUMS: find_drums, BASS: find_bass, OTHER: find_other}  # in this order
@@ -104,14 +104,15 @@ def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[in
     cast = {index for tracks in roles.values() for index in tracks}
     left_out = [i for i, notes in enumerate(note_counts(score)) if notes and i not in cast]
     if left_out:
-        remarks.append(f"Left out: {listed([label(score, index) for index in left_out])}.")
+        said = f"Left out: {listed([label(score, index) for index in left_out])}."
+        remarks.append(Remark(said, "tracks"))
     return roles, remarks
 
 
 def _sentence(score: Score, role: int, tracks: list[int], found_by: str) -> str:
     if not tracks:
         reason = "as chosen" if found_by == "as chosen" else "none was found"
-        return f"{TRACKS[role]}: silent ({reason})."
+        return Remark(f"{TRACKS[role]}: silent ({reason}).", "tracks")
     return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({found_by})."
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
 from tokenization.midi.limits import Limits
 from tokenization.score import Columns, Meters, Score, Tempos
-from tokenization.wording import counted
+from tokenization.wording import Remark, counted
 
 Changes = TypeVar("Changes", bound=Columns)
 
@@ -103,7 +103,7 @@ def _with_meters(score: Score) -> Score:
         meters = meters[known]
     meters = _one_a_tick(meters)
     if not len(meters):
-        score = score.remark("No time signature is given: 4/4 was assumed.")
+        score = score.remark(Remark("No time signature is given: 4/4 was assumed.", "metre"))
     elif meters.onset_ticks[0] == 0:
         return score.replace(meters=meters)
     elif meters.onset_ticks[0] < _bar_ticks(meters, score.ticks_per_beat):
@@ -111,7 +111,8 @@ def _with_meters(score: Score) -> Score:
         first = np.append(0, meters.onset_ticks[1:])
         return score.replace(meters=meters.replace(onset_ticks=first))
     else:
-        score = score.remark("The first time signature comes late: 4/4 was assumed till then.")
+        said = "The first time signature comes late: 4/4 was assumed till then."
+        score = score.remark(Remark(said, "metre"))
     return score.replace(
         meters=Meters.concatenate((Meters(np.zeros(1), np.array([4]), np.array([4])), meters))
     )

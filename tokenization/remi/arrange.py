@@ -14,7 +14,7 @@ from tokenization.analysis.pedal import sustained
 from tokenization.analysis.tracks import find_tracks, label, note_counts
 from tokenization.remi.tokens import FASTEST, SLOWEST
 from tokenization.score import Score, Tempos, Track
-from tokenization.wording import listed
+from tokenization.wording import Remark, listed
 
 # From here on General MIDI's programs are struck wood and drums, then sound effects: a pitch of
 # theirs is a choice of sound.
@@ -68,12 +68,15 @@ def _only(score: Score, chosen: list[int]) -> Score:
     notes, pedals = score.notes, score.pedals
     counts = note_counts(score)
     played = [label(score, i) for i in chosen if counts[i]]
-    left_out = [label(score, i) for i, n in enumerate(counts) if n and i not in chosen]
+    left_out = [i for i, n in enumerate(counts) if n and i not in chosen]
     remarks = []
     if len(played) > 1:
-        remarks.append(f"{len(played)} tracks are played on one piano: {listed(played)}.")
+        said = f"{len(played)} tracks are played on one piano: {listed(played)}."
+        remarks.append(Remark(said, "tracks"))
     if left_out:
-        remarks.append(f"Left out: {listed(left_out)}.")
+        about = "drums" if all(score.tracks[i].is_drum for i in left_out) else "tracks"
+        said = f"Left out: {listed([label(score, i) for i in left_out])}."
+        remarks.append(Remark(said, about))
     return score.replace(
         notes=notes[np.isin(notes.track, chosen)], pedals=pedals[np.isin(pedals.track, chosen)]
     ).remark(*remarks)

@@ -29,7 +29,8 @@ export class Composer {
     const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
     if (seed !== settings.seed) this.app.desk.set({ seed });
     return {
-      model: open.model, title: current?.title ?? "", bars, variations, temperature, topP, topK, minP, seed, dense,
+      model: open.model, title: current?.title ?? "", bars, variations, dense,
+      sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, seed }, // named as on the server
       ends: ends && can.ends.can, chords: can.chords.can ? chords : "",
       promptBars: current && current.kind !== "nothing" ? open.chosen : null, ...what,
     };
@@ -71,7 +72,7 @@ export class Composer {
       const piece = pieceOf(plain), place = first + number, bars = barCount(piece);
       return {
         id: run.ids[number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: place, made: Date.now(), title: titleOf(parent, place),
-        piece, bars, region, file: null, model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running", seed: ask.seed, notices: [], remarks: [],
+        piece, bars, region, file: null, model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running", seed: ask.sampling.seed, notices: [], remarks: [],
         real: parent?.real ?? null, trainedBars: null, now: piece.lines[Math.min(region.first, bars)], continues: region.first > 0 || ask.kind !== "continue",
       };
     });

@@ -123,7 +123,8 @@ export function stagePart(app, lanesNow) {
   function show() {
     const entry = desk.current;
     card.classList.toggle("mg-empty", !entry || entry.kind === "nothing");
-    if (!entry) return name("No piece yet");
+    for (const part of [foot, folds]) part.hidden = !entry;
+    if (!entry) return name("…"); // the first piece is on its way
     name(entry.title);
     const bars = barCount(entry.piece);
     facts.textContent = entry.kind === "nothing" ? "the model begins by itself" : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;

@@ -50,7 +50,8 @@ export function takeCard(app, id, axis) {
   function show(lanes) {
     const entry = entryOf(), over = entry.state !== "running", fresh = entry.fresh ?? countIn(entry.piece, entry.region);
     const told = [count(fresh, "new note"), entry.by && `by ${entry.by}`, over && `seed ${entry.seed}`];
-    tell(over && !fresh ? ["No new notes came; press Continue for another."] : told.filter(Boolean));
+    const emptied = over && !fresh && entry.how === "infill"; // nothing sounds there any more: that is a take, too
+    tell(emptied ? [`These bars are silent now · seed ${entry.seed}`] : over && !fresh ? ["No new notes came; press Continue for another."] : told.filter(Boolean));
     roll.view.style.height = lanes?.length > 1 ? "216px" : "160px";
     roll.show(entry, { lanes, seen: app.seen(entry) });
     if (!settled) roll.settle(start());
@@ -59,7 +60,7 @@ export function takeCard(app, id, axis) {
     card.classList.toggle("mg-growing", !over);
     jump.hidden = !fresh || !entry.continues || entry.region.first === 0;
     further.hidden = menu.hidden = drop.hidden = !over;
-    further.disabled = !fresh;
+    further.disabled = !fresh && !emptied;
     star.setAttribute("aria-pressed", String(desk.stars.has(id)));
     rename(star, desk.stars.has(id) ? "Kept; take the star away" : "Keep with a star");
     if (over && liked !== entry.likeness) like.replaceChildren(likeness((liked = entry.likeness), entry.real));
@@ -148,7 +149,10 @@ export function takesPart(app, lanesNow) {
     // Who opened something else meanwhile finds it later.
     const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
     box.classList.toggle("mg-composing", here);
-    say(`Composing ${run.parts ? `${run.parts.join(" and ")}, ` : ""}bar ${run.bar} of ${run.bars}${away}${left}`, Math.min(0.999, run.part));
+    const what = run.parts ? `${run.parts.join(" and ")}, ` : "", bars = `${what}bar ${run.bar} of ${run.bars}`;
+    // On a phone, one line: the button beside it says that it is being composed.
+    const short = !away && matchMedia("(max-width: 640px)").matches;
+    say(short ? `${bars[0].toUpperCase()}${bars.slice(1)}${left.replace("about ", "")}` : `Composing ${bars}${away}${left}`, Math.min(0.999, run.part));
   };
   const composed = (run) => {
     box.classList.remove("mg-composing");

@@ -2,7 +2,8 @@
 import { centreOf, chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, firstFrom, inRegion } from "../music/piece.js";
 
-export const GUTTER = 46, RULER = 20, CHORDS = 18;
+export const GUTTER = 46;
+const FLAG = 18, RULER = 20, CHORDS = 18;
 const GAP = 4, NAME = 13, LABEL = 16, FAR = 5;
 const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
 const BLACK = new Set([1, 3, 6, 8, 10]);
@@ -17,7 +18,9 @@ function longestOf(notes) {
   return longest.get(notes);
 }
 
-export const topOf = (piece) => RULER + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
+// What lies above the notes: the flag of the prompt, the ruler, names of chords.
+export const rulerOf = (roll) => (roll.isPrompt && roll.bars ? FLAG : 0) + RULER;
+export const topOf = (roll, { piece } = roll) => rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
 
 // What a painting needs to know, looked up once.
 function sheet(roll) {
@@ -30,7 +33,7 @@ function sheet(roll) {
   pen.textBaseline = "middle";
   const ink = Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--mg-${name}`).trim()]));
   const beat = roll.beatWidth, { begin } = roll, x = (tick) => GUTTER + ((tick - begin) / piece.ticksPerBeat) * beat - left;
-  return { roll, piece, pen, width, height, ink, x, top: topOf(piece), ticks: piece.ticksPerBeat / beat,
+  return { roll, piece, pen, width, height, ink, x, top: topOf(roll), ruler: rulerOf(roll), ticks: piece.ticksPerBeat / beat,
     from: begin + (left / beat) * piece.ticksPerBeat, to: begin + ((left + width - GUTTER) / beat) * piece.ticksPerBeat };
 }
 
@@ -72,7 +75,7 @@ function paintOctaves({ pen, ink, roll, width }) {
 }
 
 function paintBars(on) {
-  const { pen, ink, piece, roll, x, top, height, from, to } = on, bars = barCount(piece);
+  const { pen, ink, piece, roll, x, top, ruler, height, from, to } = on, bars = barCount(piece);
   const bar = x(piece.lines[1]) - x(0), every = [1, 2, 4, 8, 16, 32].find((n) => n * bar >= 34) ?? 64;
   for (let n = Math.max(0, barAt(piece, from)); n <= bars && piece.lines[n] <= to; n++) {
     const at = Math.round(x(piece.lines[n])), beats = n < bars && bar >= 90 ? (piece.lines[n + 1] - piece.lines[n]) / piece.ticksPerBeat : 0;
@@ -82,22 +85,22 @@ function paintBars(on) {
     for (let beat = 1; beat < beats; beat++) pen.fillRect(Math.round(x(piece.lines[n] + beat * piece.ticksPerBeat)), top, 0.5, height);
     if (n % every || n >= bars) continue;
     pen.fillStyle = ink["line-strong"];
-    pen.fillRect(at, RULER - 6, 1, 6);
+    pen.fillRect(at, ruler - 6, 1, 6);
     if (roll.flagged?.some(([start, end]) => at + 4 < end && at + 28 > start)) continue;
     pen.fillStyle = ink.faint;
-    pen.fillText(`${n + 1}`, at + 4, RULER / 2 + 1);
+    pen.fillText(`${n + 1}`, at + 4, ruler - RULER / 2 + 1);
   }
 }
 
-function paintChords({ pen, ink, roll, piece, x, top, width }) {
-  if (top === RULER) return;
+function paintChords({ pen, ink, roll, piece, x, top, ruler, width }) {
+  if (top === ruler) return;
   let free = GUTTER;
   for (const [tick, text] of piece.chords) {
     const at = x(tick), name = chordSign(text, centreOf(piece));
     if (at > width) break;
     if (!name || at + 2 < free || tick >= piece.lines.at(-1)) continue;
     pen.fillStyle = roll.isNew(tick, -1) ? ink["new-0"] : ink.faint;
-    pen.fillText(name, at + 3, RULER + CHORDS / 2);
+    pen.fillText(name, at + 3, ruler + CHORDS / 2);
     free = at + pen.measureText(name).width + 9;
   }
 }
@@ -169,7 +172,7 @@ function paintSeam(on) {
   roll.flagged = null;
   if (!region || roll.isPrompt || region.tracks || (!region.first && region.stop >= barCount(piece))) return;
   const at = x(piece.lines[Math.min(region.first, barCount(piece))]);
-  const text = region.stop < barCount(piece) ? "new" : "continuation";
+  const text = `${region.first + 1} new`; // its bar's number, which it covers
   roll.flagged = [[at, at + on.pen.measureText(text).width + 12]];
   roll.seam = () => paintLine(on, at, ink["new-0"], text, 1);
 }
@@ -218,7 +221,6 @@ export function paint(roll) {
   paintGround(on);
   paintOctaves(on);
   paintSeam(on);
-  if (roll.isPrompt) roll.flagged = roll.flag ? [roll.flag] : null;
   paintBars(on);
   paintChords(on);
   paintNotes(on);

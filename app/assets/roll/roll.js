@@ -2,7 +2,7 @@
 // The canvas is as wide as what is seen, and paint.js paints it anew at every scroll.
 import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { Axis } from "./axis.js";
-import { GUTTER, RULER, layLanes, paint, topOf } from "./paint.js";
+import { GUTTER, layLanes, paint, rulerOf, topOf } from "./paint.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
@@ -117,9 +117,9 @@ export class Roll {
   // Where a pointer is: in the ruler, over the chords, or on a pitch of a lane.
   placeAt(event) {
     const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
-    if (y < RULER) return { part: "ruler" };
-    if (y < topOf(this.piece)) return { part: "chords" };
-    this.laid = layLanes(this.lanes, topOf(this.piece), this.view.clientHeight);
+    if (y < rulerOf(this)) return { part: "ruler" };
+    if (y < topOf(this)) return { part: "chords" };
+    this.laid = layLanes(this.lanes, topOf(this), this.view.clientHeight);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };
     const row = Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step)));
@@ -174,7 +174,6 @@ export class Roll {
   placeEnd() {
     const { piece, line: end } = this;
     end.hidden = !this.isPrompt || !this.bars || !piece;
-    this.flag = null;
     if (end.hidden) return;
     const bars = Math.min(this.bars, barCount(piece)), most = barCount(piece);
     for (const [name, value] of [["min", 1], ["max", most], ["now", bars], ["text", `the first ${bars} of ${most} bars`]])
@@ -184,8 +183,6 @@ export class Roll {
     const last = x + sign.offsetWidth > this.wide.clientWidth;
     end.style.transform = `translateX(${x}px)`;
     end.classList.toggle("mg-last", last);
-    const at = x - this.view.scrollLeft; // the ruler leaves room for it
-    this.flag = last ? [at - sign.offsetWidth, at] : [at, at + sign.offsetWidth];
   }
 
   select(range) {

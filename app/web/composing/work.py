@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.web.composing.growth import Region, RequestViews
-from app.web.composing.wishes import Ask
+from app.web.composing.requests import MusicRequest
+from app.web.composing.streamed_takes import Region, StreamedTakes
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
 from musicgen.options import Options
@@ -19,20 +19,24 @@ SPARE = 3
 MOST_TOGETHER = 8
 
 
-def growth_of(model: Playable, piece: Piece | None, ask: Ask) -> RequestViews:
+def streamed_takes(model: Playable, piece: Piece | None, request: MusicRequest) -> StreamedTakes:
     """Return the work that is asked for, ready to be watched; without a piece, music from nothing."""
-    if ask.kind == "continue":
-        return _continued(model, piece, ask)
+    if request.kind == "continue":
+        return _continued(model, piece, request)
     if piece is None:
         raise ValueError("there is no piece yet; open one, or press Continue to begin one")
-    return _infilled(model, piece, ask) if ask.kind == "infill" else _accompanied(model, piece, ask)
+    return (
+        _infilled(model, piece, request)
+        if request.kind == "infill"
+        else _accompanied(model, piece, request)
+    )
 
 
-def _continued(model: Playable, piece: Piece | None, ask: Ask) -> RequestViews:
-    prompt = piece.prompt(ask.prompt_bars or None) if piece else no_prompt(model.language)
+def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> StreamedTakes:
+    prompt = piece.prompt(request.prompt_bars or None) if piece else no_prompt(model.language)
     spare = 0
-    options = ask.options
-    if ask.dense or (piece is None and model.language.family == "groove"):
+    options = request.options
+    if request.dense or (piece is None and model.language.family == "groove"):
         spare = max(0, min(SPARE, MOST_TOGETHER - options.variations))
         options = replace(options, variations=options.variations + spare)
     region = Region(
@@ -41,22 +45,22 @@ def _continued(model: Playable, piece: Piece | None, ask: Ask) -> RequestViews:
         prompt=prompt.score if prompt.bars else None,
     )
     work = Continuation(model, prompt, options)
-    return RequestViews(work, region, bars=region.stop, spare=spare, dense=ask.dense)
+    return StreamedTakes(work, region, bars=region.stop, spare=spare, dense=request.dense)
 
 
-def _infilled(model: Playable, piece: Piece, ask: Ask) -> RequestViews:
-    first, last = ask.first, ask.last
+def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
+    first, last = request.first, request.last
     if not 1 <= first <= last <= piece.bars:
         raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}")
-    work = infilling(model, piece, (first, last), _free(ask.options))
-    return RequestViews(work, Region(first=first - 1, stop=last), bars=piece.bars)
+    work = infilling(model, piece, (first, last), _free(request.options))
+    return StreamedTakes(work, Region(first=first - 1, stop=last), bars=piece.bars)
 
 
-def _accompanied(model: Playable, piece: Piece, ask: Ask) -> RequestViews:
-    work = accompaniment(model, piece, ask.parts, _free(ask.options))
+def _accompanied(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
+    work = accompaniment(model, piece, request.parts, _free(request.options))
     names = [track.name.casefold() for track in piece.score.tracks]
-    tracks = tuple(index for index, name in enumerate(names) if name in ask.parts)
-    return RequestViews(work, Region(first=0, stop=piece.bars, tracks=tracks), bars=piece.bars)
+    tracks = tuple(index for index, name in enumerate(names) if name in request.parts)
+    return StreamedTakes(work, Region(first=0, stop=piece.bars, tracks=tracks), bars=piece.bars)
 
 
 def _free(options: Options) -> Options:

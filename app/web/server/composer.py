@@ -36,6 +36,7 @@ class RemoteJob:
     ) -> None:
         self.number, self.model, self.cancelled = number, model, cancelled
         self.rows: list[list[int]] = [[] for _ in range(wanted.request.variations)]
+        self.bars = 0  # new ones that are whole in each variation that still is written
         self.place = 0  # in line, from 1; 0 once it is at work
         self.ended = threading.Event()
         self.error: Exception | None = None
@@ -55,7 +56,7 @@ class RemoteJob:
         """Note what has come of it."""
         for row, new in zip(self.rows, news.rows, strict=False):
             row += new
-        self.place, self.error = news.place, news.error
+        self.bars, self.place, self.error = news.bars, news.place, news.error
         if news.ended:
             self.ended.set()
 

@@ -37,7 +37,7 @@ class Asker:
     is_gone: Callable[[float], bool] = lambda since: False
 
 
-class Attendance:
+class Keeper:
     """Counts readers, open pages and jobs; `blocks` is gradio's, once it is there."""
 
     def __init__(self, sessions: Sessions) -> None:

@@ -51,6 +51,7 @@ class News:
 
     number: int
     rows: list[list[int]]  # new tokens by variation
+    bars: int = 0  # new ones that are whole in each variation that still is written
     place: int = 0  # in line, from 1; 0 at work
     ended: bool = False
     error: Exception | None = None
@@ -127,7 +128,12 @@ class Engines:
                 self._places[number] = place
                 found.append(
                     News(
-                        number=number, rows=rows, place=place, ended=ended, error=_plain(job.error)
+                        number=number,
+                        rows=rows,
+                        bars=job.bars,
+                        place=place,
+                        ended=ended,
+                        error=_plain(job.error),
                     )
                 )
             if ended:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 import anyio
 import orjson
 
-from app.web.server.doorman import Attendance
+from app.web.server.doorman import Keeper
 from app.web.server.forms import check_form
 from app.web.server.names import Names, Refused, is_from_elsewhere
 
@@ -54,7 +54,7 @@ HEADERS = [
 class FrontDoor:
     """Lets a request in, or answers it with a refusal; every answer has our headers."""
 
-    def __init__(self, app: Any, *, names: Names, keeper: Attendance, uploads: Path) -> None:
+    def __init__(self, app: Any, *, names: Names, keeper: Keeper, uploads: Path) -> None:
         self.app, self.names, self.keeper, self.uploads = app, names, keeper, uploads
         self._lanes: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
 

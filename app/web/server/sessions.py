@@ -47,10 +47,6 @@ class Sessions:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, name: str) -> Session:
-        """Return a visitor's session, new or old."""
-        return self.admit(name, "")
-
     def admit(self, name: str, client: str) -> Session:
         """Return a visitor's session; for a new one, those long idle are dropped, or else there is no room."""
         with self._lock:

@@ -1,12 +1,15 @@
 """`musicgen accompany`, `infill` and `continue --end` keep their promises with an untrained model, or say why not."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from app.cli import main
+from musicgen.completion import Completion
+from musicgen.continuation import Take
 from tests.tokenization.groove.cases import trio_of
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
@@ -64,6 +67,25 @@ def test_accompany_keeps_the_given_parts_and_writes_the_rest(band, tmp_path, cap
     alone = capsys.readouterr().out.strip()
     assert Path(alone).name == "band.accompany_2.mid"
     assert Path(alone).read_bytes() == Path(results[0]["midi"]).read_bytes()
+
+
+def test_an_infill_that_only_takes_notes_away_is_a_take(band, tmp_path, monkeypatch):
+    takes = Completion.takes
+
+    def emptied(work: Completion) -> list[Take]:
+        found = []
+        for take in takes(work):
+            bar = take.score.notes.onset_ticks // (4 * take.score.ticks_per_beat)
+            score = take.score.replace(notes=take.score.notes[bar != 1])
+            nothing = take.continuation.replace(notes=take.continuation.notes[:0])
+            found.append(replace(take, score=score, continuation=nothing))
+        return found
+
+    monkeypatch.setattr(Completion, "takes", emptied)
+    assert run("infill", band, "--range", "2", *MODEL, "-o", tmp_path / "out", "--seed", 1) == 0
+    (path,) = (tmp_path / "out").glob("*.mid")
+    score = read_midi(path)
+    assert 1 not in set((score.notes.onset_ticks // (4 * score.ticks_per_beat)).tolist())
 
 
 def test_infill_writes_the_bars_and_keeps_every_note_outside(band, tmp_path, capsys):

@@ -70,10 +70,12 @@ class Server:
 
 
 @contextmanager
-def started(*arguments: str, port: int | None = None, **environment: str) -> Iterator[Server]:
-    """Run `musicgen app` with some variables of its environment changed."""
+def started(
+    *arguments: str, port: int | None = None, module: str = "app.cli", **environment: str
+) -> Iterator[Server]:
+    """Run `musicgen app`, or another module's, with some variables of its environment changed."""
     port = port or free_port()
-    command = [sys.executable, "-m", "app.cli", "app", "--port", str(port), "--no-browser"]
+    command = [sys.executable, "-m", module, "app", "--port", str(port), "--no-browser"]
     root = Path(__file__).parents[3]
     inherited = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryFile() as log:
@@ -90,9 +92,9 @@ def started(*arguments: str, port: int | None = None, **environment: str) -> Ite
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[str]:
-    """Run `musicgen app`; give its address."""
-    with started(*arguments) as server:
+def serving(*arguments: str, module: str = "app.cli") -> Iterator[str]:
+    """Run `musicgen app`, or another module's; give its address."""
+    with started(*arguments, module=module) as server:
         yield server.address
 
 

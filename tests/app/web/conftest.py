@@ -8,7 +8,8 @@ from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
 
 @pytest.fixture(scope="session")
 def address():
-    with serving("--model", "untrained:tiny:groove") as found:
+    """A server that writes no request of 64 bars to its end: such music is under way until it is stopped."""
+    with serving("--model", "untrained:tiny:groove", module="tests.app.web.held_app") as found:
         yield found
 
 

@@ -19,7 +19,7 @@ from gradio_client.exceptions import AppError
 
 import musicgen
 from app.web.api import Api
-from app.web.composing.growth import Region
+from app.web.composing.streamed_takes import Region
 from app.web.examples import EXAMPLES
 from musicgen.continuation import Take
 from tests.app.web.browser import serving
@@ -96,10 +96,10 @@ def test_what_is_silent_has_no_file(tmp_path: Path):
     silent = replace(take, score=take.score.replace(notes=take.score.notes[:0]))
 
     def written(*takes: Take) -> Any:
-        growth = SimpleNamespace(chosen=lambda: takes, region=Region(first=0, stop=2))
+        streamed = SimpleNamespace(chosen=lambda: takes, region=Region(first=0, stop=2))
         api = SimpleNamespace(_folder=lambda request: tmp_path)
         return Api._files(
-            cast("Any", api), cast("Any", growth), "music", "done", 1.0, cast("Any", None)
+            cast("Any", api), cast("Any", streamed), "music", "done", 1.0, cast("Any", None)
         )
 
     paths, facts = written(silent, take)

@@ -41,6 +41,22 @@ def test_bars_are_written_anew_and_all_else_stays(later: Page):
     assert later.evaluate(NOTES) == after
 
 
+def test_bars_that_are_silent_now_are_a_take(later: Page):
+    fill(later, "variations", 1)
+    choose_bars(later, 3, 3)
+    act(later, "Write anew")
+    await_end(later)
+    later.evaluate("""() => {
+      const { desk } = musicgen, take = desk.takes[0], { notes, lines } = take.piece;
+      const kept = notes.filter((_, i) => notes[i - (i % 5)] < lines[2] || notes[i - (i % 5)] >= lines[3]);
+      desk.put({ ...take, id: take.id, fresh: 0, piece: { ...take.piece, notes: kept } });
+    }""")
+    expect(later.locator(".mg-take .mg-facts")).to_contain_text("These bars are silent now")
+    later.locator(".mg-take .mg-further").click()
+    notes = later.evaluate(NOTES)
+    assert outside(notes, 96, 144) == outside(notes, 0, 0)
+
+
 def test_a_part_is_written_to_the_others(later: Page):
     later.get_by_label("How long, in bars, as a number").fill("4")
     choose_bars(later, 3, 16)

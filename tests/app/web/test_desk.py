@@ -40,7 +40,6 @@ def test_a_reload_brings_the_desk_back_as_it_was(page: Page):
 
 
 def test_a_reload_while_it_composes_keeps_what_had_come(page: Page):
-    page.get_by_label("Model").select_option("groove")  # which takes a while for so many bars
     go_on(page, bars=128)
     page.wait_for_function("() => musicgen.desk.takes[0]?.piece.notes.length > 2000")
     saved(page)

@@ -118,12 +118,30 @@ def test_chords_stand_clear_of_the_bar_lines_and_numbers_within_the_piece(page: 
     assert {"B♭", "E♭", "Gm"} <= texts
     assert not [text for text in texts if re.fullmatch(r"[A-G]♯.*", str(text))]
     assert "17" not in texts
+    (middle,) = {one[3] for one in said if one[0] == "text" and one[1] == "Gm"}
     band = [
         one
         for one in said
-        if one[0] == "box" and one[1] > 46 and one[3] <= 1 and one[2] < 38 and one[2] + one[4] > 22
+        if one[0] == "box"
+        and one[1] > 46
+        and one[3] <= 1
+        and one[2] < middle + 9
+        and one[2] + one[4] > middle - 7
     ]
     assert band == []  # no line through the names
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_flag_of_the_prompt_covers_no_number_of_a_bar(visit, width: int):
+    page = visit(width)
+    flag = page.locator(".mg-stage .mg-end span").evaluate(
+        "(sign) => { const box = (one) => one.getBoundingClientRect();"
+        "return box(sign).bottom - box(musicgen.rolls.stage().view).top - 1; }"
+    )
+    numbers = [one for one in painted(page, "stage") if one[0] == "text" and str(one[1]).isdigit()]
+    written = [int(one[1]) for one in numbers]
+    assert written == list(range(1, 17, written[1] - 1))  # none is left out
+    assert all(one[3] - 5 >= flag for one in numbers)
 
 
 def test_names_of_tracks_cover_no_note(page: Page):

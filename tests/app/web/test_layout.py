@@ -1,5 +1,7 @@
 """Where things stand: takes under the piece, what is new in them, and what is asked for at hand, on any screen."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -124,3 +126,13 @@ def test_the_desk_is_there_before_gradios_own_scripts(browser, address: str):
     go_on(page, bars=1)
     await_end(page)
     context.close()
+
+
+def test_on_a_phone_how_far_it_is_stands_in_a_line(visit):
+    page = visit(390)
+    go_on(page, bars=128)
+    words = page.locator(".mg-status [role=status]")
+    expect(words).to_contain_text(re.compile(r"^Bar \d+ of 128"))
+    assert words.evaluate("e => e.getBoundingClientRect().height") < 30
+    page.locator("#mg-halt").click()
+    await_end(page)

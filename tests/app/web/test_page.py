@@ -38,7 +38,6 @@ def test_a_file_is_continued_kept_and_continued_again(page: Page):
 
 
 def test_notes_appear_before_the_end_and_stop_keeps_them(page: Page):
-    page.get_by_label("Model").select_option("groove")  # which takes a while for so many bars
     go_on(page, bars=128, variations=2)
     page.wait_for_function(
         "() => parseInt(document.querySelector('.mg-take .mg-facts')?.textContent) > 3"

@@ -14,7 +14,7 @@ import pytest
 
 import app.web.server.doorman
 import app.web.server.front_door
-from app.web.server.doorman import Attendance, delete_broken_off
+from app.web.server.doorman import Keeper, delete_broken_off
 from app.web.server.front_door import FrontDoor
 from app.web.server.names import Names, Refused
 from app.web.server.sessions import Sessions
@@ -34,12 +34,12 @@ async def echo(scope, receive, send):
 @pytest.fixture
 def keeper():
     sessions = Sessions()
-    yield Attendance(sessions)
+    yield Keeper(sessions)
     sessions.close()
 
 
 def ask(
-    keeper: Attendance, path: str, parts: list[bytes], method: str = "POST", **headers: str
+    keeper: Keeper, path: str, parts: list[bytes], method: str = "POST", **headers: str
 ) -> tuple[int, str]:
     """Return status and body of the answer to a request; None among the parts stands for a silence."""
     sent, left = [], list(parts)
@@ -71,19 +71,19 @@ def ask(
     return sent[0]["status"], sent[1]["body"].decode()
 
 
-def test_a_small_request_passes(keeper: Attendance):
+def test_a_small_request_passes(keeper: Keeper):
     assert ask(keeper, f"{API}/run/predict", [b'{"data"', b":[]}"]) == (200, "11")
 
 
 @pytest.mark.parametrize("length", ["999999999", "-1", "many"])
-def test_a_large_or_odd_length_is_refused_unread(keeper: Attendance, length: str):
+def test_a_large_or_odd_length_is_refused_unread(keeper: Keeper, length: str):
     assert ask(keeper, f"{API}/cancel", [], content_length=length)[0] == 413
 
 
 @pytest.mark.parametrize(
     "path", ["cancel", "reset", "call/continue", "queue/join", "upload", "run/predict"]
 )
-def test_a_body_that_is_larger_than_it_says_is_cut_off(keeper: Attendance, path: str):
+def test_a_body_that_is_larger_than_it_says_is_cut_off(keeper: Keeper, path: str):
     assert ask(keeper, f"{API}/{path}", [FULL[:50_000]] * 40)[0] == 413
 
 
@@ -100,7 +100,7 @@ def test_a_body_that_is_larger_than_it_says_is_cut_off(keeper: Attendance, path:
         b"\xff",
     ],
 )
-def test_what_is_no_small_object_of_json_is_refused(keeper: Attendance, body: bytes):
+def test_what_is_no_small_object_of_json_is_refused(keeper: Keeper, body: bytes):
     began = time.monotonic()
     status, said = ask(keeper, f"{API}/run/predict", [body])
     assert status in (400, 413)
@@ -109,7 +109,7 @@ def test_what_is_no_small_object_of_json_is_refused(keeper: Attendance, body: by
     assert json.loads(said)["detail"].endswith(".")
 
 
-def test_a_request_that_never_ends_is_ended(keeper: Attendance, monkeypatch):
+def test_a_request_that_never_ends_is_ended(keeper: Keeper, monkeypatch):
     monkeypatch.setattr(app.web.server.front_door, "BODY_SECONDS", 0.1)
     assert ask(keeper, f"{API}/cancel", [b"{"])[0] == 408
 
@@ -118,7 +118,7 @@ def test_a_request_that_never_ends_is_ended(keeper: Attendance, monkeypatch):
     "host",
     ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "[::2]", "]"],
 )
-def test_another_name_than_the_servers_is_not_answered(keeper: Attendance, host: str):
+def test_another_name_than_the_servers_is_not_answered(keeper: Keeper, host: str):
     assert ask(keeper, "/", [b""], "GET", host=host)[0] == 421
 
 
@@ -146,7 +146,7 @@ def test_a_name_can_be_made_known():
     [{"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://localhost:3000"}, {"origin": ""},
      {"sec_fetch_site": "cross-site"}],
 )  # fmt: skip
-def test_a_page_from_elsewhere_is_not_answered(keeper: Attendance, headers: dict):
+def test_a_page_from_elsewhere_is_not_answered(keeper: Keeper, headers: dict):
     assert ask(keeper, f"{API}/upload", [b""], **headers)[0] == 403
     assert (
         ask(
@@ -179,7 +179,7 @@ def test_a_page_from_elsewhere_is_not_answered(keeper: Attendance, headers: dict
     "path",
     ["component_server", "process_recording", "vibe-edit", "stream/x", "upload_more/../x", ""],
 )
-def test_nothing_can_be_sent_elsewhere(keeper: Attendance, path: str):
+def test_nothing_can_be_sent_elsewhere(keeper: Keeper, path: str):
     assert ask(keeper, f"{API}/{path}", [b"{}"])[0] in (404, 405)
 
 
@@ -191,7 +191,7 @@ def test_nothing_can_be_sent_elsewhere(keeper: Attendance, path: str):
         *(f"{API}/component_server", f"{API}/deep_link", f"{API}/proxy=x", f"{API}/stream/x", "/nothing"),
     ],
 )  # fmt: skip
-def test_what_gradio_would_fetch_or_print_is_not_reached(keeper: Attendance, path: str):
+def test_what_gradio_would_fetch_or_print_is_not_reached(keeper: Keeper, path: str):
     assert ask(keeper, path, [b""], "GET") == (
         404,
         '{"detail": "There is nothing at this address."}',
@@ -219,7 +219,7 @@ FORM = "multipart/form-data; boundary=X"
     ],
 )
 def test_a_form_of_anything_but_files_is_refused(
-    keeper: Attendance, body: bytes, kind: str, capfd: pytest.CaptureFixture[str]
+    keeper: Keeper, body: bytes, kind: str, capfd: pytest.CaptureFixture[str]
 ):
     status, said = ask(keeper, f"{API}/upload", [body], content_type=kind)
     assert status == 400
@@ -227,12 +227,12 @@ def test_a_form_of_anything_but_files_is_refused(
     assert not capfd.readouterr().err
 
 
-def test_a_form_of_files_is_handed_on_as_it_came(keeper: Attendance):
+def test_a_form_of_files_is_handed_on_as_it_came(keeper: Keeper):
     whole = NAMED + b"--X--\r\n"
     assert ask(keeper, f"{API}/upload", [whole], content_type=FORM) == (200, str(len(whole)))
 
 
-def test_uploads_have_a_bound_and_leave_nothing(keeper: Attendance, monkeypatch):
+def test_uploads_have_a_bound_and_leave_nothing(keeper: Keeper, monkeypatch):
     monkeypatch.setattr(app.web.server.doorman, "FILES_BYTES", 1000)
     folder = keeper.sessions.folder / "gradio"
     folder.mkdir()
@@ -251,7 +251,7 @@ def test_uploads_have_a_bound_and_leave_nothing(keeper: Attendance, monkeypatch)
     assert not [*folder.iterdir()]
 
 
-def test_jobs_of_one_client_leave_room_for_others(keeper: Attendance):
+def test_jobs_of_one_client_leave_room_for_others(keeper: Keeper):
     def jobs(**of: int) -> None:
         events = [
             SimpleNamespace(request=SimpleNamespace(client=SimpleNamespace(host=client)))

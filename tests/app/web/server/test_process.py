@@ -7,7 +7,7 @@ import pytest
 import app.web.server.front_door
 from app.cli import main
 from app.commands.app import warnings
-from app.web.composing.wishes import sentence, wished
+from app.web.composing.requests import SamplingValues, options_from, sentence
 from app.web.server.process import be_quiet_outside
 
 
@@ -45,14 +45,17 @@ def test_a_port_that_there_is_not_is_named(port: str, capsys):
     )
 
 
+PLAIN = SamplingValues(temperature=0.9, top_p=1, top_k=0, min_p=0, seed=7)
+
+
 @pytest.mark.parametrize("number", [None, "four", True, [4], {}, float("nan"), float("inf")])
 def test_what_is_no_number_is_named(number: object):
     with pytest.raises(ValueError, match=r"^bars is "):
-        wished(number, 1, 1, 1, 0, 0, 7)  # type: ignore[arg-type]
+        options_from(bars=number, variations=1, sampling=PLAIN)  # type: ignore[arg-type]
 
 
-def test_plain_numbers_become_a_wish():
-    options = wished(4.0, 2, 0.9, 1, 0, 0, 7)
+def test_plain_numbers_become_options():
+    options = options_from(bars=4.0, variations=2, sampling=PLAIN)
     assert (options.bars, options.variations, options.seed, options.sampling.top_k) == (
         4,
         2,
@@ -60,9 +63,9 @@ def test_plain_numbers_become_a_wish():
         None,
     )
     with pytest.raises(ValueError, match="temperature is -1"):
-        wished(4, 2, -1, 1, 0, 0, 7)
+        options_from(bars=4, variations=2, sampling=PLAIN._replace(temperature=-1))
     with pytest.raises(ValueError, match="bars is empty"):
-        wished(None, 2, 1, 1, 0, 0, 7)  # type: ignore[arg-type]
+        options_from(bars=None, variations=2, sampling=PLAIN)  # type: ignore[arg-type]
 
 
 def test_an_error_becomes_a_sentence():

@@ -19,25 +19,25 @@ def sessions():
 def test_the_longest_idle_go_when_there_are_too_many(sessions: Sessions, monkeypatch):
     monkeypatch.setattr(app.web.server.sessions, "MOST_SESSIONS", 2)
     monkeypatch.setattr(app.web.server.sessions, "NEW_SECONDS", 0)
-    first, second = sessions.of("a"), sessions.of("b")
-    assert sessions.of("a") is first
-    sessions.of("c")
+    first, second = sessions.admit("a", ""), sessions.admit("b", "")
+    assert sessions.admit("a", "") is first
+    sessions.admit("c", "")
     assert not second.folder.exists()
     assert first.folder.exists()
     assert len(sessions) == 2
 
 
 def test_the_idle_go(sessions: Sessions, monkeypatch):
-    old = sessions.of("a")
+    old = sessions.admit("a", "")
     monkeypatch.setattr(app.web.server.sessions, "IDLE_SECONDS", 0.01)
     time.sleep(0.05)
-    sessions.of("b")
+    sessions.admit("b", "")
     assert not old.folder.exists()
 
 
 def test_the_oldest_sounds_make_room(sessions: Sessions, monkeypatch):
     monkeypatch.setattr(app.web.server.sessions, "SOUND_BYTES", 250)
-    sounds = [sessions.of("a").folder / f"{name}.wav" for name in "xyz"]
+    sounds = [sessions.admit("a", "").folder / f"{name}.wav" for name in "xyz"]
     for age, path in enumerate(sounds):
         path.write_bytes(b"0" * 100)
         os.utime(path, (age, age))
@@ -49,11 +49,11 @@ def test_who_is_there_stays_whoever_comes(sessions: Sessions, monkeypatch):
     monkeypatch.setattr(app.web.server.sessions, "MOST_SESSIONS", 3)
     monkeypatch.setattr(app.web.server.sessions, "NEW_SECONDS", 0)
     monkeypatch.setattr(app.web.server.sessions, "IDLE_SECONDS", 0)
-    shown = sessions.of("page")
+    shown = sessions.admit("page", "")
     sessions.came("page")
     for number in range(20):
         sessions.admit(f"stranger {number}", "10.0.0.1")
-    assert sessions.of("page") is shown
+    assert sessions.admit("page", "") is shown
     for name in ("two", "three"):
         sessions.admit(name, "10.0.0.2")
         sessions.came(name)
@@ -79,5 +79,5 @@ def test_an_answer_to_a_program_makes_no_session(sessions: Sessions, monkeypatch
     folders = [sessions.folder_for_answer(f"call {number}") for number in range(10)]
     assert len(sessions) == 0
     assert sum(folder.exists() for folder in folders) == 4
-    own = sessions.of("program")
+    own = sessions.admit("program", "")
     assert sessions.folder_for_answer("program").parent == own.folder

@@ -35,7 +35,7 @@ class Region:
         return here if self.tracks is None else here & np.isin(notes.track, self.tracks)
 
 
-class RequestViews:
+class StreamedTakes:
     """The views of one request.
 
     Of more variations than were asked for, those with most voices are shown, or the densest, or the sparsest.
@@ -48,11 +48,13 @@ class RequestViews:
         self._rows: list[int] | None = None if spare else [*range(work.options.variations)]
         self._shown = work.options.variations - spare
         self._last: list[dict[str, list[Any]]] = []
+        self._now: list[int] = []
 
     def begun(self) -> dict[str, Any]:
         """Return what is there before the first note."""
         takes = self.work.takes()[: self._shown]
         self._last = [_columns(take.score) for take in takes]
+        self._now = [self._so_far(take.score, 0)[1] for take in takes]
         return {
             "state": "running",
             "takes": [
@@ -61,22 +63,26 @@ class RequestViews:
             ],
         }
 
-    def more(self) -> dict[str, Any] | None:
-        """Return what is new since the view before, None where that is nothing."""
+    def more(self, bars: int = 0) -> dict[str, Any] | None:
+        """Return what is new since the view before, None where that is nothing.
+
+        `bars` are whole in every variation: music that rests comes on all the same.
+        """
         chosen = self._chosen(self.work.takes())
         if chosen is None:
             return None
         news, changed = [], False
         for number, take in enumerate(chosen):
-            whole, now = self._so_far(take.score)
+            whole, now = self._so_far(take.score, bars)
             columns = _columns(whole)
             news.append({
                 "number": number,
                 "now": now,
                 **{name: _change(self._last[number][name], rows) for name, rows in columns.items()},
             })  # fmt: skip
+            changed = changed or now != self._now[number]
             changed = changed or columns["notes"] != self._last[number]["notes"]
-            self._last[number] = columns
+            self._last[number], self._now[number] = columns, now
         return {"state": "running", "takes": news} if changed else None
 
     def finished(self, state: str, seconds: float) -> dict[str, Any]:
@@ -124,11 +130,16 @@ class RequestViews:
             "trainedBars": trained_bars(model.language, take.ids, model.trained_length),
         }
 
-    def _so_far(self, score: Score) -> tuple[Score, int]:
-        """Return music in which new notes end by the latest that begins, and when that is: more is not known yet."""
+    def _so_far(self, score: Score, bars: int) -> tuple[Score, int]:
+        """Return music in which new notes end where it has come to, and when that is: more is not known yet.
+
+        It has come to the latest note that begins, or to the last of so many whole bars: not all languages say where
+        that one ends before the next one has a note.
+        """
         new = self.region.is_new(score)
         onsets, notes = score.notes.onset_ticks, score.notes
-        start = int(bar_lines(score, self.region.stop)[self.region.first])
+        whole = self.region.first + max(0, bars - 1)
+        start = int(bar_lines(score, self.region.stop)[min(whole, self.region.stop)])
         now = int(onsets[new].max(initial=start))
         shortest = np.minimum(notes.duration_ticks, max(1, score.ticks_per_beat // 4))
         clipped = np.maximum(np.minimum(notes.duration_ticks, now - onsets), shortest)

@@ -1,11 +1,11 @@
-"""What the page and programs ask for in plain values, checked, and how errors are told."""
+"""A request for music: what the page and programs send as plain values, checked, and how errors are told."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
@@ -19,7 +19,7 @@ LONGEST_CHORDS = 2000  # letters
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class MusicRequest:
     """What is to be written to a piece, by which model and how."""
 
     kind: str
@@ -33,36 +33,46 @@ class Ask:
     dense: int = 0  # of more attempts than are shown, −1 the sparsest and 1 the densest are
 
 
-def wished(
+class SamplingValues(NamedTuple):
+    """How notes are drawn, as plain values that came from outside; endpoints for programs take them in this order."""
+
+    temperature: float
+    top_p: float
+    top_k: int  # 0 for no limit
+    min_p: float
+    seed: int
+
+    def checked(self) -> Sampling:
+        """Return them for a model; a value that is no number is refused."""
+        for name, value in self._asdict().items():
+            (whole if name in ("top_k", "seed") else _check_number)(name, value)
+        return Sampling(
+            temperature=float(self.temperature),
+            top_p=float(self.top_p),
+            top_k=int(self.top_k) or None,
+            min_p=float(self.min_p),
+        )
+
+
+def options_from(
+    *,
     bars: float,
     variations: float,
-    temperature: float,
-    top_p: float,
-    top_k: float,
-    min_p: float,
-    seed: float,
+    sampling: SamplingValues,
     ends: bool = False,
     chords: str = "",
 ) -> Options:
-    """Return options from plain values; 0 is no limit for top-k, no chords are all chords."""
-    numbers = {"bars": bars, "variations": variations, "temperature": temperature, "top_p": top_p,
-               "top_k": top_k, "min_p": min_p, "seed": seed}  # fmt: skip
-    for name, number in numbers.items():
-        (_check_number if name in ("temperature", "top_p", "min_p") else whole)(name, number)
-    sampling = Sampling(
-        temperature=float(temperature),
-        top_p=float(top_p),
-        top_k=int(top_k) or None,
-        min_p=float(min_p),
-    )
+    """Return options from plain values; no chords are all chords."""
+    bars, variations = whole("bars", bars), whole("variations", variations)
+    drawn = sampling.checked()
     line = str(chords or "").strip()
     if len(line) > LONGEST_CHORDS:
         raise ValueError(f"the chords take {len(line)} letters; {LONGEST_CHORDS} are read")
     options = Options(
-        bars=int(bars),
-        variations=int(variations),
-        seed=int(seed),
-        sampling=sampling,
+        bars=bars,
+        variations=variations,
+        seed=int(sampling.seed),
+        sampling=drawn,
         ends=bool(ends),
         chords=read_chords(line) if line else None,
     )
@@ -82,37 +92,49 @@ def check(options: Options) -> None:
         )
 
 
-def asked(plain: Any) -> Ask:
+def request_from(plain: Any) -> MusicRequest:
     """Return what the page asks for; it sends one object with names and values."""
     if not isinstance(plain, Mapping):
         raise ValueError("what is to be written is no object with names and values")
     given = dict(plain)
-    names = ("bars", "variations", "temperature", "topP", "topK", "minP", "seed")
-    if missing := [name for name in names if name not in given]:
-        raise ValueError(f"{wording.listed(missing)} is not said; say all of {', '.join(names)}")
+    names = ("bars", "variations", "sampling")
+    _check_names("", given, names)
+    sampling = given["sampling"]
+    if not isinstance(sampling, Mapping):
+        raise ValueError("sampling is no object with names and values")
+    _check_names("of sampling, ", sampling, SamplingValues._fields)
     kind = str(given.get("kind", "continue"))
     if kind not in KINDS:
         raise ValueError(f"{kind[:40]!r} cannot be done to a piece; {wording.listed(KINDS)} can")
-    options = wished(
-        *(given[name] for name in names),
+    options = options_from(
+        bars=given["bars"],
+        variations=given["variations"],
+        sampling=SamplingValues(**{name: sampling[name] for name in SamplingValues._fields}),
         ends=bool(given.get("ends")),
         chords=str(given.get("chords") or ""),
     )
-    ask = Ask(kind=kind, model=str(given.get("model") or ""), options=options)
-    ask = replace(ask, title=str(given.get("title") or "")[:80])
+    request = MusicRequest(kind=kind, model=str(given.get("model") or ""), options=options)
+    request = replace(request, title=str(given.get("title") or "")[:80])
     if kind == "continue":
         bars = given.get("promptBars")
         dense = max(-1, min(1, whole("dense", given.get("dense", 0))))
         first = None if bars is None else whole("promptBars", bars)
-        return replace(ask, prompt_bars=first, dense=dense)
+        return replace(request, prompt_bars=first, dense=dense)
     if kind == "infill":
         return replace(
-            ask, first=whole("first", given.get("first")), last=whole("last", given.get("last"))
+            request, first=whole("first", given.get("first")), last=whole("last", given.get("last"))
         )
     parts = given.get("parts")
     if not isinstance(parts, Sequence) or isinstance(parts, str) or not 1 <= len(parts) <= 8:
         raise ValueError("parts is a list of the parts to write")
-    return replace(ask, parts=tuple(str(part)[:40] for part in parts))
+    return replace(request, parts=tuple(str(part)[:40] for part in parts))
+
+
+def _check_names(where: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
+    if missing := [name for name in names if name not in given]:
+        raise ValueError(
+            f"{where}{wording.listed(missing)} is not said; say all of {', '.join(names)}"
+        )
 
 
 def whole(name: str, number: object) -> int:

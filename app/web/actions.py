@@ -14,17 +14,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from app.web.composing.growth import RequestViews
-from app.web.composing.hearing import FileReader, Heard, fitting, made_here, notices, read
+from app.web.composing.opened_files import FileReader, Heard, fitting, made_here, notices, read
 from app.web.composing.picture import picture
+from app.web.composing.related_model import with_able_model
+from app.web.composing.requests import MusicRequest
 from app.web.composing.similarity import likeness
-from app.web.composing.stand_in import with_able
-from app.web.composing.wishes import Ask
-from app.web.composing.work import growth_of
+from app.web.composing.streamed_takes import StreamedTakes
+from app.web.composing.work import streamed_takes
 from app.web.examples import EXAMPLES, example
+from app.web.offered_models import OfferedModels
 from app.web.server.composer import Composer, RemoteJob
 from app.web.server.doorman import Asker
-from app.web.shelf import Shelf
 from musicgen.continuation import Continuation
 from musicgen.options import Options
 from musicgen.pieces import no_prompt
@@ -41,16 +41,16 @@ PROMPT_BARS = {"remi": 8, "groove": 4}  # to begin with
 LONGEST_NAME = 64  # of a job
 
 
-class Studio:
+class PageActions:
     """The actions, over the models."""
 
-    def __init__(self, shelf: Shelf, composer: Composer | None = None) -> None:
-        self.shelf, self.composer, self._ear = shelf, composer or Composer(), FileReader()
+    def __init__(self, models: OfferedModels, composer: Composer | None = None) -> None:
+        self.models, self.composer, self._reader = models, composer or Composer(), FileReader()
         self._jobs: dict[str, threading.Event] = {}
 
     def warm(self) -> None:
         """Let the first model play two notes, so that nobody waits for its weights."""
-        model = self.shelf.find(self.shelf.first)
+        model = self.models.find(self.models.first)
         work = Continuation(model, no_prompt(model.language), Options(tokens=2))
         self.composer.take(model, work.order())
 
@@ -58,8 +58,8 @@ class Studio:
         """Return a file as the page shows it: as the model hears it, or the one that fits what is in it."""
         written = read(data, name) if fit else None
         if written is not None:
-            model = fitting(written, self.shelf, model)
-        heard = self._ear.hear(data, name, self.shelf.language(model), written)
+            model = fitting(written, self.models, model)
+        heard = self._reader.hear(data, name, self.models.language(model), written)
         piece, made = heard.piece, made_here(data)
         chosen = min(PROMPT_BARS.get(piece.language.family, 8), piece.bars)
         return {
@@ -68,7 +68,7 @@ class Studio:
             "piece": picture(piece.score, piece.bars),
             "bars": piece.bars,
             "chosen": chosen,
-            "notices": notices(heard, self.shelf, model),
+            "notices": notices(heard, self.models, model),
             "remarks": list(piece.remarks),
             "made": made,
             "region": _region(made, piece.bars),
@@ -85,8 +85,8 @@ class Studio:
         """Return the empty beginning of a piece."""
         return {
             "title": "From nothing",
-            "model": model or self.shelf.first,
-            "piece": picture(no_prompt(self.shelf.language(model)).score, 16),
+            "model": model or self.models.first,
+            "piece": picture(no_prompt(self.models.language(model)).score, 16),
             "bars": 0,
             "chosen": 0,
             "notices": [],
@@ -99,23 +99,23 @@ class Studio:
             found.set()
 
     def write(
-        self, asker: Asker, ask: Ask, data: bytes | None, name: str, job: str
+        self, asker: Asker, request: MusicRequest, data: bytes | None, name: str, job: str
     ) -> Iterator[dict[str, Any]]:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
-        ask = with_able(self.shelf, ask)
-        model = self.shelf.find(ask.model)
-        piece = None if data is None else self._ear.hear(data, name, model.language).piece
-        if piece and ask.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
-            ask = replace(ask, prompt_bars=min(ask.prompt_bars, piece.bars))
+        request = with_able_model(self.models, request)
+        model = self.models.find(request.model)
+        piece = None if data is None else self._reader.hear(data, name, model.language).piece
+        if piece and request.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
+            request = replace(request, prompt_bars=min(request.prompt_bars, piece.bars))
         with self._stoppable(job) as stop:
-            yield from self._play(growth_of(model, piece, ask), stop, asker)
+            yield from self._play(streamed_takes(model, piece, request), stop, asker)
 
     def _play(
-        self, growth: RequestViews, stop: threading.Event, asker: Asker
+        self, streamed: StreamedTakes, stop: threading.Event, asker: Asker
     ) -> Iterator[dict[str, Any]]:
         begun = time.monotonic()
-        yield growth.begun()
-        with self.at_work(growth, asker, stop) as job:
+        yield streamed.begun()
+        with self.at_work(streamed, asker, stop) as job:
             pause, seen, place = FIRST_SECONDS, 0, 0
             while not job.ended.wait(pause):
                 if job.steps == seen:
@@ -124,17 +124,17 @@ class Studio:
                         yield {"state": "running", "place": place, "takes": []}
                     continue
                 seen, since = job.steps, time.monotonic()
-                if (view := growth.more()) is not None:
+                if (view := streamed.more(job.bars)) is not None:
                     spent = time.monotonic() - since
                     yield view
                     many = PAUSE_A_REQUEST * self.composer.requests
                     pause = max(PAUSE_SECONDS, 4 * spent, many)
         spent = time.monotonic() - begun
-        yield growth.finished("stopped" if stop.is_set() else ending(job, spent), spent)
+        yield streamed.finished("stopped" if stop.is_set() else ending(job, spent), spent)
 
     @contextmanager
     def at_work(
-        self, growth: RequestViews, asker: Asker, stop: threading.Event | None = None
+        self, streamed: StreamedTakes, asker: Asker, stop: threading.Event | None = None
     ) -> Iterator[RemoteJob]:
         """Have it done; whatever ends this ends the work, and what ended the work by an error is raised."""
         begun, left = time.monotonic(), threading.Event()
@@ -147,7 +147,7 @@ class Studio:
                 or asker.is_gone(begun)
             )
 
-        work = growth.work
+        work = streamed.work
         job = self.composer.take(
             work.model, work.order(), over, owner=asker.client, most_tokens=MOST_TOKENS
         )

@@ -1,4 +1,4 @@
-"""Files as models hear them: which model fits, what it leaves out or lays otherwise, and where new music begins."""
+"""A file of music that a person opens: read, laid out for a model, and what of it that changes or leaves out."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.web.shelf import Shelf
+from app.web.offered_models import OfferedModels
 from musicgen.pieces import Piece, piece_of
 from tokenization.any_file import read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD
 from tokenization.score import Score
+from tokenization.wording import Remark
 
 KEPT = 16  # pieces as last heard: who continues a piece has just opened it
 LONGEST_TITLE = 60
 MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,12000}?\})(?=[\x00\xff])")
-TOLD = ("estimated", "4/4", "piano: ", "Left out", "silent", "upbeat", "written as")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +79,11 @@ def title_of(name: str) -> str:
     return title or "Your file"
 
 
-def fitting(score: Score, shelf: Shelf, model: str) -> str:
+def fitting(score: Score, models: OfferedModels, model: str) -> str:
     """Return the model for what is in a file: the one on the desk if it is of the kind, else the first that is."""
     family = "groove" if has_drums(score) else "remi"
-    names = [name for name, spoken in shelf.languages.items() if spoken.family == family]
-    if other_metre(score) and (more := [n for n in names if shelf.languages[n].every_metre]):
+    names = [name for name, language in models.languages.items() if language.family == family]
+    if other_metre(score) and (more := [n for n in names if models.languages[n].every_metre]):
         names = more
     return model if model in names or not names else names[0]
 
@@ -101,22 +101,24 @@ def other_metre(score: Score) -> str | None:
     )
 
 
-def notices(heard: Heard, shelf: Shelf, model: str) -> list[dict[str, Any]]:
+def notices(heard: Heard, models: OfferedModels, model: str) -> list[dict[str, Any]]:
     """Return what was changed or left out, in sentences, and the model that would not: shown above the roll."""
-    written, language, said = heard.written, heard.piece.language, []
+    written, language = heard.written, heard.piece.language
+    said: list[dict[str, Any]] = []
+    known: set[str] = set()  # what is said already
     if has_drums(written) and language.family == "remi":
-        better = _first(shelf, lambda spoken: spoken.family == "groove")
+        better = _first(models, lambda one: one.family == "groove")
         said.append(_notice("The drums are left out: this model plays the piano.", better))
+        known.add("drums")
     metre = other_metre(written)
     if metre and not language.every_metre:
-        better = _first(
-            shelf, lambda spoken: spoken.family == language.family and spoken.every_metre
-        )
+        better = _first(models, lambda one: one.family == language.family and one.every_metre)
         text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
         said.append(_notice(text, better))
+        known.add("metre")
     for remark in heard.piece.remarks:
-        about = [word for word in TOLD if word in remark]
-        if about and not (said and ("Left out: Drums." in remark or "4/4" in about)):
+        about = remark.about if isinstance(remark, Remark) else ""
+        if about and about not in known:  # a detail can be read in a fold below the roll
             said.append(_notice(remark, None))
     return said
 
@@ -125,8 +127,8 @@ def _notice(text: str, model: str | None) -> dict[str, Any]:
     return {"text": text, "model": model}
 
 
-def _first(shelf: Shelf, fits: Any) -> str | None:
-    return next((name for name, spoken in shelf.languages.items() if fits(spoken)), None)
+def _first(models: OfferedModels, fits: Any) -> str | None:
+    return next((name for name, one in models.languages.items() if fits(one)), None)
 
 
 def made_here(data: bytes) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from tokenization.language import Language
 UNTRAINED = ("untrained:tiny", "untrained:tiny:groove")
 
 
-class Shelf:
+class OfferedModels:
     """Models by name; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
@@ -29,7 +29,7 @@ class Shelf:
         return next(iter(self.languages))
 
     def language(self, name: str) -> Language:
-        """Return the language of a model on the shelf; no name means the first."""
+        """Return the language of a model that is offered; no name means the first."""
         if (name or self.first) not in self.languages:
             raise ValueError(
                 f"there is no model {str(name)[:80]!r} here; there are {', '.join(self.languages)}"
@@ -37,7 +37,7 @@ class Shelf:
         return self.languages[name or self.first]
 
     def find(self, name: str) -> Playable:
-        """Return a model on the shelf, without its weights."""
+        """Return a model that is offered, without its weights."""
         self.language(name)
         name = name or self.first
         with self._lock:  # the second to want it waits for the first

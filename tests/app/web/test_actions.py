@@ -1,58 +1,58 @@
 """A piece is heard, continued, filled in and accompanied; the server keeps nothing of it."""
 
 import base64
+import pickle
 from dataclasses import replace
 
 import pytest
 
 import musicgen
-from app.web.composing.hearing import made_here, title_of
-from app.web.composing.stand_in import with_able
-from app.web.composing.wishes import Ask, asked, wished
+from app.web.actions import PageActions
+from app.web.composing.opened_files import made_here, title_of
+from app.web.composing.related_model import with_able_model
+from app.web.composing.requests import MusicRequest, SamplingValues, options_from, request_from
 from app.web.examples import EXAMPLES, example
+from app.web.offered_models import OfferedModels
 from app.web.server.doorman import Asker
-from app.web.shelf import Shelf
-from app.web.studio import Studio
 from tests.tokenization.notation.scores import bars, note, score
 from tokenization.formats import midi
 from tokenization.midi.reading import MidiError, read_midi, write_midi
 from tokenization.score import Meters
+from tokenization.wording import Remark
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:remi-2"
 ASKER = Asker(name="a", client="")
-PLAIN = {
-    **{"model": MODEL, "bars": 1, "variations": 1, "temperature": 1, "topP": 0.95, "topK": 0},
-    **{"minP": 0.02, "seed": 3},
-}
+SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
+PLAIN = {"model": MODEL, "bars": 1, "variations": 1, "sampling": SAMPLING}
 
 
 @pytest.fixture(scope="module")
-def shelf() -> Shelf:
-    return Shelf(MODEL)
+def models() -> OfferedModels:
+    return OfferedModels(MODEL)
 
 
 @pytest.fixture
-def studio(shelf: Shelf):
-    made = Studio(shelf)
+def actions(models: OfferedModels):
+    made = PageActions(models)
     yield made
     made.composer.close()
 
 
-def written(studio: Studio, data: bytes | None = None, stop_at: int = 0, **more) -> list[dict]:
+def written(
+    actions: PageActions, data: bytes | None = None, stop_at: int = 0, seed: int = 3, **more
+) -> list[dict]:
+    given = example("trio-jazz") if data is None and not more.pop("nothing", None) else data
+    plain = {**PLAIN, "sampling": {**SAMPLING, "seed": seed}, "promptBars": 2, **more}
     views = []
-    given = example("trio-jazz") if data is None and not more.get("nothing") else data
-    more.pop("nothing", None)
-    for view in studio.write(
-        ASKER, asked({**PLAIN, "promptBars": 2, **more}), given, "a.mid", "job"
-    ):
+    for view in actions.write(ASKER, request_from(plain), given, "a.mid", "job"):
         views.append(view)
         if len(views) == stop_at:
-            studio.stop("job")
+            actions.stop("job")
     return views
 
 
-def test_an_example_is_shown_as_each_model_hears_it(studio: Studio):
-    trio = studio.open_example("trio-disco", MODEL, fit=True)
+def test_an_example_is_shown_as_each_model_hears_it(actions: PageActions):
+    trio = actions.open_example("trio-disco", MODEL, fit=True)
     assert (trio["title"], trio["bars"], trio["chosen"], trio["model"]) == (
         "Disco trio",
         16,
@@ -64,19 +64,19 @@ def test_an_example_is_shown_as_each_model_hears_it(studio: Studio):
     assert trio["real"]["onset–drum"] > 0.8
     assert trio["notices"] == []
     assert base64.b64decode(trio["file"]) == example("trio-disco")
-    piano = studio.open(example("trio-disco"), "disco.mid", PIANO, fit=False)
+    piano = actions.open(example("trio-disco"), "disco.mid", PIANO, fit=False)
     assert [track["name"] for track in piano["piece"]["tracks"]] == ["Piano"]
     assert piano["piece"]["chords"]
 
 
-def test_the_model_is_chosen_by_what_is_in_the_file(studio: Studio):
-    assert studio.open(example("trio-jazz"), "a.mid", PIANO, fit=True)["model"] == MODEL
-    assert studio.open(example("piano-g-minor"), "a.mid", MODEL, fit=True)["model"] == PIANO
-    assert studio.open(example("trio-jazz"), "a.mid", "groove", fit=True)["model"] == "groove"
+def test_the_model_is_chosen_by_what_is_in_the_file(actions: PageActions):
+    assert actions.open(example("trio-jazz"), "a.mid", PIANO, fit=True)["model"] == MODEL
+    assert actions.open(example("piano-g-minor"), "a.mid", MODEL, fit=True)["model"] == PIANO
+    assert actions.open(example("trio-jazz"), "a.mid", "groove", fit=True)["model"] == "groove"
 
 
-def test_drums_that_are_left_out_are_told_with_the_model_that_keeps_them(studio: Studio):
-    (told, *_) = studio.open(example("trio-jazz"), "band.mid", PIANO, fit=False)["notices"]
+def test_drums_that_are_left_out_are_told_with_the_model_that_keeps_them(actions: PageActions):
+    (told, *_) = actions.open(example("trio-jazz"), "band.mid", PIANO, fit=False)["notices"]
     assert told == {
         "text": "The drums are left out: this model plays the piano.",
         "model": MODEL,
@@ -85,33 +85,49 @@ def test_drums_that_are_left_out_are_told_with_the_model_that_keeps_them(studio:
 
 def test_a_waltz_stays_one_where_a_model_knows_its_metre():
     waltz = score(bars(*(note("C", 4, 6) for _ in range(8)), beats=3))
-    studio = Studio(Shelf(LATER))
-    shown = studio.open(waltz, "waltz.musicxml", PIANO, fit=True)
+    actions = PageActions(OfferedModels(LATER))
+    shown = actions.open(waltz, "waltz.musicxml", PIANO, fit=True)
     assert shown["model"] == LATER
     ticks = shown["piece"]["ticksPerBeat"]
     assert shown["piece"]["lines"][:4] == [0, 3 * ticks, 6 * ticks, 9 * ticks]
-    told = studio.open(waltz, "waltz.musicxml", PIANO, fit=False)["notices"]
+    told = actions.open(waltz, "waltz.musicxml", PIANO, fit=False)["notices"]
     assert told[0]["model"] == LATER
     assert "in 3/4" in told[0]["text"]
-    views = written(studio, waltz, model=LATER)
+    views = written(actions, waltz, model=LATER)
     piece = views[-1]["takes"][0]["piece"]
     assert [piece["lines"][3] - piece["lines"][2], len(piece["lines"])] == [3 * ticks, 4]
-    studio.composer.close()
+    actions.composer.close()
 
 
 def test_no_groove_model_is_said_to_keep_a_waltz():
     """Both groove languages lay a piece on bars of 4/4."""
     band = replace(read_midi(example("trio-jazz")), meters=Meters([0], [3], [4]))
-    studio = Studio(Shelf())
+    actions = PageActions(OfferedModels())
     for model in ("groove", "groove-2"):
-        notices = studio.open(write_midi(band), "band.mid", model, fit=False)["notices"]
+        notices = actions.open(write_midi(band), "band.mid", model, fit=False)["notices"]
         about = [one for one in notices if "in 3/4" in one["text"]]
         assert [one["model"] for one in about] == [None]
-    studio.composer.close()
+    actions.composer.close()
 
 
-def test_views_grow_and_the_last_has_all_there_is(studio: Studio):
-    views = written(studio, bars=2, variations=2, seed=4)
+def test_what_is_told_above_the_roll_goes_by_what_it_is_about_and_not_by_its_words(
+    actions: PageActions,
+):
+    band = read_midi(example("trio-jazz"))
+    tracks = [
+        replace(track, name="estimated drums", is_drum=False) if track.is_drum else track
+        for track in band.tracks
+    ]
+    data = write_midi(band.replace(tracks=tuple(tracks)))
+    opened = actions.open(data, "band.mid", MODEL, fit=False)
+    assert [text for text in opened["remarks"] if "'estimated drums' is not on channel 10" in text]
+    assert opened["notices"] == []
+    away = pickle.loads(pickle.dumps(Remark("It has an upbeat.", "upbeat")))
+    assert (away, away.about) == ("It has an upbeat.", "upbeat")  # also from another process
+
+
+def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
+    views = written(actions, bars=2, variations=2, seed=4)
     assert [view["state"] for view in views] == ["running"] * (len(views) - 1) + ["done"]
     notes = [views[0]["takes"][0]["piece"]["notes"][i : i + 5] for i in range(0, 5 * 2000, 5)]
     notes = [row for row in notes if row]
@@ -137,64 +153,64 @@ def test_a_file_over_a_long_line_of_chords_is_known_to_be_made_here():
     assert made_here(midi(take.score, provenance=made)) == made
 
 
-def test_a_stop_keeps_what_there_is_and_as_many_bars(studio: Studio):
-    views = written(studio, bars=100, stop_at=3)
+def test_a_stop_keeps_what_there_is_and_as_many_bars(actions: PageActions):
+    views = written(actions, bars=100, stop_at=3)
     take = views[-1]["takes"][0]
     assert views[-1]["state"] == "stopped"
     last = max(take["piece"]["notes"][::5])
     lines = take["piece"]["lines"]
     assert lines[-2] <= last < lines[-1]
     assert len(lines) < 100
-    assert studio._jobs == {}
+    assert actions._jobs == {}
 
 
-def test_a_held_last_note_adds_no_bar(studio: Studio):
+def test_a_held_last_note_adds_no_bar(actions: PageActions):
     for seed in range(4):
-        (take,) = written(studio, bars=2, seed=seed)[-1]["takes"]
+        (take,) = written(actions, bars=2, seed=seed)[-1]["takes"]
         assert len(take["piece"]["lines"]) == 5
 
 
-def test_from_nothing_a_trio_has_its_voices(studio: Studio):
+def test_from_nothing_a_trio_has_its_voices(actions: PageActions):
     for seed in range(3):
-        views = written(studio, nothing=True, model="groove", bars=4, variations=2, seed=seed)
+        views = written(actions, nothing=True, model="groove", bars=4, variations=2, seed=seed)
         for take in views[-1]["takes"]:
             tracks = take["piece"]["notes"][4::5]
             assert set(tracks) == {0, 1, 2}
 
 
-def test_sparse_and_dense_are_chosen_among_more(studio: Studio):
+def test_sparse_and_dense_are_chosen_among_more(actions: PageActions):
     counts = [
-        written(studio, bars=3, seed=5, dense=dense, model="groove")[-1]["takes"][0]["new"]
+        written(actions, bars=3, seed=5, dense=dense, model="groove")[-1]["takes"][0]["new"]
         for dense in (-1, 1)
     ]
     assert counts[0] < counts[1]
 
 
-def test_the_pages_own_result_shows_where_the_new_part_began(studio: Studio):
-    take = written(studio, bars=2)[-1]["takes"][0]
-    again = studio.open(base64.b64decode(take["midi"]), "song.mid", MODEL, fit=False)
+def test_the_pages_own_result_shows_where_the_new_part_began(actions: PageActions):
+    take = written(actions, bars=2)[-1]["takes"][0]
+    again = actions.open(base64.b64decode(take["midi"]), "song.mid", MODEL, fit=False)
     assert again["region"] == {"first": 2, "stop": 4, "tracks": None}
     assert again["made"]["seed"] == 3
 
 
 def test_bars_and_parts_are_written_by_models_that_can():
-    studio = Studio(Shelf("untrained:tiny:groove-2"))
+    actions = PageActions(OfferedModels("untrained:tiny:groove-2"))
     given = example("trio-jazz")
     model = "untrained:tiny:groove-2"
-    options = wished(1, 1, 1, 0.95, 0, 0.02, 3)
-    infill = Ask(kind="infill", model=model, options=options, first=3, last=3)
-    *_, last = studio.write(ASKER, infill, given, "a.mid", "job")
+    options = options_from(bars=1, variations=1, sampling=SamplingValues(**SAMPLING))
+    infill = MusicRequest(kind="infill", model=model, options=options, first=3, last=3)
+    *_, last = actions.write(ASKER, infill, given, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
     assert last["takes"][0]["provenance"]["written_bars"] == [3, 3]
-    bass = Ask(kind="accompany", model="groove", options=options, parts=("bass",))
-    asked_of_another = with_able(studio.shelf, bass)
+    bass = MusicRequest(kind="accompany", model="groove", options=options, parts=("bass",))
+    asked_of_another = with_able_model(actions.models, bass)
     assert asked_of_another.model == model  # the first of its family that can
     with pytest.raises(ValueError, match="no part"):
-        list(studio.write(ASKER, replace(bass, model="pop-piano"), given, "a.mid", "job"))
+        list(actions.write(ASKER, replace(bass, model="pop-piano"), given, "a.mid", "job"))
     with pytest.raises(ValueError, match="bars 17 to 18 were asked for, of 16"):
-        list(studio.write(ASKER, Ask(kind="infill", model=model, options=options, first=17, last=18),
+        list(actions.write(ASKER, MusicRequest(kind="infill", model=model, options=options, first=17, last=18),
                           given, "a.mid", "job"))  # fmt: skip
-    studio.composer.close()
+    actions.composer.close()
 
 
 @pytest.mark.parametrize(
@@ -205,27 +221,29 @@ def test_bars_and_parts_are_written_by_models_that_can():
         ({"bars": 2.9}, r"bars is 2\.9; it is a whole number"),
         ({"variations": 9}, "9 variations"),
         ({"kind": "hack"}, "'hack' cannot be done"),
-        ({"seed": None}, "seed is empty"),
+        ({"sampling": {**SAMPLING, "seed": None}}, "seed is empty"),
+        ({"sampling": {"seed": 1}}, "of sampling, temperature, top_p, top_k and min_p is not said"),
+        ({"sampling": [1, 0.95, 0, 0.02, 3]}, "sampling is no object"),
         ({"kind": "accompany"}, "parts is a list"),
         ({"kind": "infill"}, "first is empty"),
         ({"chords": "C | " * 600}, "letters"),
         ({"chords": "H!"}, "H!"),
     ],
 )
-def test_wrong_wishes_are_refused_in_a_sentence(wrong: dict, sentence: str):
+def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
     with pytest.raises(ValueError, match=sentence):
-        asked({**PLAIN, **wrong})
+        request_from({**PLAIN, **wrong})
     with pytest.raises(ValueError, match="no object"):
-        asked([1])
+        request_from([1])
 
 
-def test_unknown_names_and_files_are_refused(studio: Studio):
+def test_unknown_names_and_files_are_refused(actions: PageActions):
     with pytest.raises(ValueError, match="no example"):
-        studio.open_example("../../etc/passwd", MODEL, fit=True)
+        actions.open_example("../../etc/passwd", MODEL, fit=True)
     with pytest.raises(ValueError, match="no model 'gpt' here"):
-        studio.open_example("trio-jazz", "gpt", fit=False)
+        actions.open_example("trio-jazz", "gpt", fit=False)
     with pytest.raises(MidiError, match=r"“holiday\.mid”"):
-        studio.open(b"\xff\xd8 a photograph", "holiday.mid", MODEL, fit=True)
+        actions.open(b"\xff\xd8 a photograph", "holiday.mid", MODEL, fit=True)
 
 
 def test_a_title_is_a_name_without_folders():
@@ -235,7 +253,7 @@ def test_a_title_is_a_name_without_folders():
     assert len(title_of("x" * 500)) == 60
 
 
-def test_every_example_opens_in_every_language(studio: Studio):
+def test_every_example_opens_in_every_language(actions: PageActions):
     for name in EXAMPLES:
         for model in (MODEL, PIANO):
-            assert studio.open_example(name, model, fit=False)["bars"] == 16
+            assert actions.open_example(name, model, fit=False)["bars"] == 16

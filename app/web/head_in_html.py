@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class EarlyHead:
+class HeadInHtml:
     """Adds to the head of the page; everything else goes through as it is."""
 
     def __init__(self, app: Any, *, head: str) -> None:
