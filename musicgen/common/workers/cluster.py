@@ -19,6 +19,7 @@ from multiprocessing.connection import wait
 from threading import Lock
 from typing import Any, TypeVar
 
+from musicgen.common.workers.clock import LOOK_SECONDS
 from musicgen.common.workers.process import Bounds, Failed, Worker
 
 Task = TypeVar("Task")
@@ -89,7 +90,7 @@ def do(
     process.give(task)
     answers: list[Answer | Failed] = []
     while not answers:
-        wait([process.connection], timeout=1.0)
+        wait([process.connection], timeout=LOOK_SECONDS)
         answers = process.take()
     with _lock:
         if run not in _ended:
