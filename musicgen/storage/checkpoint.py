@@ -25,11 +25,13 @@ from musicgen.common.records import from_plain, json_of
 from musicgen.layers.quantise import quantise, restore, with_int8_weights
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
+from musicgen.position import POSITIONS
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 DTYPES = ("float32", "bfloat16", "int8")
 LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
+MOST_REALISATIONS = 1 << 12  # of a stored model; the papers have some dozens
 _OMEGA = "blocks.0.attention.features.omega"
 _SCALE = ".scale"  # of an int8 matrix, after its name
 
@@ -174,6 +176,23 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
         raise ValueError(_does_not_belong(path, "lacks", missing[0]))
     for name, shape in wanted.items():
         _check_shape(path, name, stored[name], shape)
+    _check_position(config, stored, path)
+
+
+def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
+    if (asked := getattr(config.position, "realisations", 0)) > MOST_REALISATIONS:
+        raise ValueError(
+            f"{path.parent / CONFIG} asks for {asked} realisations; {MOST_REALISATIONS} can be had"
+        )
+    with torch.device("meta"), suppress(NotImplementedError):  # one that stores nothing may compute
+        for name, empty in (
+            POSITIONS[config.position_name][1](config.position, config.shape())
+            .state_dict(prefix="position.")
+            .items()
+        ):
+            if name not in stored:
+                raise ValueError(_does_not_belong(path, "lacks", name))
+            _check_shape(path, name, stored[name], tuple(empty.shape))
 
 
 def _does_not_belong(path: Path, has: str, name: str) -> str:

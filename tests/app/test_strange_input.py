@@ -63,7 +63,10 @@ def refused(words: list[object], capsys: pytest.CaptureFixture[str]) -> str:
         {"position": {"name": "sine_spe", "realisations": 1 << 50}}, {"initial_deviation": "wide"},
         {"dropout": 10**400}, {"initial_deviation": 10**400}, {"features": {"name": "favor", "features": 10**400}},
         {"features": {"name": "favor", "features": 1 << 20}},
+        {"position": {"name": "sine_spe", "sines": 1 << 20}},
+        {"position": {"name": "sine_spe", "realisations": 1 << 20}},
         {"position": {"name": "sine_spe", "sines": 1 << 30}}, {"position": {"name": "learned", "max_length": 1 << 40}},
+        {"position": {"name": "learned", "max_length": 1 << 20}},
     ],
 )  # fmt: skip
 def test_sizes_are_compared_before_memory_is_taken(sizes: dict, model: Path, capsys, monkeypatch):
@@ -79,6 +82,8 @@ def _small_only(config, seed):
 
     sizes = config.layers * config.width * max(config.feedforward, config.features.features)
     assert sizes < 1 << 22, "memory is taken unseen"
+    numbers = [value for value in vars(config.position).values() if isinstance(value, int)]
+    assert max(numbers, default=0) < 1 << 12, "memory is taken unseen"
     return Performer(config, seed)
 
 
