@@ -75,7 +75,9 @@ def setting_of(speaker: Language, plain: Any, name: str) -> Any:
 
 def _content(text: str, name: str) -> dict[str, Any]:
     if text.count(",") > 4 * MOST_TOKENS or text.count("[") + text.count("{") > MOST_BRACKETS:
-        raise ValueError(f"{name} starts like JSON, but is none of `musicgen tokenize`: it holds more")
+        raise ValueError(
+            f"{name} starts like JSON, but is none of `musicgen tokenize`: it holds more"
+        )
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

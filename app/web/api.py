@@ -18,8 +18,8 @@ from app.web.composing.similarity import by_quarter
 from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS, Ask, sentence, whole, wished
 from app.web.composing.work import growth_of
-from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
+from app.web.server.visitors import Visitors
 from app.web.studio import Studio, ending
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
@@ -53,8 +53,8 @@ def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
 class Api:
     """The endpoints over a studio; files lie in the folder of who asked, which is emptied."""
 
-    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
-        self.studio, self.keeper, self.soundfont = studio, keeper, soundfont
+    def __init__(self, studio: Studio, visitors: Visitors, soundfont: Path | None = None) -> None:
+        self.studio, self.visitors, self.soundfont = studio, visitors, soundfont
 
     @answering
     def models(self) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ class Api:
             data = write_midi(score)
         path = self._path(file, "wav", request)
         render_to(path, data, self.soundfont)
-        self.keeper.sessions.make_room()
+        self.visitors.sessions.make_room()
         return str(path)
 
     @answering
@@ -144,7 +144,7 @@ class Api:
         playing = self.studio.shelf.load(ask.model)
         growth = growth_of(playing, piece, ask)
         begun = time.monotonic()
-        with self.studio.at_work(growth, self.keeper.asker(request)) as job:
+        with self.studio.at_work(growth, self.visitors.asker(request)) as job:
             job.ended.wait()
         name, spent = (
             (piece.name if piece else playing.name.replace(":", "-")),
@@ -213,7 +213,7 @@ class Api:
         return self._folder(request) / f"{_file_name(title_of(file))}.{ending}"
 
     def _folder(self, request: gr.Request) -> Path:
-        return self.keeper.sessions.folder_for_answer(str(request.session_hash))
+        return self.visitors.sessions.folder_for_answer(str(request.session_hash))
 
 
 def add_api(api: Api) -> None:

@@ -10,8 +10,8 @@ import gradio as gr
 
 from app.web.api import answering
 from app.web.composing.wishes import asked, sentence
-from app.web.server.doorman import Keeper
 from app.web.server.limits import TOGETHER
+from app.web.server.visitors import Visitors
 from app.web.studio import Studio
 
 HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hidden"}
@@ -20,8 +20,8 @@ HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hi
 class DeskApi:
     """The page's endpoints over a studio."""
 
-    def __init__(self, studio: Studio, keeper: Keeper) -> None:
-        self.studio, self.keeper = studio, keeper
+    def __init__(self, studio: Studio, visitors: Visitors) -> None:
+        self.studio, self.visitors = studio, visitors
 
     @answering
     def open(self, file: str | None, what: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class DeskApi:
             data = Path(file).read_bytes() if file else None
             name = wanted.title or "Your file"
             yield from self.studio.write(
-                self.keeper.asker(request), wanted, data, f"{name}.mid", str(job or "")
+                self.visitors.asker(request), wanted, data, f"{name}.mid", str(job or "")
             )
         except ValueError as error:
             raise gr.Error(sentence(error), print_exception=False) from None
@@ -54,9 +54,9 @@ class DeskApi:
         self.studio.stop(str(job or ""))
 
 
-def add_desk_api(studio: Studio, keeper: Keeper) -> None:
+def add_desk_api(studio: Studio, visitors: Visitors) -> None:
     """Declare the page's endpoints in the page at hand."""
-    api = DeskApi(studio, keeper)
+    api = DeskApi(studio, visitors)
     with gr.Row(visible=False):
         file = gr.File(label="file", type="filepath")
         what, view = gr.JSON(label="what"), gr.JSON(label="view")

@@ -11,12 +11,14 @@ from starlette.routing import Mount
 from app.web.early_head import EarlyHead
 from app.web.errors import HANDLERS
 from app.web.page import ASSETS, Page, head, version
-from app.web.server.doorman import Keeper
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
+from app.web.server.jobs import Jobs
 from app.web.server.limits import IN_LINE, THREADS
 from app.web.server.names import Names
 from app.web.server.sessions import MOST_SESSIONS, Sessions
-from app.web.server.slow_heads import close_slow_connections
+from app.web.server.slow_connections import close_slow_connections
+from app.web.server.sweeping import sweeping
+from app.web.server.visitors import Visitors
 from app.web.shelf import Shelf
 from app.web.sound import KeptFiles, soundfont_route
 from app.web.studio import Studio
@@ -28,9 +30,10 @@ def open_page(
     browser: bool,
 ) -> tuple[gr.Blocks, Studio]:  # fmt: skip
     """Build the page and start to serve it."""
-    studio, keeper, uploads = Studio(Shelf(model)), Keeper(sessions), sessions.folder / "gradio"
+    studio, visitors, uploads = Studio(Shelf(model)), Visitors(sessions), sessions.folder / "gradio"
+    jobs = Jobs(visitors)
     address = f"musicgen/{version()}"
-    blocks = keeper.blocks = Page(studio, keeper, soundfont).blocks
+    blocks = jobs.blocks = Page(studio, visitors, jobs, soundfont).blocks
     # Whoever asks waits in line: a request past it would be bounded by nothing.
     blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
     close_slow_connections()
@@ -56,11 +59,11 @@ def open_page(
                 Mount(f"/{address}", KeptFiles(directory=ASSETS)),
             ],
             "middleware": [
-                Middleware(FrontDoor, names=names, keeper=keeper, uploads=uploads),
+                Middleware(FrontDoor, names=names, visitors=visitors, jobs=jobs, uploads=uploads),
                 Middleware(EarlyHead, head=head(address, studio.shelf)),
             ],
             "exception_handlers": HANDLERS,
-            "lifespan": keeper.sweeping(uploads),
+            "lifespan": sweeping(jobs, uploads),
         },
     )
     return blocks, studio

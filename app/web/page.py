@@ -15,7 +15,8 @@ from app.web.composing.wishes import MOST_BARS, MOST_VARIATIONS
 from app.web.desk_api import add_desk_api
 from app.web.errors import tell_errors
 from app.web.examples import EXAMPLES
-from app.web.server.doorman import Keeper
+from app.web.server.jobs import Jobs
+from app.web.server.visitors import Visitors
 from app.web.shelf import Shelf
 from app.web.studio import Studio
 from musicgen.generation.sampling import MUSICAL
@@ -53,18 +54,20 @@ def head(address: str, shelf: Shelf) -> str:
 class Page:
     """The page's endpoints; what is seen is drawn by its scripts."""
 
-    def __init__(self, studio: Studio, keeper: Keeper, soundfont: Path | None = None) -> None:
-        self._keeper = keeper
+    def __init__(
+        self, studio: Studio, visitors: Visitors, jobs: Jobs, soundfont: Path | None = None
+    ) -> None:
+        self._visitors = visitors
         with gr.Blocks(
             title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)
         ) as self.blocks:
             self.blocks.unload(self._leave)
-            add_desk_api(studio, keeper)
-            add_api(Api(studio, keeper, soundfont))
-        tell_errors(self.blocks, keeper.answered)
+            add_desk_api(studio, visitors)
+            add_api(Api(studio, visitors, soundfont))
+        tell_errors(self.blocks, jobs.answered)
 
     def _leave(self, request: gr.Request) -> None:
-        self._keeper.sessions.leave(str(request.session_hash))
+        self._visitors.sessions.leave(str(request.session_hash))
 
 
 def page_facts(shelf: Shelf, address: str) -> dict[str, Any]:

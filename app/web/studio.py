@@ -23,7 +23,7 @@ from app.web.composing.wishes import Ask
 from app.web.composing.work import growth_of
 from app.web.examples import EXAMPLES, example
 from app.web.server.composer import Composer
-from app.web.server.doorman import Asker
+from app.web.server.visitors import Asker
 from app.web.shelf import Shelf
 from musicgen.pieces import no_prompt
 from tokenization.excerpt import excerpt

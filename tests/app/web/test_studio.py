@@ -10,7 +10,7 @@ from app.web.composing.hearing import made_here, title_of
 from app.web.composing.stand_in import with_able
 from app.web.composing.wishes import Ask, asked, wished
 from app.web.examples import EXAMPLES, example
-from app.web.server.doorman import Asker
+from app.web.server.visitors import Asker
 from app.web.shelf import Shelf
 from app.web.studio import Studio
 from musicgen.continuation import midi_of
