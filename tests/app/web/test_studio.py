@@ -192,7 +192,7 @@ def test_bars_and_parts_are_written_by_models_that_can():
         ({"bars": 0}, "0 bars"),
         ({"bars": 2.9}, r"bars is 2\.9; it is a whole number"),
         ({"variations": 9}, "9 variations"),
-        ({"kind": "hack"}, "'hack' cannot be done"),
+        ({"kind": "hack"}, "that cannot be done to a piece; continue, infill and accompany can"),
         ({"seed": None}, "seed is empty"),
         ({"kind": "accompany"}, "parts is a list"),
         ({"kind": "infill"}, "first is empty"),
@@ -210,7 +210,7 @@ def test_wrong_wishes_are_refused_in_a_sentence(wrong: dict, sentence: str):
 def test_unknown_names_and_files_are_refused(studio: Studio):
     with pytest.raises(ValueError, match="no example"):
         studio.open_example("../../etc/passwd", MODEL, fit=True)
-    with pytest.raises(ValueError, match="no model 'gpt' here"):
+    with pytest.raises(ValueError, match="no model of that name here; there are"):
         studio.open_example("trio-jazz", "gpt", fit=False)
     with pytest.raises(MidiError, match=r"“holiday\.mid”"):
         studio.open(b"\xff\xd8 a photograph", "holiday.mid", MODEL, fit=True)

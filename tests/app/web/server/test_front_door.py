@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 import app.web.server.front_door
+from app.web.examples import example
 from app.web.server.front_door import FrontDoor
 from app.web.server.jobs import MOST_JOBS, Jobs
 from app.web.server.names import Names, Refused
@@ -251,6 +252,12 @@ def client(server):
         yield made
 
 
+def handle(client: httpx.Client) -> dict:
+    """Send an example, and return how calls name it."""
+    sent = client.post(f"{API}/upload", files={"files": ("a.mid", example("trio-jazz"))}).json()
+    return {"path": sent[0], "meta": {"_type": "gradio.FileData"}}
+
+
 def called(client: httpx.Client, name: str, data: list) -> str:
     """Return all that comes of a call."""
     job = client.post(f"{API}/call/{name}", json={"data": data}).json()["event_id"]
@@ -281,6 +288,27 @@ def test_wrong_requests_are_answered_with_sentences_and_leave_no_trace_in_the_lo
         assert "not sent to this server" in called(client, "desk_open", [file, {}])
     for data in ([stolen, MODEL], ["x", MODEL], [None], [None, "nobody"], [{"path": 1}, MODEL]):
         assert '"error": "' in called(client, "read", data)
+    odd = "<b>nobody\x1b[31m"
+    asked = {
+        "bars": 1,
+        "variations": 1,
+        "temperature": 1,
+        "topP": 1,
+        "topK": 0,
+        "minP": 0,
+        "seed": 1,
+    }
+    for name, data in (
+        ("read", [handle(client), odd]),
+        ("desk_open", [None, {"model": odd}]),
+        ("desk_open", [None, {"example": odd}]),
+        ("desk_write", [None, {**asked, "kind": odd}, ""]),
+        ("desk_write", [None, {**asked, "model": odd}, ""]),
+        ("desk_write", [None, {**asked, "bars": odd}, ""]),
+    ):
+        said = called(client, name, data)
+        assert '"error": "' in said
+        assert "nobody" not in said
     sent = client.post(f"{API}/upload", files={"files": ("a.mid", b"MThd")}).json()
     for parts in ("bytes=1-2-3", "bytes=0-1"):
         assert client.get(f"{API}/file={sent[0]}", headers={"Range": parts}).content == b"MThd"
