@@ -12,7 +12,7 @@ from app.web.early_head import EarlyHead
 from app.web.errors import HANDLERS
 from app.web.page import ASSETS, Page, head, version
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
-from app.web.server.jobs import Jobs
+from app.web.server.jobs import Jobs, let_ends_meet
 from app.web.server.limits import IN_LINE, THREADS
 from app.web.server.names import Names
 from app.web.server.sessions import MOST_SESSIONS, Sessions
@@ -36,6 +36,7 @@ def open_page(
     blocks = jobs.blocks = Page(studio, visitors, jobs, soundfont).blocks
     # Whoever asks waits in line: a request past it would be bounded by nothing.
     blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
+    let_ends_meet(blocks._queue)
     close_slow_connections()
     blocks.launch(
         server_name=host,

@@ -1,10 +1,13 @@
-"""One client has so many jobs, and leaves room for others'."""
+"""One client has so many jobs, and leaves room for others'; jobs end once, whoever ends them."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+from gradio.queueing import Queue
 
-from app.web.server.jobs import Jobs
+from app.web.server.jobs import Jobs, let_ends_meet
 from app.web.server.names import Refused
 from app.web.server.sessions import Sessions
 from app.web.server.visitors import Visitors
@@ -34,3 +37,18 @@ def test_jobs_of_one_client_leave_room_for_others():
     with pytest.raises(Refused, match="4 of your requests"):
         looked_after.check_room("other")
     looked_after.check_room("third")
+
+
+def test_a_job_may_be_cancelled_while_it_ends():
+    """With gradio's own queue, in which both wait for the lock before they delete what is to be deleted once."""
+
+    async def both() -> list[object]:
+        queue = Queue(True, {}, 1.0, None, SimpleNamespace(fns={}))  # type: ignore[arg-type]
+        queue.server_app = SimpleNamespace(iterators={"job": None}, lock=asyncio.Lock())  # type: ignore[assignment]
+        let_ends_meet(queue)
+        return await asyncio.gather(
+            *(queue.reset_iterators("job") for _ in range(2)), return_exceptions=True
+        )
+
+    with ThreadPoolExecutor(1) as thread:  # which has no loop yet
+        assert thread.submit(asyncio.run, both()).result() == [None, None]
