@@ -42,9 +42,16 @@ def test_jobs_of_one_client_leave_room_for_others():
 def test_a_job_may_be_cancelled_while_it_ends():
     """With gradio's own queue, in which both wait for the lock before they delete what is to be deleted once."""
 
+    async def late():
+        try:
+            yield
+        finally:
+            await asyncio.sleep(0)
+
     async def both() -> list[object]:
         queue = Queue(True, {}, 1.0, None, SimpleNamespace(fns={}))  # type: ignore[arg-type]
-        queue.server_app = SimpleNamespace(iterators={"job": None}, lock=asyncio.Lock())  # type: ignore[assignment]
+        queue.server_app = SimpleNamespace(iterators={"job": late()}, lock=asyncio.Lock())  # type: ignore[assignment]
+        await anext(queue.server_app.iterators["job"])
         let_ends_meet(queue)
         return await asyncio.gather(
             *(queue.reset_iterators("job") for _ in range(2)), return_exceptions=True
