@@ -213,6 +213,8 @@ async def besiege(server: Server, given: argparse.Namespace) -> int:
         print(f"{count:>8} × {what}")
     tracebacks = server.said().count("Traceback")
     print(f"{tracebacks} tracebacks in the server's log")
+    if tracebacks:
+        print(server.said()[-3000:])
     is_there = server.process.poll() is None
     return int(bool(errors or tracebacks) or not is_there or not ratio <= MOST_RATIO)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -47,9 +48,8 @@ def delete_broken_off(uploads: Path) -> None:
 
 def _files(folder: Path) -> list[tuple[Any, Path]]:
     found = []
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            stat = path.lstat()
-            if not path.is_dir():
-                found.append((stat, path))
+    for place, _, names in os.walk(folder):  # which goes on where a folder is gone by now
+        for path in (Path(place) / name for name in names):
+            with suppress(OSError):
+                found.append((path.lstat(), path))
     return found
