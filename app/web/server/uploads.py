@@ -18,7 +18,7 @@ MOST_FILES = 2000
 
 def make_room(folder: Path, size: int) -> None:
     """Delete the oldest files where there is no room for one more; refuse it where all are new."""
-    found = _files(folder)
+    found = files_below(folder)
     total, left = sum(stat.st_size for stat, _ in found), len(found)
     spared = time.time() - SPARED_SECONDS
     for stat, path in sorted(found, key=lambda file: file[0].st_mtime):
@@ -46,7 +46,8 @@ def delete_broken_off(uploads: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _files(folder: Path) -> list[tuple[Any, Path]]:
+def files_below(folder: Path) -> list[tuple[Any, Path]]:
+    """Return the files in a folder and in those within, each with what the system knows of it."""
     found = []
     for place, _, names in os.walk(folder):  # which goes on where a folder is gone by now
         for path in (Path(place) / name for name in names):
