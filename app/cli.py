@@ -101,7 +101,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, RuntimeError) and (said := _sentence_of_fault(error)):
         return said
     if isinstance(error, OSError) and error.strerror:
-        named = f"{os.fspath(error.filename)}: " if error.filename is not None else ""
+        named = f"{os.fspath(error.filename)!s:.{LONGEST_SENTENCE}}: " if error.filename else ""
         return f"{named}{error.strerror}"
     said = " ".join(str(error).split())
     return said if len(said) <= LONGEST_SENTENCE else f"{said[:LONGEST_SENTENCE]} …"

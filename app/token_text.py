@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,10 @@ import numpy as np
 from tokenization.groove.grid import Band
 from tokenization.language import LANGUAGES, Language, language
 from tokenization.wording import listed
+
+MOST_TOKENS = 1 << 21  # of the longest piece that can be read
+MOST_BRACKETS = 10_000  # of its JSON, which has lists of plain values
+WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,22 +32,22 @@ class TokenText:
 def read_tokens(text: str, name: str, language_name: str | None = None) -> TokenText:
     """Read text or JSON and check every token; errors call the text by `name`."""
     content = _content(text, name) if text.lstrip().startswith("{") else {}
-    if content:
-        words = [str(word) for word in content["tokens"]]
-        places = [f"tokens[{position}] of {name}" for position in range(len(words))]
-    else:
-        found = [
-            (word, f"token {position} in line {number} of {name}")
-            for number, line in enumerate(text.splitlines(), 1)
-            for position, word in enumerate(line.split(), 1)
-        ]
-        words, places = [word for word, _ in found], [place for _, place in found]
+    words = content["tokens"] if content else list(islice(_words(text), MOST_TOKENS + 1))
+    if len(words) > MOST_TOKENS:
+        raise ValueError(f"{name} holds more than {MOST_TOKENS:,} tokens; give a part of it")
+    words = [str(word) for word in words]
+
+    def place(index: int) -> str:
+        if content:
+            return f"tokens[{index}] of {name}"
+        return f"{_place(text, index)} of {name}"
+
     if not words:
         raise ValueError(f"{name} holds no tokens; give what `musicgen tokenize` prints")
     speaker = language(language_name or str(content.get("language") or _language_of(words, name)))
     return TokenText(
         language=speaker,
-        ids=_checked_ids(speaker, words, places),
+        ids=_checked_ids(speaker, words, place),
         setting=setting_of(speaker, content.get("setting"), name),
     )
 
@@ -68,6 +74,10 @@ def setting_of(speaker: Language, plain: Any, name: str) -> Any:
 
 
 def _content(text: str, name: str) -> dict[str, Any]:
+    if text.count(",") > 4 * MOST_TOKENS or text.count("[") + text.count("{") > MOST_BRACKETS:
+        raise ValueError(
+            f"{name} starts like JSON, but is none of `musicgen tokenize`: it holds more"
+        )
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -79,9 +89,10 @@ def _content(text: str, name: str) -> dict[str, Any]:
 
 def _language_of(words: Sequence[str], name: str) -> str:
     """Return the language that knows most of the words."""
-    known = {
-        each: sum(word in language(each).vocabulary.ids for word in words) for each in LANGUAGES
-    }
+    known = {}
+    for each in LANGUAGES:
+        ids = language(each).vocabulary.ids
+        known[each] = sum(word in ids for word in words)
     best = max(known, key=lambda each: known[each])
     if not known[best]:
         raise ValueError(
@@ -91,15 +102,31 @@ def _language_of(words: Sequence[str], name: str) -> str:
     return best
 
 
-def _checked_ids(speaker: Language, words: Sequence[str], places: Sequence[str]) -> np.ndarray:
-    ids = []
-    for word, place in zip(words, places, strict=True):
-        if word not in speaker.vocabulary.ids:
+def _words(text: str) -> Iterator[str]:
+    """Yield the words of a text, of which as many as are wanted come into being."""
+    return (found[0] for found in WORD.finditer(text))
+
+
+def _place(text: str, index: int) -> str:
+    """Return where in a text a word stands, by its number."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if index < (here := len(line.split())):
+            return f"token {index + 1} in line {number}"
+        index -= here
+    raise AssertionError("there are as many words as have been read")
+
+
+def _checked_ids(
+    speaker: Language, words: Sequence[str], place: Callable[[int], str]
+) -> np.ndarray:
+    known, ids = speaker.vocabulary.ids, []
+    for index, word in enumerate(words):
+        if word not in known:
             raise ValueError(
-                f"{place} is {word[:40]!r}, which is no token of the language {speaker.name}"
+                f"{place(index)} is {word[:40]!r}, which is no token of the language {speaker.name}"
             )
-        ids.append(speaker.vocabulary.ids[word])
+        ids.append(known[word])
     fault = speaker.validate(np.array(ids, dtype=np.int64))
     if fault:
-        raise ValueError(f"{places[fault.position]} is wrong: {fault.reason}")
+        raise ValueError(f"{place(fault.position)} is wrong: {fault.reason}")
     return np.array(ids, dtype=np.uint16)

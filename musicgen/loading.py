@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from musicgen.common.records import from_json, value_of
+from musicgen.common.records import json_of, value_of
 from musicgen.playable import Playable
 from musicgen.storage.library import folder_of, shipped
 from tokenization.language import Language, language, language_from_spec
@@ -62,7 +62,7 @@ def language_of(name: str) -> Language:
         return language(name.split(":")[2] if name.count(":") > 1 else "remi")
     path = folder_of(name) / "config.json"
     try:
-        spec = from_json(path.read_bytes(), str(path))["card"]["language"]
+        spec = json_of(path)["card"]["language"]
         return language_from_spec({**spec})
     except (KeyError, TypeError):
         raise ValueError(

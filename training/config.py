@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from musicgen.common.records import from_plain, from_yaml, suggestion
+from musicgen.common.records import from_plain, from_yaml, suggestion, yaml_of
 from musicgen.model.config import ModelConfig, check_sense
 
 PRECISIONS = ("32-true", "bf16-mixed", "64-true", "auto")  # the last: what is fastest here
@@ -239,7 +239,7 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
             raise ValueError(
                 f"--set {change} has no key and value; write it as key=value, as in data.batch=8"
             )
-        values = merged(values, _nested(key.split("."), _parsed(text, f"--set {change}")))
+        values = merged(values, _nested(key.split("."), from_yaml(text, f"--set {change}")))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
 
@@ -266,20 +266,11 @@ def _nested(keys: list[str], value: Any) -> dict[str, Any]:
     return {keys[0]: _nested(keys[1:], value) if len(keys) > 1 else value}
 
 
-def _parsed(text: str, where: str) -> Any:
-    return from_yaml(text, where)
-
-
 def _with_base(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     path = path.resolve()
     if path in seen:
         raise ValueError(f"{path} is its own base, by way of {', '.join(str(p) for p in seen)}")
-    try:
-        values = _parsed(path.read_text(encoding="utf-8"), str(path))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no configuration {path}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no YAML: {error}") from None
+    values = yaml_of(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no mapping of names to values")
     base = values.pop("base", None)

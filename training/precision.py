@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-import yaml
 
+from musicgen.common.records import yaml_of
 from training.config import RunConfig
 from training.storage.run_folder import CONFIG
 
@@ -51,8 +51,6 @@ def _has(name: str) -> bool:
 def _stored(run: Path) -> str | None:
     """Return the precision that a run was begun with, if there is one."""
     try:
-        return str(
-            yaml.safe_load((run / CONFIG).read_text(encoding="utf-8"))["device"]["precision"]
-        )
-    except (OSError, yaml.YAMLError, TypeError, KeyError):
+        return str(yaml_of(run / CONFIG)["device"]["precision"])
+    except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -14,7 +14,7 @@ examples:
   musicgen detokenize song.txt -o song.mid
   musicgen tokenize song.mid --json | musicgen detokenize - -o again.mid
 """
-MOST_BYTES = 1 << 28  # ten times the JSON of the longest piece that can be read
+MOST_BYTES = 1 << 26  # the JSON of as many tokens as are read, and room
 NO_SETTING = (
     "Instruments, loudness and tempo are not among these tokens, so usual ones are taken; "
     "the JSON of `musicgen tokenize --json` keeps them."

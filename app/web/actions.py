@@ -24,7 +24,7 @@ from app.web.composing.work import streamed_takes
 from app.web.examples import EXAMPLES, example
 from app.web.offered_models import OfferedModels
 from app.web.server.composer import Composer, RemoteJob
-from app.web.server.doorman import Asker
+from app.web.server.visitors import Asker
 from musicgen.continuation import Continuation
 from musicgen.options import Options
 from musicgen.pieces import no_prompt

@@ -25,7 +25,7 @@ from app.web.composing.similarity import by_quarter
 from app.web.composing.streamed_takes import StreamedTakes
 from app.web.composing.work import streamed_takes
 from app.web.endpoint import answering, with_sampling
-from app.web.server.doorman import Keeper
+from app.web.server.visitors import Visitors
 from app.web.server.limits import TOGETHER
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
@@ -43,8 +43,8 @@ ENDINGS: list[str] = list(any_file.ENDINGS)
 class Api:
     """The endpoints over the page's actions; files lie in the folder of who asked, which is emptied."""
 
-    def __init__(self, actions: PageActions, keeper: Keeper, soundfont: Path | None = None) -> None:
-        self.actions, self.keeper, self.soundfont = actions, keeper, soundfont
+    def __init__(self, actions: PageActions, visitors: Visitors, soundfont: Path | None = None) -> None:
+        self.actions, self.visitors, self.soundfont = actions, visitors, soundfont
 
     @answering
     def models(self) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ class Api:
             data = midi(score)
         path = self._path(file, "wav", request)
         render_to(path, data, self.soundfont)
-        self.keeper.sessions.make_room()
+        self.visitors.sessions.make_room()
         return str(path)
 
     @answering
@@ -141,7 +141,7 @@ class Api:
         playing = self.actions.models.find(wanted.model)
         streamed = streamed_takes(playing, piece, wanted)
         begun = time.monotonic()
-        with self.actions.at_work(streamed, self.keeper.asker(request)) as job:
+        with self.actions.at_work(streamed, self.visitors.asker(request)) as job:
             job.ended.wait()
         name, spent = (
             (piece.name if piece else playing.name.replace(":", "-")),
@@ -204,7 +204,7 @@ class Api:
         return self._folder(request) / f"{_file_name(title_of(file))}.{ending}"
 
     def _folder(self, request: gr.Request) -> Path:
-        return self.keeper.sessions.folder_for_answer(str(request.session_hash))
+        return self.visitors.sessions.folder_for_answer(str(request.session_hash))
 
 
 def add_api(api: Api) -> None:

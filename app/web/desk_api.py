@@ -11,7 +11,7 @@ import gradio as gr
 from app.web.actions import PageActions
 from app.web.composing.requests import request_from, sentence
 from app.web.endpoint import answering
-from app.web.server.doorman import Keeper
+from app.web.server.visitors import Visitors
 from app.web.server.limits import TOGETHER
 
 HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hidden"}
@@ -20,8 +20,8 @@ HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hi
 class DeskApi:
     """The page's endpoints over the page's actions."""
 
-    def __init__(self, actions: PageActions, keeper: Keeper) -> None:
-        self.actions, self.keeper = actions, keeper
+    def __init__(self, actions: PageActions, visitors: Visitors) -> None:
+        self.actions, self.visitors = actions, visitors
 
     @answering
     def open(self, file: str | None, what: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class DeskApi:
             data = Path(file).read_bytes() if file else None
             name = wanted.title or "Your file"
             yield from self.actions.write(
-                self.keeper.asker(request), wanted, data, f"{name}.mid", str(job or "")
+                self.visitors.asker(request), wanted, data, f"{name}.mid", str(job or "")
             )
         except ValueError as error:
             raise gr.Error(sentence(error), print_exception=False) from None
@@ -54,9 +54,9 @@ class DeskApi:
         self.actions.stop(str(job or ""))
 
 
-def add_desk_api(actions: PageActions, keeper: Keeper) -> None:
+def add_desk_api(actions: PageActions, visitors: Visitors) -> None:
     """Declare the page's endpoints in the page at hand."""
-    api = DeskApi(actions, keeper)
+    api = DeskApi(actions, visitors)
     with gr.Row(visible=False):
         file = gr.File(label="file", type="filepath")
         what, view = gr.JSON(label="what"), gr.JSON(label="view")

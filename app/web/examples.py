@@ -27,5 +27,5 @@ def family_of_example(name: str) -> str:
 def example(name: str) -> bytes:
     """Return the file of an example."""
     if name not in EXAMPLES:
-        raise ValueError(f"there is no example {name[:40]!r}; there are {', '.join(EXAMPLES)}")
+        raise ValueError(f"there is no example of that name; there are {', '.join(EXAMPLES)}")
     return (Path(str(files("app") / "examples")) / f"{name}.mid").read_bytes()

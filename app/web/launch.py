@@ -14,12 +14,14 @@ from app.web.head_in_html import HeadInHtml
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, Page, head, version
 from app.web.server.composer import Composer
-from app.web.server.doorman import Keeper
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
+from app.web.server.jobs import Jobs, let_ends_meet
 from app.web.server.limits import IN_LINE, THREADS
 from app.web.server.names import Names
 from app.web.server.sessions import MOST_SESSIONS, Sessions
-from app.web.server.slow_heads import close_slow_connections
+from app.web.server.slow_connections import close_slow_connections
+from app.web.server.sweeping import sweeping
+from app.web.server.visitors import Visitors
 from app.web.soundfont import KeptFiles, soundfont_route
 from app.web.theme import theme
 
@@ -29,12 +31,14 @@ def open_page(
     soundfont: Path | None, browser: bool,
 ) -> tuple[gr.Blocks, PageActions]:  # fmt: skip
     """Build the page and start to serve it."""
-    actions, keeper = PageActions(OfferedModels(model), composer), Keeper(sessions)
+    actions, visitors = PageActions(OfferedModels(model), composer), Visitors(sessions)
+    jobs = Jobs(visitors)
     uploads = sessions.folder / "gradio"
     address = f"musicgen/{version()}"
-    blocks = keeper.blocks = Page(actions, keeper, soundfont).blocks
+    blocks = jobs.blocks = Page(actions, visitors, jobs, soundfont).blocks
     # Whoever asks waits in line: a request past it would be bounded by nothing.
     blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
+    let_ends_meet(blocks._queue)
     close_slow_connections()
     blocks.launch(
         server_name=host,
@@ -58,11 +62,11 @@ def open_page(
                 Mount(f"/{address}", KeptFiles(directory=ASSETS)),
             ],
             "middleware": [
-                Middleware(FrontDoor, names=names, keeper=keeper, uploads=uploads),
+                Middleware(FrontDoor, names=names, visitors=visitors, jobs=jobs, uploads=uploads),
                 Middleware(HeadInHtml, head=head(address, actions.models)),
             ],
             "exception_handlers": HANDLERS,
-            "lifespan": keeper.sweeping(uploads),
+            "lifespan": sweeping(jobs, uploads),
         },
     )
     return blocks, actions

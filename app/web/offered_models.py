@@ -32,7 +32,7 @@ class OfferedModels:
         """Return the language of a model that is offered; no name means the first."""
         if (name or self.first) not in self.languages:
             raise ValueError(
-                f"there is no model {str(name)[:80]!r} here; there are {', '.join(self.languages)}"
+                f"there is no model of that name here; there are {', '.join(self.languages)}"
             )
         return self.languages[name or self.first]
 

@@ -17,7 +17,8 @@ from app.web.desk_api import add_desk_api
 from app.web.errors import tell_errors
 from app.web.examples import EXAMPLES, family_of_example
 from app.web.offered_models import OfferedModels
-from app.web.server.doorman import Keeper
+from app.web.server.jobs import Jobs
+from app.web.server.visitors import Visitors
 from musicgen.generation.sampling import MUSICAL
 
 ASSETS = Path(__file__).parent.parent / "assets"
@@ -53,18 +54,20 @@ def head(address: str, models: OfferedModels) -> str:
 class Page:
     """The page's endpoints; what is seen is drawn by its scripts."""
 
-    def __init__(self, actions: PageActions, keeper: Keeper, soundfont: Path | None = None) -> None:
-        self._keeper = keeper
+    def __init__(
+        self, actions: PageActions, visitors: Visitors, jobs: Jobs, soundfont: Path | None = None
+    ) -> None:
+        self._visitors = visitors
         with gr.Blocks(
             title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)
         ) as self.blocks:
             self.blocks.unload(self._leave)
-            add_desk_api(actions, keeper)
-            add_api(Api(actions, keeper, soundfont))
-        tell_errors(self.blocks, keeper.answered)
+            add_desk_api(actions, visitors)
+            add_api(Api(actions, visitors, soundfont))
+        tell_errors(self.blocks, jobs.answered)
 
     def _leave(self, request: gr.Request) -> None:
-        self._keeper.sessions.leave(str(request.session_hash))
+        self._visitors.sessions.leave(str(request.session_hash))
 
 
 def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:

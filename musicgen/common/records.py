@@ -11,14 +11,18 @@ import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
 Record = TypeVar("Record")
 LONGEST_YAML = 1 << 16  # characters; reading takes longer than they grow
+LONGEST_JSON = 1 << 24  # bytes of a file that describes a model or a run
 MOST_BRACKETS = 500
 MOST_ALIASES = 20  # of a YAML file: each may stand for all that was said before
+# The last ones of what is said to be a date or a number, and is none.
+NOT_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError)
 
 _SPOKEN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
@@ -33,14 +37,35 @@ def from_yaml(text: str, where: str) -> Any:
         aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
         if aliases <= MOST_ALIASES:
             return yaml.safe_load(text)
-    except (
-        yaml.YAMLError,
-        ValueError,
-    ) as error:  # the latter of what looks like a date, and is none
-        raise ValueError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ValueError(f"{where} is nested more deeply than anything here is") from None
+    except NOT_YAML as error:
+        raise ValueError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
     raise ValueError(f"{where} has {aliases} aliases; {MOST_ALIASES} can be followed")
+
+
+def yaml_of(path: Path) -> Any:
+    """Return what a YAML file says."""
+    if not path.is_file():  # a pipe would be waited for, a device be read without end
+        raise FileNotFoundError(f"there is no configuration {path}")
+    data = _bytes_of(path, 4 * LONGEST_YAML)
+    try:
+        return from_yaml(data.decode(), str(path))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no YAML: {error}") from None
+
+
+def json_of(path: Path) -> Any:
+    """Return what a JSON file says."""
+    return from_json(_bytes_of(path, LONGEST_JSON), str(path))
+
+
+def _bytes_of(path: Path, most: int) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{path} is larger than the {most:,} bytes that such a file can have")
+    return data
 
 
 def from_json(text: bytes | str, where: str) -> Any:
@@ -121,7 +146,10 @@ def _scalar(hint: type, value: Any, where: str) -> Any:
         except ValueError:
             pass
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(f"{where} has more digits than can be computed with") from None
     if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
     raise ValueError(f"{where} is {value!r}, where {_SPOKEN[hint]} is wanted")

@@ -67,10 +67,10 @@ class ModelConfig:
         for name in ("vocabulary_size", "layers", "width", "heads", "feedforward", "chunk"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it is at least 1")
-        sizes = {**asdict(self.features), **asdict(self.position), **vars(self)}
-        for name, size in sizes.items():
-            if isinstance(size, int) and size > LARGEST:
-                raise ValueError(f"{name} is {size}; sizes here go to {LARGEST}")
+        for part in (asdict(self.features), asdict(self.position), vars(self)):
+            for name, size in part.items():
+                if isinstance(size, int) and size > LARGEST:
+                    raise ValueError(f"{name} is {size}; sizes here go to {LARGEST}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it lies in 0 ≤ dropout < 1")
         if self.width % self.heads:

@@ -21,15 +21,18 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from musicgen.common.records import from_json, from_plain
+from musicgen.common.records import from_plain, json_of
 from musicgen.layers.quantise import quantise, restore, with_int8_weights
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
+from musicgen.position import POSITIONS
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 DTYPES = ("float32", "bfloat16", "int8")
 LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
+MOST_REALISATIONS = 1 << 12  # of a stored model; the papers have some dozens
+_OMEGA = "blocks.0.attention.features.omega"
 _SCALE = ".scale"  # of an int8 matrix, after its name
 
 
@@ -115,7 +118,7 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is no model: it holds no {CONFIG}")
     try:
-        content = from_json(path.read_bytes(), str(path))
+        content = json_of(path)
     except ValueError as error:
         raise ValueError(f"{error}; copy or save the model again") from None
     if not isinstance(content, dict) or {"format", "model", "card"} - content.keys():
@@ -166,10 +169,30 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
     missing = [name for name in wanted if name not in stored]
     if config.layers > layers:
         missing.append(f"blocks.{layers}.attention.qkv.weight")
+    columns = stored[_OMEGA].numel() if _OMEGA in stored else config.width
+    if config.attention == "linear" and (config.features.features or 0) > 4 * columns:
+        missing.append(_OMEGA)
     if missing:
         raise ValueError(_does_not_belong(path, "lacks", missing[0]))
     for name, shape in wanted.items():
         _check_shape(path, name, stored[name], shape)
+    _check_position(config, stored, path)
+
+
+def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
+    if (asked := getattr(config.position, "realisations", 0)) > MOST_REALISATIONS:
+        raise ValueError(
+            f"{path.parent / CONFIG} asks for {asked} realisations; {MOST_REALISATIONS} can be had"
+        )
+    with torch.device("meta"), suppress(NotImplementedError):  # one that stores nothing may compute
+        for name, empty in (
+            POSITIONS[config.position_name][1](config.position, config.shape())
+            .state_dict(prefix="position.")
+            .items()
+        ):
+            if name not in stored:
+                raise ValueError(_does_not_belong(path, "lacks", name))
+            _check_shape(path, name, stored[name], tuple(empty.shape))
 
 
 def _does_not_belong(path: Path, has: str, name: str) -> str:

@@ -61,7 +61,12 @@ def refused(words: list[object], capsys: pytest.CaptureFixture[str]) -> str:
         {"feedforward": 1 << 20}, {"vocabulary_size": 1 << 20}, {"heads": 128}, {"chunk": 10**12},
         {"features": {"name": "favor", "features": 1 << 40}}, {"layers": True}, {"layers": 1e300}, {"layers": None},
         {"position": {"name": "sine_spe", "realisations": 1 << 50}}, {"initial_deviation": "wide"},
+        {"dropout": 10**400}, {"initial_deviation": 10**400}, {"features": {"name": "favor", "features": 10**400}},
+        {"features": {"name": "favor", "features": 1 << 20}},
+        {"position": {"name": "sine_spe", "sines": 1 << 20}},
+        {"position": {"name": "sine_spe", "realisations": 1 << 20}},
         {"position": {"name": "sine_spe", "sines": 1 << 30}}, {"position": {"name": "learned", "max_length": 1 << 40}},
+        {"position": {"name": "learned", "max_length": 1 << 20}},
     ],
 )  # fmt: skip
 def test_sizes_are_compared_before_memory_is_taken(sizes: dict, model: Path, capsys, monkeypatch):
@@ -75,7 +80,10 @@ def _small_only(config, seed):
     """Make a model, if it is of a size at which nothing can happen."""
     from musicgen.model.performer import Performer
 
-    assert config.layers * config.width * config.feedforward < 1 << 22, "memory is taken unseen"
+    sizes = config.layers * config.width * max(config.feedforward, config.features.features)
+    assert sizes < 1 << 22, "memory is taken unseen"
+    numbers = [value for value in vars(config.position).values() if isinstance(value, int)]
+    assert max(numbers, default=0) < 1 << 12, "memory is taken unseen"
     return Performer(config, seed)
 
 
@@ -109,14 +117,30 @@ def test_a_config_that_is_none_is_named(text: str, model: Path, capsys):
         "run: 2026-99-99",
         "\x00",
         "run: !!python/name:os.system",
+        "run: !!bool maybe",
+        "run: !!timestamp today",
+        "run: !!int ''",
+        "base: nothing here/" + "a" * 5000,
+        "base: pipe",
+        "base: /dev/zero",
     ],
 )
 def test_a_configuration_that_is_none_is_named(text: str, tmp_path: Path, capsys):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
+    os.mkfifo(tmp_path / "pipe")
     began = time.monotonic()
-    assert "mine.yaml" in refused(["train", path], capsys)
+    said = refused(["train", path], capsys)
+    assert "mine.yaml" in said or text.startswith("base: ")
     assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("name", ["config.json", "config.yaml"])
+def test_a_description_without_end_is_not_read_to_its_end(name: str, model: Path, capsys):
+    with (model / name).open("wb") as file:
+        file.truncate(1 << 34)
+    words = ["models", model] if name == "config.json" else ["train", model / name]
+    assert "larger than the" in refused(words, capsys)
 
 
 @pytest.mark.parametrize(

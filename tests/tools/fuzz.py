@@ -28,6 +28,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from musicgen.common.workers.clock import LOOK_SECONDS, TaskClock
 from tests.tools.mutants import mutant, seed_files
 from tokenization.language import Language, language
 from tokenization.midi.reading import Limits, MidiError, read_midi
@@ -36,7 +37,7 @@ from tokenization.midi.writing import write_midi
 LANGUAGES = ("remi", "remi-2", "groove", "groove-2")
 ROOMY = Limits(bytes=64 << 20, seconds=4 * 3600, beats=50_000)
 HANG_SECONDS = 2.0  # of processor time, so that a busy machine makes no hangs
-STUCK_SECONDS = 60.0  # by the clock: in foreign code no alarm is heard
+STUCK_SECONDS = 60.0  # of processor time too, or without any: in foreign code no alarm is heard
 MEMORY_BYTES = 1 << 30
 REPORT_EVERY = 200
 MOST_FAILURES = 20
@@ -181,7 +182,7 @@ def watch(examiner: Examiner, seed: int, numbers: range, deadline: float, limit:
         )
         process.start()
         theirs.close()
-        number, is_stuck = _listen(pipe, tally)
+        number, is_stuck = listen(pipe, tally, process.pid or 0)
         if is_stuck:
             process.kill()
         process.join()
@@ -196,12 +197,14 @@ def watch(examiner: Examiner, seed: int, numbers: range, deadline: float, limit:
     return tally
 
 
-def _listen(pipe: Any, tally: Tally) -> tuple[int | None, bool]:
+def listen(pipe: Any, tally: Tally, process: int) -> tuple[int | None, bool]:
     """Take in a process's reports to its end; return its last mutant, and whether it is stuck."""
-    number = None
+    number, clock = None, TaskClock(process)
     with suppress(EOFError):
-        while pipe.poll(STUCK_SECONDS):
-            message = pipe.recv()
+        while pipe.poll(LOOK_SECONDS) or not clock.is_late(STUCK_SECONDS):
+            if not pipe.poll():
+                continue
+            message, clock = pipe.recv(), TaskClock(process)
             if isinstance(message, Tally):
                 tally.add(message)
             else:

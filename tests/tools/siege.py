@@ -4,7 +4,7 @@ Honest ones use the page as those of load.py do, first alone, then beside hostil
 large, wrong, half or never asked for again. Each comes from an address of its own below 127, as from another machine.
 Printed are the honest ones' waits in both parts, what the hostile ones were answered, and the server's memory, threads
 and open files at the start and at the end. The exit code is 1 if an honest one met an error, or waited more than twice
-as long for the first note, by the median, as alone.
+as long for the first note, by the median, as alone; or if the server is gone, or has told of a fault in its log.
 """
 
 import argparse
@@ -151,7 +151,7 @@ async def visit(
             while time.monotonic() < late:
                 visitor = Visitor(client, times, bars)
                 # As a browser does, for as long as its page is open.
-                async with client.stream("GET", f"{API}/heartbeat/{visitor.session}"):
+                async with client.stream("GET", f"{API}/heartbeat/{secrets.token_hex(6)}"):
                     try:
                         await visitor.round()
                     except Exception as error:
@@ -169,7 +169,9 @@ def held_by(server: Server) -> str:
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
     memory = int(status["VmRSS"].split()[0]) / 1024
     files = len(os.listdir(process / "fd"))
-    return f"{memory:.0f} MB, {status['Threads'].strip()} threads, {files} open files"
+    machine = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    free = int(machine["MemAvailable"].split()[0]) / 1024
+    return f"{memory:.0f} MB, {status['Threads'].strip()} threads, {files} open files; {free:.0f} MB free"
 
 
 async def besiege(server: Server, given: argparse.Namespace) -> int:
@@ -200,14 +202,21 @@ async def besiege(server: Server, given: argparse.Namespace) -> int:
             )
             print(f"{name[:12]:<12}{part:>10}{len(times[name]):>6}{cells}")
     ratio = float(np.median(beside[FIRST] or [np.inf]) / np.median(alone[FIRST] or [np.nan]))
-    print(f"the first note took {ratio:.2f} times as long, by the median")
+    waits = " and ".join(
+        f"{np.median(times[FIRST] or [np.nan]):.2f} s" for times in (alone, beside)
+    )
+    print(f"first note alone and besieged: {waits}, {ratio:.2f} times as long, by the median")
     print(f"{len(errors)} errors of honest visitors")
     for told in dict.fromkeys(errors):
         print(f"{errors.count(told)} × {told[:200]}")
     for what, count in sorted(met.items()):
         print(f"{count:>8} × {what}")
-    print(f"{server.said().count('Traceback')} tracebacks in the server's log")
-    return int(bool(errors) or not ratio <= MOST_RATIO)
+    tracebacks = server.said().count("Traceback")
+    print(f"{tracebacks} tracebacks in the server's log")
+    if tracebacks:
+        print(server.said()[-3000:])
+    is_there = server.process.poll() is None
+    return int(bool(errors or tracebacks) or not is_there or not ratio <= MOST_RATIO)
 
 
 def main() -> int:

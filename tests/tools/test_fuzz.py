@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.tools.fuzz import MEMORY_BYTES, fuzz
+from musicgen.common.workers import clock
+from tests.tools.fuzz import LOOK_SECONDS, MEMORY_BYTES, STUCK_SECONDS, Tally, fuzz, listen
 from tests.tools.mutants import mutant, seed_files
 
 MUTANTS = 2000
@@ -70,3 +72,27 @@ def test_what_must_not_happen_is_found(examiner, find: str, tmp_path: Path):
     assert all(find in what for _, what in tally.failures)
     kept = [(tmp_path / f"7-{number}.mid").read_bytes() for number in (0, 1)]
     assert kept == [mutant(seed_files(), 7, number) for number in (0, 1)]
+
+
+class Pipe:
+    """From a process of which nothing is heard for as many seconds as said, and then its end."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    def poll(self, seconds: float = 0.0) -> bool:
+        self.left -= seconds
+        return self.left <= 0
+
+    def recv(self) -> None:
+        raise EOFError
+
+
+@pytest.mark.parametrize(("share", "is_stuck"), [(0.01, False), (1.0, True), (0.0, True)])
+def test_a_process_is_stuck_by_its_own_time_not_by_that_of_a_busy_machine(
+    share: float, is_stuck: bool, monkeypatch: pytest.MonkeyPatch
+):
+    wall, processor = count(0.0, LOOK_SECONDS), count(0.0, share * LOOK_SECONDS)
+    monkeypatch.setattr(clock.time, "monotonic", lambda: next(wall))
+    monkeypatch.setattr(clock, "processor_seconds", lambda _: next(processor))
+    assert listen(Pipe(10 * STUCK_SECONDS), Tally(), 1) == (None, is_stuck)

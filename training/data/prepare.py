@@ -31,7 +31,7 @@ _NOTICES = {
     **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),
 }
 
-LIMIT_SECONDS = 300.0  # no file takes as long
+LIMIT_SECONDS = 300.0  # of processor time; no file takes as long
 MEMORY_BYTES = 2 << 30  # … or more than this, beyond what the program takes
 
 Progress = Callable[[int, int], None]

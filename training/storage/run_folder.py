@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from musicgen.common.records import from_plain, from_yaml
+from musicgen.common.records import from_plain, yaml_of
 from tokenization.whole_file import write_whole
 from training.config import RunConfig
 from training.disk import full_disk_named, held
@@ -66,7 +66,7 @@ def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
     if found is None:
         return [f"Nothing is saved in {folder} yet: the run begins anew."]
     try:
-        before = from_yaml(known.read_text(encoding="utf-8"), str(known))
+        before = yaml_of(known)
     except ValueError as error:
         raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
     return _differences(before, _plain(config), folder)

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
-from musicgen.common.records import from_json, from_plain
+from musicgen.common.records import from_plain, json_of
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from training.sharding import laid_out_like, whole
@@ -109,7 +109,7 @@ def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
     """Return where a checkpoint's run stood, and the checksums that came with it; older ones have none."""
     path = folder / STATE
     try:
-        plain = from_json(path.read_bytes(), str(path))
+        plain = json_of(path)
         sums = plain.pop(CHECKSUMS, {}) if isinstance(plain, dict) else {}
         state = from_plain(RunState, plain, str(path))
         if sums and sums[STATE] != _sum(plain):

@@ -105,7 +105,7 @@ def request_from(plain: Any) -> MusicRequest:
     _check_names("of sampling, ", sampling, SamplingValues._fields)
     kind = str(given.get("kind", "continue"))
     if kind not in KINDS:
-        raise ValueError(f"{kind[:40]!r} cannot be done to a piece; {wording.listed(KINDS)} can")
+        raise ValueError(f"that cannot be done to a piece; {wording.listed(KINDS)} can")
     options = options_from(
         bars=given["bars"],
         variations=given["variations"],
@@ -148,7 +148,7 @@ def _check_number(name: str, number: object) -> float:
     if number is None:
         raise ValueError(f"{name} is empty; it is a number")
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise ValueError(f"{name} is no number, but {str(number)[:40]!r}")
+        raise ValueError(f"{name} is no number")
     if not math.isfinite(number):
         raise ValueError(f"{name} is {number}; it is a number with an end")
     return number

@@ -1,4 +1,4 @@
-"""The forms in which files are sent, looked at before gradio reads them: it trips over all that is no plain file."""
+"""Check the form (multipart/form-data) of an upload before gradio reads it, which expects nothing but files."""
 
 from __future__ import annotations
 

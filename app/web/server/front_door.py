@@ -17,9 +17,11 @@ from urllib.parse import parse_qs
 import anyio
 import orjson
 
-from app.web.server.doorman import Keeper
 from app.web.server.forms import check_form
+from app.web.server.jobs import Jobs
 from app.web.server.names import Names, Refused, is_from_elsewhere
+from app.web.server.uploads import make_room
+from app.web.server.visitors import Visitors
 
 API = "/gradio_api"
 UPLOAD_BYTES = 1 << 20
@@ -54,8 +56,11 @@ HEADERS = [
 class FrontDoor:
     """Lets a request in, or answers it with a refusal; every answer has our headers."""
 
-    def __init__(self, app: Any, *, names: Names, keeper: Keeper, uploads: Path) -> None:
-        self.app, self.names, self.keeper, self.uploads = app, names, keeper, uploads
+    def __init__(
+        self, app: Any, *, names: Names, visitors: Visitors, jobs: Jobs, uploads: Path
+    ) -> None:
+        self.app, self.names, self.visitors, self.jobs = app, names, visitors, jobs
+        self.uploads = uploads
         self._lanes: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -102,7 +107,7 @@ class FrontDoor:
                     **scope,
                     "query_string": b"",
                 }  # of a number to watch it by, gradio would keep a record
-                await anyio.to_thread.run_sync(self.keeper.make_room, self.uploads, len(body))
+                await anyio.to_thread.run_sync(make_room, self.uploads, len(body))
             else:
                 self._check(sent, body, _client(scope))
             await self.app(scope, _again(body, receive), send)
@@ -116,16 +121,16 @@ class FrontDoor:
         ):  # whole; gradio trips over odd parts, and repeats the request's headers
             asks = [(name, value) for name, value in scope["headers"] if name.lower() != b"range"]
             scope = {**scope, "headers": asks}
-        stays, reads = self.keeper.stays, self.keeper.reads
+        stays, reads = self.visitors.stays, self.visitors.reads
         if asked.startswith("heartbeat/"):
             with stays(asked.removeprefix("heartbeat/"), _client(scope)):
                 return await self.app(scope, receive, send)
         name = None
         if asked == "queue/data":
             query = parse_qs(scope["query_string"].decode("latin-1"))
-            name = self.keeper.session_with_answers(query.get("session_hash", [""])[0])
+            name = self.jobs.session_with_answers(query.get("session_hash", [""])[0])
         elif asked.startswith("call/"):
-            name = self.keeper.session_of_job(asked.rsplit("/", 1)[1])
+            name = self.jobs.session_of_job(asked.rsplit("/", 1)[1])
         if name is None:
             return await self.app(scope, receive, send)
         with reads(name):
@@ -163,12 +168,12 @@ class FrontDoor:
         if not isinstance(content, dict):
             raise Refused(400, "the request is JSON, but no object with names and values")
         if sent in ("queue/join", "run/predict"):
-            self.keeper.check_function(content.get("fn_index"))
+            self.jobs.check_function(content.get("fn_index"))
         session = content.get("session_hash")
         if isinstance(session, str) and sent.startswith(("run", "call", "queue")):
-            self.keeper.admit(session, client)
+            self.visitors.admit(session, client)
         if sent.startswith(("call", "queue")):
-            self.keeper.check_jobs(client)
+            self.jobs.check_room(client)
 
     @asynccontextmanager
     async def _lane(self, client: str) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""How much of the server all can have together."""
+"""How many requests the server takes at a time, of all visitors together."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.web.server.folder import ServerFolder
+from app.web.server.uploads import files_below
 
 MOST_SESSIONS = 200
 MOST_OF_ONE = 60  # of one client, as of a class behind one address
@@ -94,7 +95,7 @@ class Sessions:
     def make_room(self) -> None:
         """Delete the oldest sounds where all take too much of the disk; they can be made again."""
         with self._lock:
-            sounds = [(path.stat(), path) for path in self.folder.rglob("*.wav")]
+            sounds = [found for found in files_below(self.folder) if found[1].suffix == ".wav"]
             size = sum(stat.st_size for stat, _ in sounds)
             for stat, path in sorted(sounds, key=lambda sound: sound[0].st_mtime)[:-1]:
                 if size <= SOUND_BYTES:

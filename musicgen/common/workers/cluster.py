@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
-from threading import Lock
+from queue import Empty, Queue
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
+from musicgen.common.workers.clock import LOOK_SECONDS
 from musicgen.common.workers.process import Bounds, Failed, Worker
 
 Task = TypeVar("Task")
@@ -89,7 +91,7 @@ def do(
     process.give(task)
     answers: list[Answer | Failed] = []
     while not answers:
-        wait([process.connection], timeout=1.0)
+        wait([process.connection], timeout=LOOK_SECONDS)
         answers = process.take()
     with _lock:
         if run not in _ended:
@@ -132,10 +134,7 @@ def _client(address: str) -> Iterator[Any]:
     if not ADDRESS.fullmatch(address):
         raise ValueError(f"{address} is no address of a scheduler; tcp://HOST:8786 is one")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
-    try:
-        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except OSError as error:
-        raise ValueError(f"no scheduler answers at {address}") from error
+    client = _connected(distributed, address)
     with client:
         try:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
@@ -144,3 +143,25 @@ def _client(address: str) -> Iterator[Any]:
                 f"the scheduler at {address} has no workers: dask worker {address}"
             ) from error
         yield client
+
+
+def _connected(distributed: Any, address: str) -> Any:
+    """Return a client; whatever else listens at the address may say anything, or nothing for ever."""
+    found: Queue[Any] = Queue()
+
+    def connect() -> None:
+        try:
+            found.put(distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
+        except Exception as error:  # of bytes that are none of dask's, it raises anything
+            found.put(error)
+
+    Thread(target=connect, daemon=True).start()
+    try:
+        client = found.get(timeout=2 * CONNECT_SECONDS)
+    except Empty:
+        raise ValueError(f"what listens at {address} is no scheduler: it does not answer") from None
+    if isinstance(client, OSError):
+        raise ValueError(f"no scheduler answers at {address}") from client
+    if isinstance(client, Exception):
+        raise ValueError(f"what answers at {address} is no scheduler of dask") from client
+    return client

@@ -12,6 +12,7 @@ from multiprocessing.connection import wait
 from typing import TypeVar
 
 from musicgen.common.processes import processors
+from musicgen.common.workers.clock import LOOK_SECONDS
 from musicgen.common.workers.process import Bounds, Failed, Worker
 
 Task = TypeVar("Task")
@@ -109,7 +110,7 @@ def _run(
                 given += 1
         if not under_way:
             return
-        wait([worker.connection for worker in under_way.values()], timeout=1.0)
+        wait([worker.connection for worker in under_way.values()], timeout=LOOK_SECONDS)
         for index, worker in [*under_way.items()]:
             for answer in worker.take():
                 idle.append(under_way.pop(index))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from threading import Thread
 from typing import Generic, TypeVar
 
 from musicgen.common.processes import CONTEXT, interrupts_held
+from musicgen.common.workers.clock import TaskClock
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -36,7 +36,7 @@ class Failed:
 class Bounds:
     """What a task may take, beyond which it is given up."""
 
-    seconds: float | None = None
+    seconds: float | None = None  # of processor time, or without any
     memory_bytes: int | None = None  # beyond what the program takes
 
 
@@ -72,7 +72,7 @@ class Worker(Generic[Task, Answer]):
 
     def _send(self) -> None:
         self._tries += 1
-        self._since = time.monotonic()
+        self._clock = TaskClock(self._process.pid or 0)
         with suppress(OSError):  # it died idle; `take` finds that out
             self.connection.send(self._task)
 
@@ -80,7 +80,7 @@ class Worker(Generic[Task, Answer]):
         """Return the answer that is ready, or why there will be none; nothing where that is not known yet."""
         if not self.connection.poll():
             seconds = self._bounds.seconds
-            if seconds is None or time.monotonic() - self._since <= seconds:
+            if seconds is None or not self._clock.is_late(seconds):
                 return []
             self._restart()
             return [Failed(f"it takes longer than {seconds:g} seconds")]

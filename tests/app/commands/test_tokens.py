@@ -249,6 +249,23 @@ class TestDetokenize:
             capsys, "detokenize", "-", "-o", tmp_path / "out.mid"
         )
 
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("bar " * 300, "more than 200 tokens"),
+            ('{"tokens": [' + '"bar", ' * 300 + '"bar"]}', "more than 200 tokens"),
+            ('{"tokens": [' + "[], " * 300 + "[]]}", "it holds more"),
+            ('{"tokens": [' + "1," * 1000 + "1]}", "it holds more"),
+        ],
+    )
+    def test_more_tokens_than_a_piece_has_are_not_looked_at(
+        self, text: str, said: str, tmp_path: Path, capsys, monkeypatch
+    ):
+        monkeypatch.setattr("app.token_text.MOST_TOKENS", 200)
+        monkeypatch.setattr("app.token_text.MOST_BRACKETS", 20)
+        (tmp_path / "tokens").write_text(text)
+        assert said in fails(capsys, "detokenize", tmp_path / "tokens", "-o", tmp_path / "out.mid")
+
     def test_tokens_of_another_language_are_refused(self, song: Path, tmp_path: Path, capsys):
         (tmp_path / "tokens").write_text(tokenized(capsys, song))
         arguments = (

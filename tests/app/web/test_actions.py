@@ -13,7 +13,7 @@ from app.web.composing.related_model import with_able_model
 from app.web.composing.requests import MusicRequest, SamplingValues, options_from, request_from
 from app.web.examples import EXAMPLES, example
 from app.web.offered_models import OfferedModels
-from app.web.server.doorman import Asker
+from app.web.server.visitors import Asker
 from tests.tokenization.notation.scores import bars, note, score
 from tokenization.formats import midi
 from tokenization.midi.reading import MidiError, read_midi, write_midi
@@ -220,7 +220,7 @@ def test_bars_and_parts_are_written_by_models_that_can():
         ({"bars": 0}, "0 bars"),
         ({"bars": 2.9}, r"bars is 2\.9; it is a whole number"),
         ({"variations": 9}, "9 variations"),
-        ({"kind": "hack"}, "'hack' cannot be done"),
+        ({"kind": "hack"}, "that cannot be done to a piece; continue, infill and accompany can"),
         ({"sampling": {**SAMPLING, "seed": None}}, "seed is empty"),
         ({"sampling": {"seed": 1}}, "of sampling, temperature, top_p, top_k and min_p is not said"),
         ({"sampling": [1, 0.95, 0, 0.02, 3]}, "sampling is no object"),
@@ -240,7 +240,7 @@ def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
 def test_unknown_names_and_files_are_refused(actions: PageActions):
     with pytest.raises(ValueError, match="no example"):
         actions.open_example("../../etc/passwd", MODEL, fit=True)
-    with pytest.raises(ValueError, match="no model 'gpt' here"):
+    with pytest.raises(ValueError, match="no model of that name here; there are"):
         actions.open_example("trio-jazz", "gpt", fit=False)
     with pytest.raises(MidiError, match=r"“holiday\.mid”"):
         actions.open(b"\xff\xd8 a photograph", "holiday.mid", MODEL, fit=True)

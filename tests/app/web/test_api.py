@@ -177,7 +177,7 @@ def test_a_wrong_request_gets_a_sentence(client: Client, tmp_path: Path):
         client.predict(handle_file(str(bad)), api_name="/read")
     with pytest.raises(AppError, match="1000 is greater than maximum value 128"):
         client.predict(handle_file(str(TRIO)), bars=1000, api_name="/continue")
-    with pytest.raises(AppError, match="There is no model 'x'"):
+    with pytest.raises(AppError, match="There is no model of that name"):
         client.predict(handle_file(str(TRIO)), "x", api_name="/read")
 
 

@@ -46,6 +46,13 @@ def test_what_is_far_too_much_when_it_is_played_is_refused(data: bytes, what: st
         read_file(data, name="a")
 
 
+@pytest.mark.parametrize("encoding", ["utf-7", "cp65001", "idna", "shift_jis", "euc-kr", "nobody"])
+def test_a_score_in_letters_that_are_not_known_is_told_with_its_name(encoding: str):
+    data = f'<?xml version="1.0" encoding="{encoding}"?><score-partwise/>'.encode()
+    with pytest.raises(MidiError, match=r"^song\.xml "):
+        read_file(data, name="song.xml")
+
+
 def test_a_section_of_which_nothing_is_played_is_looked_through_once(monkeypatch):
     looked = []
 

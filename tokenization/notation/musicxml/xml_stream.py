@@ -51,7 +51,9 @@ class _Stream:
         except expat.ExpatError as error:
             what = expat.ErrorString(error.code)
             raise Unreadable(f"is damaged at line {error.lineno}: {what}") from None
-        except (LookupError, UnicodeError):
+        except (LookupError, ValueError) as error:
+            if isinstance(error, ValueError) and not _is_of_encoding(error):
+                raise
             raise Unreadable(
                 "is written in an encoding that is not known: save it as UTF-8"
             ) from None
@@ -100,3 +102,8 @@ class _Stream:
 
 def _refuse_entity(*_: object) -> NoReturn:
     raise Unreadable("declares XML entities of its own, as no score does: it is not opened")
+
+
+def _is_of_encoding(error: ValueError) -> bool:
+    """Say whether an error is of how letters are stored: of several bytes a letter, expat knows Unicode's alone."""
+    return isinstance(error, UnicodeError) or "multi-byte encodings" in str(error)

@@ -7,17 +7,17 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
 
-import app.web.server.doorman
 import app.web.server.front_door
-from app.web.server.doorman import Keeper, delete_broken_off
+from app.web.examples import example
 from app.web.server.front_door import FrontDoor
+from app.web.server.jobs import MOST_JOBS, Jobs
 from app.web.server.names import Names, Refused
 from app.web.server.sessions import Sessions
+from app.web.server.visitors import Visitors
 from tests.app.web.browser import started
 
 API = "/gradio_api"
@@ -32,14 +32,14 @@ async def echo(scope, receive, send):
 
 
 @pytest.fixture
-def keeper():
+def visitors():
     sessions = Sessions()
-    yield Keeper(sessions)
+    yield Visitors(sessions)
     sessions.close()
 
 
 def ask(
-    keeper: Keeper, path: str, parts: list[bytes], method: str = "POST", **headers: str
+    visitors: Visitors, path: str, parts: list[bytes], method: str = "POST", **headers: str
 ) -> tuple[int, str]:
     """Return status and body of the answer to a request; None among the parts stands for a silence."""
     sent, left = [], list(parts)
@@ -62,8 +62,10 @@ def ask(
 
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("127.0.0.1", 1),
              "headers": [(name.encode(), value.encode()) for name, value in given.items()]}  # fmt: skip
-    uploads = keeper.sessions.folder / "gradio"
-    door = FrontDoor(echo, names=Names("127.0.0.1"), keeper=keeper, uploads=uploads)
+    uploads = visitors.sessions.folder / "gradio"
+    door = FrontDoor(
+        echo, names=Names("127.0.0.1"), visitors=visitors, jobs=Jobs(visitors), uploads=uploads
+    )
     # In a thread that has no loop yet: a browser of other tests keeps one here.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, door(scope, receive, send)).result()  # type: ignore[arg-type]
@@ -71,20 +73,20 @@ def ask(
     return sent[0]["status"], sent[1]["body"].decode()
 
 
-def test_a_small_request_passes(keeper: Keeper):
-    assert ask(keeper, f"{API}/run/predict", [b'{"data"', b":[]}"]) == (200, "11")
+def test_a_small_request_passes(visitors: Visitors):
+    assert ask(visitors, f"{API}/run/predict", [b'{"data"', b":[]}"]) == (200, "11")
 
 
 @pytest.mark.parametrize("length", ["999999999", "-1", "many"])
-def test_a_large_or_odd_length_is_refused_unread(keeper: Keeper, length: str):
-    assert ask(keeper, f"{API}/cancel", [], content_length=length)[0] == 413
+def test_a_large_or_odd_length_is_refused_unread(visitors: Visitors, length: str):
+    assert ask(visitors, f"{API}/cancel", [], content_length=length)[0] == 413
 
 
 @pytest.mark.parametrize(
     "path", ["cancel", "reset", "call/continue", "queue/join", "upload", "run/predict"]
 )
-def test_a_body_that_is_larger_than_it_says_is_cut_off(keeper: Keeper, path: str):
-    assert ask(keeper, f"{API}/{path}", [FULL[:50_000]] * 40)[0] == 413
+def test_a_body_that_is_larger_than_it_says_is_cut_off(visitors: Visitors, path: str):
+    assert ask(visitors, f"{API}/{path}", [FULL[:50_000]] * 40)[0] == 413
 
 
 @pytest.mark.parametrize(
@@ -100,26 +102,26 @@ def test_a_body_that_is_larger_than_it_says_is_cut_off(keeper: Keeper, path: str
         b"\xff",
     ],
 )
-def test_what_is_no_small_object_of_json_is_refused(keeper: Keeper, body: bytes):
+def test_what_is_no_small_object_of_json_is_refused(visitors: Visitors, body: bytes):
     began = time.monotonic()
-    status, said = ask(keeper, f"{API}/run/predict", [body])
+    status, said = ask(visitors, f"{API}/run/predict", [body])
     assert status in (400, 413)
     assert time.monotonic() - began < 1
     assert len(said) < 150
     assert json.loads(said)["detail"].endswith(".")
 
 
-def test_a_request_that_never_ends_is_ended(keeper: Keeper, monkeypatch):
+def test_a_request_that_never_ends_is_ended(visitors: Visitors, monkeypatch):
     monkeypatch.setattr(app.web.server.front_door, "BODY_SECONDS", 0.1)
-    assert ask(keeper, f"{API}/cancel", [b"{"])[0] == 408
+    assert ask(visitors, f"{API}/cancel", [b"{"])[0] == 408
 
 
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "[::2]", "]"],
 )
-def test_another_name_than_the_servers_is_not_answered(keeper: Keeper, host: str):
-    assert ask(keeper, "/", [b""], "GET", host=host)[0] == 421
+def test_another_name_than_the_servers_is_not_answered(visitors: Visitors, host: str):
+    assert ask(visitors, "/", [b""], "GET", host=host)[0] == 421
 
 
 @pytest.mark.parametrize(
@@ -146,11 +148,11 @@ def test_a_name_can_be_made_known():
     [{"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://localhost:3000"}, {"origin": ""},
      {"sec_fetch_site": "cross-site"}],
 )  # fmt: skip
-def test_a_page_from_elsewhere_is_not_answered(keeper: Keeper, headers: dict):
-    assert ask(keeper, f"{API}/upload", [b""], **headers)[0] == 403
+def test_a_page_from_elsewhere_is_not_answered(visitors: Visitors, headers: dict):
+    assert ask(visitors, f"{API}/upload", [b""], **headers)[0] == 403
     assert (
         ask(
-            keeper,
+            visitors,
             f"{API}/reset",
             [b"{}"],
             origin="http://localhost:7860",
@@ -159,12 +161,12 @@ def test_a_page_from_elsewhere_is_not_answered(keeper: Keeper, headers: dict):
         == 200
     )
     assert (
-        ask(keeper, "/", [b""], "GET", sec_fetch_site="cross-site", sec_fetch_mode="navigate")[0]
+        ask(visitors, "/", [b""], "GET", sec_fetch_site="cross-site", sec_fetch_mode="navigate")[0]
         == 200
     )
     assert (
         ask(
-            keeper,
+            visitors,
             "/music/x.wav",
             [b""],
             "GET",
@@ -179,8 +181,8 @@ def test_a_page_from_elsewhere_is_not_answered(keeper: Keeper, headers: dict):
     "path",
     ["component_server", "process_recording", "vibe-edit", "stream/x", "upload_more/../x", ""],
 )
-def test_nothing_can_be_sent_elsewhere(keeper: Keeper, path: str):
-    assert ask(keeper, f"{API}/{path}", [b"{}"])[0] in (404, 405)
+def test_nothing_can_be_sent_elsewhere(visitors: Visitors, path: str):
+    assert ask(visitors, f"{API}/{path}", [b"{}"])[0] in (404, 405)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +193,8 @@ def test_nothing_can_be_sent_elsewhere(keeper: Keeper, path: str):
         *(f"{API}/component_server", f"{API}/deep_link", f"{API}/proxy=x", f"{API}/stream/x", "/nothing"),
     ],
 )  # fmt: skip
-def test_what_gradio_would_fetch_or_print_is_not_reached(keeper: Keeper, path: str):
-    assert ask(keeper, path, [b""], "GET") == (
+def test_what_gradio_would_fetch_or_print_is_not_reached(visitors: Visitors, path: str):
+    assert ask(visitors, path, [b""], "GET") == (
         404,
         '{"detail": "There is nothing at this address."}',
     )
@@ -219,58 +221,17 @@ FORM = "multipart/form-data; boundary=X"
     ],
 )
 def test_a_form_of_anything_but_files_is_refused(
-    keeper: Keeper, body: bytes, kind: str, capfd: pytest.CaptureFixture[str]
+    visitors: Visitors, body: bytes, kind: str, capfd: pytest.CaptureFixture[str]
 ):
-    status, said = ask(keeper, f"{API}/upload", [body], content_type=kind)
+    status, said = ask(visitors, f"{API}/upload", [body], content_type=kind)
     assert status == 400
     assert json.loads(said)["detail"].endswith(".")
     assert not capfd.readouterr().err
 
 
-def test_a_form_of_files_is_handed_on_as_it_came(keeper: Keeper):
+def test_a_form_of_files_is_handed_on_as_it_came(visitors: Visitors):
     whole = NAMED + b"--X--\r\n"
-    assert ask(keeper, f"{API}/upload", [whole], content_type=FORM) == (200, str(len(whole)))
-
-
-def test_uploads_have_a_bound_and_leave_nothing(keeper: Keeper, monkeypatch):
-    monkeypatch.setattr(app.web.server.doorman, "FILES_BYTES", 1000)
-    folder = keeper.sessions.folder / "gradio"
-    folder.mkdir()
-    (folder / "a").write_bytes(b"0" * 800)
-    with pytest.raises(Refused, match="too many files"):
-        keeper.make_room(folder, 300)
-    keeper.make_room(folder, 200)
-    monkeypatch.setattr(app.web.server.doorman, "SPARED_SECONDS", 0)
-    keeper.make_room(folder, 300)
-    assert not [*folder.iterdir()]
-    (folder / "tmpabc").write_bytes(b"half")
-    delete_broken_off(folder)
-    assert (folder / "tmpabc").exists()
-    monkeypatch.setattr(app.web.server.doorman, "HALF_SECONDS", 0)
-    delete_broken_off(folder)
-    assert not [*folder.iterdir()]
-
-
-def test_jobs_of_one_client_leave_room_for_others(keeper: Keeper):
-    def jobs(**of: int) -> None:
-        events = [
-            SimpleNamespace(request=SimpleNamespace(client=SimpleNamespace(host=client)))
-            for client, number in of.items()
-            for _ in range(number)
-        ]
-        queue = SimpleNamespace(event_ids_to_events=dict(enumerate(events)))
-        keeper.blocks = SimpleNamespace(_queue=queue)
-
-    jobs(greedy=23)
-    keeper.check_jobs("greedy")
-    jobs(greedy=24)
-    with pytest.raises(Refused, match="24 of your requests"):
-        keeper.check_jobs("greedy")
-    keeper.check_jobs("other")
-    jobs(greedy=24, other=4)
-    with pytest.raises(Refused, match="4 of your requests"):
-        keeper.check_jobs("other")
-    keeper.check_jobs("third")
+    assert ask(visitors, f"{API}/upload", [whole], content_type=FORM) == (200, str(len(whole)))
 
 
 @pytest.fixture(scope="module")
@@ -289,6 +250,12 @@ def server(files: Path):
 def client(server):
     with httpx.Client(base_url=server.address, timeout=60) as made:
         yield made
+
+
+def handle(client: httpx.Client) -> dict:
+    """Send an example, and return how calls name it."""
+    sent = client.post(f"{API}/upload", files={"files": ("a.mid", example("trio-jazz"))}).json()
+    return {"path": sent[0], "meta": {"_type": "gradio.FileData"}}
 
 
 def called(client: httpx.Client, name: str, data: list) -> str:
@@ -321,6 +288,27 @@ def test_wrong_requests_are_answered_with_sentences_and_leave_no_trace_in_the_lo
         assert "not sent to this server" in called(client, "desk_open", [file, {}])
     for data in ([stolen, MODEL], ["x", MODEL], [None], [None, "nobody"], [{"path": 1}, MODEL]):
         assert '"error": "' in called(client, "read", data)
+    odd = "<b>nobody\x1b[31m"
+    asked = {
+        "bars": 1,
+        "variations": 1,
+        "temperature": 1,
+        "topP": 1,
+        "topK": 0,
+        "minP": 0,
+        "seed": 1,
+    }
+    for name, data in (
+        ("read", [handle(client), odd]),
+        ("desk_open", [None, {"model": odd}]),
+        ("desk_open", [None, {"example": odd}]),
+        ("desk_write", [None, {**asked, "kind": odd}, ""]),
+        ("desk_write", [None, {**asked, "model": odd}, ""]),
+        ("desk_write", [None, {**asked, "bars": odd}, ""]),
+    ):
+        said = called(client, name, data)
+        assert '"error": "' in said
+        assert "nobody" not in said
     sent = client.post(f"{API}/upload", files={"files": ("a.mid", b"MThd")}).json()
     for parts in ("bytes=1-2-3", "bytes=0-1"):
         assert client.get(f"{API}/file={sent[0]}", headers={"Range": parts}).content == b"MThd"
@@ -368,7 +356,7 @@ def test_jobs_that_nobody_waits_for_end(client: httpx.Client):
     long = {"data": [None, MODEL, 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]}
     statuses = [client.post(f"{API}/call/continue", json=long).status_code for _ in range(50)]
     assert {*statuses} == {200, 429}
-    assert statuses.count(200) <= app.web.server.doorman.MOST_JOBS
+    assert statuses.count(200) <= MOST_JOBS
     late = time.monotonic() + 90
     while (answer := client.post(f"{API}/call/models", json={"data": []})).status_code == 429:
         assert time.monotonic() < late, "jobs without a client are still at work"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -24,6 +26,7 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 READER = """
 import os, signal
 from pathlib import Path
+from threading import Thread
 import training.data.prepare
 from training.data.prepare import spell
 
@@ -110,6 +113,42 @@ def test_an_address_without_a_scheduler_is_told(monkeypatch: pytest.MonkeyPatch)
     for address in ("nowhere", "tcp://", "ftp://127.0.0.1:1", "tcp://a b:1", "tcp://a:x"):
         with pytest.raises(ValueError, match=f"{address} is no address of a scheduler"):
             list(in_order(abs, [-1], workers=address))
+
+
+@contextmanager
+def listening(said: bytes | None) -> Iterator[str]:
+    """Run a server that says something to whoever comes, or nothing for ever; yield its address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        kept = []
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    kept.append(server.accept()[0])
+                    if said is not None:
+                        kept[-1].sendall(said)
+
+        Thread(target=answer, daemon=True).start()
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        for connection in kept:
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        b"HTTP/1.1 400 Bad Request\r\n\r\n" * 99,
+        bytes(range(1, 256)),
+        b"\x01" + bytes(7) + b"\x00" * 64,
+    ],
+)
+def test_what_is_no_scheduler_is_told(said: bytes | None, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("musicgen.common.workers.cluster.CONNECT_SECONDS", 1.0)
+    with listening(said) as address, pytest.raises(ValueError, match="no scheduler"):
+        list(in_order(abs, [-1], workers=address))
 
 
 def test_without_dask_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch):

@@ -1,4 +1,4 @@
-"""Connections that say nothing, or never come to the end of a request's head, are closed.
+"""Close connections that send nothing, or never more than the beginning of a request's headers.
 
 uvicorn waits for them without end, and each is an open file.
 """

@@ -1,0 +1,106 @@
+"""The jobs that visitors have in line and at work: how many one may have, and their end when nobody waits for them."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+from app.web.server.names import Refused
+from app.web.server.visitors import Visitors, client_of
+
+MOST_JOBS = 24  # of one client, in line and at work …
+FEW_JOBS = 4  # … where MOST_JOBS are there of all: the other places are for others
+FORGET_SECONDS = 60  # after which answers that nobody reads are dropped
+
+
+class Jobs:
+    """Looks after gradio's queue; `blocks` is gradio's, once it is there."""
+
+    def __init__(self, visitors: Visitors) -> None:
+        self.blocks: Any = None
+        self._visitors = visitors
+        self._unread: dict[
+            str, float
+        ] = {}  # since when answers are there that nobody reads, by session
+
+    def check_function(self, number: object) -> None:
+        """Refuse a call of what gradio does not know by that number."""
+        if self.blocks is not None and number is not None and number not in list(self.blocks.fns):
+            raise Refused(404, "there is no function of that number; open the page again")
+
+    def check_room(self, client: str) -> None:
+        """Refuse one more job of a client that has many, as many as leave room for others."""
+        events = self._events()
+        jobs = sum(client_of(event.request) == client for event in events)
+        if jobs >= (MOST_JOBS if len(events) < MOST_JOBS else FEW_JOBS):
+            raise Refused(
+                429, f"{jobs} of your requests are at work or in line; wait for one of them"
+            )
+
+    def session_with_answers(self, name: str) -> str:
+        """Return the name of a session for which there are answers, or will be."""
+        if self.blocks is None or name not in self.blocks._queue.pending_messages_per_session:
+            raise Refused(404, "nothing was asked for in this session, so there is nothing to read")
+        return name
+
+    def session_of_job(self, job: str) -> str:
+        """Return the session of a job by the number that the job was given."""
+        queue = self.blocks._queue if self.blocks is not None else None
+        if queue is not None and job in queue.event_ids_to_events:
+            return queue.event_ids_to_events[job].session_hash
+        for name, jobs in queue.pending_event_ids_session.items() if queue is not None else ():
+            if job in jobs:
+                return name
+        raise Refused(404, "there is no such request any more; send it again")
+
+    def answered(self, name: str | None) -> None:
+        """Drop what gradio keeps of a session (0.1 MB) where nobody will come back to it: of a single call."""
+        if name is not None and name not in self._visitors.sessions and self.blocks is not None:
+            self.blocks.state_holder.session_data.pop(name, None)
+            self.blocks.state_holder.time_last_used.pop(name, None)
+
+    async def end_abandoned(self) -> None:
+        """End jobs that have lost their clients, and drop answers that nobody came for."""
+        if self.blocks is None:
+            return
+        queue = self.blocks._queue
+        for event in self._events():
+            if event.alive and self._visitors.is_gone(event.session_hash, event.enqueue_time):
+                queue.send_message(event, _ended())  # for who comes later after all
+                await queue.clean_events(event_id=event._id)
+        self._forget(queue)
+
+    def _forget(self, queue: Any) -> None:
+        alive = {event.session_hash for event in self._events()}
+        now, waits = time.monotonic(), queue.pending_messages_per_session
+        for name in [*waits]:
+            if name in alive or self._visitors.is_read(name):
+                self._unread.pop(name, None)
+            elif now > self._unread.setdefault(name, now) + FORGET_SECONDS:
+                waits.pop(name, None)
+                queue.pending_event_ids_session.pop(name, None)
+        for name in [name for name in self._unread if name not in waits]:
+            del self._unread[name]
+        self._visitors.forget_readers(waits)
+
+    def _events(self) -> list[Any]:
+        return [] if self.blocks is None else [*self.blocks._queue.event_ids_to_events.values()]
+
+
+def let_ends_meet(queue: Any) -> None:
+    """Let a job be cancelled at the moment at which it ends: the later of the two finds nothing, which is no fault."""
+    reset = queue.reset_iterators
+
+    async def reset_once(event_id: str) -> None:
+        with suppress(KeyError):
+            await reset(event_id)
+
+    queue.reset_iterators = reset_once
+
+
+def _ended() -> Any:
+    from gradio.server_messages import ProcessCompletedMessage
+
+    said = "Nobody was there to take the answer, so the work was ended; send it again."
+    return ProcessCompletedMessage(output={"error": said}, success=False)

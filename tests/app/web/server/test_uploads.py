@@ -1,0 +1,43 @@
+"""Files that visitors sent do not fill the disk, and halves of them do not stay."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.web.server import uploads
+from app.web.server.names import Refused
+
+
+def test_uploads_have_a_bound_and_leave_nothing(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(uploads, "FILES_BYTES", 1000)
+    folder = tmp_path / "gradio"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"0" * 800)
+    with pytest.raises(Refused, match="too many files"):
+        uploads.make_room(folder, 300)
+    uploads.make_room(folder, 200)
+    monkeypatch.setattr(uploads, "SPARED_SECONDS", 0)
+    uploads.make_room(folder, 300)
+    assert not [*folder.iterdir()]
+    (folder / "tmpabc").write_bytes(b"half")
+    uploads.delete_broken_off(folder)
+    assert (folder / "tmpabc").exists()
+    monkeypatch.setattr(uploads, "HALF_SECONDS", 0)
+    uploads.delete_broken_off(folder)
+    assert not [*folder.iterdir()]
+
+
+def test_folders_may_go_while_they_are_looked_through(tmp_path: Path, monkeypatch):
+    for name in "abcd":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"0")
+    look = Path.lstat
+
+    def look_and_lose(path: Path):
+        for name in "bcd" if path.name == "file" else "":
+            shutil.rmtree(tmp_path / name, ignore_errors=True)
+        return look(path)
+
+    monkeypatch.setattr(Path, "lstat", look_and_lose)
+    uploads.make_room(tmp_path, 1)
