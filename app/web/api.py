@@ -25,8 +25,8 @@ from app.web.composing.similarity import by_quarter
 from app.web.composing.streamed_takes import StreamedTakes
 from app.web.composing.work import streamed_takes
 from app.web.endpoint import answering, with_sampling
-from app.web.server.visitors import Visitors
 from app.web.server.limits import TOGETHER
+from app.web.server.visitors import Visitors
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece, read_piece
@@ -43,7 +43,9 @@ ENDINGS: list[str] = list(any_file.ENDINGS)
 class Api:
     """The endpoints over the page's actions; files lie in the folder of who asked, which is emptied."""
 
-    def __init__(self, actions: PageActions, visitors: Visitors, soundfont: Path | None = None) -> None:
+    def __init__(
+        self, actions: PageActions, visitors: Visitors, soundfont: Path | None = None
+    ) -> None:
         self.actions, self.visitors, self.soundfont = actions, visitors, soundfont
 
     @answering

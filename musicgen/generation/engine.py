@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.batch import Batch, SoftmaxBatch
-from musicgen.generation.job import Job, Party
+from musicgen.generation.job import Job, RowGroup
 from musicgen.generation.prompt import After, pieces
 from musicgen.generation.sampling import draw, probabilities
 from musicgen.generation.shares import ServedTime
@@ -46,14 +46,14 @@ class Engine:
         self.model, self._listeners = model, listeners
         self._new: deque[Job] = deque()
         self._jobs: list[Job] = []
-        self._line: list[Party] = []  # no room yet
-        self._reading: list[Party] = []  # there is; the prompt is being read
-        self._playing: list[Party] = []
+        self._line: list[RowGroup] = []  # no room yet
+        self._reading: list[RowGroup] = []  # there is; the prompt is being read
+        self._playing: list[RowGroup] = []
         self._batch = SoftmaxBatch(model) if model.config.attention == "softmax" else Batch(model)
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._room = self._most
         self._shares = ServedTime()
-        self._turn: list[Party] = []
+        self._turn: list[RowGroup] = []
         self._turn_steps = 0
 
     def add(self, job: Job) -> None:
@@ -70,7 +70,7 @@ class Engine:
 
     def place(self, job: Job) -> int:
         """Return how many requests stand in line before one; 0 if it is at work."""
-        line = list(dict.fromkeys(party.job for party in self._ranked(self._line[:])))
+        line = list(dict.fromkeys(group.job for group in self._ranked(self._line[:])))
         return line.index(job) + 1 if job in line else 0
 
     def work(self) -> bool:
@@ -96,7 +96,7 @@ class Engine:
             job = self._new.popleft()
             self._shares.come(job.owner)
             self._jobs.append(job)
-            self._line += job.parties
+            self._line += job.groups
 
     def _dismiss(self) -> None:
         for job in list(self._jobs):
@@ -109,29 +109,29 @@ class Engine:
         if not self._line:
             return
         here = sum(map(len, (*self._reading, *self._playing)))
-        for party in self._ranked(self._line):
-            if here and here + len(party) > self._room:
+        for group in self._ranked(self._line):
+            if here and here + len(group) > self._room:
                 return
-            here += len(party)
-            self._line.remove(party)
-            self._reading.append(party)
+            here += len(group)
+            self._line.remove(group)
+            self._reading.append(group)
 
     def _read(self) -> None:
         """Read on in prompts: for a moment where others play, else to the end of one."""
         begun = time.monotonic()
         while self._reading:
-            party = self._ranked(self._reading)[0]
+            group = self._ranked(self._reading)[0]
             since = time.monotonic()
-            with self._blaming(party.job):
-                self._read_piece(party)
-            self._shares.charge(party.owner, time.monotonic() - since)
+            with self._blaming(group.job):
+                self._read_piece(group)
+            self._shares.charge(group.owner, time.monotonic() - since)
             if self._playing and time.monotonic() > begun + READ_SECONDS:
                 return
             if not self._playing:
                 self._dismiss()
 
-    def _read_piece(self, party: Party) -> None:
-        job = party.job
+    def _read_piece(self, group: RowGroup) -> None:
+        job = group.job
         if job.after_prompt is None:
             if job.reading is None:
                 job.reading = pieces(self.model, job.ids, job.request.seed)
@@ -140,116 +140,116 @@ class Engine:
             except StopIteration as end:
                 job.after_prompt, job.reading = end.value, None
             return
-        self._start(party, job.after_prompt)
+        self._start(group, job.after_prompt)
 
-    def _start(self, party: Party, after: After) -> None:
+    def _start(self, group: RowGroup, after: After) -> None:
         logits, state = after
         scores = _scores(logits)
         _check_finite(scores)
-        party.start(self._batch.join(state, len(party)), scores)
+        group.start(self._batch.join(state, len(group)), scores)
         self._room = max(1, min(self._most, MOST_BYTES // max(1, _bytes(state))))
-        self._reading.remove(party)
-        self._playing.append(party)
-        if not any(other in self._line or other in self._reading for other in party.job.parties):
-            party.job.after_prompt = None
+        self._reading.remove(group)
+        self._playing.append(group)
+        if not any(other in self._line or other in self._reading for other in group.job.groups):
+            group.job.after_prompt = None
         self._turn_steps = 0
 
     def _step(self) -> None:
         """Give each row of those whose turn it is one token more."""
         begun = time.monotonic()
-        parties = self._chosen(begun)
-        self._draw(parties)
-        parties = [party for party in parties if len(party)]
-        for party in parties:
-            with self._blaming(party.job):
-                self.model.position.check(len(party.job.ids) + len(party.job.rows[party.live[0]]))
-        parties = [party for party in parties if len(party)]
-        numbers = [number for party in parties for number in party.numbers]
+        groups = self._chosen(begun)
+        self._draw(groups)
+        groups = [group for group in groups if len(group)]
+        for group in groups:
+            with self._blaming(group.job):
+                self.model.position.check(len(group.job.ids) + len(group.job.rows[group.live[0]]))
+        groups = [group for group in groups if len(group)]
+        numbers = [number for group in groups for number in group.numbers]
         if numbers:
-            tokens = torch.from_numpy(np.concatenate([party.given for party in parties]))
+            tokens = torch.from_numpy(np.concatenate([group.given for group in groups]))
             logits = self._batch.step(numbers, tokens.to(self.model.embedding.weight.device))
-            self._hand_out(parties, _scores(logits))
-        self._charge(parties, time.monotonic() - begun)
+            self._hand_out(groups, _scores(logits))
+        self._charge(groups, time.monotonic() - begun)
 
-    def _draw(self, parties: Sequence[Party]) -> None:
-        """Draw a token a row, and let parties take them."""
+    def _draw(self, groups: Sequence[RowGroup]) -> None:
+        """Draw a token a row, and let groups take them."""
         ready = []
-        for party in parties:
-            with self._blaming(party.job):
-                self._drop(party, party.look())
-                if len(party):
-                    ready.append(party)
-        ready = [party for party in ready if len(party)]  # another's error may have ended its job
-        for sampling, group in groupby(ready, key=lambda party: party.job.request.sampling):
-            alike = list(group)
-            scores = np.concatenate([party.scores for party in alike])
+        for group in groups:
+            with self._blaming(group.job):
+                self._drop(group, group.look())
+                if len(group):
+                    ready.append(group)
+        ready = [group for group in ready if len(group)]  # another's error may have ended its job
+        for sampling, same in groupby(ready, key=lambda group: group.job.request.sampling):
+            alike = list(same)
+            scores = np.concatenate([group.scores for group in alike])
             masks = [
-                np.ones(party.scores.shape, bool) if party.allowed is None else party.allowed
-                for party in alike
+                np.ones(group.scores.shape, bool) if group.allowed is None else group.allowed
+                for group in alike
             ]
-            uniforms = np.array([x for party in alike for x in party.uniforms()])
+            uniforms = np.array([x for group in alike for x in group.uniforms()])
             tokens = draw(probabilities(scores, sampling, np.concatenate(masks)), uniforms)
-            for party, own in zip(alike, _split(tokens, alike), strict=True):
-                with self._blaming(party.job):
-                    self._drop(party, party.take(own))
+            for group, own in zip(alike, _split(tokens, alike), strict=True):
+                with self._blaming(group.job):
+                    self._drop(group, group.take(own))
 
-    def _hand_out(self, parties: Sequence[Party], scores: np.ndarray) -> None:
-        for party, own in zip(parties, _split(scores, parties), strict=True):
-            with self._blaming(party.job):
+    def _hand_out(self, groups: Sequence[RowGroup], scores: np.ndarray) -> None:
+        for group, own in zip(groups, _split(scores, groups), strict=True):
+            with self._blaming(group.job):
                 _check_finite(own)
-                party.scores = own
+                group.scores = own
 
-    def _chosen(self, now: float) -> list[Party]:
+    def _chosen(self, now: float) -> list[RowGroup]:
         """Return whose turn it is."""
         if self._turn_steps <= 0:
             self._turn, self._turn_steps = self._next_turn(now), TURN_STEPS
         self._turn_steps -= 1
         return list(self._turn)
 
-    def _next_turn(self, now: float) -> list[Party]:
+    def _next_turn(self, now: float) -> list[RowGroup]:
         playing, lead = self._playing, dict.fromkeys(self._playing, 0.0)
         if self._listeners:
-            lead = {party: party.lead(now) for party in playing}
-            if self._reading or any(party.heard_since is None for party in playing):
-                playing = [party for party in playing if lead[party] <= AHEAD_BARS]
+            lead = {group: group.lead(now) for group in playing}
+            if self._reading or any(group.heard_since is None for group in playing):
+                playing = [group for group in playing if lead[group] <= AHEAD_BARS]
         turn, rows = [], 0
-        for party in self._ranked(playing, lead):
-            if rows + len(party) > STEP_ROWS and turn:
+        for group in self._ranked(playing, lead):
+            if rows + len(group) > STEP_ROWS and turn:
                 break
-            turn.append(party)
-            rows += len(party)
+            turn.append(group)
+            rows += len(group)
         return turn
 
     def _ranked(
-        self, parties: Iterable[Party], lead: dict[Party, float] | None = None
-    ) -> list[Party]:
-        """Return parties in the order of service: by what their owners had, then by how far ahead they are."""
+        self, groups: Iterable[RowGroup], lead: dict[RowGroup, float] | None = None
+    ) -> list[RowGroup]:
+        """Return groups in the order of service: by what their owners had, then by how far ahead they are."""
         had = self._shares.had
         return sorted(
-            parties, key=lambda party: (had(party.owner), 0.0 if lead is None else lead[party])
+            groups, key=lambda group: (had(group.owner), 0.0 if lead is None else lead[group])
         )
 
-    def _charge(self, parties: Sequence[Party], seconds: float) -> None:
-        rows = sum(map(len, parties))
-        for party in parties:
-            self._shares.charge(party.owner, seconds * len(party) / max(1, rows))
+    def _charge(self, groups: Sequence[RowGroup], seconds: float) -> None:
+        rows = sum(map(len, groups))
+        for group in groups:
+            self._shares.charge(group.owner, seconds * len(group) / max(1, rows))
 
-    def _drop(self, party: Party, numbers: Sequence[int]) -> None:
+    def _drop(self, group: RowGroup, numbers: Sequence[int]) -> None:
         """Let rows go that have ended, and what they belonged to if they were the last."""
         self._batch.leave(numbers)
-        if not len(party):
-            self._playing.remove(party)
+        if not len(group):
+            self._playing.remove(group)
             self._turn_steps = 0
-            if not any(map(len, party.job.parties)):
-                self._end(party.job)
+            if not any(map(len, group.job.groups)):
+                self._end(group.job)
 
     def _end(self, job: Job) -> None:
         """Let a job go, done or not."""
-        for party in job.parties:
-            self._batch.leave(party.numbers)
-            party.numbers, party.live = [], party.live[:0]
-        for parties in (self._line, self._reading, self._playing, self._turn):
-            parties[:] = [party for party in parties if party.job is not job]
+        for group in job.groups:
+            self._batch.leave(group.numbers)
+            group.numbers, group.live = [], group.live[:0]
+        for groups in (self._line, self._reading, self._playing, self._turn):
+            groups[:] = [group for group in groups if group.job is not job]
         self._turn_steps = 0
         job.reading = job.after_prompt = None
         if job in self._jobs:
@@ -279,9 +279,9 @@ def _check_finite(scores: np.ndarray) -> None:
         )
 
 
-def _split(values: np.ndarray, parties: Sequence[Party]) -> list[np.ndarray]:
-    """Return each party's part of what was computed for all their rows."""
-    return np.split(values, np.cumsum([len(party) for party in parties])[:-1])
+def _split(values: np.ndarray, groups: Sequence[RowGroup]) -> list[np.ndarray]:
+    """Return each group's part of what was computed for all their rows."""
+    return np.split(values, np.cumsum([len(group) for group in groups])[:-1])
 
 
 def _bytes(state: State) -> int:

@@ -1,4 +1,4 @@
-"""A request at work: what it asked for, what has come of it, and its parties of rows that go on together."""
+"""A request at work: what it asked for, what has come of it, and its groups of rows that go on together."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Job:
         self.error: Exception | None = None
         self.reading: Any = None  # the prompt, piece by piece
         self.after_prompt: After | None = None
-        self.parties = [
-            Party(self, range(first, min(first + MOST, request.variations)))
+        self.groups = [
+            RowGroup(self, range(first, min(first + MOST, request.variations)))
             for first in range(0, request.variations, MOST)
         ]
         self._seen = [0] * request.variations
@@ -65,7 +65,7 @@ class Job:
     @property
     def bars(self) -> int:
         """How many new bars are whole in each variation that still is written."""
-        return min((party.bars for party in self.parties if len(party)), default=0)
+        return min((group.bars for group in self.groups if len(group)), default=0)
 
     def fresh(self) -> list[list[int]]:
         """Return what is new in each variation since the last time."""
@@ -79,7 +79,7 @@ class Job:
             raise self.error
 
 
-class Party:
+class RowGroup:
     """Up to eight variations of a job, which take their steps together."""
 
     def __init__(self, job: Job, variations: range) -> None:

@@ -8,7 +8,7 @@ import time
 
 from app.cli import main
 from musicgen.generation.engine import Engine
-from musicgen.generation.job import Party
+from musicgen.generation.job import RowGroup
 
 LONG = 64  # bars, the prompt's too: a request for as many is held …
 HELD_AFTER = 40  # … after so many new ones
@@ -16,14 +16,14 @@ HELD_AFTER = 40  # … after so many new ones
 next_turn = Engine._next_turn
 
 
-def is_held(party: Party) -> bool:
+def is_held(group: RowGroup) -> bool:
     """Say whether a variation has to wait for somebody who stops it."""
-    return (party.job.request.stop.before_bar or 0) >= LONG and party.bars >= HELD_AFTER
+    return (group.job.request.stop.before_bar or 0) >= LONG and group.bars >= HELD_AFTER
 
 
-def turn_of_others(engine: Engine, now: float) -> list[Party]:
+def turn_of_others(engine: Engine, now: float) -> list[RowGroup]:
     """Return whose turn it is, among those that are not held."""
-    if turn := [party for party in next_turn(engine, now) if not is_held(party)]:
+    if turn := [group for group in next_turn(engine, now) if not is_held(group)]:
         return turn
     time.sleep(0.01)
     return []
