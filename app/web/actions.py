@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from app.web.composing.composer import Composer, RemoteJob
 from app.web.composing.opened_files import FileReader, Heard, fitting, made_here, notices, read
 from app.web.composing.picture import picture
 from app.web.composing.related_model import with_able_model
@@ -23,7 +24,6 @@ from app.web.composing.streamed_takes import StreamedTakes
 from app.web.composing.work import streamed_takes
 from app.web.examples import EXAMPLES, example
 from app.web.offered_models import OfferedModels
-from app.web.server.composer import Composer, RemoteJob
 from app.web.server.visitors import Asker
 from musicgen.continuation import Continuation
 from musicgen.options import Options

@@ -9,11 +9,11 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 from app.web.actions import PageActions
+from app.web.composing.composer import Composer
 from app.web.errors import HANDLERS
 from app.web.head_in_html import HeadInHtml
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, Page, head, version
-from app.web.server.composer import Composer
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
 from app.web.server.jobs import Jobs, let_ends_meet
 from app.web.server.limits import IN_LINE, THREADS

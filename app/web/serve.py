@@ -38,8 +38,8 @@ def serve(
     known_as: Sequence[str] = (),
 ) -> None:
     """Serve the page until interrupted; `say` is called with sentences for the terminal."""
+    from app.web.composing.composer import Composer
     from app.web.composing.requests import sentence
-    from app.web.server.composer import Composer
     from app.web.server.sessions import Sessions
     from app.web.server.tunnel import TunnelError, public_address
 

@@ -103,7 +103,7 @@ def test_nothing_of_a_sequence_outlives_it(position: str) -> None:
     state = steps(torch.zeros(1, dtype=torch.long), state)[1]
     calls = steps.ready
     assert calls is not None
-    kept = [weakref.ref(x) for x in (calls, calls.flow, calls.moment, state.layers[0].sums)]
+    kept = [weakref.ref(x) for x in (calls, calls.flow, calls.inputs, state.layers[0].sums)]
     gc.disable()
     try:
         del state, steps, calls

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.web.server.composer import MANY_ROWS, Composer, RemoteJob
+from app.web.composing.composer import MANY_ROWS, Composer, RemoteJob
 from musicgen.continuation import Continuation
 from musicgen.loading import find
 from musicgen.options import Options

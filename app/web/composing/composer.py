@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import wait
 
-from app.web.server.engines import Leave, News, Task, compose
+from app.web.composing.engines import Leave, News, Task, compose
 from app.web.server.process import keep_memory_flat
 from musicgen.common.processes import CONTEXT, interrupts_held, processors
 from musicgen.continuation import Player

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.web.server.engines import Engines, News, Task
+from app.web.composing.engines import Engines, News, Task
 from musicgen.continuation import Continuation
 from musicgen.generation.engine import Engine
 from musicgen.loading import load
