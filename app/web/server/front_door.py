@@ -20,7 +20,7 @@ import orjson
 from app.web.server.forms import check_form
 from app.web.server.jobs import Jobs
 from app.web.server.names import Names, Refused, is_from_elsewhere
-from app.web.server.uploads import make_room
+from app.web.server.uploads import Arrivals, make_room
 from app.web.server.visitors import Visitors
 
 API = "/gradio_api"
@@ -60,7 +60,7 @@ class FrontDoor:
         self, app: Any, *, names: Names, visitors: Visitors, jobs: Jobs, uploads: Path
     ) -> None:
         self.app, self.names, self.visitors, self.jobs = app, names, visitors, jobs
-        self.uploads = uploads
+        self.uploads, self.arrivals = uploads, Arrivals()
         self._lanes: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -107,6 +107,7 @@ class FrontDoor:
                     **scope,
                     "query_string": b"",
                 }  # of a number to watch it by, gradio would keep a record
+                self.arrivals.count(_client(scope), len(body))
                 await anyio.to_thread.run_sync(make_room, self.uploads, len(body))
             else:
                 self._check(sent, body, _client(scope))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from app.web.server.names import Refused
@@ -14,6 +16,31 @@ HALF_SECONDS = 60  # an upload that is still unfinished then has broken off
 SPARED_SECONDS = 60  # younger files are not deleted to make room: somebody is at it
 FILES_BYTES = 64 << 20
 MOST_FILES = 2000
+SHARE = 8  # of the room is one client's within that time: who fills it leaves the rest to others
+
+
+class Arrivals:
+    """How much each client has sent in the last minute."""
+
+    def __init__(self) -> None:
+        self._sent: dict[str, deque[tuple[float, int]]] = {}
+        self._lock = Lock()
+
+    def count(self, client: str, size: int) -> None:
+        """Add a file that comes; refuse what goes beyond a client's share."""
+        now = time.monotonic()
+        with self._lock:
+            for one, sent in [*self._sent.items()]:
+                while sent and sent[0][0] < now - SPARED_SECONDS:
+                    sent.popleft()
+                if not sent:
+                    del self._sent[one]
+            sent = self._sent.get(client, deque())
+            total = size + sum(earlier for _, earlier in sent)
+            if sent and (total > FILES_BYTES // SHARE or len(sent) >= MOST_FILES // SHARE):
+                raise Refused(429, "you have sent too much in the last minute; send it in a while")
+            sent.append((now, size))
+            self._sent[client] = sent
 
 
 def make_room(folder: Path, size: int) -> None:

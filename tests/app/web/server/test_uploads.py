@@ -41,3 +41,19 @@ def test_folders_may_go_while_they_are_looked_through(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(Path, "lstat", look_and_lose)
     uploads.make_room(tmp_path, 1)
+
+
+def test_who_sends_too_much_leaves_room_to_others(monkeypatch):
+    monkeypatch.setattr(uploads, "FILES_BYTES", 8 * 1000)
+    now = iter([0, 1, 2, 3, 4, 100])
+    monkeypatch.setattr(uploads.time, "monotonic", lambda: float(next(now)))
+    arrivals = uploads.Arrivals()
+    arrivals.count("a", 600)
+    arrivals.count("a", 400)
+    with pytest.raises(Refused, match="in the last minute") as refused:
+        arrivals.count("a", 1)
+    assert refused.value.status == 429
+    arrivals.count("b", 1000)
+    with pytest.raises(Refused):
+        arrivals.count("b", 1)
+    arrivals.count("a", 1000)  # later
