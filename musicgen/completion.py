@@ -13,6 +13,10 @@ from musicgen.pieces import Piece
 from tokenization.goal import Goal
 from tokenization.score import Score
 
+# How long a note of a part that is written may last, in bars of four beats. In the grooves one note in a thousand lasts
+# longer, the longest for ten bars; a model that forgets to end one would hold it as long.
+HELD_BARS = 2
+
 
 class Completion(MusicGeneration):
     """A piece on its way to a goal."""
@@ -56,9 +60,17 @@ def accompaniment(
     model: Player, piece: Piece, write: Collection[str], options: Options
 ) -> Completion:
     """Return the work to write some parts anew to the others."""
-    ids = piece.encoded.ids
-    goal = model.language.accompanying(ids, write, longest_ticks=model.longest_ticks)
+    goal = accompaniment_goal(model, piece.encoded.ids, write, piece.score.ticks_per_beat)
     return Completion(model, piece, goal, options, {"written_parts": list(write)})
+
+
+def accompaniment_goal(
+    model: Player, ids: np.ndarray, write: Collection[str], ticks_per_beat: int
+) -> Goal:
+    """Return the goal that some parts of a piece are written to the others, with notes of at most HELD_BARS."""
+    known, most = model.longest_ticks, 4 * HELD_BARS * ticks_per_beat
+    longest = None if known is None else [min(one, most) for one in known]
+    return model.language.accompanying(ids, write, longest_ticks=longest)
 
 
 def _new(score: Score, before: Score) -> Score:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_gaps_are_filled_and_parts_are_written():
     assert filled.provenance["written_bars"] == [2, 2]
     [drummed] = model.accompany(piece, ["drums"], seed=1)
     assert drummed.provenance["written_parts"] == ["drums"]
+
+
+def test_a_written_part_holds_no_note_for_longer_than_two_bars():
+    """Although, in its data, the longest lasts for ten."""
+    model = replace(musicgen.load(TINY), longest_ticks=[30, 5, 480])
+    piece = model.read(SEEDS / "groove.mid")
+    [take] = model.accompany(piece, ["other"], seed=2)
+    notes = take.score.notes[take.score.notes.track == 2]
+    held = notes.duration_ticks / take.score.ticks_per_beat
+    assert 4 < held.max() <= 8
 
 
 def test_a_take_is_saved_in_the_format_of_its_name(tmp_path: Path):

@@ -104,16 +104,23 @@ class Visitor:
         await self.timed(SOUND, begun)
 
 
-def server_memory_bytes(parent: int) -> int:
-    """Return what the processes under this one take, pages that several share counted once."""
+def processes_under(parent: int) -> list[int]:
+    """Return the processes that one has started, and those that these have."""
     children: dict[int, list[int]] = defaultdict(list)
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
             children[int(fields[1])].append(int(folder.name))
-    total, found = 0, [*children[parent]]
+    found = [*children[parent]]
     for process in found:
         found += children[process]
+    return found
+
+
+def memory_bytes(processes: list[int]) -> int:
+    """Return what processes take, pages that several share counted once."""
+    total = 0
+    for process in processes:
         with suppress(OSError):
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
             total += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
@@ -140,7 +147,9 @@ async def visit(address: str, users: int, seconds: float, bars: int) -> None:
 
         async def watch() -> None:
             while time.monotonic() < late:
-                memory.append((time.monotonic() - begun, server_memory_bytes(os.getpid()) / 2**20))
+                memory.append(
+                    (time.monotonic() - begun, memory_bytes(processes_under(os.getpid())) / 2**20)
+                )
                 await asyncio.sleep(min(MEMORY_SECONDS, seconds / 10))
 
         await asyncio.gather(watch(), *(stay() for _ in range(users)))
