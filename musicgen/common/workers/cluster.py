@@ -159,7 +159,7 @@ def _connected(distributed: Any, address: str) -> Any:
     try:
         client = found.get(timeout=2 * CONNECT_SECONDS)
     except Empty:
-        raise ValueError(f"what listens at {address} is no scheduler: it does not answer") from None
+        raise ValueError(f"no scheduler answers at {address}") from None
     if isinstance(client, OSError):
         raise ValueError(f"no scheduler answers at {address}") from client
     if isinstance(client, Exception):
