@@ -190,3 +190,9 @@ class SoftmaxBatch:
             found, self._states[number] = self._model.step(token, self._states[number])
             logits.append(found)
         return torch.cat(logits)
+
+
+def bytes_of_a_row(state: State) -> int:
+    """Return how much memory a row's state takes."""
+    tensors = [x for layer in state.layers for x in layer if isinstance(x, Tensor)]
+    return sum(x.numel() * x.element_size() for x in tensors) // len(tensors[0])

@@ -24,15 +24,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musicgen.generation.batch import Batch, SoftmaxBatch
+from musicgen.generation.batch import Batch, SoftmaxBatch, bytes_of_a_row
 from musicgen.generation.job import Job, RowGroup
-from musicgen.generation.prompt import After, pieces
+from musicgen.generation.prompt import After, pieces, state_after_a_token
 from musicgen.generation.sampling import draw, probabilities
 from musicgen.generation.shares import ServedTime
 from musicgen.model.performer import Performer, State
 
 MOST_ROWS = 256  # that are here, as far as memory goes
-MOST_BYTES = 3 << 29  # of their states
+MOST_BYTES = 3 << 29  # of their states, where this is the one engine
 STEP_ROWS = 64  # in one step: more are no cheaper a row, and each waits the longer
 READ_SECONDS = 0.03  # of reading prompts before others get a step
 TURN_STEPS = 16  # for which the same rows go on, where not all can
@@ -42,8 +42,10 @@ AHEAD_BARS = 2  # of what is heard: more can wait
 class Engine:
     """The requests to one model; `add` may be called by any thread, `work` by one. `listeners`: somebody hears it."""
 
-    def __init__(self, model: Performer, *, listeners: bool = False) -> None:
-        self.model, self._listeners = model, listeners
+    def __init__(
+        self, model: Performer, *, listeners: bool = False, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.model, self._listeners, self._most_bytes = model, listeners, most_bytes
         self._new: deque[Job] = deque()
         self._jobs: list[Job] = []
         self._line: list[RowGroup] = []  # no room yet
@@ -51,7 +53,7 @@ class Engine:
         self._playing: list[RowGroup] = []
         self._batch = SoftmaxBatch(model) if model.config.attention == "softmax" else Batch(model)
         self._most = MOST_ROWS if listeners else STEP_ROWS
-        self._room = self._most
+        self._room = 0  # rows; not known yet
         self._shares = ServedTime()
         self._turn: list[RowGroup] = []
         self._turn_steps = 0
@@ -108,6 +110,8 @@ class Engine:
         """Let in who has had least, for as long as there is room."""
         if not self._line:
             return
+        if not self._room:
+            self._room = self._room_for(state_after_a_token(self.model))
         here = sum(map(len, (*self._reading, *self._playing)))
         for group in self._ranked(self._line):
             if here and here + len(group) > self._room:
@@ -147,12 +151,16 @@ class Engine:
         scores = _scores(logits)
         _check_finite(scores)
         group.start(self._batch.join(state, len(group)), scores)
-        self._room = max(1, min(self._most, MOST_BYTES // max(1, _bytes(state))))
+        self._room = self._room_for(state)
         self._reading.remove(group)
         self._playing.append(group)
         if not any(other in self._line or other in self._reading for other in group.job.groups):
             group.job.after_prompt = None
         self._turn_steps = 0
+
+    def _room_for(self, state: State) -> int:
+        """Return how many rows of such states there is room for."""
+        return max(1, min(self._most, self._most_bytes // max(1, bytes_of_a_row(state))))
 
     def _step(self) -> None:
         """Give each row of those whose turn it is one token more."""
@@ -282,9 +290,3 @@ def _check_finite(scores: np.ndarray) -> None:
 def _split(values: np.ndarray, groups: Sequence[RowGroup]) -> list[np.ndarray]:
     """Return each group's part of what was computed for all their rows."""
     return np.split(values, np.cumsum([len(group) for group in groups])[:-1])
-
-
-def _bytes(state: State) -> int:
-    """Return how much memory a row's state takes."""
-    tensors = [x for layer in state.layers for x in layer if isinstance(x, Tensor)]
-    return sum(x.numel() * x.element_size() for x in tensors) // len(tensors[0])

@@ -27,3 +27,10 @@ def pieces(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None
         logits, state = yield from model.prefill_in_pieces(window, state)
     assert logits is not None, "a checked prompt has at least one token"
     return logits, state
+
+
+@torch.inference_mode()
+def state_after_a_token(model: Performer) -> State:
+    """Return the state of a row as it is at first; that of a softmax grows."""
+    token = torch.zeros(1, 1, dtype=torch.long, device=model.embedding.weight.device)
+    return model.prefill(token, model.start(torch.Generator().manual_seed(0)))[1]

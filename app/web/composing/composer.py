@@ -64,12 +64,13 @@ class RemoteJob:
 class EngineProcess:
     """A process that composes, and the jobs it is at."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: int = 1) -> None:
+        """Start one of so many that share the machine's memory."""
         self.jobs: dict[int, RemoteJob] = {}
         self.ready = False
         self.connection, theirs = CONTEXT.Pipe()
         self._process = CONTEXT.Process(
-            target=compose, args=(theirs, keep_memory_flat), daemon=True
+            target=compose, args=(theirs, keep_memory_flat, share), daemon=True
         )
         with interrupts_held():
             self._process.start()
@@ -175,7 +176,7 @@ class Composer:
         if len(self.processes) < self._most and all(
             process.ready and process.rows >= MANY_ROWS for process in self.processes
         ):
-            self.processes.append(EngineProcess())
+            self.processes.append(EngineProcess(self._most))
             self._wake.send(None)
         ready = [process for process in self.processes if process.ready] or self.processes
         return min(

@@ -60,7 +60,9 @@ class News:
 class Engines:
     """The engines at work, each for as long as somebody wants music of its model; the one that had least works next."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: int = 1) -> None:
+        """Take the memory that one of so many processes can have."""
+        self._share = share
         self._models: OrderedDict[str, Player] = OrderedDict()  # by the names they were found by
         self._engines: dict[str, Engine] = {}
         self._had: dict[str, float] = {}  # seconds of each
@@ -82,7 +84,7 @@ class Engines:
             self._failed.append(News(number=task.number, rows=[], ended=True, error=_plain(error)))
 
     def _take(self, task: Task) -> None:
-        from musicgen.generation.engine import Engine  # torch comes with it
+        from musicgen.generation.engine import MOST_BYTES, Engine  # torch comes with it
         from musicgen.generation.job import job_of
 
         model, name = self._model(task.model), task.model.given
@@ -93,7 +95,9 @@ class Engines:
 
         job = job_of(model.performer, task.order, over, task.owner)
         if name not in self._engines:  # who comes has no claim from when nobody wanted it
-            self._engines[name] = Engine(model.performer, listeners=True)
+            most_bytes = MOST_BYTES // self._share
+            engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
+            self._engines[name] = engine
             self._had[name] = min(self._had.values(), default=0.0)
         self._engines[name].add(job)
         self._jobs[task.number] = job, task
@@ -151,12 +155,17 @@ class Engines:
         return known
 
 
-def compose(connection: Connection, prepare: Callable[[], None] = lambda: None) -> None:
-    """Compose what comes through a connection, until it is closed; `prepare` is called once at the beginning."""
+def compose(
+    connection: Connection, prepare: Callable[[], None] = lambda: None, share: int = 1
+) -> None:
+    """Compose what comes through a connection, until it is closed, as one of so many processes that share the memory.
+
+    `prepare` is called once at the beginning.
+    """
     end_with_parent()
     prepare()
     _share_processors()
-    engines, reported = Engines(), 0.0
+    engines, reported = Engines(share), 0.0
     with suppress(EOFError, OSError):
         connection.send([])  # ready
         while True:

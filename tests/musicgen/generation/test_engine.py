@@ -341,3 +341,15 @@ def test_memory_is_given_back_when_all_have_left(model: Any) -> None:
     batch.leave(numbers)
     assert len(batch) == 0
     assert not batch._layers
+
+
+def test_states_keep_within_the_memory_that_they_may_have(model: Any) -> None:
+    for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
+        engine, seen = Engine(model, most_bytes=most_bytes), 0
+        jobs = [job(model, [4, 3, 2], Request(seed=n, stop=Stop(tokens=9))) for n in range(4)]
+        for one in jobs:
+            engine.add(one)
+        while engine.work():
+            seen = max(seen, sum(one.steps > 0 and not one.ended.is_set() for one in jobs))
+        assert seen == most_rows
+        assert [len(one.rows[0]) for one in jobs] == [9] * len(jobs)
