@@ -106,10 +106,13 @@ class EngineProcess:
         self.ready = True
 
     def end(self) -> None:
-        """End it, and what it was at."""
+        """End it, whatever it is at."""
         self._process.kill()
         self._process.join()
         self.connection.close()
+
+    def give_up(self) -> None:
+        """Tell those who wait for its music that there will be no more of it."""
         for job in self.jobs.values():
             job.error = RuntimeError(LOST)
             job.ended.set()
@@ -157,7 +160,7 @@ class Composer:
         return sum(len(process.jobs) for process in self.processes)
 
     def close(self) -> None:
-        """End all work."""
+        """End all work; who waits for it waits for ever, as the program ends."""
         with self._lock:
             self._closed = True
             for process in self.processes:
@@ -189,7 +192,10 @@ class Composer:
         while not self._closed:
             with self._lock:
                 processes = {process.connection: process for process in self.processes}
-            ready = wait([self._woken, *processes], LOOK_SECONDS)
+            try:
+                ready = wait([self._woken, *processes], LOOK_SECONDS)
+            except OSError:  # closed meanwhile
+                continue
             if self._woken in ready:
                 self._woken.recv()
             for connection, process in processes.items():
@@ -209,6 +215,7 @@ class Composer:
             except (EOFError, OSError):
                 self.processes.remove(process)
                 process.end()
+                process.give_up()
 
     def _let_go(self, process: EngineProcess) -> None:
         with self._lock:
