@@ -21,6 +21,7 @@ from app.web.server.jobs import Jobs
 from app.web.server.visitors import Visitors
 from musicgen.generation.sampling import MUSICAL
 
+TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
 PLAYERS = {"remi": "piano", "groove": "trio"}  # by family of languages
 STYLES = ("tokens", "page", "roll", "desk", "small")  # in the order of use
@@ -48,7 +49,8 @@ def head(address: str, models: OfferedModels) -> str:
     early = [f'<link rel="modulepreload" href="{address}/{name}">' for name in scripts]
     start = f'<script type="module" src="{address}/page/main.js"></script>'
     known = f'<script type="application/json" id="mg-facts">{facts}</script>'
-    return "".join((*styles, *early, known, start))
+    # Until gradio's scripts set it again, a tab would have no title.
+    return "".join((f"<title>{TITLE}</title>", *styles, *early, known, start))
 
 
 class Page:
@@ -59,7 +61,7 @@ class Page:
     ) -> None:
         self._visitors = visitors
         with gr.Blocks(
-            title="musicgen", analytics_enabled=False, delete_cache=(600, 3600)
+            title=TITLE, analytics_enabled=False, delete_cache=(600, 3600)
         ) as self.blocks:
             self.blocks.unload(self._leave)
             add_desk_api(actions, visitors)
