@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from typing_extensions import Self
 
+from musicgen.generation.progress import Progress
 from musicgen.generation.request import Order, Request, Stop, order
 from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun
@@ -66,29 +66,6 @@ class Take:
     def save(self, path: str | Path) -> None:
         """Write the whole piece, as MIDI or MusicXML, by how the name ends."""
         write_score(Path(path), self.score, self.provenance)
-
-
-class Progress(Protocol):
-    """What has come of a request so far."""
-
-    @property
-    def rows(self) -> list[list[int]]:
-        """The new tokens by variation."""
-        ...
-
-    @property
-    def steps(self) -> int:
-        """How many tokens the longest variation has."""
-        ...
-
-    @property
-    def ended(self) -> Event:
-        """Set once there is no more to come."""
-        ...
-
-    def check(self) -> None:
-        """Raise what ended the work, if that was an error."""
-        ...
 
 
 class Generation:

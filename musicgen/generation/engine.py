@@ -110,10 +110,10 @@ class Engine:
         """Let in who has had least, for as long as there is room."""
         if not self._line:
             return
-        if not self._room:
-            self._room = self._room_for(state_after_a_token(self.model))
         here = sum(map(len, (*self._reading, *self._playing)))
         for group in self._ranked(self._line):
+            if here and not self._room:  # who is alone need not know
+                self._room = self._room_for(state_after_a_token(self.model))
             if here and here + len(group) > self._room:
                 return
             here += len(group)

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from musicgen.generation.progress import Progress
 from musicgen.generation.prompt import After
-from musicgen.generation.request import Grammar, Order, Request, checked, order
+from musicgen.generation.request import Grammar, Order, checked
 from musicgen.layers.few_rows import MOST
 from musicgen.model.performer import Performer
 
 BAR_SECONDS = 2.0  # how long a bar of four takes at 120 beats a minute
-
-
-def asked(
-    model: Performer,
-    prompt: Any,
-    request: Request,
-    grammar: Grammar | None = None,
-    cancelled: Callable[[], bool] = lambda: False,
-    owner: str = "",
-) -> Job:
-    """Return a request to a model as a job; what cannot work is refused."""
-    return Job(order(checked(model, prompt), request, grammar), cancelled, owner)
 
 
 def job_of(
@@ -39,16 +27,14 @@ def job_of(
     return Job(wanted, cancelled, owner)
 
 
-class Job:
-    """A request at work; its new tokens by variation grow in `rows`, and `ended` is set at last."""
+class Job(Progress):
+    """A request at work."""
 
     def __init__(self, wanted: Order, cancelled: Callable[[], bool], owner: str) -> None:
         request = wanted.request
+        super().__init__(request.variations)
         self.ids, self.request, self.grammar = wanted.ids, request, wanted.grammar
         self.cancelled, self.owner = cancelled, owner
-        self.rows: list[list[int]] = [[] for _ in range(request.variations)]
-        self.ended = threading.Event()
-        self.error: Exception | None = None
         self.reading: Any = None  # the prompt, piece by piece
         self.after_prompt: After | None = None
         self.groups = [
@@ -56,11 +42,6 @@ class Job:
             for first in range(0, request.variations, MOST)
         ]
         self._seen = [0] * request.variations
-
-    @property
-    def steps(self) -> int:
-        """How many tokens the longest variation has."""
-        return max(map(len, self.rows))
 
     @property
     def bars(self) -> int:
@@ -72,11 +53,6 @@ class Job:
         new = [row[seen:] for row, seen in zip(self.rows, self._seen, strict=True)]
         self._seen = [seen + len(more) for seen, more in zip(self._seen, new, strict=True)]
         return new
-
-    def check(self) -> None:
-        """Raise what ended the job, if that was an error."""
-        if self.error is not None:
-            raise self.error
 
 
 class RowGroup:

@@ -17,6 +17,7 @@ from app.web.composing.engines import Leave, News, Task, compose
 from app.web.server.process import keep_memory_flat
 from musicgen.common.processes import CONTEXT, interrupts_held, processors
 from musicgen.continuation import Player
+from musicgen.generation.progress import Progress
 from musicgen.generation.request import Order
 
 LOOK_SECONDS = 0.05  # between two looks for who has gone
@@ -28,29 +29,17 @@ MOST_PROCESSES = 4
 LOST = "the process that composed has ended; try again"
 
 
-class RemoteJob:
+class RemoteJob(Progress):
     """A request that another process is at work on, and what is known of it here."""
 
     def __init__(
         self, number: int, model: str, wanted: Order, cancelled: Callable[[], bool] = lambda: False
     ) -> None:
+        super().__init__(wanted.request.variations)
         self.number, self.model, self.cancelled = number, model, cancelled
-        self.rows: list[list[int]] = [[] for _ in range(wanted.request.variations)]
         self.bars = 0  # new ones that are whole in each variation that still is written
         self.place = 0  # in line, from 1; 0 once it is at work
-        self.ended = threading.Event()
-        self.error: Exception | None = None
         self.told_to_end = False
-
-    @property
-    def steps(self) -> int:
-        """How many tokens the longest variation has."""
-        return max(map(len, self.rows))
-
-    def check(self) -> None:
-        """Raise what ended the job, if that was an error."""
-        if self.error is not None:
-            raise self.error
 
     def add(self, news: News) -> None:
         """Note what has come of it."""

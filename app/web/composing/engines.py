@@ -57,6 +57,16 @@ class News:
     error: Exception | None = None
 
 
+@dataclass
+class _AtWork:
+    """A request at work, and what was said of it."""
+
+    job: Job
+    model: str
+    place: int = 0
+    given_up: bool = False
+
+
 class Engines:
     """The engines at work, each for as long as somebody wants music of its model; the one that had least works next."""
 
@@ -66,10 +76,8 @@ class Engines:
         self._models: OrderedDict[str, Player] = OrderedDict()  # by the names they were found by
         self._engines: dict[str, Engine] = {}
         self._had: dict[str, float] = {}  # seconds of each
-        self._jobs: dict[int, tuple[Job, Task]] = {}
-        self._given_up: set[int] = set()
+        self._at_work: dict[int, _AtWork] = {}  # by number
         self._failed: list[News] = []
-        self._places: dict[int, int] = {}
 
     @property
     def idle(self) -> bool:
@@ -91,7 +99,7 @@ class Engines:
 
         def over() -> bool:
             long = task.most_tokens is not None and job.steps >= task.most_tokens
-            return long or task.number in self._given_up
+            return long or self._at_work[task.number].given_up
 
         job = job_of(model.performer, task.order, over, task.owner)
         if name not in self._engines:  # who comes has no claim from when nobody wanted it
@@ -99,13 +107,13 @@ class Engines:
             engine = Engine(model.performer, listeners=True, most_bytes=most_bytes)
             self._engines[name] = engine
             self._had[name] = min(self._had.values(), default=0.0)
+        self._at_work[task.number] = _AtWork(job, name)
         self._engines[name].add(job)
-        self._jobs[task.number] = job, task
 
     def leave(self, number: int) -> None:
         """Let a request go with the next step."""
-        if number in self._jobs:
-            self._given_up.add(number)
+        if number in self._at_work:
+            self._at_work[number].given_up = True
 
     def work(self) -> None:
         """Let the model that had least do a little."""
@@ -125,11 +133,12 @@ class Engines:
     def news(self) -> list[News]:
         """Return what is new since the last time."""
         found, self._failed = self._failed, []
-        for number, (job, task) in [*self._jobs.items()]:
+        for number, one in [*self._at_work.items()]:
+            job = one.job
             ended, rows = job.ended.is_set(), job.fresh()
-            place = 0 if ended or job.steps else self._engines[task.model.given].place(job)
-            if ended or any(rows) or place != self._places.get(number, 0):
-                self._places[number] = place
+            place = 0 if ended or job.steps else self._engines[one.model].place(job)
+            if ended or any(rows) or place != one.place:
+                one.place = place
                 found.append(
                     News(
                         number=number,
@@ -141,9 +150,7 @@ class Engines:
                     )
                 )
             if ended:
-                del self._jobs[number]
-                self._places.pop(number, None)
-                self._given_up.discard(number)
+                del self._at_work[number]
         return found
 
     def _model(self, model: Player) -> Player:

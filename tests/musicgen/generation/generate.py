@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 
 from musicgen.generation.engine import Engine
-from musicgen.generation.job import Job, asked
-from musicgen.generation.request import Grammar, Request
+from musicgen.generation.job import Job, job_of
+from musicgen.generation.request import Grammar, Request, checked, order
 from musicgen.generation.threads import threads_for
 from musicgen.model.performer import Performer
 
 ENDED = -1  # stands in the stream for a variation that has ended, or has no token at this moment
+
+
+def asked(
+    model: Performer, prompt: Any, request: Request, grammar: Grammar | None = None, *more: Any, **named: Any
+) -> Job:  # fmt: skip
+    """Return a request to a model as a job."""
+    return job_of(model, order(checked(model, prompt), request, grammar), *more, **named)
 
 
 def generate(

@@ -12,10 +12,11 @@ import torch
 from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import Batch
 from musicgen.generation.engine import Engine
-from musicgen.generation.job import Job, asked
+from musicgen.generation.job import Job
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.counting import counted
+from tests.musicgen.generation.generate import asked
 from tests.musicgen.toys import ENCODINGS, Alternating, toy_model, unlimited
 
 REQUESTS = [
