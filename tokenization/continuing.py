@@ -54,4 +54,4 @@ def _ending(language: Language, grammar: Grammar, start: int, stop: int) -> Gram
     left = language.vocabulary[LEFT].start - 1
     counted = range(max(start, stop - COUNTED), stop)
     after = [[left + stop - bar] if bar in counted else [] for bar in range(stop)]
-    return Scripted(grammar, language, Script.around(language.bar, [[]] * stop, after))
+    return Scripted(grammar, language, Script.around(language, [[]] * stop, after))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from copy import copy
 
 import numpy as np
@@ -32,7 +33,31 @@ class Grammar(ABC):
     def select(self, rows: np.ndarray) -> Self:
         """Return a grammar of copies of the given rows: to drop some, or to vary one prefix."""
         chosen = copy(self)
-        for name, values in vars(self).items():
-            if isinstance(values, np.ndarray):  # with a row for each prefix: (B, …)
-                setattr(chosen, name, values[rows])
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):  # with a row for each prefix: (B, …)
+                setattr(chosen, name, value[rows])
+            elif isinstance(value, Grammar):
+                setattr(chosen, name, value.select(rows))
         return chosen
+
+    @property
+    def shared(self) -> Hashable:
+        """What grammars must have in common that can be `joined`: all but the rows."""
+        return type(self), *((name, _shared(value)) for name, value in vars(self).items())
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        """Return one grammar of the rows of several, one after the other."""
+        together = copy(self)
+        for name, value in vars(self).items():
+            theirs = [vars(other)[name] for other in others]
+            if isinstance(value, np.ndarray):
+                setattr(together, name, np.concatenate([value, *theirs]))
+            elif isinstance(value, Grammar):
+                setattr(together, name, value.joined(theirs))
+        return together
+
+
+def _shared(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return value.shape[1:], value.dtype
+    return value.shared if isinstance(value, Grammar) else value

@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 
 import numpy as np
 import torch
@@ -26,8 +25,8 @@ from torch import Tensor
 
 from musicgen.generation.batch import Batch, SoftmaxBatch, bytes_of_a_row
 from musicgen.generation.job import Job, RowGroup
+from musicgen.generation.joint_draw import Draws, Ended, Failed
 from musicgen.generation.prompt import After, pieces, state_after_a_token
-from musicgen.generation.sampling import draw, probabilities
 from musicgen.generation.shares import ServedTime
 from musicgen.model.performer import Performer, State
 
@@ -55,6 +54,7 @@ class Engine:
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._room = 0  # rows; not known yet
         self._shares = ServedTime()
+        self._draws = Draws()  # of those whose turn it is
         self._turn: list[RowGroup] = []
         self._turn_steps = 0
 
@@ -181,36 +181,38 @@ class Engine:
 
     def _draw(self, groups: Sequence[RowGroup]) -> None:
         """Draw a token a row, and let groups take them."""
-        ready = []
-        for group in groups:
-            with self._blaming(group.job):
-                self._drop(group, group.look())
-                if len(group):
-                    ready.append(group)
-        ready = [group for group in ready if len(group)]  # another's error may have ended its job
-        for sampling, same in groupby(ready, key=lambda group: group.job.request.sampling):
-            alike = list(same)
-            scores = np.concatenate([group.scores for group in alike])
-            masks = [
-                np.ones(group.scores.shape, bool) if group.allowed is None else group.allowed
-                for group in alike
-            ]
-            uniforms = np.array([x for group in alike for x in group.uniforms()])
-            tokens = draw(probabilities(scores, sampling, np.concatenate(masks)), uniforms)
-            for group, own in zip(alike, _split(tokens, alike), strict=True):
-                with self._blaming(group.job):
-                    self._drop(group, group.take(own))
+        while self._let_go(*self._draws.look(groups)):
+            pass
+        self._let_go(*self._draws.take(groups))
+
+    def _let_go(self, ended: Ended, failed: Failed) -> bool:
+        """Let go what has ended with a draw; says whether anything has."""
+        if not ended and not failed:
+            return False
+        self._draws.part()
+        for job, error in failed:
+            job.error = job.error or error
+            self._end(job)
+        for group, goes_on in ended:
+            if len(group):  # another's error may have ended its job
+                self._drop(group, group.keep(goes_on))
+        return True
 
     def _hand_out(self, groups: Sequence[RowGroup], scores: np.ndarray) -> None:
+        finite = np.isfinite(scores).all()
         for group, own in zip(groups, _split(scores, groups), strict=True):
             with self._blaming(group.job):
-                _check_finite(own)
+                if not finite:
+                    _check_finite(own)
                 group.scores = own
 
     def _chosen(self, now: float) -> list[RowGroup]:
         """Return whose turn it is."""
         if self._turn_steps <= 0:
-            self._turn, self._turn_steps = self._next_turn(now), TURN_STEPS
+            turn = self._next_turn(now)
+            if turn != self._turn:
+                self._draws.part()
+            self._turn, self._turn_steps = turn, TURN_STEPS
         self._turn_steps -= 1
         return list(self._turn)
 
@@ -253,6 +255,7 @@ class Engine:
 
     def _end(self, job: Job) -> None:
         """Let a job go, done or not."""
+        self._draws.part()
         for group in job.groups:
             self._batch.leave(group.numbers)
             group.numbers, group.live = [], group.live[:0]

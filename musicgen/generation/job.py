@@ -62,12 +62,12 @@ class RowGroup:
         self.job, self.live = job, np.array(variations)
         self.numbers: list[int] = []  # of the rows in the batch
         self.scores = np.empty(0)  # the logits of what comes next: (rows, V)
-        self.allowed: np.ndarray | None = None
         self.given = np.empty(0, np.int64)  # tokens that were drawn and are to be absorbed
         self.heard_since: float | None = None  # when there was something to hear
         self._steps = 0
         self._random: list[np.random.Generator] = []
-        self._grammar: Grammar | None = None
+        self.grammar: Grammar | None = None  # of these rows, up to when they draw with others
+        self._begun = np.empty(0, np.int64)  # bars of each row
         self._first_bars = 0
 
     @property
@@ -81,8 +81,7 @@ class RowGroup:
     @property
     def bars(self) -> int:
         """How many new bars are whole in each of the variations."""
-        begun = np.zeros(0) if self._grammar is None else self._grammar.bars
-        return int(begun.min()) - self._first_bars if len(begun) else 0
+        return int(self._begun.min()) - self._first_bars if len(self._begun) else 0
 
     def lead(self, now: float) -> float:
         """Return how many bars it is ahead of what is heard of it."""
@@ -96,33 +95,24 @@ class RowGroup:
         """Stand after the prompt."""
         everyone = np.zeros_like(self.live)
         seed = self.job.request.seed
-        self.numbers, self.scores = numbers, scores[everyone]
+        self.numbers, self.scores, self.given = numbers, scores[everyone], everyone
         self._random = [np.random.default_rng([seed, int(i)]) for i in self.live]
         if self.job.grammar is not None:
-            self._grammar = self.job.grammar.select(everyone)
-            self._first_bars = int(self._grammar.bars[0])
-
-    def look(self) -> list[int]:
-        """Ask the grammar what may come; returns the rows' numbers for which nothing may, which have ended."""
-        self.allowed = None if self._grammar is None else self._grammar.allowed()
-        if self.allowed is None or self.allowed.any(axis=-1).all():
-            return []
-        possible = np.asarray(self.allowed.any(axis=-1))
-        self.allowed = self.allowed[possible]
-        return self._keep(possible)
+            self.grammar = self.job.grammar.select(everyone)
+            self._begun = self.grammar.bars
+            self._first_bars = int(self._begun[0])
 
     def uniforms(self) -> list[float]:
         """Return a random number a row."""
         return [random.random() for random in self._random]
 
-    def take(self, tokens: np.ndarray) -> list[int]:
-        """Take a drawn token a row; returns the rows' numbers that have ended with it."""
+    def take(self, tokens: np.ndarray, begun: np.ndarray | None) -> np.ndarray:
+        """Take a token a row, with which so many bars have begun, (rows,) each; returns which rows go on."""
         stop, goes_on = self.job.request.stop, np.ones(len(tokens), bool)
-        if self._grammar is not None:
-            tokens = self._grammar.instead(tokens)
-            self._grammar.advance(tokens)
+        if begun is not None:
+            self._begun = begun
             if stop.before_bar is not None:
-                goes_on &= self._grammar.bars <= stop.before_bar
+                goes_on &= begun <= stop.before_bar
         for variation, token in zip(self.live[goes_on], tokens[goes_on].tolist(), strict=True):
             self.job.rows[variation].append(token)
         if stop.end is not None:
@@ -130,16 +120,17 @@ class RowGroup:
         self._steps += 1
         if self._steps == stop.tokens:
             goes_on[:] = False
-        self.given = tokens[goes_on]
-        return [] if goes_on.all() else self._keep(goes_on)
+        self.given = tokens
+        return goes_on
 
-    def _keep(self, rows: np.ndarray) -> list[int]:
+    def keep(self, rows: np.ndarray) -> list[int]:
         """Keep some rows, (rows,) bool, and return the numbers of the others."""
         kept = np.flatnonzero(rows)
         gone = [self.numbers[row] for row in np.flatnonzero(~rows)]
         self.numbers = [self.numbers[row] for row in kept]
         self._random = [self._random[row] for row in kept]
         self.live, self.scores = self.live[kept], self.scores[kept]
-        if self._grammar is not None:
-            self._grammar = self._grammar.select(kept)
+        self.given = self.given[kept]
+        if self.grammar is not None:
+            self.grammar, self._begun = self.grammar.select(kept), self._begun[kept]
         return gone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,6 +36,15 @@ class Grammar(Protocol):
 
     def select(self, rows: np.ndarray) -> Grammar:
         """Return a grammar of copies of the given rows."""
+        ...
+
+    @property
+    def shared(self) -> Hashable:
+        """What grammars have in common that can be joined."""
+        ...
+
+    def joined(self, others: Sequence[Any]) -> Grammar:
+        """Return one grammar of the rows of several."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -81,3 +82,15 @@ class Alternating:
     def select(self, rows: np.ndarray) -> Alternating:
         """Return copies of rows."""
         return type(self)(self.last[rows], self.bars[rows])
+
+    @property
+    def shared(self) -> Hashable:
+        """What such grammars have in common."""
+        return type(self)
+
+    def joined(self, others: Sequence[Alternating]) -> Alternating:
+        """Return one grammar of the rows of several."""
+        all_of = [self, *others]
+        return type(self)(
+            *(np.concatenate([getattr(one, name) for one in all_of]) for name in ("last", "bars"))
+        )

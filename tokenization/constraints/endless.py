@@ -31,7 +31,3 @@ class Endless(Grammar):
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row."""
         self._grammar.advance(tokens)
-
-    def select(self, rows: np.ndarray) -> Endless:
-        """Return copies of the given rows."""
-        return Endless(self._grammar.select(rows), self._end)

@@ -24,19 +24,26 @@ class Script:
     is_bar: np.ndarray  # (L,) which of them are the bar tokens of the bars that are written
     stop: np.ndarray  # (L,) where each bar's part ends
     first: np.ndarray  # (N + 1,) the place of each bar's part; L after the last
+    opening: (
+        np.ndarray
+    )  # (N + 1,) what comes where a bar is over: the first of the next one's part; the end at last
 
     @classmethod
     def around(
-        cls, bar: int, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
+        cls, language: Language, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
     ) -> Script:
         """Say of each bar what stands before its bar token and what right after it."""
+        bar = language.bar
+        assert bar is not None, "a script stands around bar tokens"
         parts = [[*b, bar, *a] for b, a in zip(before, after, strict=True)]
         lengths = np.array([len(part) for part in parts])
         first = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
         is_bar = np.zeros(first[-1], dtype=bool)
         is_bar[first[:-1] + [len(b) for b in before]] = True
         tokens = np.array([token for part in parts for token in part], dtype=np.int64)
-        return cls(tokens=tokens, is_bar=is_bar, stop=np.repeat(first[1:], lengths), first=first)
+        opening = np.append(tokens, language.end)[first]
+        stop = np.repeat(first[1:], lengths)
+        return cls(tokens=tokens, is_bar=is_bar, stop=stop, first=first, opening=opening)
 
 
 class Scripted(Grammar):
@@ -60,8 +67,6 @@ class Scripted(Grammar):
         self._grammar, self._script = grammar, script
         self._bar, self._end, self._idle = language.bar, language.end, language.idle
         self._may_end_silent = may_end_silent
-        # What comes in fact where a bar is over: the first token of the next one's part; the end at last.
-        self._opening = np.append(script.tokens, language.end)[script.first]
         self._place = np.full(len(grammar.bars), FREE)
 
     @property
@@ -78,7 +83,7 @@ class Scripted(Grammar):
         over = np.flatnonzero(np.where(rest, may_begin, may_end))
         mask[:, [self._bar, self._end]] = False
         mask[over, self._bar] = mask[over, self._end] = True
-        mask[over, self._opening[bars[over]]] = True
+        mask[over, self._script.opening[bars[over]]] = True
         rows = np.flatnonzero(scripted)
         mask[rows] = False
         mask[rows, self._script.tokens[self._place[rows]]] = True
@@ -88,7 +93,7 @@ class Scripted(Grammar):
         """Return what a row takes in place of a token; nothing else where the script speaks."""
         scripted, bars = self._place != FREE, self._grammar.bars
         over = ~scripted & np.isin(tokens, (self._bar, self._end))
-        tokens = np.where(over, self._opening[bars], tokens)
+        tokens = np.where(over, self._script.opening[bars], tokens)
         opens = self._opens(tokens)
         plain = np.where(opens, self._bar, np.where(scripted, self._idle, tokens))
         taken = self._grammar.instead(plain)
@@ -106,15 +111,8 @@ class Scripted(Grammar):
         goes_on = scripted & (place + 1 < self._script.stop[place])
         self._place = np.where(goes_on, place + 1, FREE)
 
-    def select(self, rows: np.ndarray) -> Scripted:
-        """Return copies of the given rows."""
-        chosen = object.__new__(Scripted)
-        vars(chosen).update(vars(self))
-        chosen._grammar, chosen._place = self._grammar.select(rows), self._place[rows]
-        return chosen
-
     def _opens(self, tokens: np.ndarray) -> np.ndarray:
         """Say where a token is the first one of a bar's part: (B,)."""
         bars = self._grammar.bars
         rest = bars < len(self._script.first) - 1
-        return (self._place == FREE) & rest & (tokens == self._opening[bars])
+        return (self._place == FREE) & rest & (tokens == self._script.opening[bars])

@@ -47,8 +47,6 @@ class Given:
 MOVES_TO = np.maximum(TICK_OF, 0)
 MOVES_TO[[BAR, END]] = BAR_TICKS
 
-NOTHING = Given.of(Events.empty(), np.zeros(KEYS, dtype=bool))
-
 
 class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
     """What may follow when only the music counts."""
@@ -58,19 +56,20 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         *,
         prompt_tokens: int = 0,
         longest_ticks: Sequence[int] | None = None,
-        given: Given = NOTHING,
+        given: Given | None = None,
     ) -> None:
         """Stand at the start of one sequence, before the begin token; given events come after its prompt."""
         longest = None if longest_ticks is None else tuple(longest_ticks)
         super().__init__(prompt_tokens=prompt_tokens, start_ticks=0, longest_ticks=longest)
         self._given = given
         self._next = np.zeros(1, dtype=np.int64)  # the number of the given event that is due next
-        self._longest[:, given.last >= 0] = FAR_TICKS  # these end where they are given to
+        if given is not None:
+            self._longest[:, given.last >= 0] = FAR_TICKS  # these end where they are given to
 
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
         mask = super().allowed()
-        if self._given is NOTHING:
+        if self._given is None:
             return mask
         kept = (self._next[:, None] <= self._given.last) & (self._prompt == 0)[:, None]
         mask[:, NOTE_ON.start : NOTE_ON.stop] &= ~kept
@@ -89,7 +88,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         due = np.where(self._prompt == 0, np.minimum(self._next_due, given), FAR_TICKS)
         passes = (reached > due) & (self._phase == AFTER_NOTE)
         taken = np.where(passes & (due > self._time), AT.start - 1 + due - line, tokens)
-        if self._given is NOTHING:
+        if self._given is None:
             return taken
         token = self._given.tokens[self._next]
         now = (given == self._time) & (passes | (_order(tokens) > _order(token)))
@@ -97,7 +96,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
 
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row."""
-        if self._given is NOTHING:
+        if self._given is None:
             super().advance(tokens)
             return
         now = (self._due_given() == self._time) & (tokens == self._given.tokens[self._next])
@@ -106,6 +105,8 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
 
     def _due_given(self) -> np.ndarray:
         """Return when the next given event comes; inside the prompt none does: (B,)."""
+        if self._given is None:
+            return np.full(len(self._time), FAR_TICKS)
         return np.where(self._prompt == 0, self._given.time_ticks[self._next], FAR_TICKS)
 
     def _may_leave(self) -> np.ndarray:

@@ -41,7 +41,7 @@ def infilling(
     first, before = beyond(notes, stop), spell_bars(events_of(notes), 0, start)
     prompt = np.concatenate([[BEGIN], first, before, [BAR, SEAM_1 + counts[0] - 1]])
     script = Script.around(
-        BAR,
+        language,
         [first.tolist(), *[[]] * (stop - 1)],
         [*[[]] * start, *([SEAM_1 + count - 1] for count in counts)],
     )
@@ -93,7 +93,7 @@ def accompanying(
     return Goal(
         prompt=prompt,
         grammar=Scripted(
-            free, language, Script.around(BAR, before, [[]] * bars), may_end_silent=True
+            free, language, Script.around(language, before, [[]] * bars), may_end_silent=True
         ),
         whole=_joined(kept, ours, bars * BAR_TICKS),
     )

@@ -27,7 +27,7 @@ def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goa
     counts = range(stop - start, 0, -1)
     prompt = np.concatenate([[BEGIN], first, ids[1 : lines[start]], [BAR, SEAM_1 + counts[0] - 1]])
     script = Script.around(
-        BAR,
+        language,
         [first.tolist(), *[[]] * (stop - 1)],
         [*[[]] * start, *([SEAM_1 + count - 1] for count in counts)],
     )

@@ -119,6 +119,10 @@ class Faulty(Alternating):
         chosen.left = self.left
         return chosen
 
+    @property
+    def shared(self) -> int:
+        return id(self)  # with no other one
+
 
 @pytest.mark.parametrize("where", ["allowed", "advance"])
 def test_who_fails_fails_alone(model: Any, where: str) -> None:

@@ -58,7 +58,7 @@ PARTS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5)
 @given(PARTS, st.booleans(), st.integers(0, 2**32 - 1))
 def test_a_walk_says_the_script_word_for_word_and_then_ends(parts, silent, seed):
     before, after = ([list(part[i]) for part in parts] for i in range(2))
-    script = Script.around(BAR, before, after)
+    script = Script.around(Toy(), before, after)
     grammar = Scripted(ToyGrammar(3), Toy(), script, may_end_silent=silent)
     random = np.random.default_rng(seed)
     said: list[list[int]] = [[], [], []]
@@ -80,7 +80,7 @@ def test_a_walk_says_the_script_word_for_word_and_then_ends(parts, silent, seed)
 
 
 def test_rows_are_copied_with_their_places():
-    grammar = Scripted(ToyGrammar(1), Toy(), Script.around(BAR, [[7, 8]], [[9]]))
+    grammar = Scripted(ToyGrammar(1), Toy(), Script.around(Toy(), [[7, 8]], [[9]]))
     for token in (BEGIN, 7):
         grammar.advance(np.array([token]))
     rows = grammar.select(np.zeros(2, dtype=np.int64))
@@ -98,7 +98,7 @@ def test_countdowns_name_the_bars_to_go():
 
 @pytest.mark.parametrize("ends_bars", [BAR, END, 7])
 def test_a_bar_is_over_by_whichever_token_a_model_would_end_it(ends_bars):
-    grammar = Scripted(ToyGrammar(1), Toy(), Script.around(BAR, [[], [7, 8]], [[], []]))
+    grammar = Scripted(ToyGrammar(1), Toy(), Script.around(Toy(), [[], [7, 8]], [[], []]))
 
     def take(token: int) -> int:
         assert grammar.allowed()[0, token]
