@@ -87,7 +87,10 @@ class Generation:
             sampling=self.options.sampling,
             stop=Stop(end=self.model.language.end, **self._stop),
         )
-        return order(self._ids.astype(np.int64), request, self._grammar)
+        ids = self._ids.astype(np.int64)
+        # What stands before a gap is said by its grammar alone: there is no such piece.
+        valid = self.model.language.validate(ids) is None
+        return order(ids, request, self._grammar, valid=valid)
 
     def follow(self, job: Progress) -> None:
         """Take what has come so far, in `sequences` and `takes`, from a job at work elsewhere."""

@@ -90,19 +90,24 @@ class Order:
     grammar: Grammar | None = None  # of one row, that has taken the prompt
 
 
-def order(ids: np.ndarray, request: Request, grammar: Grammar | None = None) -> Order:
-    """Return what is to be written after a prompt; a grammar that stands before the prompt is copied, and takes it."""
+def order(
+    ids: np.ndarray, request: Request, grammar: Grammar | None = None, *, valid: bool = False
+) -> Order:
+    """Return what is to be written after a prompt; a grammar that stands before the prompt is copied, and takes it.
+
+    `valid`: it is known that the prompt's tokens may stand there, which takes a grammar long to find out.
+    """
     if request.stop.before_bar is not None and grammar is None:
         raise ValueError("to stop before a bar takes a grammar, which counts them")
-    ready = None if grammar is None else after_prompt(grammar, ids)
+    ready = None if grammar is None else after_prompt(grammar, ids, valid=valid)
     return Order(ids=ids, request=request, grammar=ready)
 
 
-def after_prompt(grammar: Grammar, ids: np.ndarray) -> Grammar:
+def after_prompt(grammar: Grammar, ids: np.ndarray, *, valid: bool = False) -> Grammar:
     """Return a copy of the grammar that has taken the prompt."""
     grammar = grammar.select(np.zeros(1, dtype=np.int64))
     for place, token in enumerate(ids):
-        if not grammar.allowed()[0, token]:
+        if not valid and not grammar.allowed()[0, token]:
             raise ValueError(
                 f"token {token} at place {place} of the prompt may not stand there in this language"
             )
