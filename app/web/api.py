@@ -25,7 +25,7 @@ from app.web.composing.similarity import by_quarter
 from app.web.composing.streamed_takes import StreamedTakes
 from app.web.composing.work import streamed_takes
 from app.web.endpoint import answering, with_sampling
-from app.web.server.limits import TOGETHER
+from app.web.server.capacity import TOGETHER
 from app.web.server.visitors import Visitors
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL

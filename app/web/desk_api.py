@@ -11,7 +11,7 @@ import gradio as gr
 from app.web.actions import PageActions
 from app.web.composing.requests import request_from, sentence
 from app.web.endpoint import answering
-from app.web.server.limits import TOGETHER
+from app.web.server.capacity import TOGETHER
 from app.web.server.visitors import Visitors
 
 HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hidden"}

@@ -14,9 +14,9 @@ from app.web.errors import HANDLERS
 from app.web.head_in_html import HeadInHtml
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, Page, head, version
+from app.web.server.capacity import IN_LINE, THREADS
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
 from app.web.server.jobs import Jobs, let_ends_meet
-from app.web.server.limits import IN_LINE, THREADS
 from app.web.server.names import Names
 from app.web.server.sessions import MOST_SESSIONS, Sessions
 from app.web.server.slow_connections import close_slow_connections
