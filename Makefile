@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SECONDS ?= 600
+COUNTS ?= build/fuzz.json
 
 WORK ?= build/models
 
@@ -33,8 +34,8 @@ format: $(INSTALLED) ## put the code into form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-fuzz: $(INSTALLED) ## mutate MIDI files through the reader and both tokenizers (SECONDS=600)
-	$(BIN)/python -m tests.tools.fuzz --seconds $(SECONDS)
+fuzz: $(INSTALLED) ## mutate MIDI files through reader, languages and writer (SECONDS=600)
+	$(BIN)/python -m tests.tools.fuzz --seconds $(SECONDS) --counts $(COUNTS)
 
 bench: $(INSTALLED) ## speed and memory of this machine
 	$(BIN)/musicgen bench

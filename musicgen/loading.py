@@ -35,8 +35,8 @@ def find(name: str, device: str = "auto") -> Playable:
     folder = folder_of(name)
     config, card = read_card(folder)
     where, said = f"{folder}: longest_ticks", card.training.get("longest_ticks")
-    longest: tuple[int, ...] | None = value_of(tuple[int, ...] | None, said, where)
     speaks = language_from_spec(card.language)
+    longest = speaks.checked_longest(value_of(tuple[int, ...] | None, said, where))
     if (size := config.vocabulary_size) != len(speaks.vocabulary):
         raise ValueError(
             f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"

@@ -152,6 +152,10 @@ class Language(ABC):
         """Return how many ticks notes last at most in pieces, for `free_grammar`; None where it has no use for that."""
         return None
 
+    def checked_longest(self, longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
+        """Return what bounds notes of each track, or say what is wrong with it; None where there is no use for it."""
+        return None
+
     @abstractmethod
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, or None where a pitch would leave the range."""

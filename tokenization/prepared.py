@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 
 from tokenization.language import Language, language_from_spec
+from tokenization.set_description import META_FILE, SPLITS, read_meta
 
-FORMAT = 1
-SPLITS = ("train", "validation", "test")
-TOKENS_FILE, PIECES_FILE, META_FILE = "tokens.bin", "pieces.npz", "meta.json"
+TOKENS_FILE, PIECES_FILE = "tokens.bin", "pieces.npz"
 TOKEN_TYPE = np.dtype("<u2")
 NO_STYLE = -1
-COUNTED = ("files", "pieces", "tokens", "bars", "notes")  # by split
+FREE_BYTES, MOST_TIMES = 1 << 28, 100  # columns that are packed to less than this are none
 _BLOCK_BYTES = 1 << 22
 
 
@@ -68,7 +67,7 @@ class Prepared:
         return cls(
             folder=folder,
             meta=meta,
-            pieces=_read_pieces(folder / PIECES_FILE, meta["tokens"]),
+            pieces=_read_pieces(folder / PIECES_FILE, meta),
             tokens=np.memmap(tokens, dtype=TOKEN_TYPE, mode="r"),
         )
 
@@ -127,55 +126,22 @@ class Prepared:
             )
 
 
-def read_meta(folder: Path) -> dict[str, Any]:
-    """Return a prepared folder's description; a folder that is none raises ValueError."""
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"there is no prepared data set {folder}; `musicgen data` prepares one"
-        )
-    path = folder / META_FILE
-    if not path.is_file():
-        raise ValueError(
-            f"{folder} is no prepared data set: it has no {META_FILE}; `musicgen data` prepares one"
-        )
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-        version = meta["format"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        version, meta = FORMAT, {}
-    if version == FORMAT and not _describes(meta):
-        raise ValueError(f"{path} is not the description of a prepared data set")
-    if version != FORMAT:
-        raise ValueError(
-            f"{folder} has format {version}, this program reads format {FORMAT}; prepare it again"
-        )
-    return meta
-
-
-def _describes(meta: Any) -> bool:
-    """Say whether plain data is the description of a prepared set, as far as it is relied on."""
-    try:
-        counts = [meta["counts"][split][kind] for split in SPLITS for kind in COUNTED]
-        numbers = [meta["tokens"], meta["language"]["tokens"], *counts]
-        said = [meta["checksum"], meta["language"]["language"]]
-    except (KeyError, TypeError):
-        return False
-    return all(type(n) is int and n >= 0 for n in numbers) and all(type(s) is str for s in said)
-
-
-def _read_pieces(path: Path, tokens: int) -> Pieces:
+def _read_pieces(path: Path, meta: dict[str, Any]) -> Pieces:
     try:
         with np.load(path, allow_pickle=False) as columns:
+            unpacked = sum(column.file_size for column in columns.zip.infolist())
+            if unpacked > FREE_BYTES + MOST_TIMES * path.stat().st_size:
+                raise ValueError("a bomb")
             pieces = Pieces(**{field.name: columns[field.name] for field in fields(Pieces)})
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         raise ValueError(f"{path} is missing or damaged; prepare the set again") from None
-    if not _fit(pieces, tokens):
+    if not _fit(pieces, meta["tokens"], len(meta["styles"])):
         raise ValueError(f"{path} does not belong to the tokens beside it; prepare the set again")
     return pieces
 
 
-def _fit(pieces: Pieces, tokens: int) -> bool:
-    """Say whether columns belong to each other and to so many tokens: all that is taken by them lies within."""
+def _fit(pieces: Pieces, tokens: int, styles: int) -> bool:
+    """Say whether columns belong to each other and to so many tokens and styles: all that is taken lies within."""
     columns = vars(pieces)
     of_rows = ("start", "length", "notes", "file", "split", "style", "setting")
     numbers = ("start", "length", "notes", "bar_start", "bars", "file", "split", "style")
@@ -185,6 +151,8 @@ def _fit(pieces: Pieces, tokens: int) -> bool:
     if any(len(columns[name]) != rows for name in of_rows) or len(bars) != rows + 1:
         return False
     if any(columns[name].dtype.kind not in "iu" for name in numbers):
+        return False
+    if pieces.setting.dtype.kind != "S" or pieces.names.dtype.kind != "U":
         return False
     lies = np.array_equal(pieces.start, np.cumsum(pieces.length) - pieces.length)
     return bool(
@@ -196,7 +164,11 @@ def _fit(pieces: Pieces, tokens: int) -> bool:
         and bars[-1] == len(pieces.bars)
         and (np.diff(bars.astype(np.int64)) >= 0).all()
         and (pieces.bars <= np.repeat(pieces.length, np.diff(bars.astype(np.int64)))).all()
-        and pieces.file.min() >= 0
-        and pieces.file.max() < len(pieces.names)
-        and pieces.split.max() < len(SPLITS)
+        and _all_within(pieces.file, 0, len(pieces.names))
+        and _all_within(pieces.split, 0, len(SPLITS))
+        and _all_within(pieces.style, NO_STYLE, styles)
     )
+
+
+def _all_within(column: np.ndarray, first: int, stop: int) -> bool:
+    return bool(column.min() >= first and column.max() < stop)

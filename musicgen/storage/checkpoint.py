@@ -31,6 +31,8 @@ FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 DTYPES = ("float32", "bfloat16", "int8")
 LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
+LONGEST_HEADER_BYTES = 1 << 22  # of the weights: there they name some ten thousand tensors
+LONGEST_SEQUENCE = 1 << 24  # tokens that a model was trained on at a time
 MOST_REALISATIONS = 1 << 12  # of a stored model; the papers have some dozens
 _OMEGA = "blocks.0.attention.features.omega"
 _SCALE = ".scale"  # of an int8 matrix, after its name
@@ -96,12 +98,7 @@ def load(
     folder = Path(folder)
     config, card = read_card(folder)
     path = _weights_path(folder, card)
-    try:
-        stored = safetensors.torch.load_file(path)
-    except SafetensorError as error:
-        raise ValueError(
-            f"{path} is no safetensors file ({error}); copy or save the model again"
-        ) from None
+    stored = _tensors_of(path)
     _check_sizes(config, stored, path)
     model = Performer(config, seed=None)
     _fill(model, stored, path)
@@ -131,12 +128,17 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
         )
     config = ModelConfig.read(content["model"], f"{path}: model")
     card = from_plain(Card, content["card"], f"{path}: card")
+    if not 0 <= card.trained_length <= LONGEST_SEQUENCE:
+        raise ValueError(
+            f"{path}: card: trained_length is {card.trained_length}; it is 0 to {LONGEST_SEQUENCE} tokens"
+        )
     return config, replace(card, name=_plain_name(card.name))
 
 
 def _plain_name(name: str) -> str:
-    """Return the name that a model gives itself, fit to be a file's: no other folder, no command to a terminal."""
+    """Return the name that a model gives itself, fit to be a file's: seen, no folder, no command to a terminal."""
     fit = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name)
+    fit = fit if fit and fit[0] != "." else f"model{fit}"
     return fit.encode()[:LONGEST_NAME_BYTES].decode(errors="ignore")
 
 
@@ -157,6 +159,20 @@ def _stored(model: Performer, dtype: str) -> dict[str, Tensor]:
 def _matrices(model: nn.Module) -> set[str]:
     kinds = (nn.Linear, nn.Embedding)
     return {f"{name}.weight" for name, m in model.named_modules() if isinstance(m, kinds)}
+
+
+def _tensors_of(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a file; each that it names costs time, so its header, which names them, is short."""
+    with path.open("rb") as file:
+        header_bytes = int.from_bytes(file.read(8), "little")
+    try:
+        if header_bytes > LONGEST_HEADER_BYTES:
+            raise SafetensorError(f"its header is longer than {LONGEST_HEADER_BYTES:,} bytes")
+        return safetensors.torch.load_file(path)
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path} is no safetensors file ({error}); copy or save the model again"
+        ) from None
 
 
 def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
@@ -208,19 +224,18 @@ def _check_shape(path: Path, name: str, tensor: Tensor, shape: tuple[int, ...]) 
 
 def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
     """Copy the stored tensors into a model, which must be exactly those that it has."""
-    scales = {
-        n: stored.pop(n)
-        for n in [n for n in stored if n.endswith(_SCALE) and n.removesuffix(_SCALE) in stored]
-    }
-    tensors = {
-        n: restore(t, scales[n + _SCALE]) if n + _SCALE in scales else t for n, t in stored.items()
-    }
     wanted = model.state_dict()
+    scales = {n: stored.pop(n + _SCALE) for n in wanted if n in stored and n + _SCALE in stored}
+    for name, scale in scales.items():
+        _check_shape(path, name + _SCALE, scale, tuple(stored[name].shape[:1]))
+    tensors = {n: restore(t, scales[n]) if n in scales else t for n, t in stored.items()}
     for name in sorted(wanted.keys() ^ tensors.keys()):
         has = "lacks" if name in wanted else "has a superfluous"
         raise ValueError(_does_not_belong(path, has, name))
     for name, tensor in wanted.items():
         _check_shape(path, name, tensors[name], tuple(tensor.shape))
+        if (found := tensors[name].dtype) not in (tensor.dtype, torch.bfloat16):
+            raise ValueError(f"{path} has {name!r} in {found}, which nothing here stores it in")
     # Copied, not assigned: the file's tensors lie in memory as they come, and on another alignment
     # some kernels add up in another order.
     model.load_state_dict(tensors)

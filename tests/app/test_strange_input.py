@@ -93,6 +93,24 @@ def test_what_a_card_says_of_lengths_is_checked(longest: object, model: Path, ca
     refused(["generate", "--model", model, "--tokens", 9, "-o", model / "out"], capsys)
 
 
+@pytest.mark.parametrize("longest", [[], [5], [0, 1, 1], [1, 2, 3, 4], [10**30] * 3])
+def test_a_card_bounds_the_notes_of_each_part_or_is_refused(longest: list, model: Path, capsys):
+    made = load("untrained:tiny:groove")
+    card = Card(name="x", language=made.language.spec(), trained_length=64)
+    save(model, made.performer, card)
+    change(model, "card", training={"longest_ticks": longest})
+    assert "the longest notes" in refused(
+        ["generate", "--model", model, "--tokens", 9, "-o", model / "out"], capsys
+    )
+
+
+def test_a_card_cannot_bound_notes_where_the_language_does_not(model: Path, tmp_path: Path):
+    change(model, "card", training={"longest_ticks": [10**30]})
+    song = ROOT / "tests" / "seeds" / "pop909_001.mid"
+    words = ["continue", str(song), "--model", str(model), "--tokens", "40", "-o", str(tmp_path)]
+    assert main(words) == 0
+
+
 @pytest.mark.parametrize(
     "text", [DEEP, '{"card":' * 5000, "null", "[]", '{"card": {"language": []}}', "\ud800", "1e999"]
 )

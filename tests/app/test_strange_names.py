@@ -38,6 +38,7 @@ def test_a_models_name_writes_nowhere_else(name: str, tmp_path: Path):
     new = {path for path in tmp_path.rglob("*") if path.is_file()} - before
     assert len(new) == 2
     assert {path.parent for path in new} == {home}
+    assert not [path.name for path in new if path.name.startswith(".")]  # which nobody would find
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tokenization.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
+from tokenization.prepared import PIECES_FILE, TOKENS_FILE, Prepared
+from tokenization.set_description import META_FILE
 from training.data.writer import PreparedWriter, Row
 
-META = {"language": {"language": "remi", "tokens": 65536}, "vocabulary": []}
+NUMBERS = [str(number) for number in range(65536)]
+META = {
+    "source": {},
+    "language": {"language": "numbers", "tokens": len(NUMBERS)},
+    "vocabulary": [{"name": "number", "start": 0, "stop": len(NUMBERS), "tokens": NUMBERS}],
+}
 
 
 def row(*ids: int, bars: tuple[int, ...] = (0,), setting: dict | None = None) -> Row:

@@ -17,7 +17,7 @@ Mutation = Callable[[bytearray, Random, list[bytes]], None]
 
 
 def seed_files() -> list[bytes]:
-    """Return the files that are damaged: three real ones, and some with every oddity that is legal."""
+    """Return the files that are damaged: real ones, their beginnings, and some with every oddity that is legal."""
     made = (midi_files.sixteen_channels(), midi_files.karaoke(), midi_files.drums_by_name())
     return [path.read_bytes() for path in sorted(SEEDS.glob("*.mid"))] + list(made)
 

@@ -1,17 +1,20 @@
 """Thousands of damaged files; and the fuzzer itself finds what it is there to find."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from musicgen.common.workers import clock
-from tests.tools.fuzz import LOOK_SECONDS, MEMORY_BYTES, STUCK_SECONDS, Tally, fuzz, listen
+from tests.tools.fuzz import LOOK_SECONDS, MEMORY_BYTES, STUCK_SECONDS, fuzz, listen
 from tests.tools.mutants import mutant, seed_files
+from tests.tools.tally import Tally
 
 MUTANTS = 2000
 LIMIT_SECONDS = 60  # of one: an endless loop, on any machine
@@ -72,6 +75,22 @@ def test_what_must_not_happen_is_found(examiner, find: str, tmp_path: Path):
     assert all(find in what for _, what in tally.failures)
     kept = [(tmp_path / f"7-{number}.mid").read_bytes() for number in (0, 1)]
     assert kept == [mutant(seed_files(), 7, number) for number in (0, 1)]
+
+
+def test_a_later_run_adds_to_the_counts_of_the_one_before(tmp_path: Path):
+    file, asked = tmp_path / "counts.json", {"seconds": 60, "keep": tmp_path}
+    for mutants, processes, total in ((3, 1, 3), (4, 2, 7)):
+        fuzz(mutants=mutants, seed=7, processes=processes, counts=file, examiner=name, **asked)
+        kept = json.loads(file.read_text())
+        assert (sum(kept["outcomes"].values()), kept["next_number"]) == (total, total)
+    examined = {sha256(mutant(seed_files(), 7, number)).hexdigest() for number in range(7)}
+    assert kept["outcomes"].keys() == examined
+    with pytest.raises(ValueError, match="another seed"):
+        fuzz(mutants=1, seed=8, processes=1, counts=file, **asked)
+
+
+def name(data: bytes, _: object) -> str:
+    return sha256(data).hexdigest()
 
 
 class Pipe:

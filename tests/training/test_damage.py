@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 
 from app.cli import main
 from tests.training.makers import Heard, toy_config, toy_run
-from tokenization.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
+from tokenization.prepared import PIECES_FILE, TOKENS_FILE, Prepared
+from tokenization.set_description import META_FILE
 from training.data.writer import _save
 from training.storage import saving
 
@@ -106,7 +108,12 @@ def columns_of(folder: Path) -> dict[str, np.ndarray]:
         ("file", lambda x: x + 99),
         ("file", lambda x: x - 99),
         ("split", lambda x: x + 7),
+        ("split", lambda x: x.astype(np.int64) - 1),
         ("style", lambda x: x[:1]),
+        ("style", lambda x: x + 99),
+        ("style", lambda x: x - 99),
+        ("names", lambda x: np.arange(len(x))),
+        ("setting", lambda x: np.zeros(len(x))),
         ("names", lambda x: x[:1]),
         ("setting", lambda x: x.reshape(1, -1)),
         ("notes", lambda x: np.zeros((2, 2), dtype=np.int64)),
@@ -137,6 +144,10 @@ def copied(grooves: Path, tmp_path: Path) -> Path:
     [
         {"tokens": "many"}, {"tokens": -4}, {"tokens": True}, {"language": []}, {"checksum": 7}, {"counts": {}},
         {"counts": {"train": 1, "validation": 1, "test": 1}}, {"language": {"language": "groove", "tokens": None}},
+        {"source": None}, {"source": {"title": 1}}, {"styles": 3}, {"styles": {"a": 1}}, {"notes": "said"},
+        {"losses": []}, {"losses": {"cut": "a"}}, {"remarks": [7]}, {"remarks": {}}, {"skipped": [{"name": "a"}]},
+        {"skipped": None}, {"vocabulary": None}, {"vocabulary": []}, {"vocabulary": [{"name": "a"}]},
+        {"vocabulary": [{"name": "all", "start": 0, "stop": 10**12, "tokens": []}]},
     ],
 )  # fmt: skip
 def test_an_odd_description_is_refused(meta: dict, grooves: Path, tmp_path: Path):
@@ -144,6 +155,32 @@ def test_an_odd_description_is_refused(meta: dict, grooves: Path, tmp_path: Path
     change(folder / META_FILE, **meta)
     with pytest.raises(ValueError, match=r"meta\.json is not the description|needs"):
         Prepared.open(folder)
+
+
+def test_a_set_of_another_language_than_it_says_is_not_trained_on(
+    grooves: Path, tmp_path: Path, capsys
+):
+    folder = copied(grooves, tmp_path)
+    language = json.loads((folder / META_FILE).read_text())["language"]
+    change(folder / META_FILE, language={**language, "language": "remi"})
+    run = tmp_path / "run"
+    words = ["train", "groove-sine-spe", "--set", f"data.folder={folder}", "--set", f"run={run}"]
+    assert main(words) == 2
+    assert "this remi differs from the one at hand" in capsys.readouterr().err
+    assert not run.exists()
+
+
+def test_columns_that_unpack_to_more_than_any_set_are_not_unpacked(grooves: Path, tmp_path: Path):
+    path = copied(grooves, tmp_path) / PIECES_FILE
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("more.npy", "w", force_zip64=True) as file,
+    ):
+        for _ in range(320):
+            file.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 19
+    with pytest.raises(ValueError, match=r"pieces\.npz is missing or damaged"):
+        Prepared.open(path.parent)
 
 
 def test_tokens_that_are_damaged_or_unknown_are_not_trained_on(

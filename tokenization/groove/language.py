@@ -16,7 +16,7 @@ import numpy as np
 from tokenization.groove.arrange import arrange
 from tokenization.groove.events import Reading, notes_of_keys, spell
 from tokenization.groove.faults import explain
-from tokenization.groove.free_grammar import FreeGrooveGrammar
+from tokenization.groove.free_grammar import FAR_TICKS, FreeGrooveGrammar
 from tokenization.groove.grammar import GrooveGrammar, is_valid
 from tokenization.groove.grid import DEFAULT_BAND, Band, band_of, grid
 from tokenization.groove.tokens import (
@@ -112,14 +112,16 @@ class Groove(Language):
             longest_ticks=self.checked_longest(longest_ticks),
         )
 
-    @staticmethod
-    def checked_longest(longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
+    def checked_longest(self, longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
         """Return how long notes of each track may last, or say what is wrong with it."""
         if longest_ticks is None:
             return None
-        if len(longest_ticks) != len(TRACKS) or min(longest_ticks) < 1:
+        if (
+            len(longest_ticks) != len(TRACKS)
+            or not 1 <= min(longest_ticks) <= max(longest_ticks) <= FAR_TICKS
+        ):
             raise ValueError(
-                f"the longest notes are {list(longest_ticks)}; it is a tick or more for each of {', '.join(TRACKS)}"
+                f"the longest notes are {[*longest_ticks[:9]]}; it is a tick or more for each of {', '.join(TRACKS)}"
             )
         return tuple(longest_ticks)
 

@@ -17,7 +17,7 @@ from musicgen.common.processes import processors
 from musicgen.common.workers.pool import Workers, in_order
 from musicgen.common.workers.process import Failed
 from tokenization.language import Language, language
-from tokenization.prepared import read_meta
+from tokenization.set_description import read_meta
 from training.data.archive import unpacked
 from training.data.report import PrepareReport
 from training.data.sources import SOURCES, recognise

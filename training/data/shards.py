@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.prepared import SPLITS, Prepared
+from tokenization.prepared import Prepared
+from tokenization.set_description import SPLITS
 
 
 class Shards:

@@ -16,17 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.prepared import (
-    FORMAT,
-    META_FILE,
-    NO_STYLE,
-    PIECES_FILE,
-    SPLITS,
-    TOKEN_TYPE,
-    TOKENS_FILE,
-    Pieces,
-    read_meta,
-)
+from tokenization.prepared import NO_STYLE, PIECES_FILE, TOKEN_TYPE, TOKENS_FILE, Pieces
+from tokenization.set_description import FORMAT, META_FILE, SPLITS, read_meta
 from training.disk import full_disk_named, held
 
 

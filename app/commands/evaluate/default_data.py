@@ -67,7 +67,7 @@ def _folder_of(subject: Playable) -> Path | None:
 
 def _sets(language: str) -> dict[Path, dict[str, Any]]:
     """Return the prepared data sets of a language and their descriptions, by name."""
-    from tokenization.prepared import read_meta
+    from tokenization.set_description import read_meta
 
     found = {}
     for path in sorted(DATA.glob("*/meta.json")):

@@ -167,9 +167,28 @@ def damage(folder: Path, how: str) -> None:
     elif how == "pickled":
         torch.save({}, weights)
         restate(folder, content)
+    elif how == "scaled":
+        with_tensor(folder, content, "embedding.weight.scale", torch.zeros(0))
+    elif how == "whole numbers":
+        with_tensor(folder, content, "embedding.weight", torch.zeros(11, 16).int())
+    elif how == "another's":
+        with_tensor(folder, content, "\x1b[2J", torch.zeros(1))
+    elif how == "many":
+        weights.write_bytes((1 << 23).to_bytes(8, "little") + b" " * (1 << 23))
+        restate(folder, content)
+    elif how == "long":
+        content["card"]["trained_length"] = 10**30
+        config.write_text(json.dumps(content))
     elif how == "foreign":
         safetensors.torch.save_file({"x": torch.zeros(1)}, weights)
         restate(folder, content)
+
+
+def with_tensor(folder: Path, content: dict[str, Any], name: str, tensor: torch.Tensor) -> None:
+    """Change a tensor of the weights, or add one."""
+    stored = safetensors.torch.load_file(folder / WEIGHTS)
+    safetensors.torch.save_file({**stored, name: tensor}, folder / WEIGHTS)
+    restate(folder, content)
 
 
 def restate(folder: Path, content: dict[str, Any]) -> None:
@@ -200,6 +219,11 @@ def restate(folder: Path, content: dict[str, Any]) -> None:
         ("deeper", ValueError, r"model.safetensors lacks tensor 'blocks.1.attention.*'"),
         ("pickled", ValueError, r"model.safetensors is no safetensors file"),
         ("foreign", ValueError, r"model.safetensors lacks tensor"),
+        ("scaled", ValueError, r"has 'embedding.weight.scale' in shape \(0,\), where"),
+        ("whole numbers", ValueError, r"has 'embedding.weight' in torch.int32, which nothing"),
+        ("another's", ValueError, r"has a superfluous tensor '\\x1b\[2J'"),
+        ("many", ValueError, r"is no safetensors file \(its header is longer than"),
+        ("long", ValueError, r"config.json: card: trained_length is 1000"),
     ],
 )
 def test_a_damaged_model_is_named(

@@ -6,7 +6,8 @@ import pytest
 
 import training.data.writer
 from tests.tokenization.test_prepared import META, row, write
-from tokenization.prepared import META_FILE, Prepared
+from tokenization.prepared import Prepared
+from tokenization.set_description import META_FILE
 from training.data.writer import PreparedWriter, check_destination
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from tokenization.prepared import SPLITS
+from tokenization.set_description import SPLITS
 
 
 def split_by_name(name: str, *, validation: float, test: float = 0.0) -> str:

@@ -1,0 +1,94 @@
+"""What must become of any file: it is read, spelled in each language, decoded and written, or refused in a sentence.
+
+All of this depends on nothing but the music. So of two files with the same music, the second one's is not looked at
+again; and what two languages decode to the same music is written once.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from tokenization.language import Language
+from tokenization.midi.reading import Limits, MidiError, read_midi
+from tokenization.midi.writing import write_midi
+from tokenization.score import Score
+
+LANGUAGES = ("remi", "remi-2", "groove", "groove-2")
+ROOMY = Limits(bytes=64 << 20, seconds=4 * 3600, beats=50_000)
+READ = "read"
+MOST_REMEMBERED = 100_000  # pieces of music: some 20 MB
+
+_outcomes: dict[bytes, str] = {}  # of music that was read
+_written: set[bytes] = set()  # music
+
+
+def examine(data: bytes, languages: Sequence[Language]) -> str:
+    """Return what becomes of a file; raises where that is none of the promised outcomes."""
+    try:
+        score = read_midi(data)
+    except MidiError as error:
+        return f"refused: {_kind(error)}"
+    read = _digest(score)
+    if read not in _outcomes:
+        found = _spelled(score, languages)
+        if len(_outcomes) + len(_written) > MOST_REMEMBERED:
+            _outcomes.clear()
+            _written.clear()
+        _outcomes[read] = found
+    return _outcomes[read]
+
+
+def _spelled(score: Score, languages: Sequence[Language]) -> str:
+    """Return what becomes of a score in each language."""
+    refusals, arrangements = [], {}
+    for spoken in languages:
+        # Languages that arrange by one function of one class get the same arrangement.
+        arranges = spoken.arrange.__func__, spoken.every_metre  # type: ignore[attr-defined]
+        try:
+            if arranges not in arrangements:
+                arrangements[arranges] = spoken.arrange(score)
+            arranged = arrangements[arranges]
+            spelled = spoken.quantise(arranged).notes
+            encoded = spoken.encode(arranged)
+        except ValueError as error:
+            if not _is_stated(error):
+                raise
+            refusals.append(f"{spoken.name}: {_kind(error)}")
+            continue
+        music = spoken.decode(encoded.ids, encoded.setting)
+        decoded = music.notes
+        # The velocities of groove stand beside its tokens.
+        if decoded.replace(velocity=spelled.velocity) != spelled:
+            raise AssertionError(f"{spoken.name} reads back other notes than it has spelled")
+        if not len(decoded) or (written := _digest(music)) in _written:
+            continue
+        # On the grid, a piece may be some seconds longer than it was.
+        if len(read_midi(write_midi(music), limits=ROOMY).notes) != len(decoded):
+            raise AssertionError(f"{spoken.name} is written with other notes than it has")
+        _written.add(written)
+    return "; ".join([READ, *refusals])
+
+
+def _digest(score: Score) -> bytes:
+    """Return what two scores have in common only if they are the same music."""
+    digest = blake2b(digest_size=16)
+    for part in (score.notes, score.tempos, score.meters, score.pedals):
+        for column in part.columns:
+            digest.update(len(column).to_bytes(4, "big"))
+            digest.update(column.tobytes())
+    rest = score.ticks_per_beat, score.tracks, score.markers, score.beats_known
+    digest.update(repr(rest).encode(errors="surrogatepass"))
+    return digest.digest()
+
+
+def _is_stated(error: ValueError) -> bool:
+    """Say whether an error was raised on purpose, not by a library that got nonsense."""
+    return (traceback.extract_tb(error.__traceback__)[-1].line or "").startswith("raise ")
+
+
+def _kind(error: ValueError) -> str:
+    """Return the part of a sentence that is the same for all files with one flaw."""
+    return re.sub(r"\d[\d,.]*", "#", str(error).split(":")[0])
