@@ -96,7 +96,7 @@ export function controlsPart(app) {
     const busy = app.composer.busy;
     go.hidden = busy;
     halt.hidden = !busy;
-    go.textContent = current && !given ? "Begin" : "Continue";
+    go.textContent = !given && (current || desk.past.length) ? "Begin" : "Continue";
     rename(how, `How to go on: ${count(now.bars, "bar")}, ${count(now.variations, "variation")}`);
   }
   return Object.assign(box, { show });

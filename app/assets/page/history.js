@@ -21,7 +21,7 @@ export function historyPart(app) {
     open.append(make("span", "mg-history-title", short), make("span", "mg-facts", factsOf(entry).join(" · ")));
     open.title = entry.title;
     if (entry.id === desk.open.current) open.setAttribute("aria-current", "true");
-    line.append(starIt, open, icon("bin", `Delete: ${entry.title}`, () => desk.remove(entry.id), "mg-icon mg-drop"));
+    line.append(starIt, open, icon("bin", `Delete: ${entry.title}`, () => app.remove(entry.id), "mg-icon mg-drop"));
     return line;
   }
 

@@ -123,8 +123,12 @@ export function stagePart(app, lanesNow) {
   function show() {
     const entry = desk.current;
     card.classList.toggle("mg-empty", !entry || entry.kind === "nothing");
-    for (const part of [foot, folds]) part.hidden = !entry;
-    if (!entry) return name("…"); // the first piece is on its way
+    for (const part of [rolls, foot, folds, star, grip, facts]) part.hidden = !entry;
+    if (!entry) {
+      notices.hidden = true;
+      bar.show(null);
+      return name(desk.past.length ? "Nothing is open" : "…"); // at first a piece is on its way
+    }
     name(entry.title);
     const bars = barCount(entry.piece);
     facts.textContent = entry.kind === "nothing" ? "the model begins by itself" : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;

@@ -34,7 +34,7 @@ export function takeCard(app, id, axis) {
   });
   roll.muted = (track) => app.isMuted?.(track);
   const bar = rangeBar(app, roll, entryOf);
-  const menu = alongMenu(app, entryOf, said.say), drop = icon("bin", "Delete this take", () => desk.remove(id), "mg-icon mg-drop");
+  const menu = alongMenu(app, entryOf, said.say), drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
   head.append(grip, title, facts, star, drop);
   foot.append(play, jump, make("span", "mg-space"), actions);
   actions.append(menu, further);
