@@ -53,7 +53,11 @@ export function alongMenu(app, entryOf, failed) {
     items.push(save("WAV", ".wav", fromServer("sound", "audio/wav"), "the sound"));
     list.replaceChildren(...items);
   }
-  box.addEventListener("toggle", () => box.open && fill());
+  box.addEventListener("toggle", () => {
+    if (!box.open) return;
+    fill();
+    box.classList.toggle("mg-above", box.getBoundingClientRect().top > list.offsetHeight + 8); // where there is room
+  });
   box.addEventListener("focusout", (event) => !box.contains(event.relatedTarget) && event.relatedTarget && (box.open = false));
   box.addEventListener("keydown", (event) => event.key === "Escape" && ((box.open = false), box.firstChild.focus()));
   return box;

@@ -44,7 +44,7 @@ export function dockPart(app) {
     if (!entry) return time.classList.add("mg-silent");
     time.classList.remove("mg-silent");
     const bars = entry.piece.lines.length - 1, bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
-    const told = [`${clockTime(player.seconds)} · `, `bar ${bar} of ${bars}`];
+    const told = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
     [clock, place].forEach((one, i) => one.textContent === told[i] || (one.textContent = told[i]));
   }
   return Object.assign(box, { show, move });

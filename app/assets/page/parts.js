@@ -18,6 +18,14 @@ export function icon(sign, name, act, className = "mg-icon") {
   return button;
 }
 
+// A button with a mark and its name beside it; where there is little room the mark stands alone.
+export function withMark(button, sign, name) {
+  if (button.ariaLabel === name) return;
+  button.innerHTML = mark(sign);
+  button.append(make("span", "mg-wordy", name));
+  button.ariaLabel = button.title = name;
+}
+
 export function rename(button, name) {
   button.setAttribute("aria-label", name);
   button.title = name;

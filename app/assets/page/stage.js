@@ -3,9 +3,8 @@ import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/hand.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, draggable } from "./along.js";
-import { mark } from "./icons.js";
 import { mixer } from "./mixer.js";
-import { action, alarm, count, icon, make, rename, zoomButtons } from "./parts.js";
+import { action, alarm, count, icon, make, rename, withMark, zoomButtons } from "./parts.js";
 import { playButton } from "./play_button.js";
 import { playIn } from "./play_in.js";
 import { rangeBar } from "./range_bar.js";
@@ -44,10 +43,10 @@ export function stagePart(app, lanesNow) {
     edit: (piece, label) => (app.edit(piece, label), show()), touch: (pitch, track) => player.touch(pitch, { track }),
   }));
   const bar = rangeBar(app, roll, entryOf), play = playButton(app, entryOf);
-  const pencil = action("Edit notes", () => (switchHand(!hand.on), desk.tell("drawing")), "mg-chip mg-pencil");
-  pencil.insertAdjacentHTML("afterbegin", mark("pencil"));
+  const pencil = action("", () => (switchHand(!hand.on), desk.tell("drawing")));
+  withMark(pencil, "pencil", "Edit notes");
   const menu = alongMenu(app, entryOf, said.say);
-  const link = action("Copy link", async () => {
+  const link = action("", async () => {
     try {
       const address = await app.link();
       await navigator.clipboard.writeText(address).catch(() => prompt("The link:", address));
@@ -56,6 +55,7 @@ export function stagePart(app, lanesNow) {
       said.say(error.message);
     }
   });
+  withMark(link, "link", "Copy link");
   const hint = make("span", "mg-hint"), played = playIn(app);
   hint.setAttribute("role", "status");
   const actions = make("span", "mg-actions");

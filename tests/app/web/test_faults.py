@@ -144,6 +144,28 @@ def test_the_flag_of_the_prompt_covers_no_number_of_a_bar(visit, width: int):
     assert all(one[3] - 5 >= flag for one in numbers)
 
 
+@pytest.mark.parametrize("width", [1280, 820, 390])
+def test_flags_of_a_take_cover_neither_numbers_nor_names_nor_each_other(visit, width: int):
+    page = visit(width)
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(SHOWN)).to_have_text("Piano in G minor")
+    go_on(page, bars=12)
+    await_end(page)
+    said = painted(page, "take", "roll.trainedBars = 9.1")
+    numbers = [int(one[1]) for one in said if one[0] == "text" and str(one[1]).isdigit()]
+    assert len(numbers) > 3
+    assert numbers == list(range(numbers[0], numbers[-1] + 1, numbers[1] - numbers[0]))
+    flags = [
+        one
+        for one in said
+        if one[1] in {"new", "from here longer than it has practised", "unpractised"}
+    ]
+    assert len(flags) == 2
+    assert flags[0][2] + 20 < flags[1][2]  # beside each other
+    lowest = max(one[3] + 6 for one in flags)
+    assert all(one[3] - 5 >= lowest for one in said if one[0] == "text" and one not in flags)
+
+
 def test_names_of_tracks_cover_no_note(page: Page):
     said = painted(page, "stage")
     lanes = page.evaluate(
