@@ -131,23 +131,23 @@ function paintNotes(on) {
     const left = x(onset), long = lane.drum ? Math.max(3.5, Math.min(thick, 9)) : Math.max(2.5, (stop - onset) / ticks - 1);
     const fresh = roll.isNew(onset, track);
     pen.fillStyle = onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
-    pen.globalAlpha = (0.72 + (0.28 * notes[i + 3]) / 127) * (roll.muted?.(track) ? 0.35 : 1);
-    const y = lane.top + row * step + (step - thick) / 2;
+    const loud = notes[i + 3] / 127, tall = Math.max(2.5, thick * (0.4 + 0.6 * loud)), y = lane.top + row * step + (step - tall) / 2;
+    pen.globalAlpha = (0.72 + 0.28 * loud) * (roll.muted?.(track) ? 0.35 : 1);
     if (far) {
       paintFar(pen, left, row ? lane.bottom : lane.top, row ? -1 : 1);
       continue;
     }
-    if (long < 6 || thick < 4) pen.fillRect(left, y, long, thick);
+    if (long < 6 || tall < 4) pen.fillRect(left, y, long, tall);
     else {
       pen.beginPath();
-      pen.roundRect(left, y, long, thick, 2);
+      pen.roundRect(left, y, long, tall, 2);
       pen.fill();
     }
     if (chosen?.has(i / WIDTH)) {
       pen.globalAlpha = 1;
       pen.strokeStyle = ink.ink;
       pen.lineWidth = 2;
-      pen.strokeRect(left, y, long, thick);
+      pen.strokeRect(left, y, long, tall);
     }
   }
   pen.globalAlpha = 1;

@@ -84,7 +84,7 @@ def painted(page: Page, card: str, act: str = "") -> list:
           canvas.getContext = () => new Proxy(pen, {
             get: (_, name) => typeof pen[name] !== "function" ? pen[name] : (...given) => {
               if (name === "fillText") said.push(["text", given[0], given[1], given[2]]);
-              if (name === "fillRect") said.push(["box", ...given]);
+              if (name === "fillRect" || name === "roundRect") said.push(["box", ...given.slice(0, 4), pen.globalAlpha]);
               if (name === "lineTo") said.push(["line", ...given]);
               return pen[name](...given);
             },
@@ -164,6 +164,21 @@ def test_flags_of_a_take_cover_neither_numbers_nor_names_nor_each_other(visit, w
     assert flags[0][2] + 20 < flags[1][2]  # beside each other
     lowest = max(one[3] + 6 for one in flags)
     assert all(one[3] - 5 >= lowest for one in said if one[0] == "text" and one not in flags)
+
+
+def test_loud_notes_are_seen_to_be_loud(page: Page):
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(SHOWN)).to_have_text("Piano in G minor")
+    page.evaluate("""() => {
+      const { desk, app } = musicgen, { piece } = desk.current;
+      app.edit({ ...piece, chords: [], notes: Int32Array.from([0, 12, 60, 30, 0, 12, 12, 64, 80, 0, 24, 12, 67, 120, 0]) }, "dynamics");
+    }""")
+    page.wait_for_function("() => musicgen.rolls.stage().piece.notes.length === 15")
+    notes = [one for one in painted(page, "stage") if one[0] == "box" and 0.7 < one[5] < 1]
+    soft, middle, loud = sorted(notes, key=lambda one: one[1])[-3:]
+    assert soft[4] * 1.3 < middle[4] < loud[4] / 1.2  # thicker …
+    assert soft[5] + 0.1 < middle[5] < loud[5] - 0.05  # … and stronger
+    assert len({round(one[2] + one[4] / 2 - soft[2], 1) for one in (soft, middle, loud)}) == 3
 
 
 def test_names_of_tracks_cover_no_note(page: Page):
