@@ -26,9 +26,13 @@ export class Transport {
   }
 
   // Take another piece; where it still grows, `frontier` is the tick up to which it is known. What plays goes on in
-  // it at the same beat.
+  // it at the same beat; what goes round goes round there, if there is as much of it.
   load(piece, frontier = Infinity) {
     const beat = this.piece ? this.tick / this.piece.ticksPerBeat : 0;
+    if (this.loop) {
+      const loop = this.loop.map((tick) => (tick / this.piece.ticksPerBeat) * piece.ticksPerBeat);
+      this.loop = loop[1] <= piece.lines.at(-1) ? loop : null;
+    }
     this.#take(piece, frontier);
     this.at = Math.min(beat * piece.ticksPerBeat, piece.lines.at(-1));
     if (this.playing) this.#restart(this.at);

@@ -122,6 +122,17 @@ export const tests = {
     run(0.8);
     equal(ons().at(-1)[2], 83);
   },
+  "a loop goes on in another take, and ends where a piece is too short for it"() {
+    const { player, run } = rig(quarters()), fine = { ...quarters(), ticksPerBeat: 24, lines: [0, 96, 192] };
+    player.setLoop([24, 48]);
+    player.play();
+    player.load(fine);
+    equal(player.loop, [48, 96]);
+    run(3);
+    ok(player.tick >= 48 && player.tick < 96);
+    player.load(piece([[0, 12, 60, 80, 0]], { bars: 0 }));
+    equal(player.loop, null);
+  },
   "the metronome marks the beats of every metre"() {
     const waltz = { ...piece([[0, 72, 60, 80, 0]]), lines: [0, 36, 72] }, { player, run, sent } = rig(waltz, { metronome: true });
     player.play();
