@@ -2,7 +2,7 @@
 import { excerptFrom } from "../music/excerpt.js";
 import { writeMidi } from "../music/midi.js";
 import { toBase64 } from "../desk/file.js";
-import { action, download, fileName, make } from "./parts.js";
+import { action, download, fileName, make, passFocus } from "./parts.js";
 
 const MIDI = "audio/midi";
 
@@ -26,6 +26,7 @@ export function alongMenu(app, entryOf, failed) {
   box.append(make("summary", "mg-chip", "Save"), list);
   const save = (text, ending, act, note) => action(text, async (event) => {
     const entry = entryOf();
+    passFocus(list, box.firstChild);
     box.open = false;
     failed("");
     event.target.disabled = true;

@@ -39,6 +39,12 @@ export function able(button, can, why = "", name = "") {
 
 export const isAble = (button) => button.getAttribute("aria-disabled") !== "true";
 
+// Before a part of the page goes away that has the focus, it goes on to another; who works by keys is led there.
+export function passFocus(box, to) {
+  const from = document.activeElement;
+  if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
+}
+
 // `more` are buttons of the same kind, before them.
 export function zoomButtons(roll, ...more) {
   const box = make("span", "mg-zoom");

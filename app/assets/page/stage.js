@@ -4,7 +4,7 @@ import { Hand } from "../roll/hand.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, draggable } from "./along.js";
 import { mixer } from "./mixer.js";
-import { action, alarm, count, icon, make, rename, withMark, zoomButtons } from "./parts.js";
+import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "./parts.js";
 import { playButton } from "./play_button.js";
 import { playIn } from "./play_in.js";
 import { rangeBar } from "./range_bar.js";
@@ -38,6 +38,7 @@ export function stagePart(app, lanesNow) {
     },
   });
   const mix = mixer(app);
+  app.stageRoll = roll.canvas;
   roll.muted = app.isMuted = (track) => mix.isMuted(track);
   const hand = (roll.acts.hand = new Hand(roll, {
     edit: (piece, label) => (app.edit(piece, label), show()), touch: (pitch, track) => player.touch(pitch, { track }),
@@ -107,7 +108,11 @@ export function stagePart(app, lanesNow) {
     title.title = text;
   }
 
+  let noted = null;
   function showNotices(entry) {
+    if (noted === entry) return;
+    noted = entry;
+    passFocus(notices, roll.canvas);
     notices.replaceChildren(...(entry.notices ?? []).map(({ text, model }) => {
       const line = make("li", "", text);
       if (model && app.models.has(model)) line.append(action(`Open with ${model}`, () => app.changeModel(model)));
@@ -125,6 +130,7 @@ export function stagePart(app, lanesNow) {
     card.classList.toggle("mg-empty", !entry || entry.kind === "nothing");
     for (const part of [rolls, foot, folds, star, grip, facts]) part.hidden = !entry;
     if (!entry) {
+      noted = null;
       notices.hidden = true;
       bar.show(null);
       return name(desk.past.length ? "Nothing is open" : "…"); // at first a piece is on its way
@@ -145,5 +151,5 @@ export function stagePart(app, lanesNow) {
     play.show();
     played.show();
   }
-  return Object.assign(card, { show, roll, play, fail: said.say, wait: (words) => (words ? name(words) : desk.current && name(desk.current.title)), tell });
+  return Object.assign(card, { show, roll, play, fail: said.say, wait: (words) => (words ? name(words) : show()), tell });
 }

@@ -4,7 +4,7 @@ import { Axis } from "../roll/axis.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, draggable } from "./along.js";
 import { likeness } from "./likeness.js";
-import { action, alarm, count, icon, make, rename, withMark, zoomButtons } from "./parts.js";
+import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "./parts.js";
 import { playButton } from "./play_button.js";
 import { rangeBar } from "./range_bar.js";
 
@@ -107,11 +107,14 @@ export function takesPart(app, lanesNow) {
   function show() {
     const ids = desk.takes.map((take) => take.id);
     if (ids.join() !== cards.map((one) => one.id).join()) {
-      for (const one of cards) one.close();
       const same = cards.length && ids.every((id) => cards.some((one) => one.id === id));
       if (!same) axis = new Axis();
+      const before = cards, left = before.findIndex((one) => one.card.contains(document.activeElement));
       cards = ids.map((id) => takeCard(app, id, axis));
-      grid.replaceChildren(...(cards.length ? cards.map((one) => one.card) : [rest]));
+      grid.append(...(cards.length ? cards.map((one) => one.card) : [rest]));
+      passFocus(grid, cards[Math.min(left, cards.length - 1)]?.play.firstChild ?? app.stageRoll);
+      for (const one of before) (one.close(), one.card.remove());
+      if (cards.length) rest.remove();
       grid.dataset.count = cards.length;
       if (!app.composer.busy) say("");
     }

@@ -245,6 +245,50 @@ def test_all_is_done_by_keys_alone(page: Page):
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("16 bars")
 
 
+HAS_FOCUS = """() => {
+  const one = document.activeElement;
+  return one === document.body ? "" : one.ariaLabel || one.textContent.trim();
+}"""
+
+
+def test_the_focus_is_never_lost(later: Page):
+    """What a key is pressed on may go away with that; the next key goes on from beside it."""
+    page = later
+
+    def press(name: str, within: str = "body", key: str = "Enter") -> str:
+        page.locator(within).get_by_role("button", name=name, exact=True).first.focus()
+        page.keyboard.press(key)
+        page.wait_for_timeout(150)
+        return page.evaluate(HAS_FOCUS)
+
+    page.locator(".mg-stage canvas").focus()
+    page.keyboard.press("Shift+ArrowRight")
+    assert press("Choose no bars").startswith("Piano roll")
+    page.keyboard.press("Shift+ArrowRight")
+    assert press("Delete", ".mg-range-bar").startswith("Piano roll")
+    page.locator(".mg-stage .mg-menu > summary").focus()
+    page.keyboard.press("Enter")
+    with page.expect_download():
+        assert press("MIDI", ".mg-stage") == "Save"
+    fill(page, "bars", 128)
+    assert press("Continue") == "Stop"
+    page.wait_for_function("() => musicgen.desk.takes[1]?.now > 48 * 6")
+    assert press("Stop") in {"Stop", "Continue"}
+    await_end(page)
+    assert page.evaluate(HAS_FOCUS) == "Continue"
+    assert press("Delete this take") == "Play"
+    assert press("Continue from here").startswith("Piano roll of your piece")
+    expect(page.locator(".mg-stage canvas")).to_be_in_viewport()
+    page.locator(".mg-history > summary").click()
+    assert press("Star: Disco trio").startswith("Star: ")
+    assert press("Delete: Disco trio", ".mg-history").startswith("Delete: ")
+    page.get_by_label("Model").select_option("pop-piano")
+    page.locator(".mg-notices button").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".mg-notices button")).to_have_count(0)
+    assert page.evaluate(HAS_FOCUS).startswith("Piano roll")
+
+
 def test_a_screen_reader_is_told_what_there_is_and_how_far_it_is(page: Page):
     expect(page.locator(".mg-stage canvas")).to_have_attribute("aria-label", ROLL)
     expect(page.get_by_role("region", name="Your piece")).to_be_visible()
