@@ -134,6 +134,15 @@ def test_every_text_can_be_read(visit, scheme: str):
     assert not [one for one in texts if one["ratio"] < (3 if one["large"] else 4.5)]
 
 
+def deleted(page: Page) -> None:
+    """Delete all that there is."""
+    rows = page.locator(".mg-history-row .mg-drop")
+    for left in range(rows.count() - 1, -1, -1):
+        rows.first.click()
+        expect(rows).to_have_count(left)
+    expect(page.locator(".mg-stage h2")).to_have_text("Nothing is open")
+
+
 def checked(page: Page, *acts) -> list:
     """Do one thing after the other; return what axe finds serious after each."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
@@ -164,6 +173,8 @@ def test_no_checker_finds_a_serious_fault(visit, scheme: str):
         lambda: page.locator("[data-example=nothing]").click(),
         lambda: page.locator("[data-example=grid]").click(),
         lambda: page.get_by_role("button", name="Edit notes").click(),
+        lambda: deleted(page),
+        lambda: refused(page),
     )
 
 
@@ -176,7 +187,14 @@ def test_no_checker_finds_a_serious_fault_on_a_phone(visit):
         lambda: page.keyboard.press("Escape"),
         lambda: page.locator(".mg-unfold").click(),
         lambda: (page.locator(".mg-unfold").click(), finished(page)),
+        lambda: choose_bars(page, 2, 2),
+        lambda: page.locator(".mg-take .mg-menu > summary").first.click(),
+        lambda: page.locator(".mg-desk-menu > summary").click(),
+        lambda: (page.keyboard.press("Escape"), go_on(page, bars=128)),
+        lambda: expect(page.locator(".mg-status [role=status]")).to_contain_text("left"),
     )
+    page.locator("#mg-halt").click()
+    await_end(page)
 
 
 def test_every_target_is_as_large_as_a_finger(visit):

@@ -92,6 +92,29 @@ def test_a_take_shows_what_is_new_after_a_bar_that_leads_in(page: Page):
     page.wait_for_function("() => musicgen.rolls.takes().every((roll) => roll.begin === 0)")
 
 
+def test_the_view_follows_what_sounds(page: Page):
+    roll = "musicgen.rolls.stage()"
+    for _ in range(5):
+        page.locator(".mg-stage").get_by_label("Zoom in").click()
+    assert page.evaluate(f"{roll}.view.scrollLeft = 0") == 0
+    page.evaluate("() => musicgen.player.seek(48 * 12)")
+    page.locator(".mg-stage").get_by_label("Play", exact=True).click()
+    page.wait_for_function(f"() => {roll}.view.scrollLeft > {roll}.inner")
+    seen = page.evaluate(
+        "(roll => roll.x(musicgen.player.tick) - roll.view.scrollLeft)(musicgen.rolls.stage())"
+    )
+    assert 46 <= seen <= page.evaluate(f"{roll}.view.clientWidth")
+
+
+def test_words_of_musicians_come_first(page: Page):
+    for name in ("#mg-daring", "#mg-dense", "#mg-bars", "#mg-ends"):
+        expect(page.locator(name)).to_be_visible()
+    for name in ("#mg-temperature", "#mg-top-p", "#mg-top-k", "#mg-min-p", "#mg-seed"):
+        expect(page.locator(name)).to_be_hidden()
+    page.get_by_text("More: temperature").click()
+    expect(page.locator("#mg-top-p")).to_be_visible()
+
+
 def test_a_wild_take_does_not_flatten_the_piece(page: Page):
     rows = "musicgen.rolls.stage().lanes.map((lane) => lane.rows)"
     before = page.evaluate(rows)
@@ -137,7 +160,7 @@ def test_how_far_it_is_and_the_tools_of_takes_stand_in_one_line(visit, width: in
     page = visit(width)
     go_on(page, bars=128)
     words, status = page.locator(".mg-status [role=status]"), page.locator(".mg-status")
-    expect(words).to_contain_text(re.compile(r"^Bar \d+ of 128"))
+    expect(words).to_contain_text(re.compile(r"^Bar \d+ of 128 · \d+ (s|min) left$"))
     tall, finger = words.evaluate("e => e.getBoundingClientRect().height"), 44
     assert tall < 30
     assert page.evaluate(APART, ".mg-status") < 8
