@@ -82,12 +82,16 @@ export class Desk {
     return this.#go(this.future, this.past, "redo");
   }
 
+  // The history keeps what was opened and composed, though the step be undone: another step would have it lost. What
+  // the step took out comes back, and goes with it again.
   #go(from, to, what) {
     const step = from.pop();
     if (!step) return null;
-    to.push({ label: step.label, as: null, open: this.open });
-    const before = this.open;
-    this.open = step.open;
+    const before = this.open, { listed } = step.open, back = what === "undo";
+    const stays = (id) => this.stars.has(id) || this.entries.get(id)?.kind !== "edit";
+    const kept = [...new Set([...listed, ...before.listed.filter(back ? stays : (id) => !step.out?.includes(id))])];
+    to.push({ label: step.label, as: null, open: before, out: back ? listed.filter((id) => !before.listed.includes(id)) : null });
+    this.open = { ...step.open, listed: kept };
     this.tell("step", { label: step.label, before, what });
     return step.label;
   }
@@ -151,9 +155,10 @@ export class Desk {
 
   remove(id) {
     const without = (ids) => ids.filter((one) => one !== id);
-    const next = this.open.current === id ? this.entries.get(id)?.parent ?? without(this.open.listed).at(-1) ?? null : this.open.current;
+    const left = without(this.open.listed), { parent } = this.entries.get(id);
+    const next = this.open.current !== id ? this.open.current : left.includes(parent) ? parent : left.at(-1) ?? null;
     const takes = this.open.current === id ? [] : without(this.open.takes);
-    this.step("deleting", { takes, listed: without(this.open.listed), current: next, chosen: next === this.open.current ? this.open.chosen : this.entries.get(next)?.chosen ?? 0 });
+    this.step("deleting", { takes, listed: left, current: next, chosen: next === this.open.current ? this.open.chosen : this.entries.get(next)?.chosen ?? 0 });
   }
 
   star(id) {

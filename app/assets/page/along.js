@@ -2,7 +2,7 @@
 import { excerptFrom } from "../music/excerpt.js";
 import { writeMidi } from "../music/midi.js";
 import { toBase64 } from "../desk/file.js";
-import { action, download, fileName, make } from "./parts.js";
+import { action, download, fileName, make, passFocus } from "./parts.js";
 
 const MIDI = "audio/midi";
 
@@ -26,6 +26,7 @@ export function alongMenu(app, entryOf, failed) {
   box.append(make("summary", "mg-chip", "Save"), list);
   const save = (text, ending, act, note) => action(text, async (event) => {
     const entry = entryOf();
+    passFocus(list, box.firstChild);
     box.open = false;
     failed("");
     event.target.disabled = true;
@@ -53,7 +54,11 @@ export function alongMenu(app, entryOf, failed) {
     items.push(save("WAV", ".wav", fromServer("sound", "audio/wav"), "the sound"));
     list.replaceChildren(...items);
   }
-  box.addEventListener("toggle", () => box.open && fill());
+  box.addEventListener("toggle", () => {
+    if (!box.open) return;
+    fill();
+    box.classList.toggle("mg-above", box.getBoundingClientRect().top > list.offsetHeight + 8); // where there is room
+  });
   box.addEventListener("focusout", (event) => !box.contains(event.relatedTarget) && event.relatedTarget && (box.open = false));
   box.addEventListener("keydown", (event) => event.key === "Escape" && ((box.open = false), box.firstChild.focus()));
   return box;

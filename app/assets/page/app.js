@@ -126,7 +126,8 @@ export class App {
   // What is on the stage is what sounds, unless something plays.
   follow() {
     const entry = this.desk.current;
-    if (entry && !this.player.playing) this.player.load(entry, { at: 0 });
+    if (!entry) this.player.unload();
+    else if (!this.player.playing) this.player.load(entry, { at: 0 });
   }
 
   undo() {
@@ -155,6 +156,14 @@ export class App {
     if (playing) this.player.update(entry, before.id);
     this.follow();
     return entry;
+  }
+
+  // Take something out of the history; what plays falls silent with it.
+  remove(id) {
+    this.calm();
+    if (this.player.entry?.id === id) this.player.pause();
+    this.desk.remove(id);
+    this.follow();
   }
 
   // Bring a take to the stage, to act on it there.
@@ -218,7 +227,7 @@ export class App {
       this.composer.stop();
       for (const entry of found.entries.values()) this.desk.put(entry);
       for (const star of found.stars) this.desk.stars.add(star);
-      this.desk.step("opening a desk", found.open);
+      this.desk.step("opening a desk", { ...found.open, listed: [...new Set([...this.desk.open.listed, ...found.open.listed])] });
       this.desk.set(found.settings);
       this.follow();
     } catch (error) {

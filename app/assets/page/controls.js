@@ -1,5 +1,5 @@
 // How to go on: words of musicians first, sampling by its names behind "More".
-import { action, check, choice, count, icon, make, rename, slider } from "./parts.js";
+import { action, check, choice, count, icon, make, passFocus, rename, slider } from "./parts.js";
 
 const DARING = [[0.6, "by the book"], [0.85, "careful"], [1, "as it learned"], [1.12, "free"], [1.3, "daring"]];
 const DENSE = ["sparse", "as it comes", "dense"];
@@ -94,9 +94,11 @@ export function controlsPart(app) {
     newSeed.show(now.newSeed);
     more.open = now.more;
     const busy = app.composer.busy;
-    go.hidden = busy;
-    halt.hidden = !busy;
-    go.textContent = current && !given ? "Begin" : "Continue";
+    const [comes, goes] = busy ? [halt, go] : [go, halt];
+    comes.hidden = false;
+    passFocus(goes, comes);
+    goes.hidden = true;
+    go.textContent = !given && (current || desk.past.length) ? "Begin" : "Continue";
     rename(how, `How to go on: ${count(now.bars, "bar")}, ${count(now.variations, "variation")}`);
   }
   return Object.assign(box, { show });

@@ -41,9 +41,10 @@ export function dockPart(app) {
   }
   function move() {
     const { entry } = player;
-    if (!entry) return;
+    if (!entry) return time.classList.add("mg-silent");
+    time.classList.remove("mg-silent");
     const bars = entry.piece.lines.length - 1, bar = Math.min(bars, barAt(entry.piece, player.tick) + 1);
-    const told = [`${clockTime(player.seconds)} · `, `bar ${bar} of ${bars}`];
+    const told = [clockTime(player.seconds), `bar ${bar} of ${bars}`];
     [clock, place].forEach((one, i) => one.textContent === told[i] || (one.textContent = told[i]));
   }
   return Object.assign(box, { show, move });

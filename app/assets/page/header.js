@@ -1,7 +1,7 @@
 // The page's head: its name and mark, undo and redo, the desk as a file, light and dark.
 import { ENDING } from "../desk/file.js";
 import { mark } from "./icons.js";
-import { able, action, icon, isAble, make, rename } from "./parts.js";
+import { able, action, icon, isAble, make, passFocus, rename, withMark } from "./parts.js";
 
 const MARK = '<svg class="mg-mark" viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" class="mg-mark-given"/>' +
   '<rect x="7" y="12" width="7" height="5" rx="2.5" class="mg-mark-given"/><rect x="16" y="8" width="11" height="5" rx="2.5" class="mg-mark-new"/><rect x="16" y="17" width="7" height="5" rx="2.5" class="mg-mark-new"/>' +
@@ -11,11 +11,11 @@ export function headerPart(app) {
   const { desk } = app, box = make("header", "mg-bar"), name = make("h1", "", "musicgen");
   name.insertAdjacentHTML("afterbegin", MARK);
   const pressed = (act) => ({ currentTarget }) => isAble(currentTarget) && act();
-  const undo = action("", pressed(() => app.undo()), "mg-chip mg-undo", { ariaLabel: "Undo" }), redo = action("", pressed(() => app.redo()), "mg-chip mg-redo", { ariaLabel: "Redo" });
-  undo.innerHTML = `${mark("undo")}<span class="mg-wordy">Undo</span>`;
-  redo.innerHTML = `${mark("redo")}<span class="mg-wordy">Redo</span>`;
+  const undo = action("", pressed(() => app.undo())), redo = action("", pressed(() => app.redo()));
+  withMark(undo, "undo", "Undo");
+  withMark(redo, "redo", "Redo");
   const menu = make("details", "mg-menu mg-desk-menu"), list = make("div", "mg-menu-list"), file = make("input", "mg-file", "", { type: "file", accept: ENDING, id: "mg-desk-file", ariaLabel: "Open a desk" });
-  const close = (act) => () => ((menu.open = false), act());
+  const close = (act) => () => (passFocus(list, menu.firstChild), (menu.open = false), act());
   file.addEventListener("change", () => (app.openFile(file.files[0]), (file.value = ""), (menu.open = false)));
   list.append(action("Save the desk as a file", close(() => app.saveDesk()), "mg-item"), action("Open a desk from a file", () => file.click(), "mg-item"));
   menu.append(make("summary", "mg-chip", "Desk"), list);

@@ -1,5 +1,5 @@
 // Everything that lay on the desk, and what came of what.
-import { action, count, icon, make } from "./parts.js";
+import { action, count, icon, make, passFocus } from "./parts.js";
 import { factsOf, splitTitle } from "./titles.js";
 
 export function historyPart(app) {
@@ -21,7 +21,7 @@ export function historyPart(app) {
     open.append(make("span", "mg-history-title", short), make("span", "mg-facts", factsOf(entry).join(" · ")));
     open.title = entry.title;
     if (entry.id === desk.open.current) open.setAttribute("aria-current", "true");
-    line.append(starIt, open, icon("bin", `Delete: ${entry.title}`, () => desk.remove(entry.id), "mg-icon mg-drop"));
+    line.append(starIt, open, icon("bin", `Delete: ${entry.title}`, () => app.remove(entry.id), "mg-icon mg-drop"));
     return line;
   }
 
@@ -47,7 +47,12 @@ export function historyPart(app) {
     box.hidden = !size;
     if (!box.open) return;
     only.setAttribute("aria-pressed", String(starred));
-    list.replaceChildren(...tree().filter(([entry]) => !starred || desk.stars.has(entry.id)).map(([entry, depth]) => row(entry, starred ? 0 : depth)));
+    const focused = document.activeElement, before = [...list.children], at = before.findIndex((one) => one.contains(focused));
+    const rows = tree().filter(([entry]) => !starred || desk.stars.has(entry.id)).map(([entry, depth]) => row(entry, starred ? 0 : depth));
+    const same = rows[Math.min(at, rows.length - 1)]?.querySelector(`.${focused.classList[focused.classList.length - 1]}`);
+    list.append(...rows);
+    passFocus(list, same ?? summary);
+    for (const one of before) one.remove();
   }
   return Object.assign(box, { show });
 }

@@ -18,6 +18,14 @@ export function icon(sign, name, act, className = "mg-icon") {
   return button;
 }
 
+// A button with a mark and its name beside it; where there is little room the mark stands alone.
+export function withMark(button, sign, name) {
+  if (button.ariaLabel === name) return;
+  button.innerHTML = mark(sign);
+  button.append(make("span", "mg-wordy", name));
+  button.ariaLabel = button.title = name;
+}
+
 export function rename(button, name) {
   button.setAttribute("aria-label", name);
   button.title = name;
@@ -30,6 +38,12 @@ export function able(button, can, why = "", name = "") {
 }
 
 export const isAble = (button) => button.getAttribute("aria-disabled") !== "true";
+
+// Before a part of the page goes away that has the focus, it goes on to another; who works by keys is led there.
+export function passFocus(box, to) {
+  const from = document.activeElement;
+  if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
+}
 
 // `more` are buttons of the same kind, before them.
 export function zoomButtons(roll, ...more) {

@@ -1,4 +1,5 @@
 // Play to it: a MIDI keyboard or the computer's keys, with a count-in and a metronome, onto the grid of the piece.
+import { barCount } from "../music/piece.js";
 import { Recorder } from "../sound/recorder.js";
 import { action, choice, make } from "./parts.js";
 
@@ -25,14 +26,14 @@ export function playIn(app) {
     const entry = app.desk.current;
     app.player.pause();
     recorder.start(entry.piece, app.desk.settings.tempo);
-    said.textContent = "One bar is counted in; then play. Press Record again when you are done.";
+    said.textContent = "One bar is counted in; then play, and press Done at the end.";
     show();
   }
 
   function finish() {
     const piece = recorder.stop();
     said.textContent = piece ? "" : "Nothing was played.";
-    if (piece) app.edit(piece, "playing in", { kind: "edit" });
+    if (piece) app.edit(piece, "playing in", { chosen: barCount(piece) }); // to be continued as a whole
     show();
   }
 

@@ -1,6 +1,6 @@
 // What can be done with the bars that are chosen on a roll.
 import { barCount } from "../music/piece.js";
-import { able, action, icon, isAble, make } from "./parts.js";
+import { able, action, icon, isAble, make, passFocus } from "./parts.js";
 
 export function rangeBar(app, roll, entryOf) {
   const box = make("div", "mg-range-bar", "", { hidden: true });
@@ -12,7 +12,7 @@ export function rangeBar(app, roll, entryOf) {
       why.textContent = "";
       if (!isAble(acts[name])) return (why.textContent = acts[name].title);
       const { range } = roll;
-      if (name !== "loop") roll.select(null);
+      if (name !== "loop") leave();
       try {
         app.bars(entryOf().id, name, range, more?.());
       } catch (error) {
@@ -21,12 +21,13 @@ export function rangeBar(app, roll, entryOf) {
     });
     return acts[name];
   };
+  const leave = () => (passFocus(box, roll.canvas), roll.select(null));
   const typed = make("input", "mg-chord", "", { type: "text", placeholder: "Am7", ariaLabel: "A chord for this bar", maxLength: 12, spellcheck: false });
   typed.addEventListener("keydown", (event) => event.key === "Enter" && (event.preventDefault(), acts.chord.click()));
   const chord = make("span", "mg-chord-box");
   chord.append(typed, add("chord", "Set chord", () => typed.value));
   box.append(words, add("anew", "Write anew"), add("on", "Go on from here"), add("end", "End here"), add("loop", "Loop"), add("delete", "Delete"), chord,
-    icon("close", "Choose no bars", () => roll.select(null)), why);
+    icon("close", "Choose no bars", leave), why);
   acts.anew.classList.add("mg-new");
 
   function show(range) {

@@ -3,9 +3,8 @@ import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/hand.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, draggable } from "./along.js";
-import { mark } from "./icons.js";
 import { mixer } from "./mixer.js";
-import { action, alarm, count, icon, make, rename, zoomButtons } from "./parts.js";
+import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "./parts.js";
 import { playButton } from "./play_button.js";
 import { playIn } from "./play_in.js";
 import { rangeBar } from "./range_bar.js";
@@ -39,15 +38,16 @@ export function stagePart(app, lanesNow) {
     },
   });
   const mix = mixer(app);
+  app.stageRoll = roll.canvas;
   roll.muted = app.isMuted = (track) => mix.isMuted(track);
   const hand = (roll.acts.hand = new Hand(roll, {
     edit: (piece, label) => (app.edit(piece, label), show()), touch: (pitch, track) => player.touch(pitch, { track }),
   }));
   const bar = rangeBar(app, roll, entryOf), play = playButton(app, entryOf);
-  const pencil = action("Edit notes", () => (switchHand(!hand.on), desk.tell("drawing")), "mg-chip mg-pencil");
-  pencil.insertAdjacentHTML("afterbegin", mark("pencil"));
+  const pencil = action("", () => (switchHand(!hand.on), desk.tell("drawing")));
+  withMark(pencil, "pencil", "Edit notes");
   const menu = alongMenu(app, entryOf, said.say);
-  const link = action("Copy link", async () => {
+  const link = action("", async () => {
     try {
       const address = await app.link();
       await navigator.clipboard.writeText(address).catch(() => prompt("The link:", address));
@@ -56,6 +56,7 @@ export function stagePart(app, lanesNow) {
       said.say(error.message);
     }
   });
+  withMark(link, "link", "Copy link");
   const hint = make("span", "mg-hint"), played = playIn(app);
   hint.setAttribute("role", "status");
   const actions = make("span", "mg-actions");
@@ -107,7 +108,11 @@ export function stagePart(app, lanesNow) {
     title.title = text;
   }
 
+  let noted = null;
   function showNotices(entry) {
+    if (noted === entry) return;
+    noted = entry;
+    passFocus(notices, roll.canvas);
     notices.replaceChildren(...(entry.notices ?? []).map(({ text, model }) => {
       const line = make("li", "", text);
       if (model && app.models.has(model)) line.append(action(`Open with ${model}`, () => app.changeModel(model)));
@@ -123,8 +128,13 @@ export function stagePart(app, lanesNow) {
   function show() {
     const entry = desk.current;
     card.classList.toggle("mg-empty", !entry || entry.kind === "nothing");
-    for (const part of [foot, folds]) part.hidden = !entry;
-    if (!entry) return name("…"); // the first piece is on its way
+    for (const part of [rolls, foot, folds, star, grip, facts]) part.hidden = !entry;
+    if (!entry) {
+      noted = null;
+      notices.hidden = true;
+      bar.show(null);
+      return name(desk.past.length ? "Nothing is open" : "…"); // at first a piece is on its way
+    }
     name(entry.title);
     const bars = barCount(entry.piece);
     facts.textContent = entry.kind === "nothing" ? "the model begins by itself" : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
@@ -141,5 +151,5 @@ export function stagePart(app, lanesNow) {
     play.show();
     played.show();
   }
-  return Object.assign(card, { show, roll, play, fail: said.say, wait: (words) => (words ? name(words) : desk.current && name(desk.current.title)), tell });
+  return Object.assign(card, { show, roll, play, fail: said.say, wait: (words) => (words ? name(words) : show()), tell });
 }

@@ -4,7 +4,7 @@ import { Axis } from "../roll/axis.js";
 import { Roll } from "../roll/roll.js";
 import { alongMenu, draggable } from "./along.js";
 import { likeness } from "./likeness.js";
-import { action, alarm, count, icon, make, rename, zoomButtons } from "./parts.js";
+import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "./parts.js";
 import { playButton } from "./play_button.js";
 import { rangeBar } from "./range_bar.js";
 
@@ -26,7 +26,7 @@ export function takeCard(app, id, axis) {
   const further = action(WORDS[first.how], () => app.use(id), "mg-chip mg-further");
   const like = make("div"), rolls = make("div"), foot = make("div", "mg-foot"), actions = make("span", "mg-actions");
   const roll = new Roll(rolls, {
-    label: `Piano roll of variation ${first.number + 1}`, height: "160px", axis,
+    label: `Piano roll of variation ${first.number + 1}`, height: "178px", axis,
     acts: {
       seek: (tick) => (player.load(entryOf()), player.seek(tick)), play: () => app.play(entryOf()), step: (by) => app.stepBars(entryOf(), by),
       range: (range) => bar.show(range), bar: () => app.barOf(entryOf()),
@@ -34,7 +34,7 @@ export function takeCard(app, id, axis) {
   });
   roll.muted = (track) => app.isMuted?.(track);
   const bar = rangeBar(app, roll, entryOf);
-  const menu = alongMenu(app, entryOf, said.say), drop = icon("bin", "Delete this take", () => desk.remove(id), "mg-icon mg-drop");
+  const menu = alongMenu(app, entryOf, said.say), drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
   head.append(grip, title, facts, star, drop);
   foot.append(play, jump, make("span", "mg-space"), actions);
   actions.append(menu, further);
@@ -52,7 +52,7 @@ export function takeCard(app, id, axis) {
     const told = [count(fresh, "new note"), entry.by && `by ${entry.by}`, over && `seed ${entry.seed}`];
     const emptied = over && !fresh && entry.how === "infill"; // nothing sounds there any more: that is a take, too
     tell(emptied ? [`These bars are silent now · seed ${entry.seed}`] : over && !fresh ? ["No new notes came; press Continue for another."] : told.filter(Boolean));
-    roll.view.style.height = lanes?.length > 1 ? "216px" : "160px";
+    roll.view.style.height = lanes?.length > 1 ? "234px" : "178px";
     roll.show(entry, { lanes, seen: app.seen(entry) });
     if (!settled) roll.settle(start());
     settled = true;
@@ -84,7 +84,7 @@ export function takesPart(app, lanesNow) {
   bar.setAttribute("role", "progressbar");
   bar.setAttribute("aria-label", "Progress");
   bar.append(make("i"));
-  const whole = action("With the prompt", () => {
+  const whole = action("", () => {
     axis.reset();
     desk.set({ wholeTakes: !desk.settings.wholeTakes });
   }, "mg-chip mg-whole"), by = make("p", "mg-by");
@@ -101,17 +101,20 @@ export function takesPart(app, lanesNow) {
     words.classList.toggle("mg-silent", !text);
     bar.firstChild.style.width = `${100 * part}%`;
     bar.setAttribute("aria-valuenow", Math.round(100 * part));
-    if (words.textContent !== text) words.textContent = text;
+    if (words.textContent !== text) words.textContent = words.title = text;
   }
 
   function show() {
     const ids = desk.takes.map((take) => take.id);
     if (ids.join() !== cards.map((one) => one.id).join()) {
-      for (const one of cards) one.close();
       const same = cards.length && ids.every((id) => cards.some((one) => one.id === id));
       if (!same) axis = new Axis();
+      const before = cards, left = before.findIndex((one) => one.card.contains(document.activeElement));
       cards = ids.map((id) => takeCard(app, id, axis));
-      grid.replaceChildren(...(cards.length ? cards.map((one) => one.card) : [rest]));
+      grid.append(...(cards.length ? cards.map((one) => one.card) : [rest]));
+      passFocus(grid, cards[Math.min(left, cards.length - 1)]?.play.firstChild ?? app.stageRoll);
+      for (const one of before) (one.close(), one.card.remove());
+      if (cards.length) rest.remove();
       grid.dataset.count = cards.length;
       if (!app.composer.busy) say("");
     }
@@ -121,7 +124,7 @@ export function takesPart(app, lanesNow) {
     for (const one of cards) one.show(lanes);
     tools.hidden = !cards.length;
     whole.hidden = !parts.length;
-    whole.textContent = parts.some((take) => take.how !== "continue") ? "All bars" : "With the prompt";
+    withMark(whole, "whole", parts.some((take) => take.how !== "continue") ? "All bars" : "With the prompt");
     whole.setAttribute("aria-pressed", String(wholeTakes));
     tellBy(desk.takes[0]?.byWhy);
     status.classList.toggle("mg-silent", !cards.length && !words.textContent);
@@ -150,8 +153,8 @@ export function takesPart(app, lanesNow) {
     const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
     box.classList.toggle("mg-composing", here);
     const what = run.parts ? `${run.parts.join(" and ")}, ` : "", bars = `${what}bar ${run.bar} of ${run.bars}`;
-    // On a phone, one line: the button beside it says that it is being composed.
-    const short = !away && matchMedia("(max-width: 640px)").matches;
+    // On a small screen, few words: the button beside them says that it is being composed.
+    const short = !away && matchMedia("(max-width: 1000px)").matches;
     say(short ? `${bars[0].toUpperCase()}${bars.slice(1)}${left.replace("about ", "")}` : `Composing ${bars}${away}${left}`, Math.min(0.999, run.part));
   };
   const composed = (run) => {

@@ -1,5 +1,5 @@
 // The time axis of rolls that are seen together: one zoom and one place to scroll to for all of them.
-const LEAST = 3, MOST = 160; // pixels a beat
+export const LEAST = 2, MOST = 160; // pixels a beat
 
 export class Axis {
   constructor() {

@@ -18,8 +18,20 @@ function longestOf(notes) {
   return longest.get(notes);
 }
 
-// What lies above the notes: the flag of the prompt, the ruler, names of chords.
-export const rulerOf = (roll) => (roll.isPrompt && roll.bars ? FLAG : 0) + RULER;
+// Where something begins that has a flag above the ruler: what is new, and what is longer than its model learned from.
+function flagsOf({ isPrompt, region, piece, trainedBars = null }) {
+  const bars = barCount(piece), flags = [];
+  if (!isPrompt && region && !region.tracks && (region.first || region.stop < bars))
+    flags.push({ tick: piece.lines[Math.min(region.first, bars)], colour: "new-0", texts: ["new"] });
+  if (trainedBars !== null && trainedBars < bars) {
+    const bar = Math.floor(trainedBars), tick = piece.lines[bar] + (trainedBars - bar) * (piece.lines[bar + 1] - piece.lines[bar]);
+    flags.push({ tick: Math.max(tick, flags[0]?.tick ?? 0), colour: "faint", texts: ["from here longer than it has practised", "unpractised"] });
+  }
+  return flags;
+}
+
+// What lies above the notes: flags, as that of the prompt, then the ruler and names of chords.
+export const rulerOf = (roll) => ((roll.isPrompt && roll.bars) || flagsOf(roll).length ? FLAG : 0) + RULER;
 export const topOf = (roll, { piece } = roll) => rulerOf(roll) + (piece.chords.some(([, name]) => name && !name.startsWith("N")) ? CHORDS : 0);
 
 // What a painting needs to know, looked up once.
@@ -86,7 +98,6 @@ function paintBars(on) {
     if (n % every || n >= bars) continue;
     pen.fillStyle = ink["line-strong"];
     pen.fillRect(at, ruler - 6, 1, 6);
-    if (roll.flagged?.some(([start, end]) => at + 4 < end && at + 28 > start)) continue;
     pen.fillStyle = ink.faint;
     pen.fillText(`${n + 1}`, at + 4, ruler - RULER / 2 + 1);
   }
@@ -94,11 +105,13 @@ function paintBars(on) {
 
 function paintChords({ pen, ink, roll, piece, x, top, ruler, width }) {
   if (top === ruler) return;
+  const prompt = roll.isPrompt ? x(piece.lines[Math.min(roll.bars, barCount(piece))]) : 0;
   let free = GUTTER;
   for (const [tick, text] of piece.chords) {
     const at = x(tick), name = chordSign(text, centreOf(piece));
     if (at > width) break;
-    if (!name || at + 2 < free || tick >= piece.lines.at(-1)) continue;
+    const struck = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the line of the prompt
+    if (!name || struck || at + 2 < free || tick >= piece.lines.at(-1)) continue;
     pen.fillStyle = roll.isNew(tick, -1) ? ink["new-0"] : ink.faint;
     pen.fillText(name, at + 3, ruler + CHORDS / 2);
     free = at + pen.measureText(name).width + 9;
@@ -118,23 +131,23 @@ function paintNotes(on) {
     const left = x(onset), long = lane.drum ? Math.max(3.5, Math.min(thick, 9)) : Math.max(2.5, (stop - onset) / ticks - 1);
     const fresh = roll.isNew(onset, track);
     pen.fillStyle = onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
-    pen.globalAlpha = (0.72 + (0.28 * notes[i + 3]) / 127) * (roll.muted?.(track) ? 0.35 : 1);
-    const y = lane.top + row * step + (step - thick) / 2;
+    const loud = notes[i + 3] / 127, tall = Math.max(2.5, thick * (0.4 + 0.6 * loud)), y = lane.top + row * step + (step - tall) / 2;
+    pen.globalAlpha = (0.72 + 0.28 * loud) * (roll.muted?.(track) ? 0.35 : 1);
     if (far) {
       paintFar(pen, left, row ? lane.bottom : lane.top, row ? -1 : 1);
       continue;
     }
-    if (long < 6 || thick < 4) pen.fillRect(left, y, long, thick);
+    if (long < 6 || tall < 4) pen.fillRect(left, y, long, tall);
     else {
       pen.beginPath();
-      pen.roundRect(left, y, long, thick, 2);
+      pen.roundRect(left, y, long, tall, 2);
       pen.fill();
     }
     if (chosen?.has(i / WIDTH)) {
       pen.globalAlpha = 1;
       pen.strokeStyle = ink.ink;
       pen.lineWidth = 2;
-      pen.strokeRect(left, y, long, thick);
+      pen.strokeRect(left, y, long, tall);
     }
   }
   pen.globalAlpha = 1;
@@ -149,42 +162,31 @@ function paintFar(pen, left, edge, inwards) {
   pen.fill();
 }
 
-// A line across the roll with its label to the right of it.
-function paintLine({ pen, ink, roll, height, width }, at, colour, text, y) {
-  if (at < GUTTER || at > width) return;
-  const wide = pen.measureText(text).width + 10;
-  pen.strokeStyle = pen.fillStyle = colour;
-  pen.setLineDash([4, 3]);
-  pen.beginPath();
-  pen.moveTo(Math.round(at) + 0.5, y);
-  pen.lineTo(Math.round(at) + 0.5, height);
-  pen.stroke();
-  pen.setLineDash([]);
-  pen.beginPath();
-  pen.roundRect(at, y, wide, LABEL, [0, 4, 4, 0]);
-  pen.fill();
-  pen.fillStyle = ink.ground;
-  pen.fillText(text, at + 5, y + LABEL / 2 + 0.5);
-}
-
-function paintSeam(on) {
-  const { roll, piece, ink, x } = on, { region } = roll;
-  roll.flagged = null;
-  if (!region || roll.isPrompt || region.tracks || (!region.first && region.stop >= barCount(piece))) return;
-  const at = x(piece.lines[Math.min(region.first, barCount(piece))]);
-  const text = `${region.first + 1} new`; // its bar's number, which it covers
-  roll.flagged = [[at, at + on.pen.measureText(text).width + 12]];
-  roll.seam = () => paintLine(on, at, ink["new-0"], text, 1);
-}
-
-// Where a piece passes the length that its model learned from: said to the right of the line.
-function paintTrained(on) {
-  const { roll, piece, pen, ink, x, height, width } = on, bars = roll.trainedBars;
-  if (bars === null || bars === undefined || bars >= barCount(piece)) return;
-  const bar = Math.floor(bars), tick = piece.lines[bar] + (bars - bar) * (piece.lines[bar + 1] - piece.lines[bar]);
-  const at = x(tick), fits = (text) => at + pen.measureText(text).width + 10 <= width;
-  const text = ["from here longer than it has practised", "unpractised"].find(fits);
-  if (text) paintLine(on, at, ink.faint, text, height - LABEL - 1);
+// Lines across the notes with their flags to the right of them; one that would cover another stands beside it.
+function paintFlags({ roll, pen, ink, x, from, top, height, width }) {
+  const left = x(from) - GUTTER, taken = roll.sign ? [roll.sign.map((at) => at + left)] : [];
+  for (const { tick, colour, texts } of flagsOf(roll)) {
+    const at = x(tick), fitting = texts.map((text) => {
+      const wide = pen.measureText(text).width + 10, other = taken.find(([start, end]) => at < end && at + wide > start);
+      return { text, wide, place: other ? other[1] + 2 : at };
+    }).find(({ place, wide }) => place + wide <= width);
+    if (at < GUTTER || !fitting) continue;
+    const { text, wide, place } = fitting;
+    pen.strokeStyle = pen.fillStyle = ink[colour];
+    pen.setLineDash([4, 3]);
+    pen.beginPath();
+    pen.moveTo(Math.round(at) + 0.5, top);
+    pen.lineTo(Math.round(at) + 0.5, height);
+    pen.stroke();
+    pen.setLineDash([]);
+    pen.fillRect(at, 0, 1, FLAG);
+    pen.beginPath();
+    pen.roundRect(place, 0, wide, LABEL, [0, 4, 4, 0]);
+    pen.fill();
+    pen.fillStyle = ink.ground;
+    pen.fillText(text, place + 5, LABEL / 2 + 0.5);
+    taken.push([place, place + wide]);
+  }
 }
 
 // Keys at the left edge: names of octaves, or of drums where there is room.
@@ -213,19 +215,16 @@ function paintGutter({ pen, ink, roll, height }) {
 export function paint(roll) {
   const on = sheet(roll), { pen, top } = on;
   roll.laid = layLanes(roll.lanes, top, on.height);
-  roll.seam = null;
   pen.save();
   pen.beginPath();
   pen.rect(GUTTER, 0, on.width, on.height);
   pen.clip();
   paintGround(on);
   paintOctaves(on);
-  paintSeam(on);
   paintBars(on);
   paintChords(on);
   paintNotes(on);
-  roll.seam?.();
-  paintTrained(on);
+  paintFlags(on);
   pen.restore();
   paintGutter(on);
   paintNames(on);

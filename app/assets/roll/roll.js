@@ -1,13 +1,11 @@
 // The piano roll: a view of a piece with a cursor, zoom and scroll, bars to be chosen, and the prompt's end to be dragged.
 // The canvas is as wide as what is seen, and paint.js paints it anew at every scroll.
 import { barCount, inRegion, noteCount } from "../music/piece.js";
-import { Axis } from "./axis.js";
+import { Axis, LEAST, MOST } from "./axis.js";
 import { GUTTER, layLanes, paint, rulerOf, topOf } from "./paint.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
-
-const LEAST_BEAT = 3, MOST_BEAT = 160;
 
 export class Roll {
   // `acts`: seek(tick), key(event), range({first, stop} or null), choose(bars), chord(bar, at), hand (of roll/hand.js)
@@ -102,7 +100,7 @@ export class Roll {
   }
 
   get beatWidth() {
-    return this.axis.zoom ?? Math.min(MOST_BEAT, Math.max(LEAST_BEAT, this.inner / Math.max(1, this.shownBeats)));
+    return this.axis.zoom ?? Math.min(MOST, Math.max(LEAST, this.inner / Math.max(1, this.shownBeats)));
   }
 
   x(tick) {
@@ -174,13 +172,15 @@ export class Roll {
   placeEnd() {
     const { piece, line: end } = this;
     end.hidden = !this.isPrompt || !this.bars || !piece;
+    this.sign = null; // from where to where it reaches
     if (end.hidden) return;
     const bars = Math.min(this.bars, barCount(piece)), most = barCount(piece);
     for (const [name, value] of [["min", 1], ["max", most], ["now", bars], ["text", `the first ${bars} of ${most} bars`]])
       end.setAttribute(`aria-value${name}`, value);
     const sign = end.firstChild, x = this.x(piece.lines[bars]);
     sign.textContent = `prompt: ${bars}`;
-    const last = x + sign.offsetWidth > this.wide.clientWidth;
+    const wide = sign.offsetWidth, last = x + wide > this.wide.clientWidth;
+    this.sign = last ? [x - wide, x] : [x, x + wide];
     end.style.transform = `translateX(${x}px)`;
     end.classList.toggle("mg-last", last);
   }

@@ -67,6 +67,12 @@ export class Player {
     this.tell("load");
   }
 
+  unload() {
+    this.pause();
+    this.entry = null;
+    this.tell("load");
+  }
+
   // The piece at hand has grown, or has another in its place after a change by hand.
   update(entry, instead = entry.id) {
     if (this.entry?.id !== instead) return;

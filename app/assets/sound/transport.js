@@ -26,12 +26,31 @@ export class Transport {
   }
 
   // Take another piece; where it still grows, `frontier` is the tick up to which it is known. What plays goes on in
-  // it at the same beat.
+  // it at the same beat; what goes round goes round there, if there is as much of it.
   load(piece, frontier = Infinity) {
-    const beat = this.piece ? this.tick / this.piece.ticksPerBeat : 0;
+    const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat, end = piece.lines.at(-1), loop = this.loop?.map((tick) => tick * scale);
+    this.loop = loop?.[1] <= end ? loop : null;
+    this.at = Math.min(this.tick * scale, end);
+    if (this.playing && !this.waiting) return this.#change(piece, frontier, scale);
     this.#take(piece, frontier);
-    this.at = Math.min(beat * piece.ticksPerBeat, piece.lines.at(-1));
     if (this.playing) this.#restart(this.at);
+  }
+
+  // Without a gap: what has been sent is heard to its end, and goes on there in the other piece, whose notes that are
+  // held by then sound at once; those that both have are not struck again.
+  #change(piece, frontier, scale, keep = true) {
+    const time = Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)), { at } = this, tracks = JSON.stringify(this.piece.tracks);
+    this.sent = Math.min(this.sent * scale, piece.lines.at(-1));
+    this.#take(piece, frontier);
+    const same = keep && scale === 1 && tracks === JSON.stringify(piece.tracks);
+    for (const [key, note] of [...this.active]) {
+      const end = same ? this.#endOf(key) : 0;
+      if (end > this.sent) note.end = end;
+      else this.#off(key, time);
+    }
+    this.anchors = [at, this.sent].map((tick, sent) => ({ time: sent ? time : this.now(), seconds: this.clock.seconds(tick) }));
+    const { notes } = piece, until = firstFrom(notes, this.sent);
+    for (let i = 0; i < until; i += WIDTH) if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum) this.#on(i, time);
   }
 
   // The same piece, which has grown, or was changed a little while it sounds.
@@ -119,8 +138,9 @@ export class Transport {
 
   setTranspose(steps) {
     if (steps === this.transpose) return;
+    const at = this.tick;
     this.transpose = steps;
-    if (this.playing) this.#restart(this.tick);
+    if (this.playing && !this.waiting) Object.assign(this, { at }).#change(this.piece, this.frontier, 1, false);
   }
 
   setLoop(loop) {
@@ -199,16 +219,20 @@ export class Transport {
     const { notes } = this.piece;
     for (const [key, note] of [...this.active]) if (note.end <= to) this.#off(key, this.#time(anchor, note.end));
     for (let i = firstFrom(notes, from); i < notes.length && notes[i] < to; i += WIDTH) {
-      const [onset, duration, pitch, velocity, track] = notes.subarray(i, i + WIDTH);
-      if (!this.audible(track)) continue;
-      const drum = this.piece.tracks[track].drum, sounding = drum ? pitch : pitch + this.transpose;
-      if (sounding < 0 || sounding > 127) continue;
-      const key = `${onset} ${pitch} ${track}`, time = this.#time(anchor, onset), channel = this.channels[track];
-      this.out.on(channel, sounding, velocity, time);
-      this.active.set(key, { channel, pitch: sounding, end: onset + duration, track, time });
-      if (onset + duration <= to) this.#off(key, this.#time(anchor, onset + duration));
+      const key = this.#on(i, this.#time(anchor, notes[i])), end = notes[i] + notes[i + 1];
+      if (key && end <= to) this.#off(key, this.#time(anchor, end));
     }
     if (this.metronome) this.#click(from, to, anchor);
+  }
+
+  // Let a note sound, of which its place in the array is given, unless it does already.
+  #on(place, time) {
+    const [onset, duration, pitch, velocity, track] = this.piece.notes.subarray(place, place + WIDTH), key = `${onset} ${pitch} ${track}`;
+    const sounding = this.piece.tracks[track].drum ? pitch : pitch + this.transpose, channel = this.channels[track];
+    if (!this.audible(track) || sounding < 0 || sounding > 127 || this.active.has(key)) return null;
+    this.out.on(channel, sounding, velocity, time);
+    this.active.set(key, { channel, pitch: sounding, end: onset + duration, track, time });
+    return key;
   }
 
   #click(from, to, anchor) {

@@ -134,6 +134,15 @@ def test_every_text_can_be_read(visit, scheme: str):
     assert not [one for one in texts if one["ratio"] < (3 if one["large"] else 4.5)]
 
 
+def deleted(page: Page) -> None:
+    """Delete all that there is."""
+    rows = page.locator(".mg-history-row .mg-drop")
+    for left in range(rows.count() - 1, -1, -1):
+        rows.first.click()
+        expect(rows).to_have_count(left)
+    expect(page.locator(".mg-stage h2")).to_have_text("Nothing is open")
+
+
 def checked(page: Page, *acts) -> list:
     """Do one thing after the other; return what axe finds serious after each."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
@@ -164,6 +173,8 @@ def test_no_checker_finds_a_serious_fault(visit, scheme: str):
         lambda: page.locator("[data-example=nothing]").click(),
         lambda: page.locator("[data-example=grid]").click(),
         lambda: page.get_by_role("button", name="Edit notes").click(),
+        lambda: deleted(page),
+        lambda: refused(page),
     )
 
 
@@ -176,7 +187,14 @@ def test_no_checker_finds_a_serious_fault_on_a_phone(visit):
         lambda: page.keyboard.press("Escape"),
         lambda: page.locator(".mg-unfold").click(),
         lambda: (page.locator(".mg-unfold").click(), finished(page)),
+        lambda: choose_bars(page, 2, 2),
+        lambda: page.locator(".mg-take .mg-menu > summary").first.click(),
+        lambda: page.locator(".mg-desk-menu > summary").click(),
+        lambda: (page.keyboard.press("Escape"), go_on(page, bars=128)),
+        lambda: expect(page.locator(".mg-status [role=status]")).to_contain_text("left"),
     )
+    page.locator("#mg-halt").click()
+    await_end(page)
 
 
 def test_every_target_is_as_large_as_a_finger(visit):
@@ -243,6 +261,50 @@ def test_all_is_done_by_keys_alone(page: Page):
     page.keyboard.press("Control+z")
     page.keyboard.press("Control+z")
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("16 bars")
+
+
+HAS_FOCUS = """() => {
+  const one = document.activeElement;
+  return one === document.body ? "" : one.ariaLabel || one.textContent.trim();
+}"""
+
+
+def test_the_focus_is_never_lost(later: Page):
+    """What a key is pressed on may go away with that; the next key goes on from beside it."""
+    page = later
+
+    def press(name: str, within: str = "body", key: str = "Enter") -> str:
+        page.locator(within).get_by_role("button", name=name, exact=True).first.focus()
+        page.keyboard.press(key)
+        page.wait_for_timeout(150)
+        return page.evaluate(HAS_FOCUS)
+
+    page.locator(".mg-stage canvas").focus()
+    page.keyboard.press("Shift+ArrowRight")
+    assert press("Choose no bars").startswith("Piano roll")
+    page.keyboard.press("Shift+ArrowRight")
+    assert press("Delete", ".mg-range-bar").startswith("Piano roll")
+    page.locator(".mg-stage .mg-menu > summary").focus()
+    page.keyboard.press("Enter")
+    with page.expect_download():
+        assert press("MIDI", ".mg-stage") == "Save"
+    fill(page, "bars", 128)
+    assert press("Continue") == "Stop"
+    page.wait_for_function("() => musicgen.desk.takes[1]?.now > 48 * 6")
+    assert press("Stop") in {"Stop", "Continue"}
+    await_end(page)
+    assert page.evaluate(HAS_FOCUS) == "Continue"
+    assert press("Delete this take") == "Play"
+    assert press("Continue from here").startswith("Piano roll of your piece")
+    expect(page.locator(".mg-stage canvas")).to_be_in_viewport()
+    page.locator(".mg-history > summary").click()
+    assert press("Star: Disco trio").startswith("Star: ")
+    assert press("Delete: Disco trio", ".mg-history").startswith("Delete: ")
+    page.get_by_label("Model").select_option("pop-piano")
+    page.locator(".mg-notices button").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".mg-notices button")).to_have_count(0)
+    assert page.evaluate(HAS_FOCUS).startswith("Piano roll")
 
 
 def test_a_screen_reader_is_told_what_there_is_and_how_far_it_is(page: Page):

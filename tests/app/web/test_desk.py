@@ -14,6 +14,7 @@ from tests.app.web.hands import await_end, choose_bars, desk, go_on, saved, send
 from tokenization.midi.reading import read_midi
 
 SHOWN = ".mg-stage h2"
+LAID_OPEN = "(({ listed, ...open }) => JSON.stringify(open))(musicgen.desk.open)"
 
 
 def again(page: Page) -> None:
@@ -117,9 +118,7 @@ def test_undo_and_redo_go_through_everything(page: Page):
 
     def done(act) -> None:
         act()
-        page.wait_for_function(
-            "before => JSON.stringify(musicgen.desk.open) !== before", arg=states[-1]
-        )
+        page.wait_for_function(f"before => {LAID_OPEN} !== before", arg=states[-1])
         states.append(desk_open(page))
 
     done(lambda: page.locator("[data-example=trio-jazz]").click())
@@ -140,7 +139,45 @@ def test_undo_and_redo_go_through_everything(page: Page):
 
 
 def desk_open(page: Page) -> str:
-    return page.evaluate("JSON.stringify(musicgen.desk.open)")
+    """Return what lies open; the history has a test of its own."""
+    return page.evaluate(LAID_OPEN)
+
+
+def test_takes_that_were_undone_stay_in_the_history(page: Page):
+    go_on(page, bars=1, variations=2)
+    await_end(page)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".mg-take")).to_have_count(0)
+    page.locator("[data-example=trio-jazz]").click()
+    expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+    saved(page)
+    again(page)
+    page.locator(".mg-history > summary").click()
+    expect(page.locator(".mg-history-title")).to_have_text(
+        ["Disco trio", "Variation 1", "Variation 2", "Jazz trio"]
+    )
+    page.locator(".mg-history-open").nth(2).click()
+    expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 2")
+
+
+def test_when_all_is_deleted_nothing_is_shown_and_music_can_begin(page: Page):
+    page.locator(".mg-history > summary").click()
+    page.locator(".mg-history-row .mg-drop").click()
+    expect(page.locator(SHOWN)).to_have_text("Nothing is open")
+    expect(page.locator(".mg-stage .mg-roll")).to_be_hidden()
+    expect(page.locator("#mg-dock-play")).to_be_disabled()
+    expect(page.locator("#mg-go")).to_have_text("Begin")
+    send(page, "no.mid", b"no music")
+    expect(page.locator(".mg-stage > [role=alert]")).to_be_visible()
+    expect(page.locator(SHOWN)).to_have_text("Nothing is open")
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-take .mg-further").click()
+    expect(page.locator(SHOWN)).to_have_text("Variation 1")
+    expect(page.locator(".mg-stage .mg-roll")).to_be_visible()
+    for _ in range(3):
+        page.get_by_role("button", name="Undo").click()
+    expect(page.locator(SHOWN)).to_have_text("Disco trio")
 
 
 # Of a piece's bars, which were written, and by whom.
@@ -217,9 +254,12 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, browser: Bro
     expect(other.locator(SHOWN)).to_have_text("Jazz trio")
     send(other, "half.musicgen", data[:-100])
     expect(other.locator(".mg-stage > [role=alert]")).to_contain_text("only a part of one")
+    before = other.evaluate("musicgen.desk.open.listed")
     send(other, "all.musicgen", data)
     expect(other.locator(".mg-take")).to_have_count(1)
-    assert other.evaluate("musicgen.desk.open") == page.evaluate("musicgen.desk.open")
+    assert desk_open(other) == desk_open(page)
+    listed = page.evaluate("musicgen.desk.open.listed")
+    assert other.evaluate("musicgen.desk.open.listed") == before + listed
     other.get_by_role("button", name="Undo").click()
     expect(other.locator(SHOWN)).to_have_text("Jazz trio")
     context.close()

@@ -84,7 +84,8 @@ def painted(page: Page, card: str, act: str = "") -> list:
           canvas.getContext = () => new Proxy(pen, {
             get: (_, name) => typeof pen[name] !== "function" ? pen[name] : (...given) => {
               if (name === "fillText") said.push(["text", given[0], given[1], given[2]]);
-              if (name === "fillRect") said.push(["box", ...given]);
+              if (name === "fillRect" || name === "roundRect")
+                said.push(["box", ...given.slice(0, 4), pen.globalAlpha]);
               if (name === "lineTo") said.push(["line", ...given]);
               return pen[name](...given);
             },
@@ -142,6 +143,43 @@ def test_the_flag_of_the_prompt_covers_no_number_of_a_bar(visit, width: int):
     written = [int(one[1]) for one in numbers]
     assert written == list(range(1, 17, written[1] - 1))  # none is left out
     assert all(one[3] - 5 >= flag for one in numbers)
+
+
+@pytest.mark.parametrize("width", [1280, 820, 390])
+def test_flags_of_a_take_cover_neither_numbers_nor_names_nor_each_other(visit, width: int):
+    page = visit(width)
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(SHOWN)).to_have_text("Piano in G minor")
+    go_on(page, bars=12)
+    await_end(page)
+    said = painted(page, "take", "roll.trainedBars = 9.1")
+    numbers = [int(one[1]) for one in said if one[0] == "text" and str(one[1]).isdigit()]
+    assert len(numbers) > 3
+    assert numbers == list(range(numbers[0], numbers[-1] + 1, numbers[1] - numbers[0]))
+    flags = [
+        one
+        for one in said
+        if one[1] in {"new", "from here longer than it has practised", "unpractised"}
+    ]
+    assert len(flags) == 2
+    assert flags[0][2] + 20 < flags[1][2]  # beside each other
+    lowest = max(one[3] + 6 for one in flags)
+    assert all(one[3] - 5 >= lowest for one in said if one[0] == "text" and one not in flags)
+
+
+def test_loud_notes_are_seen_to_be_loud(page: Page):
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(SHOWN)).to_have_text("Piano in G minor")
+    page.evaluate("""() => {
+      const { desk, app } = musicgen, { piece } = desk.current;
+      const notes = Int32Array.from([0, 12, 60, 30, 0, 12, 12, 64, 80, 0, 24, 12, 67, 120, 0]);
+      app.edit({ ...piece, chords: [], notes }, "dynamics");
+    }""")
+    page.wait_for_function("() => musicgen.rolls.stage().piece.notes.length === 15")
+    notes = [one for one in painted(page, "stage") if one[0] == "box" and 0.7 < one[5] < 1]
+    soft, middle, loud = sorted(notes, key=lambda one: one[1])[-3:]
+    assert soft[4] * 1.3 < middle[4] < loud[4] / 1.2  # thicker …
+    assert soft[5] + 0.1 < middle[5] < loud[5] - 0.05  # … and stronger
 
 
 def test_names_of_tracks_cover_no_note(page: Page):
@@ -343,3 +381,16 @@ def test_a_midi_keyboard_is_played_and_quantised(browser, address: str):
     page.get_by_role("button", name="Undo").click()
     assert page.evaluate("musicgen.desk.current.piece.notes.length") == 0
     context.close()
+
+
+def test_what_was_played_is_continued_as_a_whole(page: Page):
+    page.get_by_text("Play to it").click()
+    page.get_by_role("button", name="Computer keys").click()
+    page.get_by_role("button", name="● Record").click()
+    page.wait_for_timeout(2500)  # the count-in
+    page.locator("body").press("a", delay=300)
+    expect(page.locator(".mg-play-in .mg-why")).to_contain_text("press Done")
+    page.get_by_role("button", name="■ Done").click()
+    bars = page.evaluate("musicgen.desk.current.piece.lines.length - 1")
+    assert bars > 16
+    assert page.evaluate("musicgen.desk.open.chosen") == bars

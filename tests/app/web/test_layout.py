@@ -46,9 +46,13 @@ def test_what_fits_stands_in_one_line(visit, width: int):
     page.evaluate("() => musicgen.desk.set({ seed: 2147483647, newSeed: false })")
     go_on(page, bars=12, variations=2)
     await_end(page)
-    rows = [".mg-take .mg-head", ".mg-take .mg-foot", "#mg-dock"]
-    if width > 640:
-        rows.append(".mg-stage .mg-foot")
+    rows = [
+        ".mg-take .mg-head",
+        ".mg-take .mg-foot",
+        "#mg-dock",
+        ".mg-stage .mg-foot",
+        ".mg-status",
+    ]
     assert all(page.evaluate(APART, row) < 8 for row in rows)
     wide, needed = page.locator(".mg-dock-time").evaluate("e => [e.clientWidth, e.scrollWidth]")
     assert wide >= needed
@@ -86,6 +90,29 @@ def test_a_take_shows_what_is_new_after_a_bar_that_leads_in(page: Page):
     page.locator(".mg-take").first.get_by_label("Pause").click()
     page.get_by_role("button", name="With the prompt").click()
     page.wait_for_function("() => musicgen.rolls.takes().every((roll) => roll.begin === 0)")
+
+
+def test_the_view_follows_what_sounds(page: Page):
+    roll = "musicgen.rolls.stage()"
+    for _ in range(5):
+        page.locator(".mg-stage").get_by_label("Zoom in").click()
+    assert page.evaluate(f"{roll}.view.scrollLeft = 0") == 0
+    page.evaluate("() => musicgen.player.seek(48 * 12)")
+    page.locator(".mg-stage").get_by_label("Play", exact=True).click()
+    page.wait_for_function(f"() => {roll}.view.scrollLeft > {roll}.inner")
+    seen = page.evaluate(
+        "(roll => roll.x(musicgen.player.tick) - roll.view.scrollLeft)(musicgen.rolls.stage())"
+    )
+    assert 46 <= seen <= page.evaluate(f"{roll}.view.clientWidth")
+
+
+def test_words_of_musicians_come_first(page: Page):
+    for name in ("#mg-daring", "#mg-dense", "#mg-bars", "#mg-ends"):
+        expect(page.locator(name)).to_be_visible()
+    for name in ("#mg-temperature", "#mg-top-p", "#mg-top-k", "#mg-min-p", "#mg-seed"):
+        expect(page.locator(name)).to_be_hidden()
+    page.get_by_text("More: temperature").click()
+    expect(page.locator("#mg-top-p")).to_be_visible()
 
 
 def test_a_wild_take_does_not_flatten_the_piece(page: Page):
@@ -128,11 +155,39 @@ def test_the_desk_is_there_before_gradios_own_scripts(browser, address: str):
     context.close()
 
 
-def test_on_a_phone_how_far_it_is_stands_in_a_line(visit):
-    page = visit(390)
+@pytest.mark.parametrize("width", [820, 390])
+def test_how_far_it_is_and_the_tools_of_takes_stand_in_one_line(visit, width: int):
+    page = visit(width)
     go_on(page, bars=128)
-    words = page.locator(".mg-status [role=status]")
-    expect(words).to_contain_text(re.compile(r"^Bar \d+ of 128"))
-    assert words.evaluate("e => e.getBoundingClientRect().height") < 30
+    words, status = page.locator(".mg-status [role=status]"), page.locator(".mg-status")
+    expect(words).to_contain_text(re.compile(r"^Bar \d+ of 128 · \d+ (s|min) left$"))
+    tall, finger = words.evaluate("e => e.getBoundingClientRect().height"), 44
+    assert tall < 30
+    assert page.evaluate(APART, ".mg-status") < 8
+    assert status.evaluate("e => e.getBoundingClientRect().height") <= finger
+    expect(status.get_by_role("progressbar")).to_be_visible()
+    page.locator("[data-example=trio-jazz]").click()  # what is composed goes into the history
+    expect(words).to_contain_text("in the history")
+    assert words.evaluate("e => e.getBoundingClientRect().height") <= finger
     page.locator("#mg-halt").click()
+    expect(page.locator("#mg-go")).to_be_visible(timeout=WAIT)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_menu_opens_where_all_of_it_is_seen(visit, width: int):
+    page = visit(width)
+    go_on(page, bars=1)
     await_end(page)
+    for card in (".mg-stage", ".mg-take"):
+        opener = page.locator(f"{card} .mg-menu > summary").first
+        for far in (60, 500):  # from the window's top
+            page.evaluate(
+                "([card, far]) => scrollBy(0, document.querySelector(`${card} .mg-menu`)"
+                ".getBoundingClientRect().top - far)",
+                [card, far],
+            )
+            opener.click()
+            for item in page.locator(f"{card} .mg-item").all():
+                expect(item).to_be_in_viewport(ratio=1)
+            page.keyboard.press("Escape")
+            expect(opener).to_be_focused()

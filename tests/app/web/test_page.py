@@ -1,7 +1,9 @@
 """The page does in a browser what a person does with it."""
 
 import re
+from pathlib import Path
 
+import music21
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -35,6 +37,33 @@ def test_a_file_is_continued_kept_and_continued_again(page: Page):
     expect(page.locator(".mg-stage h2")).to_have_text("my song")
     expect(page.locator("#mg-prompt-bars input[type=number]")).to_have_value("4")
     expect(page.locator(".mg-take")).to_have_count(2)
+
+
+TUNE = "X:1\nT:Jig\nL:1/8\nM:6/8\nK:G\nGAB dBG|ABA AGE|GAB dBd|edB AFD|"
+
+
+@pytest.mark.parametrize("name", ["jig.abc", "jig.musicxml", "jig.mxl"])
+def test_a_score_in_its_own_metre_is_opened_and_continued(page: Page, name: str, tmp_path: Path):
+    path = tmp_path / name
+    path.write_text(TUNE)
+    if path.suffix != ".abc":
+        music21.converter.parse(TUNE, format="abc").write(path.suffix[1:], str(path))
+    page.locator("#mg-file").set_input_files(path)
+    expect(page.locator(".mg-stage h2")).to_have_text("jig")
+    expect(page.locator(".mg-stage .mg-facts")).to_have_text("4 bars · 24 notes")
+    expect(page.get_by_label("Model")).to_have_value("pop-piano-2")  # it knows every metre
+    go_on(page, bars=1)
+    await_end(page)
+    lines = page.evaluate(
+        "(({ lines, ticksPerBeat }) => lines.map((tick) => tick / ticksPerBeat))"
+        "(musicgen.desk.takes[0].piece)"
+    )
+    assert lines == [0, 3, 6, 9, 12, 15]
+    score = music21.converter.parseData(
+        downloaded(page, "Score (MusicXML)").decode(), format="musicxml"
+    )
+    measures = score.parts[0].getElementsByClass("Measure")
+    assert [measure.barDuration.quarterLength for measure in measures] == [3] * 5
 
 
 def test_notes_appear_before_the_end_and_stop_keeps_them(page: Page):

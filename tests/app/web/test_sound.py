@@ -1,6 +1,7 @@
 """The page sounds by itself: at once, while it composes, by each track's settings, and without a gap."""
 
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -80,6 +81,45 @@ def test_bars_are_heard_as_they_come(page: Page):
     page.locator("#mg-halt").click()
     await_end(page)
     assert page.evaluate("musicgen.player.playing")
+
+
+# A piece of legato beats that comes bar by bar, some bars ahead of what sounds; what is sent to the synthesizer.
+ARRIVING = """async () => {
+  const { desk, player } = musicgen, { piece } = desk.current, { out } = player.transport, sent = (window.sent = []);
+  for (const kind of ["on", "off"]) {
+    const act = out[kind].bind(out);
+    out[kind] = (...said) => (sent.push([kind, said[1], said.at(-1)]), act(...said));
+  }
+  const lines = Array.from({ length: 33 }, (_, bar) => 48 * bar), tempos = [[0, 240]];
+  const tracks = [{ name: "Organ", program: 16, drum: false }];
+  const note = (n) => [12 * n, 12, 60 + n, 90, 0];
+  const upTo = (bars) => {
+    const notes = Int32Array.from({ length: 20 * bars }, (_, n) => note(Math.floor(n / 5))[n % 5]);
+    const grown = { ...piece, lines, tracks, tempos, chords: [], ticksPerBeat: 12, notes };
+    return { ...desk.current, id: "arriving", state: bars < 8 ? "running" : "done", now: 48 * bars, piece: grown };
+  };
+  let bars = 4;
+  player.load(upTo(bars), { at: 0 });
+  await player.play();
+  const coming = setInterval(() => {
+    if (player.tick > 48 * (bars - 3)) player.update(upTo(++bars));
+    if (bars === 8) clearInterval(coming);
+  }, 20);
+}"""
+
+
+def test_bars_that_come_while_others_sound_leave_no_gap(page: Page):
+    listen(page)
+    page.evaluate(ARRIVING)
+    page.wait_for_function("() => sent.filter(([kind]) => kind === 'off').length === 32")
+    begun = page.evaluate("sent.filter(([kind]) => kind === 'on').map((one) => one.slice(1))")
+    ended = dict(
+        page.evaluate("sent.filter(([kind]) => kind === 'off').map((one) => one.slice(1))")
+    )
+    assert [pitch for pitch, _ in begun] == [*range(60, 92)]
+    for (pitch, _), (_, following) in pairwise(begun):
+        assert abs(following - ended[pitch]) < 0.02
+    assert loudness(page).max() > 0.02
 
 
 def test_what_plays_goes_on_while_something_else_is_composed(page: Page):

@@ -17,14 +17,14 @@ function worked() {
 
 export const tests = {
   "opening, choosing, composing, editing and deleting are undone and done again"() {
-    const { desk, song, takes } = worked(), states = [JSON.stringify(desk.open)];
+    const { desk, song, takes } = worked(), states = [JSON.stringify(desk.open)], ids = takes.map(({ id }) => id);
     desk.show(entry({ parent: song.id, kind: "edit" }), "moving notes");
     states.push(JSON.stringify(desk.open));
     desk.remove(takes[0].id);
     states.push(JSON.stringify(desk.open));
     for (const state of states.slice(0, -1).reverse()) {
       ok(desk.undo());
-      equal(JSON.stringify(desk.open), state);
+      equal({ ...desk.open, listed: [...desk.open.listed].sort() }, ((open) => ({ ...open, listed: open.listed.sort() }))(JSON.parse(state)));
     }
     desk.undo();
     equal(desk.takes, []);
@@ -33,6 +33,7 @@ export const tests = {
     equal(desk.open.chosen, 2);
     desk.undo();
     equal([desk.current, desk.undo()], [null, null]);
+    equal([...desk.open.listed].sort(), [song.id, ...ids].sort()); // nothing is lost by going back
     for (let i = 0; i < 5; i++) ok(desk.redo());
     equal(JSON.stringify(desk.open), states[2]);
     equal(desk.redo(), null);
@@ -49,6 +50,26 @@ export const tests = {
     desk.undo();
     desk.choose(4);
     equal(desk.redo(), null);
+  },
+  "takes that were undone stay in the history, whatever is done then"() {
+    const { desk, song, takes } = worked(), edit = entry({ parent: song.id, kind: "edit" });
+    desk.undo();
+    desk.show(edit, "drawing a note");
+    desk.undo();
+    const other = entry();
+    desk.show(other, "opening another");
+    equal(desk.redo(), null);
+    equal(desk.open.listed, [song.id, ...takes.map(({ id }) => id), other.id]);
+    desk.remove(takes[0].id);
+    equal(desk.open.listed, [song.id, takes[1].id, other.id]);
+    desk.undo();
+    ok(desk.open.listed.includes(takes[0].id));
+    desk.redo();
+    ok(!desk.open.listed.includes(takes[0].id));
+    desk.recall(takes[1].id);
+    desk.remove(song.id);
+    desk.remove(takes[1].id); // what it came of is gone already
+    equal(desk.open.current, other.id);
   },
   "changes by hand in a row are one line of the history, unless one has a star"() {
     const { desk, song } = worked(), one = entry({ parent: song.id, kind: "edit" });

@@ -122,6 +122,32 @@ export const tests = {
     run(0.8);
     equal(ons().at(-1)[2], 83);
   },
+  "another take takes over without a gap, and what both hold sounds on"() {
+    const held = (pitch) => piece([[0, 12, 50, 80, 0], [0, 144, 60, 80, 0], [12, 132, pitch, 80, 0]]), { player, run, ons, offs } = rig(held(64));
+    player.play();
+    run(1.2);
+    const before = ons().length;
+    player.load(held(67));
+    run(0.3);
+    equal(ons().slice(before).map((one) => one[2]), [67]);
+    equal(offs().map((one) => one[2]), [50, 64]);
+    near(offs().at(-1)[3], ons().at(-1)[4]);
+    near(player.tick, 36, 1.2);
+    player.setTranspose(2);
+    equal(ons().slice(-2).map((one) => one[2]), [62, 69]);
+    offs().slice(-2).forEach((one) => near(one[3], ons().at(-1)[4]));
+  },
+  "a loop goes on in another take, and ends where a piece is too short for it"() {
+    const { player, run } = rig(quarters()), fine = { ...quarters(), ticksPerBeat: 24, lines: [0, 96, 192] };
+    player.setLoop([24, 48]);
+    player.play();
+    player.load(fine);
+    equal(player.loop, [48, 96]);
+    run(3);
+    ok(player.tick >= 48 && player.tick < 96);
+    player.load(piece([[0, 12, 60, 80, 0]], { bars: 0 }));
+    equal(player.loop, null);
+  },
   "the metronome marks the beats of every metre"() {
     const waltz = { ...piece([[0, 72, 60, 80, 0]]), lines: [0, 36, 72] }, { player, run, sent } = rig(waltz, { metronome: true });
     player.play();
