@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 from markupsafe import Markup
@@ -13,6 +14,7 @@ from evaluation.report.texts import HOW, TABLES, filled
 from tokenization.wording import counted, sentence
 
 Result = Mapping[str, Any]
+COLUMN = 18  # letters of a title's line, so that the papers' columns stand on a screen too
 
 
 def benchmark_content(result: Result) -> Markup:
@@ -28,7 +30,9 @@ def benchmark_content(result: Result) -> Markup:
     made = [filled(text, **facts, threads=threads) for text in HOW["benchmark"]]
     return (
         says([sentence(text) for text in refused])
-        + table(head, lines, filled(TABLES["benchmark"]))
+        + table(
+            ["\n".join(wrap(name, COLUMN)) for name in head], lines, filled(TABLES["benchmark"])
+        )
         + how([result["about"], *map(sentence, result["remarks"]), *made], result["command"])
     )
 
