@@ -14,7 +14,7 @@ from evaluation.report.texts import HOW, TABLES, filled
 from tokenization.wording import counted, sentence
 
 Result = Mapping[str, Any]
-COLUMN = 18  # letters of a title's line, so that the papers' columns stand on a screen too
+COLUMN = 14  # letters of a title's line, so that the papers' columns stand on a screen too
 
 
 def benchmark_content(result: Result) -> Markup:

@@ -294,7 +294,7 @@ def test_a_report_shows_finished_benchmarks_beside_the_papers(place: Path, tmp_p
     text = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert Page(text).open == []
     section = text.partition("Not music: listops</h2>")[2]
-    assert "Liutkus et al.<br>2021: accuracy,<br>Performer" in section
+    assert "Liutkus et al.<br>2021:" in section
     assert "37.25" in section
     assert "Each of 2 seeds: 1 step of 8 examples" in section
     rows = read_csv(tmp_path / "report" / "benchmarks.csv")
