@@ -12,6 +12,7 @@ import yaml
 
 from evaluation.benchmarks.run import Row
 
+CONTROL = "none"  # the encoding that all others are measured against
 SUMMARY = "benchmark.json"  # of a folder of results: the table, and what is to be known of it
 Table = list[list[str]]
 ANCHORS = yaml.safe_load(
@@ -21,16 +22,25 @@ ANCHORS = yaml.safe_load(
 
 
 def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
-    """Return a line an encoding, the best first, and below them the accuracy of rules without a model."""
+    """Return a line an encoding, the best first, and below them the accuracy of rules without a model.
+
+    What decides is the accuracy, or the perplexity furthest past the trained length; where a model without an encoding is
+    among them, the others have their change of it beside, seed by seed.
+    """
     measures = next((list(row.values[0]) for row in rows if row.values), [])
-    first = "accuracy" if "accuracy" in measures else (measures[0] if measures else "")
+    first = "accuracy" if "accuracy" in measures else (measures or [""])[-1]
+    control = next((row for row in rows if row.encoding == CONTROL and row.values), None)
+    more = [] if control is None else [f"{_heading(first)}: less none's"]
     lead = ["encoding", "parameters", "n"]
-    table = [[*lead, *(_heading(m) for m in measures), "seconds each"]]
+    table = [[*lead, *(_heading(m) for m in measures), *more, "seconds each"]]
     order = sorted((r for r in rows if r.values), key=lambda r: r.mean(first)[0])
     if first == "accuracy":
         order.reverse()
     for row in order:
         cells = [_cell(*row.mean(measure), measure) for measure in measures]
+        if control is not None:
+            change = _cell(*row.change(control, first), first)
+            cells.append("" if row is control else change if change[0] == "-" else f"+{change}")
         table.append(
             [
                 row.encoding,
@@ -41,7 +51,7 @@ def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
             ]
         )
     for name, accuracy in rules.items():
-        blank = [""] * (len(measures) - 1)
+        blank = [""] * (len(measures) - 1 + len(more))
         table.append([name, "0", "", f"{100 * accuracy:.2f}", *blank, ""])
     return table
 

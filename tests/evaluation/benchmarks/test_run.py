@@ -136,6 +136,25 @@ def test_every_anchor_names_what_there_is() -> None:
             assert all(line[2] in ("", "25.00") for line in table[1:])
 
 
+def test_changes_against_no_encoding_are_paired_by_seed() -> None:
+    own = {"none": (0.2, 0.5, 0.8), "absolute": (0.3, 0.6, 0.9)}
+    rows = [Row(encoding=e, values=tuple({"accuracy": a} for a in own[e])) for e in own]
+    head, *lines = result_table(rows, {"rule": 0.5})
+    place = head.index("accuracy, %: less none's")
+    assert [line[place] for line in lines] == ["+10.00 ± 0.00", "", ""]
+    assert all(len(line) == len(head) for line in lines)
+    assert "less none's" not in " ".join(result_table(rows[1:], {})[0])
+    texts = [
+        replace(row, values=({"0–4": 2.0, "4–8": x},))
+        for row, x in zip(rows, (3.0, 2.5), strict=True)
+    ]
+    head, *lines = result_table(texts, {})
+    assert {line[0]: line[head.index("perplexity 4–8: less none's")] for line in lines} == {
+        "none": "",
+        "absolute": "-0.500",
+    }
+
+
 def test_papers_stand_beside_our_own_and_what_is_theirs_alone_below() -> None:
     row = Row(encoding="absolute", parameters=7, values=({"accuracy": 0.25}, {"accuracy": 0.35}))
     table = table_beside_papers("listops", [row], {"first-token rule": 0.352})
