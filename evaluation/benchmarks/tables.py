@@ -24,8 +24,8 @@ ANCHORS = yaml.safe_load(
 def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
     """Return a line an encoding, the best first, and below them the accuracy of rules without a model.
 
-    What decides is the accuracy, or the perplexity furthest past the trained length; where a model without an encoding is
-    among them, the others have their change of it beside, seed by seed.
+    What decides is the accuracy, or the perplexity furthest past the trained length; where a model without an encoding
+    is among them, the others have their change of it beside, seed by seed.
     """
     measures = next((list(row.values[0]) for row in rows if row.values), [])
     first = "accuracy" if "accuracy" in measures else (measures or [""])[-1]
