@@ -12,6 +12,8 @@ from app.progress import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.benchmarks.recipe import Recipe
+    from evaluation.benchmarks.run import Row
+    from evaluation.benchmarks.tasks import Material
 
 EXAMPLES = """\
 Models that differ in their encoding of position alone are trained on the same examples in the same order, from several
@@ -33,8 +35,9 @@ examples:
   musicgen benchmark pathfinder --short --features relu --seeds 5
   musicgen benchmark text aclImdb --recipe text-permuteformer --device cuda
 
-Run again with the same -o, it goes on where it was interrupted. Recipes lie in evaluation/benchmarks/recipes, encodings
-in evaluation/benchmarks/arms.py.
+Run again with the same -o, it goes on where it was interrupted; DIR also gets the table with the papers' beside it
+(benchmark.md), and `musicgen evaluate report MODEL --benchmarks DIR` shows it on its page. Recipes lie in
+evaluation/benchmarks/recipes, encodings in evaluation/benchmarks/arms.py.
 """
 
 
@@ -91,13 +94,45 @@ def run(arguments: argparse.Namespace) -> None:
             say=lambda sentence: output.remark([sentence]),
         )  # fmt: skip
     output.remark(failures(rows))
+    if arguments.output is not None:
+        _write(arguments.output, arguments.task, recipe, data, rows)
     if arguments.json:
         output.write_json({"task": arguments.task, "rules": data.rules, "rows": plain(rows)})
         return
-    parts = [output.table(result_table(rows, data))]
+    parts = [output.table(result_table(rows, data.rules))]
     for heading, table in anchor_tables(arguments.task, rows):
         parts.append(f"{heading}\n{output.table(table)}")
     output.write("\n\n".join(parts))
+
+
+def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[Row]) -> None:
+    """Write benchmark.json, which `evaluate report --benchmarks` reads, and the table as Markdown."""
+    import torch
+
+    from app.commands.evaluate.study_options import command_line
+    from evaluation.benchmarks.tables import SUMMARY, markdown, plain, table_beside_papers
+    from musicgen.common.machine import machine
+    from tokenization.whole_file import write_bytes, write_json
+
+    given = recipe.optimiser
+    training = {
+        **{key: given.get(key) for key in ("steps", "epochs", "batch")},
+        "learning_rate": float(given["learning_rate"]),
+    }
+    facts = {
+        "task": task,
+        "command": command_line(),
+        "about": recipe.about,
+        "remarks": data.remarks,
+        "training": training,
+        "machine": machine(),
+        "threads": torch.get_num_threads(),
+        "rules": data.rules,
+        "rows": plain(rows),
+    }
+    write_json(folder / SUMMARY, facts)
+    table = table_beside_papers(task, rows, data.rules)
+    write_bytes(folder / "benchmark.md", f"{markdown(table)}\n".encode())
 
 
 def _recipe(arguments: argparse.Namespace) -> Recipe:

@@ -44,6 +44,12 @@ class Row:
         error = values.std(ddof=1) / np.sqrt(len(values))
         return float(values.mean()), float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * error)
 
+    def change(self, other: Row, measure: str) -> tuple[float, float | None]:
+        """Return the same of the differences to another encoding, seed by seed."""
+        pairs = zip(self.values, other.values, strict=False)  # seeds that both have come first
+        differences = tuple({measure: own[measure] - its[measure]} for own, its in pairs)
+        return replace(self, values=differences).mean(measure)
+
 
 def benchmark(
     recipe: Recipe,

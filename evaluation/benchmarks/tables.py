@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from evaluation.benchmarks.run import Row
-from evaluation.benchmarks.tasks import Material
 
+CONTROL = "none"  # the encoding that all others are measured against
+SUMMARY = "benchmark.json"  # of a folder of results: the table, and what is to be known of it
 Table = list[list[str]]
 ANCHORS = yaml.safe_load(
     (files("evaluation.benchmarks") / "anchors.yaml").read_text(encoding="utf-8")
@@ -18,17 +21,26 @@ ANCHORS = yaml.safe_load(
 """By task: paper, what is measured, and rows by the names that they have here."""
 
 
-def result_table(rows: Sequence[Row], data: Material) -> Table:
-    """Return a line an encoding, the best first; those that failed last, with the reason."""
+def result_table(rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
+    """Return a line an encoding, the best first, and below them the accuracy of rules without a model.
+
+    What decides is the accuracy, or the perplexity furthest past the trained length; where a model without an encoding
+    is among them, the others have their change of it beside, seed by seed.
+    """
     measures = next((list(row.values[0]) for row in rows if row.values), [])
-    first = "accuracy" if "accuracy" in measures else (measures[0] if measures else "")
+    first = "accuracy" if "accuracy" in measures else (measures or [""])[-1]
+    control = next((row for row in rows if row.encoding == CONTROL and row.values), None)
+    more = [] if control is None else [f"{_heading(first)}: less none's"]
     lead = ["encoding", "parameters", "n"]
-    table = [[*lead, *(_heading(m) for m in measures), "seconds each"]]
+    table = [[*lead, *(_heading(m) for m in measures), *more, "seconds each"]]
     order = sorted((r for r in rows if r.values), key=lambda r: r.mean(first)[0])
     if first == "accuracy":
         order.reverse()
     for row in order:
         cells = [_cell(*row.mean(measure), measure) for measure in measures]
+        if control is not None:
+            change = _cell(*row.change(control, first), first)
+            cells.append("" if row is control else change if change[0] == "-" else f"+{change}")
         table.append(
             [
                 row.encoding,
@@ -38,8 +50,8 @@ def result_table(rows: Sequence[Row], data: Material) -> Table:
                 f"{row.seconds:.0f}",
             ]
         )
-    for name, accuracy in data.rules.items():
-        blank = [""] * (len(measures) - 1)
+    for name, accuracy in rules.items():
+        blank = [""] * (len(measures) - 1 + len(more))
         table.append([name, "0", "", f"{100 * accuracy:.2f}", *blank, ""])
     return table
 
@@ -59,6 +71,27 @@ def anchor_tables(task: str, rows: Sequence[Row]) -> list[tuple[str, Table]]:
             table.append([name, f"{value:.2f}", _ours(own.get(name))])
         found.append((f"{anchor['paper']}: {anchor['what']}", table))
     return found
+
+
+def table_beside_papers(task: str, rows: Sequence[Row], rules: Mapping[str, float]) -> Table:
+    """Return the result with a column a paper beside it; below it what papers report and we did not measure."""
+    table = result_table(rows, rules)
+    width, papers = len(table[0]), ANCHORS.get(task, [])
+    own = {line[0] for line in table[1:]}
+    others = dict.fromkeys(name for one in papers for name in one["rows"] if name not in own)
+    table += [[name, *[""] * (width - 1)] for name in others]
+    for anchor in papers:
+        table[0].append(f"{anchor['paper']}: {anchor['what']}")
+        for line in table[1:]:
+            value = anchor["rows"].get(line[0])
+            line.append("" if value is None else f"{value:.2f}")
+    return table
+
+
+def markdown(table: Table) -> str:
+    """Return a table as Markdown."""
+    rule = ["---", *["---:"] * (len(table[0]) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [table[0], rule, *table[1:]])
 
 
 def headline_table(losses: Mapping[str, tuple[float | None, float | None]]) -> tuple[str, Table]:
@@ -92,6 +125,22 @@ def plain(rows: Sequence[Row]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Return what a finished benchmark left in its folder; a folder without it is refused."""
+    file = folder / SUMMARY
+    if not file.is_file():
+        raise ValueError(
+            f"{folder} holds no {SUMMARY}; `musicgen benchmark … -o {folder}` writes it when it ends"
+        )
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def from_plain_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the results of plain data, as `plain` made it."""
+    names = ("encoding", "parameters", "seconds", "failed")
+    return [Row(**{n: row[n] for n in names}, values=tuple(row["values"])) for row in rows]
 
 
 def _heading(measure: str) -> str:

@@ -200,7 +200,7 @@ def _most_common(train: np.ndarray, test: np.ndarray) -> float:
 
 TASKS: dict[str, Task] = {
     "listops": Task(
-        about="the value of nested operations on digits, 500 to 2,000 tokens",
+        about="the value of nested operations on digits",
         wanted="the folder of the Long Range Arena's basic_train.tsv and basic_test.tsv "
         "(lra_release.gz of https://github.com/google-research/long-range-arena), or nothing: they are made then",
         maker=_make_listops,

@@ -14,6 +14,7 @@ from evaluation.plots import figures
 from evaluation.plots.style import svg
 from evaluation.report import findings
 from evaluation.report.ablation_table import ablation_table
+from evaluation.report.benchmarks import benchmark_content
 from evaluation.report.html import document, folded, how, paragraph, picture, says
 from evaluation.report.tables import (
     continuation_tables,
@@ -159,6 +160,15 @@ def _whole_pieces(results: Result) -> Iterator[Section]:
         )
 
 
+def _benchmarks(results: Result) -> Iterator[Section]:
+    for number, result in enumerate(results.get("benchmarks", [])):  # a report of before has none
+        yield (
+            f"benchmark-{number}",
+            f"Not music: {PurePath(result['folder']).name}",
+            paragraph(filled(LEADS["benchmark"], what=result["what"])) + benchmark_content(result),
+        )
+
+
 _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
     _models,
     _extrapolation,
@@ -167,6 +177,7 @@ _SECTIONS: tuple[Callable[[Result], Iterator[Section]], ...] = (
     _positions,
     _continuation,
     _whole_pieces,
+    _benchmarks,
 )
 _FIGURES: dict[str, Callable[[Any], Figure]] = {
     "extrapolation": figures.extrapolation,

@@ -12,6 +12,7 @@ from evaluation.continuation.plot import AGAINST, TOGETHER
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS
 from evaluation.report.ablation_table import ablation_rows
+from evaluation.report.benchmarks import benchmark_rows
 from evaluation.report.html import folded, table
 from evaluation.report.texts import CAPTIONS, TABLES, filled
 from evaluation.report.whole_pieces import whole_pieces_rows
@@ -132,6 +133,7 @@ def csv_tables(results: Result) -> dict[str, list[Row]]:
         "realisations": [row for r in results["realisations"] for row in realisation_rows(r)],
         "ablation": ablation_rows(results),
         "whole_pieces": whole_pieces_rows(results),
+        "benchmarks": benchmark_rows(results),
         "positions": probe_rows(results["positions"] or {"models": []}),
         **{
             f"continuation_{name}": continuation.get(name, [])

@@ -28,6 +28,8 @@ LEADS = {
     "accompaniment": """One part of held-out pieces after the other is hidden and written anew to the other parts.
         Beside it, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
         style.""",
+    "benchmark": """An experiment of the papers that is not about music: {what}. The same small model with one encoding
+        after the other, trained on the same examples in the same order; nothing here is about the models above.""",
 }
 
 CAPTIONS = {
@@ -65,6 +67,9 @@ TABLES = {
     "infilling": """Loss: of the true bars, in nats a token; f1: how many of the true notes were written; likeness:
         of the style to the bars around; leap: semitones into the bar after. Means [95 % interval] over n pieces.""",
     "accompaniment": """Likeness of the style to the hidden part's, 0 to 1: mean [95 % interval] over n styles.""",
+    "benchmark": """Means over n seeds with their 95 % interval (Student's), the best first; below them rules that need
+        no model, and what papers report and was not measured here. Models, data and budgets of the papers are others:
+        their columns compare within themselves.""",
     "statistics": """Music statistics: real pieces as mean ± deviation (n), outputs as mean [Wasserstein distance of
         their distribution from that of the real pieces, in the unit of the statistic].""",
 }
@@ -88,6 +93,10 @@ HOW = {
     "infilling": ("""{pieces} pieces of the {split} split of {data}; gaps of {gap} bars.""",),
     "accompaniment": (
         """{bars} bars of {pieces} pieces of the {split} split of {data}, styles by turns.""",
+    ),
+    "benchmark": (
+        """Each of {seeds} seeds: {length} of {batch} examples at a learning rate of {learning_rate:g}, on {machine},
+        {threads}; seconds are of one run, and longer where the machine had other work.""",
     ),
     "positions": (
         """Unnormalised attention of the first layer, averaged over sequences of each token of the vocabulary; a

@@ -32,6 +32,7 @@ only what is new.
 examples:
   musicgen evaluate report pop-piano
   musicgen evaluate report pop-piano groove -o report --data data/pop909 data/groove --prompts midi/test
+  musicgen evaluate report groove --benchmarks runs/listops runs/pathfinder
   musicgen evaluate report runs/* -o report --data data/groove --scheduler tcp://HOST:8786
 """
 MISSING = {
@@ -60,6 +61,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="pieces of each data set that are continued over many bars, filled in and accompanied, as far as "
         "models can (default: 8; 0 for none)",
     )  # fmt: skip
+    parser.add_argument(
+        "--benchmarks", type=Path, nargs="+", default=[], metavar="DIR",
+        help="folders that `musicgen benchmark … -o DIR` has filled: their tables, the papers' beside",
+    )  # fmt: skip
     add_pieces(parser)
     add_study(parser)
     parser.epilog = EXAMPLES
@@ -73,6 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     subjects = models_of(arguments.models, arguments.device)
     arguments.data = arguments.data or data_by_language(subjects)
+    benchmarks = _benchmarks(arguments.benchmarks)
     experiments, commands, left_out = _experiments(subjects, arguments)
     whole, facts, too_short = _whole_pieces(subjects, arguments)
     experiments |= whole
@@ -98,6 +104,7 @@ def run(arguments: argparse.Namespace) -> None:
         "positions": found["positions"],
         "whole_pieces": [r for r in found.values() if "kind" in r],
         "continuation": continuation,
+        "benchmarks": benchmarks,
         "missing": MISSING,
         "left_out": sentences,
     }
@@ -167,6 +174,17 @@ def _whole_pieces(
             experiments[f"{kind} on {folder}"] = experiment
             facts[f"{kind} on {folder}"] = {"kind": kind, "command": command, **known}
     return experiments, facts, left_out
+
+
+def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
+    """Return what finished benchmarks left, each with what its task is."""
+    if not folders:
+        return []
+    from evaluation.benchmarks.tables import read_summary
+    from evaluation.benchmarks.tasks import TASKS
+
+    found = [{"folder": str(folder), **read_summary(folder)} for folder in folders]
+    return [{**one, "what": TASKS[one["task"]].about} for one in found]
 
 
 def _continuation(

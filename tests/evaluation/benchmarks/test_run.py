@@ -11,7 +11,13 @@ from app.cli import main
 from evaluation.benchmarks.arms import ARMS
 from evaluation.benchmarks.recipe import Recipe, Sizes, recipe
 from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, fitting
-from evaluation.benchmarks.tables import ANCHORS, anchor_tables, result_table
+from evaluation.benchmarks.tables import (
+    ANCHORS,
+    anchor_tables,
+    markdown,
+    result_table,
+    table_beside_papers,
+)
 from evaluation.benchmarks.tasks import TASKS, Material
 from evaluation.benchmarks.text import Corpus
 from evaluation.benchmarks.training import Examples, Optimiser
@@ -84,7 +90,7 @@ def test_what_cannot_be_is_said_and_the_rest_measured() -> None:
     assert "the mask would mean nothing" in rows["flt"].failed
     assert "left to right" in rows["rfa"].failed
     assert rows["none"].values
-    table = result_table(list(rows.values()), MATERIAL)
+    table = result_table(list(rows.values()), MATERIAL.rules)
     assert [line[0] for line in table] == ["encoding", "none", "most common class"]
 
 
@@ -128,6 +134,43 @@ def test_every_anchor_names_what_there_is() -> None:
         own = Row(encoding="absolute", values=({"accuracy": 0.25},))
         for _, table in anchor_tables(task, [own]):
             assert all(line[2] in ("", "25.00") for line in table[1:])
+
+
+def test_changes_against_no_encoding_are_paired_by_seed() -> None:
+    own = {"none": (0.2, 0.5, 0.8), "absolute": (0.3, 0.6, 0.9)}
+    rows = [Row(encoding=e, values=tuple({"accuracy": a} for a in own[e])) for e in own]
+    head, *lines = result_table(rows, {"rule": 0.5})
+    place = head.index("accuracy, %: less none's")
+    assert [line[place] for line in lines] == ["+10.00 ± 0.00", "", ""]
+    assert all(len(line) == len(head) for line in lines)
+    assert "less none's" not in " ".join(result_table(rows[1:], {})[0])
+    texts = [
+        replace(row, values=({"0–4": 2.0, "4–8": x},))
+        for row, x in zip(rows, (3.0, 2.5), strict=True)
+    ]
+    head, *lines = result_table(texts, {})
+    assert {line[0]: line[head.index("perplexity 4–8: less none's")] for line in lines} == {
+        "none": "",
+        "absolute": "-0.500",
+    }
+
+
+def test_papers_stand_beside_our_own_and_what_is_theirs_alone_below() -> None:
+    row = Row(encoding="absolute", parameters=7, values=({"accuracy": 0.25}, {"accuracy": 0.35}))
+    table = table_beside_papers("listops", [row], {"first-token rule": 0.352})
+    cells = [dict(zip(table[0], line, strict=True)) for line in table[1:]]
+    found = {line["encoding"]: line for line in cells}
+    chen, spe = "Chen 2021, footnote 4: accuracy, by the first token alone", table[0][5]
+    assert list(found)[:3] == ["absolute", "first-token rule", "sine_spe"]
+    assert found["absolute"]["accuracy, %"].startswith("30.00 ± ")
+    assert (found["absolute"][spe], found["absolute"][chen]) == ("17.80", "")
+    assert (found["first-token rule"]["accuracy, %"], found["first-token rule"][chen]) == (
+        "35.20",
+        "37.25",
+    )
+    assert (found["rope"]["accuracy, %"], found["rope"]["n"]) == ("", "")
+    assert "40.74" in found["rope"].values()
+    assert markdown(table).splitlines()[2].startswith("| absolute | 7 | 2 | 30.00 ± ")
 
 
 def test_grids_and_causes_fit_their_data() -> None:

@@ -282,6 +282,31 @@ def test_a_report_without_data_says_what_it_lacks(place: Path, tmp_path: Path):
     assert "this takes a folder of MIDI files" in text
 
 
+def test_a_report_shows_finished_benchmarks_beside_the_papers(place: Path, tmp_path: Path, capsys):
+    source, found = tmp_path / "expressions", tmp_path / "listops"
+    source.mkdir()
+    for split in ("train", "test"):
+        lines = ["Source\tTarget", *("( ( [MAX 3 ) 9 ) ]\t9",) * 8]
+        (source / f"basic_{split}.tsv").write_text("\n".join(lines) + "\n")
+    words = ["benchmark", "listops", str(source), "--short", "--seeds", "2", "--steps", "1"]
+    assert main([*words, "--encodings", "none", "absolute", "-o", str(found)]) == 0
+    evaluate("report", place / "trio", "--benchmarks", found, "-o", tmp_path / "report")
+    text = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert Page(text).open == []
+    section = text.partition("Not music: listops</h2>")[2]
+    assert "Liutkus et al.<br>2021:" in section
+    assert "37.25" in section
+    assert "Each of 2 seeds: 1 step of 8 examples" in section
+    rows = read_csv(tmp_path / "report" / "benchmarks.csv")
+    assert {(row["encoding"], row["measure"], row["n"]) for row in rows} >= {
+        ("none", "accuracy", "2"),
+        ("absolute", "accuracy", "2"),
+    }
+    capsys.readouterr()
+    evaluate("report", place / "trio", "--benchmarks", source, "-o", tmp_path / "other", code=2)
+    assert "holds no benchmark.json" in capsys.readouterr().err
+
+
 def test_models_of_one_name_are_told_apart(tmp_path: Path):
     for run in ("a", "b"):
         write_model(tmp_path / run / "model", "remi", "none")

@@ -1,0 +1,56 @@
+"""The papers' other experiments in the report: what `musicgen benchmark` found, and the papers' figures beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import wrap
+from typing import Any
+
+from markupsafe import Markup
+
+from evaluation.benchmarks.tables import from_plain_rows, table_beside_papers
+from evaluation.report.html import how, says, table
+from evaluation.report.texts import HOW, TABLES, filled
+from tokenization.wording import counted, sentence
+
+Result = Mapping[str, Any]
+COLUMN = 14  # letters of a title's line, so that the papers' columns stand on a screen too
+
+
+def benchmark_content(result: Result) -> Markup:
+    """Return the table of one benchmark, its failures, and how it was trained."""
+    rows = from_plain_rows(result["rows"])
+    head, *lines = table_beside_papers(result["task"], rows, result["rules"])
+    refused = [f"{row.encoding}: {row.failed}" for row in rows if row.failed]
+    training, seeds = result["training"], max((len(row.values) for row in rows), default=0)
+    steps, epochs = training["steps"], training["epochs"]
+    length = counted(steps, "step") if steps else f"{epochs} epochs"
+    facts = {"length": length, **training, "seeds": seeds, "machine": result["machine"]}
+    threads = counted(result["threads"], "thread")
+    made = [filled(text, **facts, threads=threads) for text in HOW["benchmark"]]
+    return (
+        says([sentence(text) for text in refused])
+        + table(
+            ["\n".join(wrap(name, COLUMN)) for name in head], lines, filled(TABLES["benchmark"])
+        )
+        + how([result["about"], *map(sentence, result["remarks"]), *made], result["command"])
+    )
+
+
+def benchmark_rows(results: Result) -> list[dict[str, Any]]:
+    """Return a row a benchmark, encoding and measure."""
+    return [
+        {
+            "task": result["task"],
+            "encoding": row["encoding"],
+            "parameters": row["parameters"],
+            "measure": measure,
+            "mean": mean,
+            "half_interval": row["intervals"][measure],
+            "n": row["n"],
+            "seconds": row["seconds"],
+        }
+        for result in results.get("benchmarks", [])  # a report of before has none
+        for row in result["rows"]
+        for measure, mean in row["means"].items()
+    ]
