@@ -1,9 +1,13 @@
-"""The folder of results where none is named: the same request comes back to its own, another gets a new one."""
+"""The folder of results where none is named: the same request comes back to its own, another gets a new one.
+
+A new one is given what was measured for others beside it, which is known by what it is and not by the request.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from itertools import count
 from pathlib import Path
 
@@ -21,10 +25,18 @@ def own_folder(name: str, arguments: argparse.Namespace) -> Path:
     raise AssertionError("there is always another number")
 
 
-def claim(folder: Path, arguments: argparse.Namespace) -> None:
-    """Write into a folder what it is for, so that the same request finds it again."""
+def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
+    """Write into a folder what it is for, so that the same request finds it again.
+
+    A new one gets copies of the folders `reused` of those that were claimed beside it.
+    """
+    others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{ASKED}"))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ASKED).write_text(json.dumps(_asked(arguments), indent=2), encoding="utf-8")
+    unfinished = shutil.ignore_patterns(".*.part")
+    for source, name in ((other.parent / name, name) for other in others for name in reused):
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=unfinished, dirs_exist_ok=True)
 
 
 def _asked(arguments: argparse.Namespace) -> dict[str, str]:

@@ -77,8 +77,7 @@ def apart(models: Sequence[Sequence[Loss]], edges: Sequence[int]) -> list[list[d
 
     What makes a passage hard for every model cancels, so that small differences show.
     """
-    sums = np.array([[piece["sums"] for piece in pieces] for pieces in models], dtype=np.float64)
-    tokens = np.array([[piece["tokens"] for piece in pieces] for pieces in models]).min(0)
+    sums, tokens = _shared(models)
     places = {edge: i for i, edge in enumerate(edges)}
     curves = [
         [_row(one, tokens, places, start, stop) for start, stop in pairwise(edges)]
@@ -94,10 +93,9 @@ def growth(
 
     Pieces that end within the trained length say nothing of it; None if all do.
     """
-    sums = np.array([[piece["sums"] for piece in pieces] for pieces in models], dtype=np.float64)
-    tokens = np.array([[piece["tokens"] for piece in pieces] for pieces in models]).min(0)
+    sums, tokens = _shared(models)
     border = list(edges).index(trained_length) if trained_length in edges else 0
-    reach = tokens[:, border:].sum(1) > 0
+    reach = (tokens[:, :border].sum(1) > 0) & (tokens[:, border:].sum(1) > 0)
     if not border or not reach.any():
         return None
     inside, outside = (
@@ -106,6 +104,14 @@ def growth(
     )
     grows = outside - inside  # (models, pieces)
     return [_spread(one) for one in grows - grows.mean(0)]
+
+
+def _shared(models: Sequence[Sequence[Loss]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums (models, pieces, stretches) and tokens (pieces, stretches); none where not all read as many."""
+    sums = np.array([[piece["sums"] for piece in pieces] for pieces in models], dtype=np.float64)
+    tokens = np.array([[piece["tokens"] for piece in pieces] for pieces in models])
+    shared = (tokens == tokens[0]).all(0)
+    return sums * shared, tokens[0] * shared
 
 
 def change(pieces: Sequence[Loss], reference: Sequence[Loss]) -> dict[str, Any]:

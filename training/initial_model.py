@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from musicgen.common.records import from_plain
@@ -14,6 +15,7 @@ from tokenization.language import language as named
 from tokenization.language import language_from_spec
 from training.config import RunConfig, counts_music
 from training.growth import grown
+from training.storage.saving import newest
 
 FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
 GROWS = ("layers", "position", "metre")  # what a model may have more of, or another (growth.py)
@@ -24,26 +26,27 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     if config.start is None:
         of_data = named(language["language"])
         return config.model_config(int(language["tokens"]), of_data.clock)
-    trained, card = read_card(folder_of(config.start))
+    source = newest(Path(config.run)) or config.start  # which may be gone once the run has saved
+    trained, card = read_card(folder_of(str(source)))
     if card.language != language and not _related(language, card.language):
         raise ValueError(
-            f"{config.start} speaks {_spoken(card.language)}, but the data are in {_spoken(language)}; "
+            f"{source} speaks {_spoken(card.language)}, but the data are in {_spoken(language)}; "
             "start with a model of the data's language, or prepare the pieces anew"
         )
     changes = config.model or {}
     free = (*FREE, *GROWS)
     if fixed := [key for key in changes if key not in free]:
         raise ValueError(
-            f"model.{fixed[0]} is that of {config.start}, which the run starts with; only {', '.join(free)} can be set"
+            f"model.{fixed[0]} is that of {source}, which the run starts with; only {', '.join(free)} can be set"
         )
     named_layers = changes.get("layers", trained.layers)
     if not isinstance(named_layers, int) or named_layers < trained.layers:
         raise ValueError(
-            f"model.layers is {named_layers!r}, but {config.start}, which the run starts with, has {trained.layers}; "
+            f"model.layers is {named_layers!r}, but {source}, which the run starts with, has {trained.layers}; "
             "a model grows deeper, not shallower"
         )
     if trained.metre is not None and changes.get("metre") is not None:
-        _check_metre(changes["metre"], trained.metre, config.start)
+        _check_metre(changes["metre"], trained.metre, str(source))
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
     if counts_music(values):
         values["clock"] = named(language["language"]).clock()
@@ -71,9 +74,9 @@ def _check_metre(asked: Any, trained: MetreConfig, start: str) -> None:
 
 
 def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
-    """Return the model at step 0."""
+    """Return the model at step 0; of a run that has saved, one to be filled with what it saved."""
     model = Performer(model_config(config, language), seed=config.seed)
-    if config.start is None:
+    if config.start is None or newest(Path(config.run)):
         return model
     trained, card = load(folder_of(config.start))
     names, before = (language_from_spec(one).vocabulary.names for one in (language, card.language))
@@ -83,6 +86,8 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
 
 def origin(config: RunConfig) -> dict[str, Any] | None:
     """Return what a model's card says of the model that it began as: whose licence holds for it, too."""
+    if saved := newest(Path(config.run)):  # as it was then: another model may have that name by now
+        return read_card(saved)[1].training.get("start")
     if config.start is None:
         return None
     card = read_card(folder_of(config.start))[1]

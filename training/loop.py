@@ -82,8 +82,6 @@ class Run:
                 "prepare the same data again, or begin a new run"
             )
         self.state = saving.restore(found, self.model, self.raw_optimiser)
-        # As it was said then: another model may have that name by now.
-        self.origin = checkpoint.read_card(found)[1].training.get("start")
         return True
 
     def stop(self) -> None:
@@ -114,7 +112,7 @@ class Run:
         for part in loader:
             rate = self._learn(part, window)
             self.state.step = part.step + 1
-            if self.config.data.windows > 1:
+            if self.config.data.windows > 1 or self.state.batches is not None:
                 self.state.batches = part.number + 1
             if self.fabric.is_global_zero:
                 listener.stepped(self.state.step, self.steps)

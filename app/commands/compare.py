@@ -116,16 +116,22 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     from training.config import find, read
     from training.data.shards import Shards
     from training.initial_model import model_config
+    from training.storage.run_folder import CONFIG
 
     changes = [
         f"model.preset={arguments.preset}",
         f"optimiser.steps={arguments.steps}",
         *arguments.changes,
     ]
-    configs = {}
+    configs, paths = {}, {}
     for path in [find(name) for pattern in arguments.configs for name in _names(pattern)]:
-        config = read(path, changes)
-        configs[path.stem] = replace(config, run=str(arguments.output / path.stem))
+        of_run = path.name == CONFIG
+        name = path.resolve().parent.name if of_run else path.stem
+        if paths.setdefault(name, path.resolve()) != path.resolve():
+            raise ValueError(
+                f"{paths[name]} and {path} would both be called {name}; rename one of them"
+            )
+        configs[name] = replace(read(path, changes), run=str(arguments.output / name))
     folders = {", ".join(config.data.folders) for config in configs.values()}
     if len(folders) > 1:
         raise ValueError(
@@ -167,9 +173,10 @@ def _trained(name: str, config: RunConfig) -> Compared:
     try:
         train(config, resume=(folder / "config.yaml").exists())
         return replace(compared(folder), name=name)
-    except ValueError as error:
-        output.remark([f"{name} failed: {error}"])
-        return Compared(name=name, failed=" ".join(str(error).split()))
+    except Exception as error:  # whatever it is, the others are trained
+        failed = " ".join(str(error).split()) or type(error).__name__
+        output.remark([f"{name} failed: {failed}"])
+        return Compared(name=name, failed=failed)
 
 
 def _draw(

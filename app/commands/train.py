@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
 def configured(arguments: argparse.Namespace) -> RunConfig:
     """Return the configuration that a command line names."""
     from training.config import find, read
+    from training.storage.run_folder import CONFIG
 
     options = {
         "start": arguments.start,
@@ -81,7 +82,7 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
     changes = [*arguments.changes]
     changes += [f"{key}={value}" for key, value in options.items() if value is not None]
     config = read(find(arguments.config), changes)
-    is_run = Path(arguments.config).is_dir()  # which may have been moved since
+    is_run = (Path(arguments.config) / CONFIG).is_file()  # which may have been moved since
     if is_run and not any(change.startswith("run=") for change in changes):
         config = replace(config, run=arguments.config)
     return config
@@ -180,6 +181,9 @@ def _write_samples(run: Run, model: Performer, step: int) -> list[str]:
         )
     except ImportError as error:
         return [f"No samples of music are written: {_package(error)} is not installed here."]
+    except Exception as error:  # no sample is worth the training
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return [f"No samples of music are written at step {step:,}: {reason}"]
     return [] if paths else ["The samples are without notes so far."]
 
 

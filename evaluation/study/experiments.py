@@ -28,6 +28,7 @@ class Experiment:
 
     jobs: list[tuple[Playable, Job]]
     compose: Callable[[list[tuple[Playable, Done]]], dict[str, Any]]
+    piece: Callable[[Job], str] | None = None  # of a job, where results do without a piece
 
 
 def conduct(
@@ -43,9 +44,17 @@ def conduct(
     results, failures = {}, []
     for name, experiment in experiments.items():
         found = [(subject, next(done)) for subject, _ in experiment.jobs]
-        failed = {subject.name: one.error for subject, one in found if one.error}
-        failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
-        whole = [(subject, one) for subject, one in found if subject.name not in failed]
+        if experiment.piece is None:
+            failed = {subject.name: one.error for subject, one in found if one.error}
+            failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
+        else:
+            failed = {}
+            failures += [
+                f"{experiment.piece(job)} is left out of {name} for {subject.name}: {one.error}"
+                for (subject, job), (_, one) in zip(experiment.jobs, found, strict=True)
+                if one.error
+            ]
+        whole = [(s, one) for s, one in found if not one.error and s.name not in failed]
         results[name] = experiment.compose(whole)
     return results, failures
 

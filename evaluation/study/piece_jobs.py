@@ -66,7 +66,9 @@ def by_piece(
             ]
         }
 
-    return Experiment(jobs=jobs, compose=compose)
+    return Experiment(
+        jobs=jobs, compose=compose, piece=lambda job: prepared.name(job.arguments["row"])
+    )
 
 
 def facts(prepared: Prepared, split: str, pieces: int, **more: Any) -> dict[str, Any]:

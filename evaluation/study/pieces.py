@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from musicgen.loading import load
 from musicgen.options import Options
 from musicgen.pieces import Piece, Prompt
 from musicgen.playable import Playable
-from tokenization.analysis.metres import bar_count
+from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -89,11 +90,17 @@ def _experiment(
             + f"; name a model that speaks {language.name}"
         )
     rows, places = drawn(prepared, split, np.random.default_rng(seed), fewest_bars=fewest_bars)
-    if not len(rows):
+    others = [s.language for s in able if s.language.spec() != language.spec()]
+    long_enough = (
+        {"row": row}
+        for row in rows[places].tolist()
+        if all(_piece(data, row, other).bars >= fewest_bars for other in others)  # as they count
+    )
+    chosen = list(islice(long_enough, pieces))
+    if not chosen:
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in its {split} split; ask for fewer, or another --split"
         )
-    chosen = [{"row": int(rows[place])} for place in places[:pieces]]
     experiment = by_piece(
         measure, able, prepared, chosen, device=device, seed=seed, table=_table, **arguments
     )
@@ -149,6 +156,12 @@ def measure_infilling(*, model: str, data: str, device: str, row: int, gap: int,
     loaded = load(model, device)
     language, piece = loaded.language, _piece(data, row, loaded.language)
     bars = min(piece.bars, LONGEST)
+    line = bar_lines(piece.score, bars)
+    # As a piece ends: with a bar in which something begins.
+    first = piece.score.notes.onset_ticks[piece.score.notes.onset_ticks < line[-1]]
+    bars = int(np.searchsorted(line, first.max(initial=0), side="right"))
+    if bars < gap + 2:
+        raise ValueError(f"of its first {LONGEST} bars, none after bar {bars} has a note")
     ids = language.close(piece.encoded.ids, bars)
     ids = ids if ids[-1] == language.end else np.append(ids, language.end)
     margin = min(SURROUNDING, (bars - gap) // 2)

@@ -65,6 +65,17 @@ def test_what_is_hard_for_every_model_cancels():
     assert growth([easy, hard], EDGES, 6) is None
 
 
+def test_models_are_compared_only_where_all_have_read_as_much():
+    whole = [loss(1, 1, 1), loss(1, 1, 1)]
+    amid_the_second = [{"sums": [2.0, 2.0, 1.0], "tokens": [2, 2, 1]}, loss(1, 1)]
+    curves = apart([whole, amid_the_second], EDGES)
+    assert [[row["mean"] for row in curve] for curve in curves] == [[0, 0], [0, 0]]
+    assert growth([whole, amid_the_second], EDGES, 4) is None
+    grown = growth([whole, amid_the_second], EDGES, 2)
+    assert grown is not None
+    assert [row["mean"] for row in grown] == [0, 0]
+
+
 def test_a_change_is_paired_by_piece():
     found = change([loss(2, 2), loss(5, 5, 5)], [loss(1, 1), loss(5, 5, 5)])
     assert (found["mean"], found["pieces"]) == (pytest.approx(0.5), 2)

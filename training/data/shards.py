@@ -38,8 +38,8 @@ class Shards:
 
     @property
     def language(self) -> dict[str, Any]:
-        """The spec of the language."""
-        return self.sets[0].meta["language"]
+        """The spec of the language; a ValueError where it differs from the one at hand."""
+        return self.sets[0].language.spec()
 
     @property
     def checksum(self) -> str:

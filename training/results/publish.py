@@ -52,7 +52,10 @@ def publish(run: Path, destination: Path) -> list[Stored]:
         raise ValueError(f"{run} holds no checkpoint; train it first")
     state = saving.read_state(found)
     model, saved = checkpoint.load(run / MODEL)
-    best = replace(state, step=state.best_step)
+    steps = int(
+        saved.training["steps"]
+    )  # a run may have ended before a checkpoint told of its best
+    best = replace(state, step=steps)
     card = card_of(config, batches, best, saved.training.get("start"))
     seed = seed_of(config.seed, VALIDATE)
     with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +64,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     facts = {
         "validation_loss": chosen.measured.inside,
         "validation_loss_beyond": chosen.measured.beyond,
-        "steps_of_the_run": state.step,
+        "steps_of_the_run": max(state.step, steps),
         "seconds": round(state.seconds),
         "machine": machine(),
     }

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from musicgen.common.records import from_plain, yaml_of
+from musicgen.storage.library import shipped
 from tokenization.whole_file import write_whole
 from training.config import RunConfig
 from training.disk import full_disk_named, held
@@ -49,14 +50,13 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
 def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; --set run=… names a folder for the run")
-    known = folder / CONFIG
-    if not known.is_file():
-        if folder.is_dir() and any(folder.iterdir()):
+    known, found = folder / CONFIG, saving.newest(folder)
+    if not known.is_file() and found is None:
+        if folder.is_dir() and any(not path.match(".*.part") for path in folder.iterdir()):
             raise ValueError(
                 f"{folder} is not empty and holds no run; --set run=… names another folder"
             )
         return [f"Nothing is saved in {folder} yet: the run begins."] if resume else []
-    found = saving.newest(folder)
     if not resume:
         stands = f"at step {int(found.name)}" if found else "with nothing saved yet"
         raise ValueError(
@@ -65,6 +65,8 @@ def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
         )
     if found is None:
         return [f"Nothing is saved in {folder} yet: the run begins anew."]
+    if not known.is_file():
+        return [f"{known} is gone: the run goes on as you say now."]
     try:
         before = yaml_of(known)
     except ValueError as error:
@@ -109,5 +111,7 @@ def _plain(config: RunConfig) -> dict[str, Any]:
     plain = config.plain()
     plain["run"] = str(Path(config.run).resolve())
     folders = [str(Path(folder).resolve()) for folder in config.data.folders]
+    if config.start is not None and config.start not in shipped():
+        plain["start"] = str(Path(config.start).resolve())
     plain["data"]["folder"] = folders[0] if isinstance(config.data.folder, str) else folders
     return plain

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from app import output
+from app.commands.evaluate.study_options import command_line
 from app.progress import progress_bar
 from app.workers_option import add_workers, workers_of
 
@@ -43,8 +43,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--prompts", type=Path, required=True, metavar="DIR", help="a folder of MIDI files"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("continuation"), metavar="DIR",
-        help="folder to write to (default: continuation)",
+        "-o", "--output", type=Path, metavar="DIR",
+        help="folder to write to (default: continuation, or continuation-2, … if that is another's)",
     )  # fmt: skip
     parser.add_argument("--limit", type=int, metavar="N", help="prompts to take (default: all)")
     parser.add_argument(
@@ -85,6 +85,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue what is missing, measure all, write the results and print the tables."""
+    from app.default_folder import claim, own_folder
+    from evaluation.continuation.experiment import SAMPLES
     from evaluation.continuation.experiment import run as experiment
     from evaluation.continuation.plan import Plan
     from evaluation.continuation.prompts import read_prompts
@@ -113,22 +115,19 @@ def run(arguments: argparse.Namespace) -> None:
             progress=progress,
         )
     output.remark(refused)
+    if arguments.output is None:
+        arguments.output = own_folder("continuation", arguments)
+        claim(arguments.output, arguments, SAMPLES)
     measured, results = experiment(
         models, prompts, plan, arguments.output, workers=workers, progress_bar=progress_bar
     )
-    results = {"command": _command(), **results, "left_out": left_out + refused}
+    results = {"command": command_line(), **results, "left_out": left_out + refused}
     _write(arguments.output, measured, results)
     if arguments.json:
         output.write_json(results)
     else:
         output.write("\n\n".join(tables(results)))
         output.remark([f"{arguments.output / 'continuation.png'} shows the quarters."])
-
-
-def _command() -> str:
-    import shlex
-
-    return shlex.join(["musicgen", *sys.argv[1:]])
 
 
 def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
@@ -26,6 +27,10 @@ def add_pieces(
     parser.add_argument(
         "--split", choices=("validation", "test", "train"), default=split,
         help=f"(default: {split})",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR",
+        help="folder for the results as JSON and CSV; interrupted, it goes on there",
     )  # fmt: skip
     output.add_json(parser)
 
@@ -63,12 +68,25 @@ def run_and_print(
     output.remark(failures)
     if not found["models"]:
         raise ValueError("no model could be measured" + "".join(f"; {why}" for why in failures))
+    result = {"command": command_line(), **facts, **found, "failures": failures}
+    if arguments.output is not None:
+        _write(arguments.output, name, result)
     if arguments.json:
-        output.write_json({"command": command_line(), **facts, **found, "failures": failures})
+        output.write_json(result)
         return
     for model in found["models"]:
         output.write(f"{model['model']}, {facts['pieces']} pieces of {facts['data']}")
         output.write(output.table([tuple(head), *(tuple(row(one)) for one in model["table"])]))
+
+
+def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
+    from evaluation.report.whole_pieces import whole_pieces_rows
+    from tokenization.whole_file import write_csv, write_json
+
+    write_json(folder / f"{name}.json", result)
+    write_csv(
+        folder / f"{name}.csv", whole_pieces_rows({"whole_pieces": [{"kind": name, **result}]})
+    )
 
 
 def measures(

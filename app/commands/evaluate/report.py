@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from app import output
 from app.commands.evaluate.extrapolation import add_pieces, tried
 from app.commands.evaluate.study_options import (
+    KEPT,
     add_study,
     chosen_device,
     command_line,
@@ -21,6 +22,8 @@ from app.progress import progress_bar
 from app.workers_option import workers_of
 
 if TYPE_CHECKING:
+    from evaluation.continuation.plan import Plan
+    from evaluation.continuation.prompts import Prompt
     from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
 
@@ -74,6 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
     from app.commands.evaluate.default_data import data_by_language
     from app.default_folder import claim, own_folder
+    from evaluation.continuation.experiment import SAMPLES
     from evaluation.study.models import facts_of, models_of
 
     subjects = models_of(arguments.models, arguments.device)
@@ -83,14 +87,15 @@ def run(arguments: argparse.Namespace) -> None:
     whole, facts, too_short = _whole_pieces(subjects, arguments)
     experiments |= whole
     left_out += too_short
+    plan, able, prompts, refused = _prompts(subjects, arguments)
     if arguments.output is None:
         arguments.output = own_folder("report", arguments)
-        claim(arguments.output, arguments)
+        claim(arguments.output, arguments, KEPT, f"continuation/{SAMPLES}")
     with progress_bar("Measuring") as progress:
         found, failures = conducted(experiments, arguments, progress)
     for name, result in found.items():
         result |= facts[name] if name in facts else {"command": commands[name]}
-    continuation, refused = _continuation(subjects, arguments)
+    continuation = _continuation(plan, able, prompts, arguments)
     sentences = [*left_out, *failures, *refused]
     output.remark(sentences)
     results = {
@@ -187,25 +192,23 @@ def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
     return [{**one, "what": TASKS[one["task"]].about} for one in found]
 
 
-def _continuation(
+def _prompts(
     subjects: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the groove experiment of the models that speak groove, else of those of the first one's language."""
-    if arguments.prompts is None:
-        return None, []
-    from evaluation.continuation.experiment import run as experiment
+) -> tuple[Plan, list[Playable], list[Prompt], list[str]]:
+    """Return what is continued, by the models that speak groove, else by those of the first one's language."""
     from evaluation.continuation.plan import Plan
     from evaluation.continuation.prompts import read_prompts
     from evaluation.study.experiments import speaking
 
+    plan = Plan(seed=arguments.seed)
+    if arguments.prompts is None:
+        return plan, [], [], []
     speak = (
         "groove"
         if any(s.language.name == "groove" for s in subjects)
         else subjects[0].language.name
     )
     able, left_out = speaking(subjects, speak, "continuation")
-    given = [subject.given for subject in able]
-    plan = Plan(seed=arguments.seed)
     with progress_bar("Reading prompts") as progress:
         prompts, refused = read_prompts(
             arguments.prompts,
@@ -215,16 +218,25 @@ def _continuation(
             limit=arguments.limit,
             progress=progress,
         )
+    return plan, able, prompts, left_out + refused
+
+
+def _continuation(
+    plan: Plan, able: list[Playable], prompts: list[Prompt], arguments: argparse.Namespace
+) -> dict[str, Any] | None:
+    """Return the groove experiment, of any language."""
+    if not prompts:
+        return None
+    from evaluation.continuation.experiment import run as experiment
+
     folder = arguments.output / "continuation"
     workers = workers_of(arguments, chosen_device(arguments.device))
     _, result = experiment(able, prompts, plan, folder, workers=workers, progress_bar=progress_bar)
     for model, subject in zip(result["models"], able, strict=True):
         model["number"] = subject.number
+    given = [subject.given for subject in able]
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
-    return {
-        "command": _alone("continuation", given, options, arguments),
-        **result,
-    }, left_out + refused
+    return {"command": _alone("continuation", given, options, arguments), **result}
 
 
 def _alone(kind: str, models: list[str], options: list[str], arguments: argparse.Namespace) -> str:

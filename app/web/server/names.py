@@ -57,10 +57,7 @@ def is_from_elsewhere(method: str, headers: Mapping[bytes, bytes]) -> bool:
     """Say whether a page of another site sent a request; to follow a link from there is no harm."""
     origin = headers.get(b"origin")
     if origin is not None:
-        return (
-            urlsplit(origin.decode("latin-1")).netloc.lower()
-            != headers.get(b"host", b"").decode("latin-1").lower()
-        )
+        return origin.lower().partition(b"://")[2] != headers.get(b"host", b"").lower()
     follows = method == "GET" and headers.get(b"sec-fetch-mode", b"navigate") == b"navigate"
     return headers.get(b"sec-fetch-site") == b"cross-site" and not follows
 

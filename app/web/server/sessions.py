@@ -61,17 +61,15 @@ class Sessions:
             self._sessions.move_to_end(name)
         return session
 
-    def came(self, name: str) -> None:
+    def came(self, session: Session) -> None:
         """Note that a visitor's page is open."""
         with self._lock:
-            if name in self._sessions:
-                self._sessions[name].pages += 1
+            session.pages += 1
 
-    def went(self, name: str) -> None:
-        """Note that it is not any more."""
+    def went(self, session: Session) -> None:
+        """Note that it is not any more; by now the session may be forgotten, and its name another's."""
         with self._lock:
-            if name in self._sessions:
-                self._sessions[name].pages -= 1
+            session.pages -= 1
 
     def folder_for_answer(self, name: str) -> Path:
         """Return a new folder for files that a program asked for: among its own, if it stays, or a passing one."""

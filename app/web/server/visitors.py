@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.web.server.names import Refused
-from app.web.server.sessions import Full, Sessions
+from app.web.server.sessions import Full, Session, Sessions
 
 GONE_SECONDS = 20  # without anybody who reads, a job has lost its client
 
@@ -35,12 +35,12 @@ class Visitors:
     @contextmanager
     def stays(self, name: str, client: str) -> Iterator[None]:
         """Note that somebody's page is open for as long as this lasts."""
-        self.admit(name, client)
-        self.sessions.came(name)
+        session = self.admit(name, client)
+        self.sessions.came(session)
         try:
             yield
         finally:
-            self.sessions.went(name)
+            self.sessions.went(session)
 
     @contextmanager
     def reads(self, name: str) -> Iterator[None]:
@@ -54,10 +54,10 @@ class Visitors:
             if not self._readers[name]:
                 del self._readers[name]
 
-    def admit(self, name: str, client: str) -> None:
+    def admit(self, name: str, client: str) -> Session:
         """Let a visitor in, if there is room."""
         try:
-            self.sessions.admit(name, client)
+            return self.sessions.admit(name, client)
         except Full as full:
             raise Refused(429, str(full)) from None
 

@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from app.commands.train import train
 from tests.training.makers import TOY, prepared_set, toy_file
+from training.config import RunConfig
 
 
 @pytest.fixture
@@ -77,6 +79,38 @@ def test_one_that_fails_is_a_row_and_the_rest_goes_on(
     assert rows[0]["name"] == "rope"
     assert "not finite" in rows[1]["failed"]
     assert "none failed: the loss was not finite" in said.err
+
+
+def test_so_is_one_for_which_the_memory_does_not_suffice(
+    two: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def trained(config: RunConfig, *, resume: bool) -> None:
+        if Path(config.run).name == "none":
+            raise RuntimeError("out of memory")
+        train(config, resume=resume)
+
+    monkeypatch.setattr("app.commands.compare.train", trained)
+    assert main(["compare", *two, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["name"], row["failed"]) for row in rows] == [
+        ("rope", ""),
+        ("none", "out of memory"),
+    ]
+
+
+def test_runs_are_named_like_their_folders_and_differ(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(Path(two[0]).read_text())
+    runs, options = [str(tmp_path / "a"), str(tmp_path / "b")], [*two[2:], "--json"]
+    assert main(["compare", *runs, *options]) == 0
+    assert {row["name"] for row in json.loads(capsys.readouterr().out)} == {"a", "b"}
+    (tmp_path / "mine").mkdir()
+    mine = Path(two[0]).rename(tmp_path / "mine" / "rope.yaml")
+    assert main(["compare", str(mine), *two[1:]]) == 2
+    assert "would both be called rope; rename one of them" in capsys.readouterr().err
 
 
 def test_what_does_not_compare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

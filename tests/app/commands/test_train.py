@@ -1,3 +1,4 @@
+import argparse
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from app.commands.train import add, configured
 from musicgen.storage import checkpoint
 from tests.training.makers import outcome, prepared_set, toy_file
 from training.results.curves import read_table
@@ -101,6 +103,16 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
     assert not (toy.parent / "run").exists()
 
 
+def test_a_folder_with_the_name_of_a_configuration_is_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "groove-none").mkdir()
+    monkeypatch.chdir(tmp_path)
+    parser = argparse.ArgumentParser()
+    add(parser)
+    assert configured(parser.parse_args(["groove-none"])).run == "runs/groove-none"
+
+
 def test_an_unknown_configuration_is_one_sentence(capsys: pytest.CaptureFixture[str]):
     assert main(["train", "groove-ropes"]) == 2
     assert "(did you mean 'groove-rope'?)" in capsys.readouterr().err
@@ -133,6 +145,17 @@ def test_asked_to_end_it_saves_first(
     assert {name: signal.getsignal(name) for name in before} == before
     assert main(["train", str(toy), "--resume"]) == 0
     assert "Going on from step 1 of 4." in capsys.readouterr().err
+
+
+def test_samples_that_fail_do_not_end_the_training(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("training.samples.write_samples", fail)
+    assert main(["train", str(toy)]) == 0
+    assert "No samples of music are written at step 2: out of memory" in capsys.readouterr().err
 
 
 def test_a_full_disk_is_one_sentence(toy: Path):

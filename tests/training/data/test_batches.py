@@ -1,11 +1,13 @@
+import json
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.training.makers import prepared_set
 from tokenization.groove.language import Groove
-from tokenization.prepared import Prepared
+from tokenization.prepared import META_FILE, Prepared
 from training.config import DataConfig
 from training.data.batches import Batches, Loader
 from training.loss import IGNORED
@@ -46,6 +48,15 @@ def test_the_longest_notes_are_those_to_train_on(pianos: Path, grooves: Path):
     prepared = Prepared.open(grooves)
     pieces = [prepared.ids(int(row)) for row in prepared.rows("train")]
     assert batches(grooves).longest_ticks == Groove().longest(pieces)
+
+
+def test_a_set_in_another_version_of_its_language_is_refused(tmp_path: Path):
+    folder = prepared_set(tmp_path / "set", "remi-2")
+    meta = json.loads((folder / META_FILE).read_text())
+    meta["language"]["volume_levels"] = 12
+    (folder / META_FILE).write_text(json.dumps(meta))
+    with pytest.raises(ValueError, match="this remi-2 differs from the one at hand in volume_lev"):
+        batches(folder)
 
 
 def test_processes_share_a_batch(grooves: Path):

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,20 @@ def test_a_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Pa
     ):
         assert fact in text
     assert (target / "curves.png").exists()
+
+
+def test_the_readme_tells_of_the_weights_and_not_of_the_checkpoint(pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path, pianos, keep=9)
+    run = toy_run(config)
+    run.fit(Heard())
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    best = checkpoint.load(run.folder / "model")[1].training["steps"]
+    for saved in (run.folder / "checkpoints").iterdir():
+        if int(saved.name) >= best and int(saved.name) > 5:  # killed before it was saved
+            shutil.rmtree(saved)
+    publish(run.folder, tmp_path / "toy-model")
+    training = checkpoint.load(tmp_path / "toy-model")[1].training
+    assert (training["steps"], training["steps_of_the_run"]) == (best, best)
 
 
 def test_an_untrained_run_is_refused(pianos: Path, tmp_path: Path):

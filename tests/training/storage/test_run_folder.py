@@ -75,6 +75,38 @@ def test_a_change_that_matters_is_said_on_resuming(config: RunConfig):
     assert begin(changed, resume=True) == []  # it is the run's configuration now
 
 
+def test_a_run_whose_configuration_is_damaged_goes_on_without_it(config: RunConfig):
+    begin(config)
+    saved(config, 30)
+    written = Path(config.run) / "config.yaml"
+    written.write_text("a: [")
+    with pytest.raises(ValueError, match="delete it, and --resume goes on as you say now"):
+        begin(config, resume=True)
+    written.unlink()
+    with pytest.raises(ValueError, match="already holds a run, at step 30"):
+        begin(config)
+    [remark] = begin(config, resume=True)
+    assert remark == f"{written} is gone: the run goes on as you say now."
+    assert read(written) == config
+
+
+def test_a_run_whose_first_file_was_not_finished_begins(config: RunConfig):
+    Path(config.run).mkdir()
+    (Path(config.run) / ".0a1b2c3d4e5f.part").write_text("da")
+    assert begin(config) == []
+
+
+def test_what_it_starts_with_is_found_from_anywhere(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    begin(replace(config, start="base"))
+    assert read(Path(config.run) / "config.yaml").start == str(tmp_path / "base")
+    saved(config, 30)
+    begin(replace(config, start="groove"), resume=True)  # a shipped one
+    assert read(Path(config.run) / "config.yaml").start == "groove"
+
+
 def test_a_setting_that_is_younger_than_the_run_is_no_change(config: RunConfig):
     begin(config)
     saved(config, 30)

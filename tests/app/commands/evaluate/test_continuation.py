@@ -47,7 +47,7 @@ def test_tables_files_and_going_on(
     written = folder / "continuation"
     assert {path.name for path in written.iterdir()} == {
         "continuation.png", "results.json", "samples", "similarity.csv", "similarities.csv",
-        "variety.csv", "statistics.csv", "passages.csv", "diversities.csv",
+        "variety.csv", "statistics.csv", "passages.csv", "diversities.csv", ".asked.json",
     }  # fmt: skip
     results = json.loads((written / "results.json").read_text())
     assert results["models"][0]["name"] == MODEL
@@ -63,6 +63,8 @@ def test_tables_files_and_going_on(
     monkeypatch.setattr(samples, "_continued", None)  # whoever calls it fails
     again = json.loads(told(capsys, MODEL, "--prompts", "midi", *SMALL, "--json").out)
     assert again["similarity"] == results["similarity"]
+    assert json.loads((written / "results.json").read_text()) == results  # it has its own folder
+    assert json.loads((folder / "continuation-2" / "results.json").read_text()) == again
 
 
 def test_a_limit(folder: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,12 +1,20 @@
 """`musicgen evaluate form` and `infilling` print what they say, real pieces beside, or one line on what cannot be."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from app.cli import main
+from evaluation.metrics.form import form
+from tests.training.data.sources.on_disk import piano
 from tests.training.makers import prepared_set
+from tokenization.remi.language import RemiInEveryMetre
+from tokenization.score import Meters, Notes, Score
+from training.data.writer import PreparedWriter, Row
 
 MODEL = "untrained:tiny:remi-2"
 
@@ -48,6 +56,73 @@ def test_infilling_says_what_the_bars_after_a_gap_are_worth(data, capsys):
     table = {row["measure"]: row for row in model["table"]}
     assert set(table) == {"loss", "f1", "likeness", "leap"}
     assert table["loss"]["written"]["mean"] != table["loss"]["alone"]["mean"]
+
+
+def test_a_piece_that_fails_is_left_out_and_what_was_measured_is_kept(
+    data, tmp_path, capsys, monkeypatch
+):
+    failed = []
+
+    def fail_once(score: Score, *words: Any) -> Any:
+        if not failed:
+            failed.append(score)
+            raise ValueError("a fault")
+        return form(score, *words)
+
+    monkeypatch.setattr("evaluation.metrics.form.form", fail_once)
+    command = ("form", MODEL, "--data", data, "--prompt-bars", 2, "--bars", 3, "--json")
+    assert run(*command, "-o", tmp_path / "out") == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert re.search(rf"piece\d is left out of form for {MODEL}: a fault", said.err)
+    assert len(found["failures"]) == 1
+    [model] = found["models"]
+    assert {row["measure"]: row for row in model["table"]}["notes"]["written"]["n"] == 1
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        ".results", "form.json", "form.csv"
+    }  # fmt: skip
+    assert json.loads((tmp_path / "out" / "form.json").read_text()) == found
+    assert len(list((tmp_path / "out" / ".results").iterdir())) == 2
+    assert "written" in (tmp_path / "out" / "form.csv").read_text()
+
+
+def test_bars_are_counted_as_the_model_counts_them(tmp_path, capsys):
+    """Eight bars of 3/4 are six of 4/4, and silence is not measured as music."""
+    language = RemiInEveryMetre()
+    with PreparedWriter(tmp_path / "set", replace=False) as writer:
+        for name, bars, split in (
+            ("a", 8, "validation"),
+            ("b", 12, "validation"),
+            ("c", 8, "train"),
+        ):
+            onset = np.arange(3 * bars) * 24
+            score = piano(1).replace(
+                notes=Notes(onset, 0 * onset + 24, 0 * onset + 60, 0 * onset + 80, 0 * onset),
+                meters=Meters(*np.array([[0, 3, 4]]).T), ticks_per_beat=24,
+            )  # fmt: skip
+            one = language.encode(language.arrange(score))
+            writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
+        writer.commit({"language": language.spec(), "vocabulary": language.vocabulary.to_json()})
+    options = ("--data", tmp_path / "set", "--prompt-bars", 2, "--bars", 6, "--json")
+    assert run("form", "untrained:tiny:remi", *options) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["piece"] for row in found["models"][0]["rows"]} == {"b"}
+    assert run("form", MODEL, *options) == 0
+    assert json.loads(capsys.readouterr().out)["pieces"] == 2
+
+
+def test_a_long_piece_with_silence_where_it_is_cut_is_filled(tmp_path, capsys):
+    language = RemiInEveryMetre()
+    with PreparedWriter(tmp_path / "set", replace=False) as writer:
+        for name, split in (("a", "validation"), ("b", "train")):
+            onset = np.delete(np.arange(34), [30, 31]) * 96
+            notes = Notes(onset, 0 * onset + 24, 0 * onset + 60, 0 * onset + 80, 0 * onset)
+            score = piano(1).replace(notes=notes, ticks_per_beat=24)
+            one = language.encode(language.arrange(score))
+            writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
+        writer.commit({"language": language.spec(), "vocabulary": language.vocabulary.to_json()})
+    assert run("infilling", MODEL, "--data", tmp_path / "set", "--gap", 1, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["failures"] == []
 
 
 @pytest.mark.parametrize(

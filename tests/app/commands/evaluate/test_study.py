@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from evaluation.continuation import samples
+from evaluation.study import jobs
 from evaluation.study.models import models_of
 from tests.app.toy_models import write_model
 from tests.evaluation.continuation.toys import write_pieces
@@ -175,6 +177,33 @@ def test_a_report_takes_what_is_here_and_overwrites_none(tmp_path: Path, monkeyp
         said.append(capsys.readouterr().out.strip())
     assert said == ["report/index.html", "report-2/index.html", "report/index.html"]
     assert {row["model"] for row in read_csv(Path("report/extrapolation.csv"))} == {"known"}
+
+
+def test_a_report_of_one_more_model_costs_only_what_is_new(
+    place: Path, tmp_path: Path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    asked = ("--data", place / "groove", "--pieces", 1, "--whole", 0, "--limit", 1)
+    evaluate("report", place / "trio", *asked, "--prompts", tmp_path / "none", code=2)
+    assert "there is no folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []  # nothing is measured before it is said
+    evaluate("report", place / "trio", *asked, "--prompts", place / "midi")
+    write_model(tmp_path / "new", "groove", "absolute")
+    measured, written = [], []
+    monkeypatch.setattr(
+        "evaluation.study.jobs._done",
+        lambda job, do=jobs._done: measured.append(job.places["model"]) or do(job),
+    )
+    monkeypatch.setattr(
+        "evaluation.continuation.samples._continued",
+        lambda model, *a, do=samples._continued, **k: (
+            written.append(model.name) or do(model, *a, **k)
+        ),
+    )
+    evaluate("report", place / "trio", tmp_path / "new", *asked, "--prompts", place / "midi")
+    assert "report-2/index.html" in capsys.readouterr().out
+    assert {*measured} == {str(tmp_path / "new")}
+    assert written == ["new"]
 
 
 def test_what_counts_musical_time_is_drawn_over_bars(tmp_path: Path, capsys):

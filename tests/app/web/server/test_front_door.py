@@ -146,6 +146,7 @@ def test_a_name_can_be_made_known():
 @pytest.mark.parametrize(
     "headers",
     [{"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://localhost:3000"}, {"origin": ""},
+     {"origin": "http://["},
      {"sec_fetch_site": "cross-site"}],
 )  # fmt: skip
 def test_a_page_from_elsewhere_is_not_answered(visitors: Visitors, headers: dict):

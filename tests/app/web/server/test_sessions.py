@@ -7,6 +7,7 @@ import pytest
 
 import app.web.server.sessions
 from app.web.server.sessions import Full, Sessions
+from app.web.server.visitors import Visitors
 
 
 @pytest.fixture
@@ -50,18 +51,31 @@ def test_who_is_there_stays_whoever_comes(sessions: Sessions, monkeypatch):
     monkeypatch.setattr(app.web.server.sessions, "NEW_SECONDS", 0)
     monkeypatch.setattr(app.web.server.sessions, "IDLE_SECONDS", 0)
     shown = sessions.admit("page", "")
-    sessions.came("page")
+    sessions.came(shown)
     for number in range(20):
         sessions.admit(f"stranger {number}", "10.0.0.1")
     assert sessions.admit("page", "") is shown
     for name in ("two", "three"):
-        sessions.admit(name, "10.0.0.2")
-        sessions.came(name)
+        sessions.came(sessions.admit(name, "10.0.0.2"))
     with pytest.raises(Full, match="as many are here as there is room for"):
         sessions.admit("four", "10.0.0.3")
-    sessions.went("page")
+    sessions.went(shown)
     sessions.admit("four", "10.0.0.3")
     assert not shown.folder.exists()
+
+
+def test_a_page_that_closes_late_does_not_count_for_the_next_of_its_name(
+    sessions: Sessions, monkeypatch
+):
+    monkeypatch.setattr(app.web.server.sessions, "IDLE_SECONDS", 0)
+    visitors = Visitors(sessions)
+    with visitors.stays("page", ""):
+        sessions.leave("page")
+        again = visitors.admit("page", "")
+    assert again.pages == 0
+    time.sleep(0.01)
+    sessions.admit("other", "")
+    assert not again.folder.exists()  # it is idle
 
 
 def test_one_client_pushes_out_none_but_its_own(sessions: Sessions, monkeypatch):
