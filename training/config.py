@@ -180,8 +180,8 @@ class RunConfig:
                 "optimiser.redraw_every would draw new features amid a sequence of several data.windows; "
                 "optimiser.redraw draws them between sequences"
             )
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it is at least 0")
+        if not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed is {self.seed}; it is at least 0, of 63 bits at most")
 
     def model_config(
         self, vocabulary_size: int, clock: Callable[[], dict[str, Any]] | None = None

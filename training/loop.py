@@ -13,6 +13,7 @@ sequences ends, so that no state of attention is part of a checkpoint.
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,8 @@ class Run:
             code = Sealed(self.model.begin(self._generator(VALIDATE)))
             result = self.validation.measure(self.fabric, self.module, code)
         state, model = self.state, whole_model(self.model)
+        if not math.isfinite(result.inside):
+            raise self._diverged(state.step)  # by its last update
         log.validation(state.step, result)
         state.validation_loss, state.validation_beyond = result.inside, result.beyond
         if state.best_loss is None or result.inside < state.best_loss:
@@ -254,12 +257,15 @@ class Run:
     def _check(self, window: StepSums) -> None:
         bad = window.first_bad_step()
         if bad is not None:
-            good = saving.newest(self.folder)
-            kept = f"the last good state is {good}" if good else "no state was saved before it"
-            raise Diverged(
-                f"the loss was not finite at step {bad + 1}; {kept}. "
-                "A lower learning_rate or longer warmup often helps"
-            )
+            raise self._diverged(bad + 1)
+
+    def _diverged(self, step: int) -> Diverged:
+        good = saving.newest(self.folder)
+        kept = f"the last good state is {good}" if good else "no state was saved before it"
+        return Diverged(
+            f"the loss was not finite at step {step}; {kept}. "
+            "A lower learning_rate or longer warmup often helps"
+        )
 
     def _is_out_of_patience(self) -> bool:
         patience = self.config.validation.patience

@@ -6,9 +6,11 @@ The other way is `dataclasses.asdict`, or a config's own `plain` where it nests 
 from __future__ import annotations
 
 import json
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -141,15 +143,15 @@ def _first_of(hints: tuple[Any, ...], value: Any, where: str) -> Any:
 
 def _scalar(hint: type, value: Any, where: str) -> Any:
     if hint is float and isinstance(value, str):
-        try:
-            return float(value)  # YAML 1.1 reads 1e-4 as a text
-        except ValueError:
-            pass
+        with suppress(ValueError):
+            value = float(value)  # YAML 1.1 reads 1e-4 as a text
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
             raise ValueError(f"{where} has more digits than can be computed with") from None
     if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{where} is {value}, where a number is wanted")
         return value
     raise ValueError(f"{where} is {value!r}, where {_SPOKEN[hint]} is wanted")

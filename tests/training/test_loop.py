@@ -145,6 +145,14 @@ class Poisoner(Heard):
             self.run.model.embedding.weight.data.fill_(torch.nan)
 
 
+def test_a_last_update_without_a_finite_loss_makes_no_best_model(pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path, pianos, optimiser={"steps": 1, "learning_rate": 1e308})
+    run = toy_run(config)
+    with pytest.raises(Diverged, match="not finite at step 1; no state was saved before it"):
+        run.fit(Heard())
+    assert not (run.folder / "model").exists()
+
+
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_state(
     pianos: Path, tmp_path: Path
 ):

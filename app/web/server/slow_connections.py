@@ -1,4 +1,4 @@
-"""Close connections that send nothing, or never more than the beginning of a request's headers.
+"""Close connections that send nothing, never more than the beginning of a request's headers, or do not read answers.
 
 uvicorn waits for them without end, and each is an open file.
 """
@@ -12,12 +12,14 @@ from uvicorn import config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 HEAD_SECONDS = 15
+UNREAD_SECONDS = 60  # in which a buffer's worth of an answer is to be read: 64 KB
 
 
 class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """HTTP as uvicorn speaks it, with a clock that runs while no request is at work."""
 
     _late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Start the clock."""
@@ -32,9 +34,21 @@ class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         elif self._late is None:
             self._late = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._give_up)
 
+    def pause_writing(self) -> None:
+        """Start another clock where an answer waits to be read."""
+        super().pause_writing()
+        transport: Any = getattr(self, "transport", None)
+        self._unread = asyncio.get_running_loop().call_later(UNREAD_SECONDS, transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop it where it was."""
+        self._stop_unread()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop it."""
+        """Stop both."""
         self._stop()
+        self._stop_unread()
         super().connection_lost(exc)
 
     def _is_at_work(self) -> bool:
@@ -45,6 +59,11 @@ class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         if self._late is not None:
             self._late.cancel()
             self._late = None
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _give_up(self) -> None:
         self._late = None

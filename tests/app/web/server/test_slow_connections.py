@@ -1,0 +1,71 @@
+"""Connections that wait for nothing, or for somebody who does not read, are closed."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import pytest
+import uvicorn
+
+from app.web.server import slow_connections
+from app.web.server.slow_connections import ImpatientProtocol
+
+ANSWER = bytes(32 << 20)  # more than the system keeps for a connection
+ASKED = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+async def answer(scope, receive, send):
+    """Send more than fits into any buffer."""
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": ANSWER})
+
+
+@contextmanager
+def connection() -> Iterator[socket.socket]:
+    """Give a connection to a server that closes those that are slow."""
+    config = uvicorn.Config(answer, port=0, http=ImpatientProtocol, log_level="error")
+    server = uvicorn.Server(config)
+    listener = config.bind_socket()
+    listener.listen()
+    thread = Thread(target=lambda: asyncio.run(server.serve([listener])))
+    thread.start()
+    try:
+        with socket.socket() as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+            one.settimeout(60)
+            one.connect(listener.getsockname())
+            yield one
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def received(one: socket.socket) -> int:
+    """Return how many bytes come to the end, however it comes."""
+    total = 0
+    try:
+        while total < len(ANSWER) and (part := one.recv(1 << 20)):
+            total += len(part)
+    except ConnectionResetError:
+        pass
+    return total
+
+
+@pytest.mark.parametrize("requests", [1, 50])
+def test_who_does_not_read_is_hung_up_on(requests: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(slow_connections, "UNREAD_SECONDS", 0.3)
+    with connection() as one:
+        one.sendall(requests * ASKED)
+        time.sleep(2)
+        assert received(one) < len(ANSWER)
+
+
+def test_who_reads_gets_all_of_it():
+    with connection() as one:
+        one.sendall(ASKED)
+        time.sleep(0.5)
+        assert received(one) >= len(ANSWER)
