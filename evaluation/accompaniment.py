@@ -20,7 +20,7 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import estimate, mean
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
-from musicgen.completion import accompaniment_goal, completed
+from musicgen.completion import WholeIds, accompaniment_goal
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
@@ -42,11 +42,11 @@ def first_bars(notes: Notes, bars: int, start: int = 0) -> Notes:
     )
 
 
-def accompany(model: Playable, language: Groove, piece: Notes, part: int, *, seed: int) -> Notes:
-    """Return the piece with one part written anew by a model of this language."""
+def accompany(model: Playable, language: Groove, piece: Notes, part: int, *, seed: int) -> WholeIds:
+    """Return the work to write one part of a piece anew, by a model of this language."""
     ids, write = language.spell(piece), [language.parts[part]]
     goal = accompaniment_goal(model, ids, write, TICKS_PER_BEAT)
-    return language.notes(completed(model, goal, Options(seed=seed)))
+    return WholeIds(model, goal, Options(seed=seed))
 
 
 def hidden_parts(piece: Notes) -> list[int]:

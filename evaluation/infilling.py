@@ -15,7 +15,7 @@ import numpy as np
 from evaluation.metrics.bootstrap import mean
 from evaluation.metrics.form import CELLS_A_BEAT
 from evaluation.metrics.style import cosine, onset_duration, time_pitch
-from musicgen.completion import completed
+from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
 from musicgen.model.performer import Performer
@@ -29,10 +29,10 @@ from tokenization.remi.layouts import gap as gap_of_ids
 from tokenization.score import Notes, Score
 
 
-def filled(model: Player, ids: np.ndarray, start: int, stop: int, *, seed: int) -> np.ndarray:
-    """Return the ids of a piece whose bars start … stop − 1 are written anew."""
+def fill(model: Player, ids: np.ndarray, start: int, stop: int, *, seed: int) -> WholeIds:
+    """Return the work to write the bars start … stop − 1 of a piece anew."""
     goal = model.language.infilling(ids, start, stop, longest_ticks=model.longest_ticks)
-    return completed(model, goal, Options(seed=seed))
+    return WholeIds(model, goal, Options(seed=seed))
 
 
 def gap_losses(

@@ -41,10 +41,18 @@ class Completion(MusicGeneration):
         )
 
 
-def completed(model: Player, goal: Goal, options: Options) -> np.ndarray:
-    """Return the ids of a whole piece, completed towards a goal of it."""
-    work = Generation(model, goal.prompt, goal.grammar, options).finish()
-    return goal.whole(work.sequences()[0])
+class WholeIds(Generation):
+    """The tokens of a piece on their way to a goal of it."""
+
+    def __init__(self, model: Player, goal: Goal, options: Options) -> None:
+        """Take a goal in the model's language."""
+        super().__init__(model, goal.prompt, goal.grammar, options)
+        self.goal = goal
+
+    def whole(self) -> np.ndarray:
+        """Return the tokens of the whole piece; what ended the work is raised, if that was an error."""
+        self.check()
+        return self.goal.whole(self.sequences()[0])
 
 
 def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Options) -> Completion:

@@ -104,6 +104,12 @@ class Generation:
         self.follow(job)
         return job
 
+    def refuse(self, error: Exception) -> None:
+        """End the work before it has begun."""
+        self._job = Progress(self.options.variations)
+        self._job.error = error
+        self._job.ended.set()
+
     def __iter__(self) -> Iterator[int]:
         """Generate; yields the number of steps so far. To stop early, stop iterating."""
         for _ in together([self]):
@@ -146,7 +152,10 @@ def together(works: Sequence[Generation]) -> Iterator[None]:
     model = works[0].model.performer
     engine = Engine(model)
     for work in works:
-        engine.add(work.begin())
+        try:
+            engine.add(work.begin())
+        except ValueError as error:
+            work.refuse(error)
     with threads_for(model):
         while engine.work():
             yield

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.study.experiments import Experiment, left_out_of
-from evaluation.study.piece_jobs import by_piece, drawn, facts
-from musicgen.loading import load
+from evaluation.study.piece_jobs import Measure, by_piece, drawn, facts, model_of
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
 from tokenization.prepared import Prepared
@@ -80,11 +79,11 @@ def accompanied(
     hide: Sequence[str],
     bars: int,
     seed: int,
-) -> list[dict[str, Any]]:
+) -> Measure:
     """Return the likeness of what a model writes for each hidden part of a piece, and of what stands beside it."""
     from evaluation.accompaniment import accompany, compared, first_bars, hidden_parts
 
-    loaded, prepared = load(model, device), Prepared.open(data)
+    loaded, prepared = model_of(model, device), Prepared.open(data)
     speaker, reader = loaded.language, prepared.language
     assert isinstance(speaker, Groove), "models of other languages are left out"
     assert isinstance(reader, Groove), "data of other languages are refused"
@@ -98,9 +97,10 @@ def accompanied(
     assert piece is not None, "a row is given"
     beside = {"next": music(row, bars), "same": music(same), "other": music(other)}
     about = {"piece": prepared.name(row), "style": int(prepared.pieces.style[row])}
-    for part in hidden_parts(piece):
-        if (name := speaker.parts[part]) in hide:
-            written = accompany(loaded, speaker, piece, part, seed=seed)
-            rows = compared(piece, part, {"written": written, **beside})
-            found += [{**about, "part": name, **one} for one in rows]
+    hidden = [part for part in hidden_parts(piece) if speaker.parts[part] in hide]
+    works = [accompany(loaded, speaker, piece, part, seed=seed) for part in hidden]
+    yield works
+    for part, work in zip(hidden, works, strict=True):
+        rows = compared(piece, part, {"written": speaker.notes(work.whole()), **beside})
+        found += [{**about, "part": speaker.parts[part], **one} for one in rows]
     return found

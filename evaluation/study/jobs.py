@@ -5,6 +5,8 @@ wherever these lie.
 A result is kept as soon as it is there, so that work that was broken off goes on where it stopped, and work that was
 done is not done again. What a job raises as ValueError or OSError is an answer too: the other jobs go on, and it is
 tried again the next time.
+
+Jobs for which a model writes are done a few at a time: what they ask for goes through the model in one batch.
 """
 
 from __future__ import annotations
@@ -13,22 +15,29 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from inspect import isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
+from musicgen.continuation import Generation, together
 from tokenization.whole_file import write_whole
 
+TOGETHER = 8  # jobs whose model writes for all of them at a time
 REVISION = 1  # another number forgets all results: to be changed with what a measurement means
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A call of a function of a module, with plain data as arguments and as result."""
+    """A call of a function of a module, with plain data as arguments and as result.
+
+    A function that has a model write yields the works, and goes on once they are done.
+    """
 
     measure: Callable[..., Any]
     arguments: Mapping[str, Any]
@@ -68,25 +77,62 @@ def run(
     open_ = [job for job, x in zip(jobs, kept, strict=True) if x is None or x.error]
     before = len(jobs) - len(open_)
     progress(before, len(jobs))
-    with closing(as_done(_done, open_, workers=at_most(workers, len(open_)))) as answers:
-        for done, (index, found) in enumerate(answers, before + 1):
-            _keep(folder, open_[index], _told(found))
+    parts, done = _parts(open_, workers), before
+    with closing(as_done(_done, parts, workers=at_most(workers, len(parts)))) as answers:
+        for index, found in answers:
+            for job, one in zip(parts[index], _told(found, len(parts[index])), strict=True):
+                _keep(folder, job, one)
+            done += len(parts[index])
             progress(done, len(jobs))
     found = [_found(folder, job) for job in jobs]
     return [Done(error="its result is not there any more") if x is None else x for x in found]
 
 
-def _told(found: Done | Failed) -> Done:
-    return Done(error=found.reason) if isinstance(found, Failed) else found
+def _parts(jobs: Sequence[Job], workers: Workers) -> list[list[Job]]:
+    """Return what is done at a time: a job, or a few of those for which one model writes, some for every worker."""
+    parts, writing = [], defaultdict(list)
+    for job in jobs:
+        if isgeneratorfunction(job.measure):
+            writing[job.measure, tuple(job.places.items())].append(job)
+        else:
+            parts.append([job])
+    for alike in writing.values():
+        share = len(alike) if isinstance(workers, str) else -(-len(alike) // max(1, workers))
+        size = min(TOGETHER, share)
+        parts += [alike[first : first + size] for first in range(0, len(alike), size)]
+    return parts
 
 
-def _done(job: Job) -> Done:
+def _told(found: list[Done] | Failed, jobs: int) -> list[Done]:
+    return [Done(error=found.reason)] * jobs if isinstance(found, Failed) else found
+
+
+def _done(jobs: Sequence[Job]) -> list[Done]:
+    """Do some jobs, all that is written for them in one batch."""
     began = time.perf_counter()
-    try:
-        result = job.measure(**job.arguments, **job.places)
-    except (ValueError, OSError) as error:
-        return Done(error=" ".join(str(error).split()))
-    return Done(result=result, seconds=round(time.perf_counter() - began, 3))
+    found: list[Done | None] = [None] * len(jobs)
+    going = {number: _begun(job) for number, job in enumerate(jobs)}
+    while going:
+        works: list[Generation] = []
+        for number, measure in [*going.items()]:
+            try:
+                works += next(measure)
+            except StopIteration as end:
+                found[number] = Done(result=end.value)
+            except (ValueError, OSError) as error:
+                found[number] = Done(error=" ".join(str(error).split()))
+            if found[number]:
+                del going[number]
+        for _ in together(works) if works else ():
+            pass
+    seconds = round((time.perf_counter() - began) / len(jobs), 3)
+    return [replace(one, seconds=seconds) for one in found if one is not None]
+
+
+def _begun(job: Job) -> Generator[Sequence[Generation], None, Any]:
+    """Call a job's function; one that writes nothing is one that yields nothing."""
+    result = job.measure(**job.arguments, **job.places)
+    return (yield from result) if isgeneratorfunction(job.measure) else result
 
 
 def _found(folder: Path, job: Job) -> Done | None:

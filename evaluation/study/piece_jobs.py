@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,14 @@ import numpy as np
 from evaluation.study.experiments import Experiment
 from evaluation.study.jobs import Done, Job
 from evaluation.study.models import identity_of
+from musicgen.continuation import Generation
+from musicgen.loading import load
 from musicgen.playable import Playable
 from tokenization.prepared import Prepared
 
 Rows = list[dict[str, Any]]
+Measure = Generator[Sequence[Generation], None, Rows]
+"""A measurement that yields what is to be written for it, and goes on once that is."""
 
 
 def drawn(
@@ -30,7 +35,7 @@ def drawn(
 
 
 def by_piece(
-    measure: Callable[..., Rows],
+    measure: Callable[..., Measure],
     subjects: Iterable[Playable],
     prepared: Prepared,
     pieces: Sequence[Mapping[str, Any]],
@@ -69,6 +74,12 @@ def by_piece(
     return Experiment(
         jobs=jobs, compose=compose, piece=lambda job: prepared.name(job.arguments["row"])
     )
+
+
+@lru_cache(maxsize=1)
+def model_of(name: str, device: str) -> Playable:
+    """Return the model of a job, which those that are done together share."""
+    return load(name, device)
 
 
 def facts(prepared: Prepared, split: str, pieces: int, **more: Any) -> dict[str, Any]:

@@ -11,11 +11,10 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import estimate
 from evaluation.study.experiments import Experiment, left_out_of
-from evaluation.study.piece_jobs import Rows, by_piece, drawn, facts
+from evaluation.study.piece_jobs import Measure, Rows, by_piece, drawn, facts, model_of
 from musicgen.continuation import Continuation
-from musicgen.loading import load
 from musicgen.options import Options
-from musicgen.pieces import Piece, Prompt
+from musicgen.pieces import Piece
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.language import Encoded, Language
@@ -71,7 +70,7 @@ def _language_of(data: str) -> Language:
 
 def _experiment(
     name: str,
-    measure: Callable[..., Rows],
+    measure: Callable[..., Measure],
     able: Sequence[Playable],
     subjects: Sequence[Playable],
     data: str,
@@ -120,24 +119,27 @@ def _table(rows: Rows, seed: int) -> Rows:
 
 def measure_form(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
-) -> Rows:
+) -> Measure:
     """Return the form of a continuation beside that of the piece, and how either ends."""
     from evaluation.metrics.endings import SIGNS, signs
     from evaluation.metrics.form import MEASURES
     from evaluation.metrics.form import form as form_of
 
-    loaded = load(model, device)
+    loaded = model_of(model, device)
     piece = _piece(data, row, loaded.language)
     prompt = piece.prompt(prompt_bars)
     stop = prompt_bars + bars
-    written = _continued(loaded, prompt, Options(bars=bars, seed=seed))
+    works = [Continuation(loaded, prompt, Options(bars=bars, seed=seed))]
+    if loaded.language.can_end():
+        works.append(Continuation(loaded, prompt, Options(bars=bars, seed=seed, ends=True)))
+    yield works
+    written, *ended = (_score(work) for work in works)
     own, real = form_of(written, prompt_bars, stop), form_of(piece.score, prompt_bars, stop)
     rows = [_row(data, row, name, written=own[name], real=real[name]) for name in MEASURES]
-    if loaded.language.can_end():
-        ended = _continued(loaded, prompt, Options(bars=bars, seed=seed, ends=True))
+    if ended:
         last = bar_count(piece.score) - 1
         sides = {
-            "written": signs(ended, stop - 1),
+            "written": signs(ended[0], stop - 1),
             "real": signs(piece.score, last),
             "middle": signs(piece.score, last // 2),
         }
@@ -149,11 +151,13 @@ def measure_form(
     return rows
 
 
-def measure_infilling(*, model: str, data: str, device: str, row: int, gap: int, seed: int) -> Rows:
+def measure_infilling(
+    *, model: str, data: str, device: str, row: int, gap: int, seed: int
+) -> Measure:
     """Return how a gap of a piece was filled, beside the true bars."""
-    from evaluation.infilling import f1, filled, gap_losses, leap, likeness
+    from evaluation.infilling import f1, fill, gap_losses, leap, likeness
 
-    loaded = load(model, device)
+    loaded = model_of(model, device)
     language, piece = loaded.language, _piece(data, row, loaded.language)
     bars = min(piece.bars, LONGEST)
     line = bar_lines(piece.score, bars)
@@ -167,8 +171,9 @@ def measure_infilling(*, model: str, data: str, device: str, row: int, gap: int,
     margin = min(SURROUNDING, (bars - gap) // 2)
     start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
     stop = start + gap
-    new = filled(loaded, ids, start, stop, seed=seed)
-    written, true = (language.decode(one, piece.encoded.setting) for one in (new, ids))
+    work = fill(loaded, ids, start, stop, seed=seed)
+    yield [work]
+    written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
     aware, alone = gap_losses(loaded.performer, language, ids, start, stop, seed)
     return [
         _row(data, row, "loss", written=aware, real=None, alone=alone),
@@ -199,5 +204,6 @@ def _piece(data: str, row: int, speaker: Language) -> Piece:
     return Piece(name=prepared.name(row), language=speaker, encoded=encoded, score=score)
 
 
-def _continued(model: Playable, prompt: Prompt, options: Options) -> Score:
-    return Continuation(model, prompt, options).finish().takes()[0].score
+def _score(work: Continuation) -> Score:
+    work.check()
+    return work.takes()[0].score

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.infilling import f1, filled, gap_losses, leap, likeness
+from evaluation.infilling import f1, fill, gap_losses, leap, likeness
 from musicgen.generation.likelihood import position_losses
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
@@ -38,7 +38,7 @@ def piece(spoken: Language) -> np.ndarray:
 def test_bars_outside_the_gap_stay_and_those_in_it_are_written(name: str):
     spoken = language(name)
     ids = piece(spoken)
-    new = filled(model_of(spoken), ids, 2, 4, seed=1)
+    new = fill(model_of(spoken), ids, 2, 4, seed=1).finish().whole()
     before, after = spoken.bars(ids), spoken.bars(new)
     assert len(before) == len(after) == 6
     true, written = spoken.decode(ids), spoken.decode(new)

@@ -1,6 +1,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from evaluation.study import jobs as jobs_module
 from evaluation.study.jobs import Job, run
 
 
@@ -55,3 +58,37 @@ def test_a_result_belongs_to_what_was_measured_wherever_it_lies(tmp_path: Path):
 def test_processes_share_the_work(tmp_path: Path):
     found = run(jobs(tmp_path, 1, 2, 3), folder=tmp_path / "kept", workers=2)
     assert [done.result for done in found] == [1, 4, 9]
+
+
+def asking(*, value: int):
+    """Ask for one work, then for another where the value is odd."""
+    if value == 3:
+        raise ValueError("3 has nothing to ask for")
+    yield [value]
+    if value % 2:
+        yield [-value]
+    if value == 4:
+        raise OSError("what was written for 4 cannot be read")
+    return value**2
+
+
+def test_what_jobs_ask_for_is_written_in_one_batch(monkeypatch: pytest.MonkeyPatch):
+    written: list[list[int]] = []
+    monkeypatch.setattr(jobs_module, "together", lambda works: iter([written.append([*works])]))
+    told: list[int] = []
+    asked = [Job(measure=asking, arguments={"value": value}) for value in range(10)]
+    found = run(asked, progress=lambda done, _: told.append(done))
+    assert [done.result for done in found] == [0, 1, 4, None, None, 25, 36, 49, 64, 81]
+    assert found[3].error == "3 has nothing to ask for"
+    assert found[4].error == "what was written for 4 cannot be read"
+    assert written == [[0, 1, 2, 4, 5, 6, 7], [-1, -5, -7], [8, 9], [-9]]
+    assert told == [0, 8, 10]
+
+
+def test_every_worker_gets_some_of_what_is_written():
+    asked = [Job(measure=asking, arguments={"value": value}) for value in range(10)]
+    sizes = {
+        workers: [*map(len, jobs_module._parts(asked, workers))]
+        for workers in (0, 2, 4, "tcp://host:1")
+    }
+    assert sizes == {0: [8, 2], 2: [5, 5], 4: [3, 3, 3, 1], "tcp://host:1": [8, 2]}

@@ -102,7 +102,9 @@ def test_bars_are_counted_as_the_model_counts_them(tmp_path, capsys):
             )  # fmt: skip
             one = language.encode(language.arrange(score))
             writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
-        writer.commit({"language": language.spec(), "vocabulary": language.vocabulary.to_json()})
+        writer.commit(
+            {"language": language.spec(), "vocabulary": language.vocabulary.to_json(), "source": {}}
+        )
     options = ("--data", tmp_path / "set", "--prompt-bars", 2, "--bars", 6, "--json")
     assert run("form", "untrained:tiny:remi", *options) == 0
     found = json.loads(capsys.readouterr().out)
@@ -120,7 +122,9 @@ def test_a_long_piece_with_silence_where_it_is_cut_is_filled(tmp_path, capsys):
             score = piano(1).replace(notes=notes, ticks_per_beat=24)
             one = language.encode(language.arrange(score))
             writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
-        writer.commit({"language": language.spec(), "vocabulary": language.vocabulary.to_json()})
+        writer.commit(
+            {"language": language.spec(), "vocabulary": language.vocabulary.to_json(), "source": {}}
+        )
     assert run("infilling", MODEL, "--data", tmp_path / "set", "--gap", 1, "--json") == 0
     assert json.loads(capsys.readouterr().out)["failures"] == []
 

@@ -192,7 +192,9 @@ def test_a_report_of_one_more_model_costs_only_what_is_new(
     measured, written = [], []
     monkeypatch.setattr(
         "evaluation.study.jobs._done",
-        lambda job, do=jobs._done: measured.append(job.places["model"]) or do(job),
+        lambda part, do=jobs._done: (
+            measured.extend(job.places["model"] for job in part) or do(part)
+        ),
     )
     monkeypatch.setattr(
         "evaluation.continuation.samples._continued",
