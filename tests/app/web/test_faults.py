@@ -191,6 +191,7 @@ def test_names_of_tracks_cover_no_note(page: Page):
     for name, top, bottom in lanes:
         (y,) = {one[3] for one in said if one[0] == "text" and one[1] == name}
         assert above < y - 5 < y + 5 < top
+        assert 0 < next(one[2] for one in said if one[1] == name) < 46 - 33  # beside the notes and lines
         above = bottom
 
 
