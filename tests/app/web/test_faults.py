@@ -189,9 +189,9 @@ def test_names_of_tracks_cover_no_note(page: Page):
     )
     above = 20  # the ruler
     for name, top, bottom in lanes:
-        (y,) = {one[3] for one in said if one[0] == "text" and one[1] == name}
+        ((x, y),) = {(one[2], one[3]) for one in said if one[0] == "text" and one[1] == name}
         assert above < y - 5 < y + 5 < top
-        assert 0 < next(one[2] for one in said if one[1] == name) < 46 - 33  # beside the notes and lines
+        assert 0 < x < 46 - 33  # beside the notes and their lines
         above = bottom
 
 
