@@ -82,8 +82,8 @@ export class Desk {
     return this.#go(this.future, this.past, "redo");
   }
 
-  // The history keeps what was opened and composed, though the step be undone: another step would have it lost. What
-  // the step took out comes back, and goes with it again.
+  // What was opened and composed stays in the history when the step is undone, or the next step would lose it; changes
+  // by hand do not. What the step had deleted comes back, and redo deletes it again.
   #go(from, to, what) {
     const step = from.pop();
     if (!step) return null;

@@ -196,7 +196,7 @@ function paintGutter({ pen, ink, roll, height }) {
   pen.fillStyle = ink["line-strong"];
   pen.fillRect(GUTTER - 1, 0, 1, height);
   for (const lane of roll.laid) {
-    let free = lane.top + 5 - lane.step / 2; // below the lane's name
+    let free = roll.laid.length > 1 ? lane.top + 5 - lane.step / 2 : -Infinity; // below the lane's name
     for (let row = 0; row < lane.rows; row++) {
       const pitch = lane.at(row), y = lane.top + row * lane.step;
       if (!lane.drum && BLACK.has(pitch % 12)) {
