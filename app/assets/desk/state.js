@@ -9,7 +9,7 @@ const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
 const SETTINGS = {
   bars: 16, variations: 2, ends: false, dense: 0, chords: "", seed: 0, newSeed: true,
   temperature: 1, topP: 0.95, topK: 0, minP: 0.02,
-  tempo: 1, transpose: 0, metronome: false, onlyNew: false, wholeTakes: false, mix: {}, more: false, zoom: null,
+  tempo: 1, transpose: 0, metronome: false, onlyNew: false, wholeTakes: false, mix: {}, more: false,
 };
 
 export const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) => byte.toString(36).padStart(2, "0")).join("");
@@ -82,8 +82,8 @@ export class Desk {
     return this.#go(this.future, this.past, "redo");
   }
 
-  // The history keeps what was opened and composed, though the step be undone: another step would have it lost. What
-  // the step took out comes back, and goes with it again.
+  // What was opened and composed stays in the history when the step is undone, or the next step would lose it; changes
+  // by hand do not. What the step had deleted comes back, and redo deletes it again.
   #go(from, to, what) {
     const step = from.pop();
     if (!step) return null;

@@ -8,7 +8,6 @@ export const pieceOf = (plain) => ({ ...plain, notes: Int32Array.from(plain.note
 
 export const noteCount = (piece) => piece.notes.length / WIDTH;
 export const barCount = (piece) => piece.lines.length - 1;
-export const endLine = (piece) => piece.lines[piece.lines.length - 1];
 
 // The notes as rows [onset, duration, pitch, velocity, track].
 export function rowsOf(piece) {

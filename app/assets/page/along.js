@@ -9,8 +9,8 @@ const MIDI = "audio/midi";
 export const midiOf = (entry) => (entry.file && entry.kind === "take" ? entry.file : writeMidi(entry.piece, { made: entry.provenance ?? null }));
 
 // `DownloadURL` is what a browser hands to whom a drag ends at: a folder, or a program for music.
-export function draggable(element, entryOf) {
-  element.draggable = true;
+export function grip(entryOf, what) {
+  const element = make("span", "mg-grip", "⠿", { title: `Drag this ${what} into another program`, draggable: true, ariaHidden: "true" });
   element.addEventListener("dragstart", (event) => {
     const entry = entryOf();
     if (!entry?.piece.notes.length) return event.preventDefault();
@@ -19,6 +19,7 @@ export function draggable(element, entryOf) {
     event.dataTransfer.setData("text/plain", name);
     event.dataTransfer.effectAllowed = "copy";
   });
+  return element;
 }
 
 export function alongMenu(app, entryOf, failed) {
@@ -38,7 +39,7 @@ export function alongMenu(app, entryOf, failed) {
     event.target.disabled = false;
   }, "mg-item", { title: note });
   const fromServer = (what, kind) => async (entry, name) => {
-    const answer = await fetch(await app.server.made({ ...entry, piece: entry.piece }, what));
+    const answer = await fetch(await app.server.made(entry, what));
     if (!answer.ok) throw new Error("The server could not give the file; try again.");
     download(await answer.arrayBuffer(), name, kind);
   };

@@ -2,7 +2,7 @@
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/hand.js";
 import { Roll } from "../roll/roll.js";
-import { alongMenu, draggable } from "./along.js";
+import { alongMenu, grip } from "./along.js";
 import { mixer } from "./mixer.js";
 import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "./parts.js";
 import { playButton } from "./play_button.js";
@@ -17,16 +17,14 @@ export function stagePart(app, lanesNow) {
   const { desk, player, facts: page } = app, entryOf = () => desk.current;
   const card = make("section", "mg-card mg-stage", "", { ariaLabel: "Your piece" });
   const head = make("div", "mg-head"), title = make("h2", "", "…"), facts = make("span", "mg-facts");
-  const grip = make("span", "mg-grip", "⠿", { title: "Drag this piece into another program" });
-  grip.setAttribute("aria-hidden", "true");
-  draggable(grip, entryOf);
+  const handle = grip(entryOf, "piece");
   const star = icon("star", "Keep with a star", () => desk.star(desk.open.current), "mg-icon mg-star");
   const picker = make("input", "mg-file", "", { type: "file", accept: KINDS, id: "mg-file", ariaLabel: "Open a file" });
   picker.addEventListener("change", () => (app.openFile(picker.files[0]), (picker.value = "")));
   const open = make("label", "mg-chip mg-open", "Open…", { htmlFor: "mg-file" });
   const hands = make("span", "mg-hands"), said = alarm(), notices = make("ul", "mg-notices");
   hands.append(star, picker, open);
-  head.append(grip, title, facts, hands);
+  head.append(handle, title, facts, hands);
 
   const rolls = make("div"), foot = make("div", "mg-foot"), chips = make("div", "mg-chips");
   const roll = new Roll(rolls, {
@@ -128,7 +126,7 @@ export function stagePart(app, lanesNow) {
   function show() {
     const entry = desk.current;
     card.classList.toggle("mg-empty", !entry || entry.kind === "nothing");
-    for (const part of [rolls, foot, folds, star, grip, facts]) part.hidden = !entry;
+    for (const part of [rolls, foot, folds, star, handle, facts]) part.hidden = !entry;
     if (!entry) {
       noted = null;
       notices.hidden = true;

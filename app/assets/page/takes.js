@@ -2,7 +2,7 @@
 import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
 import { Roll } from "../roll/roll.js";
-import { alongMenu, draggable } from "./along.js";
+import { alongMenu, grip } from "./along.js";
 import { likeness } from "./likeness.js";
 import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "./parts.js";
 import { playButton } from "./play_button.js";
@@ -17,9 +17,6 @@ export function takeCard(app, id, axis) {
   const name = `Variation ${first.number + 1}`;
   const card = make("article", "mg-card mg-take", "", { ariaLabel: name });
   const head = make("div", "mg-head"), facts = make("span", "mg-facts"), title = make("h3", "", name), said = alarm();
-  const grip = make("span", "mg-grip", "⠿", { title: "Drag this take into another program" });
-  grip.setAttribute("aria-hidden", "true");
-  draggable(grip, entryOf);
   const star = icon("star", "Keep with a star", () => desk.star(id), "mg-icon mg-star");
   const play = playButton(app, entryOf), jump = icon("seam", "To the new part", () => app.play(entryOf(), start()), "mg-icon mg-jump");
   const start = () => entryOf().piece.lines[Math.min(entryOf().region.first, barCount(entryOf().piece))];
@@ -35,7 +32,7 @@ export function takeCard(app, id, axis) {
   roll.muted = (track) => app.isMuted?.(track);
   const bar = rangeBar(app, roll, entryOf);
   const menu = alongMenu(app, entryOf, said.say), drop = icon("bin", "Delete this take", () => app.remove(id), "mg-icon mg-drop");
-  head.append(grip, title, facts, star, drop);
+  head.append(grip(entryOf, "take"), title, facts, star, drop);
   foot.append(play, jump, make("span", "mg-space"), actions);
   actions.append(menu, further);
   card.append(head, said, rolls, bar, foot, like);

@@ -196,7 +196,7 @@ function paintGutter({ pen, ink, roll, height }) {
   pen.fillStyle = ink["line-strong"];
   pen.fillRect(GUTTER - 1, 0, 1, height);
   for (const lane of roll.laid) {
-    let free = -Infinity;
+    let free = roll.laid.length > 1 ? lane.top + 5 - lane.step / 2 : -Infinity; // below the lane's name
     for (let row = 0; row < lane.rows; row++) {
       const pitch = lane.at(row), y = lane.top + row * lane.step;
       if (!lane.drum && BLACK.has(pitch % 12)) {
@@ -230,9 +230,10 @@ export function paint(roll) {
   paintNames(on);
 }
 
+// Names of tracks stand beside the notes, where no line goes through them.
 function paintNames({ pen, ink, roll }) {
   if (roll.laid.length < 2) return;
-  pen.font = `11px ${pen.font.split("px ")[1]}`;
-  pen.fillStyle = ink.faint;
-  for (const lane of roll.laid) pen.fillText(lane.name, GUTTER + 6, lane.top - NAME / 2);
+  pen.font = `600 11px ${pen.font.split("px ")[1]}`;
+  pen.fillStyle = ink.ink;
+  for (const lane of roll.laid) pen.fillText(lane.name, 3, lane.top - NAME / 2, GUTTER - 6);
 }

@@ -110,7 +110,6 @@ export class Player {
     if (!this.entry?.piece.notes.length && this.entry?.state !== "running") return;
     if (this.audio) return this.#playFile();
     const asked = (this.asked = {});
-    this.pressed = performance.now();
     this.start();
     await this.synth.wake();
     if (!(await this.synth.ready)) return this.#playFile();

@@ -2,6 +2,7 @@
 import { Clock } from "../music/clock.js";
 import { quantised } from "../music/edits.js";
 import { barAt, endTick, linesFor } from "../music/piece.js";
+import { CLICKS } from "./transport.js";
 
 const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black from C on
 const VELOCITY = 88;
@@ -91,7 +92,7 @@ export class Recorder {
     const tick = () => {
       if (!this.on) return;
       const first = next % beats === 0;
-      if (this.player.synth.loaded) this.player.synth.click(first ? 76 : 77, first ? 110 : 84, this.player.synth.now());
+      if (this.player.synth.loaded) this.player.synth.click(...CLICKS[first ? "first" : "other"], this.player.synth.now());
       next += 1;
       this.timer = setTimeout(tick, 1000 * (this.begun + (next - beats) * beat - performance.now() / 1000));
     };

@@ -5,9 +5,9 @@ import { WIDTH, barAt, endTick, firstFrom } from "../music/piece.js";
 
 const TAIL = 0.4; // seconds after the last note, in which it dies away
 const LEAD = 0.04; // before the first note of a start, so that it is not cut
-export const CLICK = 15, DRUMS = 9; // channels
+const DRUMS = 9; // a channel
 const PITCHED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14];
-const CLICKS = { first: [76, 110], other: [77, 80] };
+export const CLICKS = { first: [76, 110], other: [77, 80] };
 
 export const noMix = (track) => ({ mute: false, solo: false, volume: 100, program: track?.program ?? 0 });
 

@@ -7,13 +7,9 @@ from playwright.sync_api import Page, expect
 
 from tests.app.web.browser import WAIT
 from tests.app.web.hands import await_end, choose_bars, fill, go_on, send
+from tests.app.web.test_keys import ROLL
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-ROLL = (
-    "Piano roll of your piece: 1214 notes in 16 bars. Space plays, left and right go by bars, with Shift they choose "
-    "bars, plus and minus zoom."
-)
-
 PHONE = {"width": 390, "is_mobile": True, "has_touch": True}
 FINGER = 44  # pixels
 # Each shown text with its contrast by WCAG 2.2 and whether it is large, by the colours as they come to lie.
@@ -50,16 +46,6 @@ TARGETS = """() => [...document.querySelectorAll("button, a, input, summary, lab
   .filter((one) => !one.matches("label input, .mg-file, .mg-menu-list *"))
   .map((one) => ({ name: one.ariaLabel || one.textContent.trim(), box: one.getBoundingClientRect() }))
   .map(({ name, box }) => ({ name, width: box.width, height: box.height }))"""
-# What has the focus: the part of the page, its name, and whether that is seen.
-FOCUS = """() => {
-  const one = document.activeElement, shown = one.matches(".mg-file") ? one.nextSibling : one;
-  const ringed = [shown, shown.firstElementChild]
-    .filter(Boolean).map((part) => getComputedStyle(part)).some(
-      (style) => style.outlineStyle !== "none" || style.boxShadow !== "none");
-  const part = one.closest(".mg-bar, .mg-stage, .mg-controls, #mg-takes, #mg-history, #mg-dock");
-  const name = one.ariaLabel || one.labels?.[0]?.textContent || shown.textContent.trim();
-  return [part?.className ?? "", name, ringed];
-}"""
 # A roll of 5,000 notes: what a painting asks of the canvas and of styles, with all in sight and with a few bars.
 PAINTING = """async () => {
   const { Roll } = await import(`${musicgen.player.synth.address}/roll/roll.js`);
@@ -223,90 +209,6 @@ def test_on_a_phone_the_new_music_is_what_one_sees_and_play_and_continue_stay(vi
     expect(first).to_be_in_viewport()
 
 
-def test_the_tab_key_goes_from_top_to_bottom_and_is_seen(page: Page):
-    seen = []
-    while len(seen) < 70 and (not seen or "Transpose" not in seen[-1][1]):
-        page.keyboard.press("Tab")
-        seen.append(page.evaluate(FOCUS))
-    places = [place.split()[-1] for place, *_ in seen if place]
-    assert list(dict.fromkeys(places)) == [
-        *("mg-bar", "mg-stage", "mg-controls", "mg-history", "mg-dock")
-    ]
-    stage = [name for place, name, _ in seen if "mg-stage" in place]
-    assert stage[:3] == ["Keep with a star", "Open a file", ROLL]
-    assert stage[3:8] == ["Bars of the prompt", "Play", "Zoom out", "Zoom in", "Fit"]
-    assert not [one for one in seen if one[0] and (not one[1] or not one[2])]
-
-
-def test_all_is_done_by_keys_alone(page: Page):
-    """Choose bars, delete them, continue, stop, keep a take, undo: without a mouse."""
-    page.locator(".mg-stage canvas").focus()
-    for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"):
-        page.keyboard.press(key)
-    expect(page.locator(".mg-range-words")).to_have_text("Bars 3–4")
-    page.get_by_role("button", name="Delete", exact=True).focus()
-    page.keyboard.press("Enter")
-    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("14 bars")
-    page.get_by_label("How long, in bars, as a number").focus()
-    page.keyboard.type("128")
-    page.locator("#mg-go").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 0")
-    page.locator("#mg-halt").focus()
-    page.keyboard.press(" ")
-    await_end(page)
-    page.locator(".mg-take .mg-star").first.focus()
-    page.keyboard.press("Enter")
-    expect(page.locator(".mg-take .mg-star[aria-pressed=true]")).to_have_count(1)
-    page.keyboard.press("Control+z")
-    page.keyboard.press("Control+z")
-    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("16 bars")
-
-
-HAS_FOCUS = """() => {
-  const one = document.activeElement;
-  return one === document.body ? "" : one.ariaLabel || one.textContent.trim();
-}"""
-
-
-def test_the_focus_is_never_lost(later: Page):
-    """What a key is pressed on may go away with that; the next key goes on from beside it."""
-    page = later
-
-    def press(name: str, within: str = "body", key: str = "Enter") -> str:
-        page.locator(within).get_by_role("button", name=name, exact=True).first.focus()
-        page.keyboard.press(key)
-        page.wait_for_timeout(150)
-        return page.evaluate(HAS_FOCUS)
-
-    page.locator(".mg-stage canvas").focus()
-    page.keyboard.press("Shift+ArrowRight")
-    assert press("Choose no bars").startswith("Piano roll")
-    page.keyboard.press("Shift+ArrowRight")
-    assert press("Delete", ".mg-range-bar").startswith("Piano roll")
-    page.locator(".mg-stage .mg-menu > summary").focus()
-    page.keyboard.press("Enter")
-    with page.expect_download():
-        assert press("MIDI", ".mg-stage") == "Save"
-    fill(page, "bars", 128)
-    assert press("Continue") == "Stop"
-    page.wait_for_function("() => musicgen.desk.takes[1]?.now > 48 * 6")
-    assert press("Stop") in {"Stop", "Continue"}
-    await_end(page)
-    assert page.evaluate(HAS_FOCUS) == "Continue"
-    assert press("Delete this take") == "Play"
-    assert press("Continue from here").startswith("Piano roll of your piece")
-    expect(page.locator(".mg-stage canvas")).to_be_in_viewport()
-    page.locator(".mg-history > summary").click()
-    assert press("Star: Disco trio").startswith("Star: ")
-    assert press("Delete: Disco trio", ".mg-history").startswith("Delete: ")
-    page.get_by_label("Model").select_option("pop-piano")
-    page.locator(".mg-notices button").focus()
-    page.keyboard.press("Enter")
-    expect(page.locator(".mg-notices button")).to_have_count(0)
-    assert page.evaluate(HAS_FOCUS).startswith("Piano roll")
-
-
 def test_a_screen_reader_is_told_what_there_is_and_how_far_it_is(page: Page):
     expect(page.locator(".mg-stage canvas")).to_have_attribute("aria-label", ROLL)
     expect(page.get_by_role("region", name="Your piece")).to_be_visible()
@@ -317,22 +219,6 @@ def test_a_screen_reader_is_told_what_there_is_and_how_far_it_is(page: Page):
     finished(page)
     expect(status).to_contain_text("2 variations in")
     expect(page.get_by_role("article", name="Variation 2")).to_be_visible()
-
-
-def test_the_roll_obeys_the_keyboard(page: Page):
-    roll = page.locator(".mg-stage canvas")
-    time = page.locator(".mg-stage .mg-time")
-    roll.focus()
-    roll.press("ArrowRight")
-    expect(time).to_have_text("0:02 / 0:31")
-    wide = page.locator(".mg-stage .mg-wide")
-    before = wide.evaluate("e => e.clientWidth")
-    roll.press("+")
-    assert wide.evaluate("e => e.clientWidth") > 1.2 * before
-    roll.press("0")
-    assert wide.evaluate("e => e.clientWidth") == before
-    roll.press(" ")
-    expect(page.locator(".mg-stage").get_by_label("Pause")).to_be_visible(timeout=WAIT)
 
 
 def test_nothing_given_nothing_to_choose(page: Page):
