@@ -201,6 +201,7 @@ def test_the_losses_of_the_readme_can_be_had_again(line: str, place: Path, capsy
 @pytest.mark.parametrize("line", [line for line in MEASURED if " ablation " in line])
 def test_what_a_model_relies_on_can_be_had_again(line: str, place: Path, capsys):
     assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
+    assert main(["data", "pop909", "POP909", "data/pop909-remi", "--language", "remi"]) == 0
     musicgen(line)
     assert "metric heads" in capsys.readouterr().out
 
