@@ -352,6 +352,15 @@ def test_half_a_request_is_hung_up_on(server):
         one.close()
 
 
+def test_the_answers_to_a_job_have_one_reader(client: httpx.Client):
+    asked = {"data": [None, MODEL, 0, 16, 1, 1, 0.95, 0, 0.02, 1, False, ""]}
+    job = client.post(f"{API}/call/continue", json=asked).json()["event_id"]
+    with client.stream("GET", f"{API}/call/continue/{job}") as first:
+        second = client.get(f"{API}/call/continue/{job}")
+        assert (second.status_code, len(second.text) < 150) == (409, True)
+        assert "complete" in first.read().decode()
+
+
 def test_jobs_that_nobody_waits_for_end(client: httpx.Client):
     long = {"data": [None, MODEL, 0, 128, 8, 1, 0.95, 0, 0.02, 1, False, ""]}
     statuses = [client.post(f"{API}/call/continue", json=long).status_code for _ in range(50)]
