@@ -94,6 +94,7 @@ def test_a_body_that_is_larger_than_it_says_is_cut_off(visitors: Visitors, path:
     [
         FULL,
         FULL.replace(b"1", b"{}"),
+        b'{"data":[' + b"1," * 20_000 + b"1]}",
         b"[" * 60_000,
         b"[1]",
         b"NaN",
