@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -161,7 +162,12 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def fit(name: str) -> str:
-    """Return a name without what would be no file's, or another folder's."""
+    """Return a name without what would be no file's here, or another folder's."""
+    coding = sys.getfilesystemencoding()
+    try:
+        name.encode(coding, "surrogateescape")
+    except UnicodeEncodeError:  # as of a model named in Greek, where files are named in ASCII
+        name = name.encode(coding, "replace").decode(coding).replace("?", "_")
     return UNFIT.sub("_", name)
 
 

@@ -17,6 +17,7 @@ from tests.training.makers import prepared_set
 
 ROOT = Path(__file__).parent.parent.parent
 DEEP = "[" * 200_000
+BRACKETS = "[" * 501
 BOMB = "a: &a [x, x]\n" + "".join(
     f"{name}: &{name} [*{before}, *{before}, *{before}]\n"
     for before, name in zip("abcdefghij", "bcdefghijk", strict=True)
@@ -129,6 +130,7 @@ def test_a_config_that_is_none_is_named(text: str, model: Path, capsys):
     [
         DEEP,
         "{a: " * 100_000,
+        BRACKETS,
         BOMB,
         "a: [",
         "- 1",
@@ -150,6 +152,8 @@ def test_a_configuration_that_is_none_is_named(text: str, tmp_path: Path, capsys
     began = time.monotonic()
     said = refused(["train", path], capsys)
     assert "mine.yaml" in said or text.startswith("base: ")
+    assert "aliases; 20 can be followed" in said or text is not BOMB
+    assert "500 brackets are read" in said or text not in (DEEP, BRACKETS)
     assert time.monotonic() - began < 60
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from app.commands.making_music import fit
 from app.output import visible
 from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
@@ -82,3 +83,10 @@ def test_what_is_no_print_is_written_as_escapes():
     )
     assert visible("a\tb\nc\x1b", lines=True) == "a\tb\nc\\u001b"
     assert json.loads(visible(json.dumps("\x7f\u2028", ensure_ascii=False))) == "\x7f\u2028"
+
+
+def test_a_name_that_no_file_can_have_here_is_spelt_otherwise(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
+    assert [fit(name) for name in ("Ωδή/2", "a\udcff")] == ["____2", "a\udcff"]
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "utf-8")
+    assert fit("Ωδή/2 \udcff") == "Ωδή_2 \udcff"

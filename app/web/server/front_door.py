@@ -126,16 +126,14 @@ class FrontDoor:
         if asked.startswith("heartbeat/"):
             with stays(asked.removeprefix("heartbeat/"), _client(scope)):
                 return await self.app(scope, receive, send)
-        name = None
         if asked == "queue/data":
             query = parse_qs(scope["query_string"].decode("latin-1"))
-            name = self.jobs.session_with_answers(query.get("session_hash", [""])[0])
-        elif asked.startswith("call/"):
-            name = self.jobs.session_of_job(asked.rsplit("/", 1)[1])
-        if name is None:
-            return await self.app(scope, receive, send)
-        with reads(name):
-            await self.app(scope, receive, send)
+            with reads(self.jobs.session_with_answers(query.get("session_hash", [""])[0])):
+                return await self.app(scope, receive, send)
+        if asked.startswith("call/"):
+            with self.jobs.being_read(asked.rsplit("/", 1)[1]) as name, reads(name):
+                return await self.app(scope, receive, send)
+        await self.app(scope, receive, send)
 
     async def _taken(self, sent: str, headers: Any, receive: Any) -> bytes:
         """Return the body of a request, which has to be small and to come in time."""

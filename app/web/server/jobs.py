@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from app.web.server.names import Refused
@@ -23,6 +24,7 @@ class Jobs:
         self._unread: dict[
             str, float
         ] = {}  # since when answers are there that nobody reads, by session
+        self._being_read: set[str] = set()  # jobs
 
     def check_function(self, number: object) -> None:
         """Refuse a call of what gradio does not know by that number."""
@@ -53,6 +55,18 @@ class Jobs:
             if job in jobs:
                 return name
         raise Refused(404, "there is no such request any more; send it again")
+
+    @contextmanager
+    def being_read(self, job: str) -> Iterator[str]:
+        """Give the session of a job to the one who reads its answers: to another, gradio would send none for ever."""
+        name = self.session_of_job(job)
+        if job in self._being_read:
+            raise Refused(409, "the answer to this request is being read already; send it again")
+        self._being_read.add(job)
+        try:
+            yield name
+        finally:
+            self._being_read.discard(job)
 
     def answered(self, name: str | None) -> None:
         """Drop what gradio keeps of a session (0.1 MB) where nobody will come back to it: of a single call."""

@@ -94,6 +94,7 @@ def test_a_body_that_is_larger_than_it_says_is_cut_off(visitors: Visitors, path:
     [
         FULL,
         FULL.replace(b"1", b"{}"),
+        b'{"data":[' + b"1," * 20_000 + b"1]}",
         b"[" * 60_000,
         b"[1]",
         b"NaN",
@@ -351,6 +352,15 @@ def test_half_a_request_is_hung_up_on(server):
         assert one.recv(1) == b"", "the server still waits"
     for one in begun:
         one.close()
+
+
+def test_the_answers_to_a_job_have_one_reader(client: httpx.Client):
+    asked = {"data": [None, MODEL, 0, 16, 1, 1, 0.95, 0, 0.02, 1, False, ""]}
+    job = client.post(f"{API}/call/continue", json=asked).json()["event_id"]
+    with client.stream("GET", f"{API}/call/continue/{job}") as first:
+        second = client.get(f"{API}/call/continue/{job}")
+        assert (second.status_code, len(second.text) < 150) == (409, True)
+        assert "complete" in first.read().decode()
 
 
 def test_jobs_that_nobody_waits_for_end(client: httpx.Client):
