@@ -43,7 +43,6 @@ class Pieces:
     file: np.ndarray  # (R,) int64: rows of one file have one number
     split: np.ndarray  # (R,) uint8: index into SPLITS
     style: np.ndarray  # (R,) int32: index into the meta's styles, or NO_STYLE
-    setting: np.ndarray  # (R,) JSON as bytes: what the language keeps beside the tokens, or empty
     names: np.ndarray  # (F,) the name of each file
 
 
@@ -102,11 +101,6 @@ class Prepared:
     def name(self, row: int) -> str:
         """Return the name of the file that a row comes from."""
         return str(self.pieces.names[self.pieces.file[row]])
-
-    def setting(self, row: int) -> dict[str, Any] | None:
-        """Return what the language keeps beside a row's tokens, as plain data."""
-        text = bytes(self.pieces.setting[row])
-        return json.loads(text) if text else None
 
     def verify(self) -> None:
         """Raise ValueError if the tokens are not those that were written, or are none of their language."""
@@ -177,7 +171,7 @@ def _read_pieces(path: Path, tokens: int) -> Pieces:
 def _fit(pieces: Pieces, tokens: int) -> bool:
     """Say whether columns belong to each other and to so many tokens: all that is taken by them lies within."""
     columns = vars(pieces)
-    of_rows = ("start", "length", "notes", "file", "split", "style", "setting")
+    of_rows = ("start", "length", "notes", "file", "split", "style")
     numbers = ("start", "length", "notes", "bar_start", "bars", "file", "split", "style")
     rows, bars = len(pieces.start) if pieces.start.ndim else 0, pieces.bar_start
     if any(column.ndim != 1 for column in columns.values()):

@@ -108,7 +108,7 @@ def columns_of(folder: Path) -> dict[str, np.ndarray]:
         ("split", lambda x: x + 7),
         ("style", lambda x: x[:1]),
         ("names", lambda x: x[:1]),
-        ("setting", lambda x: x.reshape(1, -1)),
+        ("notes", lambda x: x.reshape(1, -1)),
         ("notes", lambda x: np.zeros((2, 2), dtype=np.int64)),
         ("length", lambda x: np.array(7)),
     ],
