@@ -11,7 +11,6 @@ those of a groove file are its bass and drums with each of the other tracks in t
 from __future__ import annotations
 
 import hashlib
-import json
 import zipfile
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -42,7 +41,6 @@ class Pieces:
     file: np.ndarray  # (R,) int64: rows of one file have one number
     split: np.ndarray  # (R,) uint8: index into SPLITS
     style: np.ndarray  # (R,) int32: index into the meta's styles, or NO_STYLE
-    setting: np.ndarray  # (R,) JSON as bytes: what the language keeps beside the tokens, or empty
     names: np.ndarray  # (F,) the name of each file
 
 
@@ -102,11 +100,6 @@ class Prepared:
         """Return the name of the file that a row comes from."""
         return str(self.pieces.names[self.pieces.file[row]])
 
-    def setting(self, row: int) -> dict[str, Any] | None:
-        """Return what the language keeps beside a row's tokens, as plain data."""
-        text = bytes(self.pieces.setting[row])
-        return json.loads(text) if text else None
-
     def verify(self) -> None:
         """Raise ValueError if the tokens are not those that were written, or are none of their language."""
         digest, highest = hashlib.sha256(), 0
@@ -143,7 +136,7 @@ def _read_pieces(path: Path, meta: dict[str, Any]) -> Pieces:
 def _fit(pieces: Pieces, tokens: int, styles: int) -> bool:
     """Say whether columns belong to each other and to so many tokens and styles: all that is taken lies within."""
     columns = vars(pieces)
-    of_rows = ("start", "length", "notes", "file", "split", "style", "setting")
+    of_rows = ("start", "length", "notes", "file", "split", "style")
     numbers = ("start", "length", "notes", "bar_start", "bars", "file", "split", "style")
     rows, bars = len(pieces.start) if pieces.start.ndim else 0, pieces.bar_start
     if any(column.ndim != 1 for column in columns.values()):
@@ -152,7 +145,7 @@ def _fit(pieces: Pieces, tokens: int, styles: int) -> bool:
         return False
     if any(columns[name].dtype.kind not in "iu" for name in numbers):
         return False
-    if pieces.setting.dtype.kind != "S" or pieces.names.dtype.kind != "U":
+    if pieces.names.dtype.kind != "U":
         return False
     lies = np.array_equal(pieces.start, np.cumsum(pieces.length) - pieces.length)
     return bool(

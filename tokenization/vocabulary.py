@@ -72,8 +72,3 @@ class Vocabulary:
             {"name": b.name, "start": b.start, "stop": b.stop, "tokens": list(b.names)}
             for b in self.blocks.values()
         ]
-
-    @classmethod
-    def from_json(cls, blocks: list[dict]) -> Vocabulary:
-        """Read what `to_json` wrote."""
-        return cls([(block["name"], block["tokens"]) for block in blocks])

@@ -38,7 +38,10 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a line a row under the names of all columns; what is nested is joined, what is None stays empty."""
+    """Write a line a row under the names of all columns; what is None stays empty.
+
+    A mapping gives a column a key, under both names; lists are in no table: they are told in JSON.
+    """
     flat = [dict(_flat(row)) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
     stream = io.StringIO()

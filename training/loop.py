@@ -92,7 +92,7 @@ class Run:
     def fit(self, listener: Listener) -> str:
         """Train to the last step, to the end of patience or until stopped; return which it was."""
         first = self.fabric.is_global_zero
-        window = StepSums(self.fabric.device, self.state.window if first else ())
+        sums = StepSums(self.fabric.device, self.state.window if first else ())
         state = self.state
         loader = Loader(
             self.batches, state.step, self.steps, self.config.data.prefetch, state.batches
@@ -101,36 +101,36 @@ class Run:
             log = Log(self.folder, self.state.step, enabled=first)
             try:
                 with loader:
-                    ending = self._fit(listener, loader, window, log)
-                self._save(window)
+                    ending = self._fit(listener, loader, sums, log)
+                self._save(sums)
             finally:
                 log.close()
         return ending
 
-    def _fit(self, listener: Listener, loader: Loader, window: StepSums, log: Log) -> str:
+    def _fit(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
         if self._is_out_of_patience():  # it was, before it was resumed
             return OUT_OF_PATIENCE
         for part in loader:
-            rate = self._learn(part, window)
+            rate = self._learn(part, sums)
             self.state.step = part.step + 1
             if self.config.data.windows > 1 or self.state.batches is not None:
                 self.state.batches = part.number + 1
             if self.fabric.is_global_zero:
                 listener.stepped(self.state.step, self.steps)
             if self._due(self.config.log_every):
-                self._log(log, listener, window, rate, loader.share())
-            with window.paused():
+                self._log(log, listener, sums, rate, loader.share())
+            with sums.paused():
                 if self._due(self.config.validation.every):
-                    self._validate(log, listener, window)
+                    self._validate(log, listener, sums)
                 if part.is_last and self._due(self.config.save_every, since=part.first_step):
-                    self._save(window)
+                    self._save(sums)
             if part.is_last and self._is_out_of_patience():
                 return OUT_OF_PATIENCE
             if part.is_last and self._is_stopped(part.first_step) and self.state.step < self.steps:
                 return STOPPED
         return FINISHED
 
-    def _learn(self, part: Part, window: StepSums) -> float:
+    def _learn(self, part: Part, sums: StepSums) -> float:
         """Take one step with the tokens of this process; return the learning rate."""
         settings, seed = self.config.optimiser, self.config.seed
         step, first, batch = part.step, part.first_step, part.tokens
@@ -151,12 +151,12 @@ class Run:
                 loss = next_token_loss(logits, tokens[:, 1:]).sum()
                 # Over all positions, padded ones too, so that every token of every process weighs the same.
                 self.fabric.backward(loss / batch[:, 1:].size)
-            window.add(loss.detach(), int((share[:, 1:] != IGNORED).sum()), step)
+            sums.add(loss.detach(), int((share[:, 1:] != IGNORED).sum()), step)
         norm = self.fabric.clip_gradients(
             self.module, self.optimiser, max_norm=settings.clip, error_if_nonfinite=False
         )
         assert norm is not None, "clipping by norm returns the norm"
-        window.norm(whole(norm), step)
+        sums.add_norm(whole(norm), step)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return rate
@@ -189,13 +189,11 @@ class Run:
         step = self.state.step
         return step // every > (step - 1 if since is None else since) // every or step == self.steps
 
-    def _log(
-        self, log: Log, listener: Listener, window: StepSums, rate: float, share: float
-    ) -> None:
-        self._check(window)
-        loss, gradient, tokens, steps = self._total(window)
-        new_tokens, seconds = window.speed()
-        window.restart()
+    def _log(self, log: Log, listener: Listener, sums: StepSums, rate: float, share: float) -> None:
+        self._check(sums)
+        loss, gradient, tokens, steps = self._total(sums)
+        new_tokens, seconds = sums.speed()
+        sums.restart()
         self.state.seconds += seconds
         values = {
             "loss": loss / max(1.0, tokens),
@@ -214,14 +212,14 @@ class Run:
                 Progress(step=self.state.step, steps=self.steps, validation=validation, **values)
             )
 
-    def _total(self, window: StepSums) -> list[float]:
+    def _total(self, sums: StepSums) -> list[float]:
         """Return the sums of all processes; every process calls it."""
-        total = self.fabric.all_reduce(window.sums(), reduce_op="sum")
+        total = self.fabric.all_reduce(sums.total(), reduce_op="sum")
         assert isinstance(total, Tensor), "a tensor is reduced to a tensor"
         return total.tolist()
 
-    def _validate(self, log: Log, listener: Listener, window: StepSums) -> None:
-        self._check(window)
+    def _validate(self, log: Log, listener: Listener, sums: StepSums) -> None:
+        self._check(sums)
         self.model.eval()
         with torch.no_grad():
             code = Sealed(self.model.begin(self._generator(VALIDATE)))
@@ -243,9 +241,9 @@ class Run:
         self.model.train()
         self.fabric.barrier()
 
-    def _save(self, window: StepSums) -> None:
-        self._check(window)
-        self.state.window = tuple(self._total(window))
+    def _save(self, sums: StepSums) -> None:
+        self._check(sums)
+        self.state.window = tuple(self._total(sums))
         model = whole_model(self.model)
         averages = saving.averages_of(self.model, self.raw_optimiser)
         if self.fabric.is_global_zero and self.state.step:
@@ -254,8 +252,8 @@ class Run:
             saving.prune(self.folder, self.config.keep)
         self.fabric.barrier()
 
-    def _check(self, window: StepSums) -> None:
-        bad = window.first_bad_step()
+    def _check(self, sums: StepSums) -> None:
+        bad = sums.first_bad_step()
         if bad is not None:
             raise self._diverged(bad + 1)
 

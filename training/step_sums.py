@@ -35,7 +35,7 @@ class StepSums:
         self._new_tokens += tokens
         self._watch(loss, step)
 
-    def norm(self, norm: Tensor, step: int) -> None:
+    def add_norm(self, norm: Tensor, step: int) -> None:
         """Take the norm of a step's gradient."""
         self._steps += 1
         self._gradient = self._gradient + norm
@@ -48,7 +48,7 @@ class StepSums:
         yield
         self._began += time.perf_counter() - began
 
-    def sums(self) -> Tensor:
+    def total(self) -> Tensor:
         """Return the sums of loss, gradient norms, tokens and steps: (4,)."""
         counts = torch.tensor([self._tokens, self._steps], dtype=self._dtype, device=self._device)
         return torch.cat([torch.stack([self._loss, self._gradient]), counts])

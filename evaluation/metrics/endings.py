@@ -35,12 +35,12 @@ def signs(score: Score, last: int) -> dict[str, bool] | None:
     if not len(now) or not len(before):
         return None
     heard = notes[bar <= last]
-    seconds = np.minimum(notes.end_ticks, lines[np.minimum(bar + 1, last + 1)]) - notes.onset_ticks
+    lasts = np.minimum(notes.end_ticks, lines[np.minimum(bar + 1, last + 1)]) - notes.onset_ticks
     found = {
         "tonic": _last_root(score, now, int(lines[last + 1]))
         == tonic(heard.pitch, heard.duration_ticks),
         "thinner": len(now) < len(before) / last,
-        "longer": float(seconds[bar == last].mean()) > float(seconds[bar < last].mean()),
+        "longer": float(lasts[bar == last].mean()) > float(lasts[bar < last].mean()),
     }
     return {**found, "all": all(found.values())}
 

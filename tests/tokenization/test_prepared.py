@@ -7,7 +7,7 @@ import pytest
 
 from tokenization.prepared import PIECES_FILE, TOKENS_FILE, Prepared
 from tokenization.set_description import META_FILE
-from training.data.writer import PreparedWriter, Row
+from training.data.writer import PreparedWriter, Row, _save
 
 NUMBERS = [str(number) for number in range(65536)]
 META = {
@@ -17,16 +17,14 @@ META = {
 }
 
 
-def row(*ids: int, bars: tuple[int, ...] = (0,), setting: dict | None = None) -> Row:
-    return Row(
-        ids=np.array(ids, dtype=np.uint16), bars=np.array(bars), notes=len(ids), setting=setting
-    )
+def row(*ids: int, bars: tuple[int, ...] = (0,)) -> Row:
+    return Row(ids=np.array(ids, dtype=np.uint16), bars=np.array(bars), notes=len(ids))
 
 
 def write(folder: Path, *, replace: bool = False, shift: int = 0) -> Path:
     with PreparedWriter(folder, replace=replace) as writer:
         writer.add("a", [row(1 + shift, 2, 3, bars=(0, 2)), row(4, 5)], split="train", style="s")
-        writer.add("b", [row(65535, bars=(), setting={"x": [1, 2]})], split="validation")
+        writer.add("b", [row(65535, bars=())], split="validation")
         writer.add("ü", [row(7, 8)], split="test", style="t")
         writer.commit(META)
     return folder
@@ -47,7 +45,6 @@ def test_what_was_added_is_found_again(tmp_path: Path):
     ]
     assert [prepared.bars(r).tolist() for r in range(4)] == [[0, 2], [0], [], [0]]
     assert [prepared.name(r) for r in range(4)] == ["a", "a", "b", "ü"]
-    assert [prepared.setting(r) for r in range(4)] == [None, None, {"x": [1, 2]}, None]
     assert prepared.pieces.style.tolist() == [0, 0, -1, 1]
     assert prepared.meta["styles"] == ["s", "t"]
     assert [prepared.rows(s).tolist() for s in ("train", "validation", "test")] == [
@@ -58,6 +55,14 @@ def test_what_was_added_is_found_again(tmp_path: Path):
     counts = {"files": 1, "pieces": 2, "tokens": 5, "bars": 3, "notes": 5}
     assert prepared.meta["counts"]["train"] == counts
     prepared.verify()
+
+
+def test_a_set_with_a_column_that_there_is_no_more_is_read(tmp_path: Path):
+    path = write(tmp_path / "set") / PIECES_FILE
+    with np.load(path) as columns:
+        older = {**columns, "setting": np.array([b""] * 4)}
+    _save(path, older)
+    assert len(Prepared.open(tmp_path / "set")) == 4
 
 
 def test_tokens_are_mapped_not_loaded_also_in_another_process(tmp_path: Path):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenization.goal import SEAM
 from tokenization.grammar import Grammar
 from tokenization.language import Language
 
@@ -44,6 +45,13 @@ class Script:
         opening = np.append(tokens, language.end)[first]
         stop = np.repeat(first[1:], lengths)
         return cls(tokens=tokens, is_bar=is_bar, stop=stop, first=first, opening=opening)
+
+    @classmethod
+    def to_a_seam(cls, language: Language, after: np.ndarray, start: int, stop: int) -> Script:
+        """Say at first what comes after the bars start … stop − 1, and of each of these how many are left."""
+        left = language.vocabulary[SEAM].start + np.arange(stop - start)[::-1, None]
+        told = [after.tolist(), *[[]] * (stop - 1)]
+        return cls.around(language, told, [*[[]] * start, *left.tolist()])
 
 
 class Scripted(Grammar):

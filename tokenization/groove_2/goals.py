@@ -37,14 +37,10 @@ def infilling(
     never_free[_keys(held[held.end_ticks >= seam])] = True
     events = events_of(held)
     inside = (events.time_ticks >= line) & (events.time_ticks < seam) & (events.is_on == 0)
-    given, counts = Given.of(events[inside], never_free), range(stop - start, 0, -1)
+    given = Given.of(events[inside], never_free)
     first, before = beyond(notes, stop), spell_bars(events_of(notes), 0, start)
-    prompt = np.concatenate([[BEGIN], first, before, [BAR, SEAM_1 + counts[0] - 1]])
-    script = Script.around(
-        language,
-        [first.tolist(), *[[]] * (stop - 1)],
-        [*[[]] * start, *([SEAM_1 + count - 1] for count in counts)],
-    )
+    prompt = np.concatenate([[BEGIN], first, before, [BAR, SEAM_1 + stop - start - 1]])
+    script = Script.to_a_seam(language, first, start, stop)
     free = FreeBarGrammar(prompt_tokens=len(prompt), longest_ticks=longest_ticks, given=given)
 
     def ours(new: Notes) -> Notes:

@@ -49,8 +49,8 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
             segno = next((at for at, one in enumerate(lines) if "segno" in one.marks), 0)
             bar = start = segno if "dalsegno" in line.marks else 0
         else:
-            if line.backward:
-                start, time = (bar + 1, 1) if not group else (start, time)
+            if line.backward and not group and not _goes_on(groups[bar + 1 : bar + 2]):
+                start, time = bar + 1, 1
             bar += 1
     return order
 
@@ -88,6 +88,11 @@ def _ending_groups(lines: Sequence[Line]) -> list[frozenset[int]]:
         groups[first:last] = [together] * (last - first)
         first = max(last, first + 1)
     return groups
+
+
+def _goes_on(following: Sequence[frozenset[int]]) -> bool:
+    """Say whether what follows a repeat is the ending of its last time, as in `A:|2 B`."""
+    return any(group and 1 not in group for group in following)
 
 
 def _next(bars: Sequence[int], bar: int) -> int | None:

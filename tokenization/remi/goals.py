@@ -24,13 +24,9 @@ def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goa
     edges = np.append(reading.bars.start, reading.bars.start[-1] + reading.bars.length[-1])
     line, seam = edges[[start, stop]] * SUBBEAT_TICKS
     first = beyond(ids, stop, stop)
-    counts = range(stop - start, 0, -1)
-    prompt = np.concatenate([[BEGIN], first, ids[1 : lines[start]], [BAR, SEAM_1 + counts[0] - 1]])
-    script = Script.around(
-        language,
-        [first.tolist(), *[[]] * (stop - 1)],
-        [*[[]] * start, *([SEAM_1 + count - 1] for count in counts)],
-    )
+    left = [BAR, SEAM_1 + stop - start - 1]
+    prompt = np.concatenate([[BEGIN], first, ids[1 : lines[start]], left])
+    script = Script.to_a_seam(language, first, start, stop)
     later = piece.notes[piece.notes.onset_ticks >= seam]
     free_until = np.full(KEYS, FAR_TICKS)
     np.minimum.at(free_until, later.pitch - LOWEST_PITCH, later.onset_ticks)

@@ -95,7 +95,9 @@ def _bars(score: Score, last_subbeat: int, alphabet: Alphabet) -> Bars:
             bars = uniform(last_subbeat // BAR_SUBBEATS + 1)
         if len(bars) <= MOST_BARS:
             return bars
-    count = last_subbeat // BAR_SUBBEATS + 1
+        count = len(bars)
+    else:
+        count = last_subbeat // alphabet.bar_subbeats + 1
     raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
 
 

@@ -84,11 +84,6 @@ class Batches:
         """What identifies the data."""
         return self.shards.checksum
 
-    @property
-    def vocabulary_size(self) -> int:
-        """How many ids the language has."""
-        return int(self.language["tokens"])
-
     @cached_property
     def longest_ticks(self) -> list[int] | None:
         """How long notes last at most in a thousand or two of the pieces to train on: what to generate by."""

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -104,9 +104,7 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
     for spelling in spellings:
         digest.update(spelling.ids.tobytes())
     return Spelled(
-        rows=[
-            Row(ids=s.ids, bars=s.bars, notes=s.notes, setting=_plain(s.setting)) for s in spellings
-        ],
+        rows=[Row(ids=s.ids, bars=s.bars, notes=s.notes) for s in spellings],
         losses=sum((Counter(s.losses) for s in spellings), Counter()),
         remarks=tuple(dict.fromkeys(remark for score in scores for remark in score.remarks)),
         digest=digest.digest(),
@@ -212,10 +210,6 @@ def _notices(root: Path) -> list[tuple[Path, str]]:
             if (top / name).is_file() and os.access(top / name, os.R_OK):
                 notices.setdefault(kept, top / name)
     return [(path, name) for name, path in notices.items()]
-
-
-def _plain(setting: Any) -> dict[str, Any] | None:
-    return None if setting is None else asdict(setting)
 
 
 def _version() -> str:

@@ -28,7 +28,6 @@ class Row:
     ids: np.ndarray
     bars: np.ndarray
     notes: int
-    setting: dict[str, Any] | None = None
 
 
 class PreparedWriter:
@@ -49,7 +48,6 @@ class PreparedWriter:
         self._tokens = 0
         self._rows: list[tuple[int, int, int, int, int]] = []  # length, notes, file, split, style
         self._bars: list[np.ndarray] = []
-        self._settings: list[bytes] = []
         self._names: list[str] = []
         self._styles: dict[str, int] = {}
 
@@ -98,7 +96,6 @@ class PreparedWriter:
             entry = (len(row.ids), row.notes, len(self._names), SPLITS.index(split), number)
             self._rows.append(entry)
             self._bars.append(np.asarray(row.bars, dtype=np.uint32))
-            self._settings.append(json.dumps(row.setting).encode() if row.setting else b"")
         self._names.append(name)
 
     def commit(self, meta: dict[str, Any], notices: Sequence[tuple[Path, str]] = ()) -> None:
@@ -144,7 +141,6 @@ class PreparedWriter:
             file=file,
             split=split.astype(np.uint8),
             style=style.astype(np.int32),
-            setting=np.array(self._settings, dtype=np.bytes_),
             names=np.array(self._names, dtype=np.str_),
         )
 

@@ -14,11 +14,6 @@ from app.commands.evaluate.pieces import (
     value,
 )
 
-METRICS = {
-    "onset_drum": "onset–drum",
-    "onset_duration": "onset–duration",
-    "time_pitch": "time–pitch",
-}
 EXAMPLES = """\
 Of each held-out piece one part after the other is hidden and written anew to the others. Its style is
 compared with the hidden part's; beside it that of the piece's next bars, of another piece of the style,
@@ -67,6 +62,8 @@ HEADER = (
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    from evaluation.metrics.style import METRICS
+
     values = (value(row[name]) for name in ("written", "next", "same", "other"))
     return (
         row["part"],

@@ -42,6 +42,9 @@ def bar(
             [bar(), bar(":|", endings=(1, 2)), bar(":|", endings=(3,)), bar()],
             "0101023",
         ),
+        # Only the second ending says that it is one.
+        ([bar(), bar(":|"), bar(endings=(2,)), bar()], "010123"),
+        ([bar(), bar(":|"), bar(":|", endings=(1,)), bar(endings=(2,))], "010123"),
         # A new repeat without its sign after the endings of the one before.
         ([bar(), bar(":|", endings=(1,)), bar(endings=(2,)), bar(), bar(":|")], "0102343434"[:8]),
         ([bar(), bar(marks=("fine",)), bar(marks=("dacapo",))], "01201"),

@@ -23,7 +23,7 @@ from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.remi.grid import MOST_BARS
 from tokenization.remi.tokens import level_velocity, volume_level
-from tokenization.score import Marker, Score
+from tokenization.score import Marker, Meters, Score
 
 VOCABULARY = REMI.vocabulary
 BOTH = pytest.mark.parametrize("speaker", VERSIONS.values(), ids=VERSIONS)
@@ -288,6 +288,9 @@ def test_a_score_before_its_start_or_beyond_all_bounds_is_refused():
         REMI.encode(score_of([(-3, 1, 60, 64)]))
     with pytest.raises(ValueError, match=f"lasts {MOST_BARS + 1} bars; at most {MOST_BARS} can"):
         REMI.encode(score_of([(MOST_BARS * 16, 1, 60, 64)]))
+    quarters = score_of([(70_000 * 4, 1, 60, 64)]).replace(meters=Meters(*np.array([[0, 1, 4]]).T))
+    with pytest.raises(ValueError, match=f"lasts 70001 bars; at most {MOST_BARS} can"):
+        language("remi-2").encode(quarters)
 
 
 def test_decoding_names_the_fault():

@@ -102,5 +102,5 @@ def test_without_shares_nothing_but_music_is_drawn(tmp_path: Path):
 def test_both_versions_can_be_trained_on(tmp_path: Path, name: str):
     folder = prepared_set(tmp_path / "set", name)
     batches = Batches(DataConfig(folder=str(folder), length=30, batch=2), 1)
-    assert batches.vocabulary_size == {"remi": 362, "remi-2": 432}[name]
+    assert batches.language["tokens"] == {"remi": 362, "remi-2": 432}[name]
     assert batches.longest_ticks is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import ClassVar
 
@@ -31,6 +31,7 @@ from tokenization.notation.written import (
 )
 from tokenization.score import Track
 
+Place = tuple[str, str]  # on the staff: a letter and its octave's signs
 _IN_TIME_OF = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}  # notes of a tuplet; 5, 7 and 9 depend on the metre
 _JUMPS = {"D.C.": "dacapo", "dacapo": "dacapo", "D.S.": "dalsegno", "dalsegno": "dalsegno"}
 _SIGNS = {**_JUMPS, "segno": "segno", "fine": "fine"}
@@ -49,8 +50,7 @@ class VoiceReader:
         self._changed: tuple[int, int] | None = None  # a metre from the next bar on
         self._forward, self._endings = False, frozenset[int]()
         self._section = ""  # which one the next bar begins
-        self._tied: dict[tuple[str, str], int] = {}
-        self._ties: dict[tuple[str, str], int] = {}
+        self._ties: dict[Place, int] = {}  # pitches that go on in the next notes
         self._notes = 0
         self._begin()
 
@@ -126,21 +126,21 @@ class VoiceReader:
 
     def _chord(self, text: str) -> None:
         inside, _, after = text[1:].partition("]")
-        notes = [found[0] for found in NOTE.finditer(re.sub(r'"[^"]*"|![^!]*!', "", inside))]
+        inside = re.sub(r'"[^"]*"|![^!]*!', "", inside)
+        notes = [*NOTE.finditer(inside)]
         if notes:
-            self._sound(notes, length_of(after))
-            if "-" in inside:
-                self._tie("-")
+            self._sound([found[0] for found in notes], length_of(after))
+            self._tie_on({(n[2], n[3]) for n in notes if inside.startswith("-", n.end())})
 
     def _sound(self, texts: list[str], times: Fraction) -> None:
         """Play notes together; the first says how long all last."""
         lengths = [length_of(text.lstrip("^_=")[1:].lstrip(",'")) for text in texts]
         first = self._ticks(lengths[0] * times)
         notes: list[WrittenNote] = []
-        self._tied, self._ties = self._ties, {}
-        places: dict[tuple[str, str], int] = {}
+        tied, self._ties = self._ties, {}
+        places: dict[Place, int] = {}
         for text, length in zip(texts, lengths, strict=True):
-            place, pitch, tied_from = self._pitch(text)
+            place, pitch, tied_from = self._pitch(text, tied)
             places[place] = pitch
             if 0 <= pitch <= 127:
                 ticks = round(first * length / lengths[0]) if lengths[0] else first
@@ -148,26 +148,30 @@ class VoiceReader:
         self._places = places
         self._step(notes, first)
 
-    def _pitch(self, text: str) -> tuple[tuple[str, str], int, bool]:
-        """Return a note's place on the staff, its pitch, and whether the note before goes on in it."""
+    def _pitch(self, text: str, tied: Mapping[Place, int]) -> tuple[Place, int, bool]:
+        """Return a note's place on the staff, its pitch, and whether it goes on from what is tied to it."""
         found = NOTE.match(text)
         assert found is not None, "it was found by this expression"
         sign, letter, octaves = found[1], found[2].upper(), found[3]
         place = (found[2], octaves)
-        if sign is None and place in self._tied:  # a tie carries the accidental over the bar line
-            return place, self._tied[place], True
+        if sign is None and place in tied:  # a tie carries the accidental over the bar line
+            return place, tied[place], True
         if sign is not None:
             self._altered[letter] = ALTERS[sign]
         octave = found[2].islower() + octaves.count("'") - octaves.count(",")
         alter = self._altered.get(letter, self._key.get(letter, 0))
         pitch = 60 + 12 * octave + LETTERS[letter] + alter + self._shift
-        return place, pitch, self._tied.get(place) == pitch
+        return place, pitch, tied.get(place) == pitch
 
     def _tie(self, _: str) -> None:
-        for note in self._last[0]:
-            note.tied_on = True
         if self._last[0]:
-            self._ties = dict(self._places)
+            self._tie_on({*self._places})
+
+    def _tie_on(self, places: set[Place]) -> None:
+        """Tie those of the last notes that stand at some places."""
+        self._ties |= {place: self._places[place] for place in places}
+        for note in self._last[0]:
+            note.tied_on = note.pitch in self._ties.values()
 
     def _broken(self, text: str) -> None:
         """Lengthen the note before and shorten the next, or the other way round."""
@@ -190,7 +194,7 @@ class VoiceReader:
 
     def _grace(self, text: str) -> None:
         for found in NOTE.finditer(text):
-            pitch = self._pitch(found[0])[1]
+            pitch = self._pitch(found[0], {})[1]
             if 0 <= pitch <= 127:
                 self._graces.append(WrittenNote(0, 0, pitch, self._velocity, 0))
 

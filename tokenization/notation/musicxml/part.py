@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from tokenization.midi.conventions import FASTEST_BEATS_PER_MINUTE
@@ -63,6 +64,7 @@ class PartReader:
         self._instruments = instruments
         self._drum_track = next((i for i, track in enumerate(tracks) if track.is_drum), None)
         self._divisions, self._transpose, self._velocity = 1.0, 0, VELOCITY
+        self._doubled = 0  # semitones to a second note that sounds with each
         self._offset = 0.0  # of a direction from where it stands
 
     @property
@@ -74,7 +76,7 @@ class PartReader:
         """Read a bar."""
         self._bar, self._line = PartBar(), line
         self._anchor, self._units = 0, 0.0  # ticks where the divisions changed, and those since
-        self._onset = 0
+        self._begun = self._anchor, self._units  # of the last note that is no other's chord
         self._graces: list[WrittenNote] = []
         for element in measure:
             read = self._READ.get(element.tag)
@@ -85,7 +87,10 @@ class PartReader:
         self.bars.append(self._bar)
 
     def _tick(self) -> int:
-        return self._anchor + round(self._units * TICKS_PER_BEAT / self._divisions)
+        return self._at(self._anchor, self._units)
+
+    def _at(self, anchor: int, units: float) -> int:
+        return anchor + round(units * TICKS_PER_BEAT / self._divisions)
 
     def _attributes(self, element: ET.Element) -> None:
         divisions = number_in(element, "divisions")
@@ -95,19 +100,20 @@ class PartReader:
             self._anchor, self._units, self._divisions = self._tick(), 0.0, divisions
         transpose = element.find("transpose")
         if transpose is not None:
-            octaves = (number_in(transpose, "octave-change") or 0) - (
-                transpose.find("double") is not None
-            )
+            octaves = number_in(transpose, "octave-change") or 0
             self._transpose = round((number_in(transpose, "chromatic") or 0) + 12 * octaves)
+            double = transpose.find("double")  # in octaves, as by cello and bass, or by piccolo
+            above = double is not None and double.get("above") == "yes"
+            self._doubled = 0 if double is None else 12 if above else -12
         self._line.time = _time(element.find("time")) or self._line.time
 
     def _note(self, element: ET.Element) -> None:
         duration = number_in(element, "duration") or 0.0
         grace = element.find("grace") is not None
         if element.find("chord") is None and not grace:
-            self._onset = self._tick()
+            self._begun = self._anchor, self._units
+            self._place_graces(self._tick())
             self._units += max(0.0, duration)
-            self._place_graces(self._onset)
         if element.find("rest") is not None or element.find("cue") is not None:
             return
         note = self._pitched(element)
@@ -116,14 +122,21 @@ class PartReader:
         if grace:
             self._graces.append(note)
             return
-        note.ticks, note.length = self._onset, self._length(duration)
+        anchor, units = self._begun
+        note.ticks = self._at(anchor, units)
+        # To where what follows begins, rounding and all.
+        note.length = max(1, self._at(anchor, units + duration) - note.ticks)
         ties = {tie.get("type") for tie in element.findall("tie")}
         note.tied_from, note.tied_on = "stop" in ties, "start" in ties
-        self._bar.notes.append(note)
+        self._put([note])
 
-    def _length(self, duration: float) -> int:
-        """Return how many ticks a note lasts that ends where the next one begins, rounding and all."""
-        return max(1, round(duration * TICKS_PER_BEAT / self._divisions))
+    def _put(self, notes: list[WrittenNote]) -> None:
+        """Put notes into the bar, with their octaves where a part is doubled."""
+        self._bar.notes += notes
+        for note in notes if self._doubled else ():
+            octave = note.pitch + self._doubled
+            if 0 <= octave <= 127 and not self.part.tracks[note.instrument].is_drum:
+                self._bar.notes.append(replace(note, pitch=octave))
 
     def _pitched(self, element: ET.Element) -> WrittenNote | None:
         named = element.find("instrument")
@@ -159,7 +172,7 @@ class PartReader:
 
     def _place_graces(self, tick: int) -> None:
         """Play the grace notes that wait before the note they lead to, or at the end of the last."""
-        self._bar.notes += place_graces(self._graces, tick)
+        self._put(place_graces(self._graces, tick))
         self._graces = []
 
     def _backup(self, element: ET.Element) -> None:
@@ -233,7 +246,7 @@ def _time(element: ET.Element | None) -> tuple[int, int] | None:
     """Return a time as one fraction: 3+2/8 is 5/8, and of 2/4 + 3/8 the sum."""
     if element is None or element.find("senza-misura") is not None:
         return None
-    eighths = 0.0  # of a 64th: times are summed in the finest unit
+    wholes = 0.0  # whole notes
     pairs = list(zip(element.findall("beats"), element.findall("beat-type"), strict=False))
     finest = 1
     for beats, beat_type in pairs[:4]:
@@ -241,7 +254,7 @@ def _time(element: ET.Element | None) -> tuple[int, int] | None:
         unit = round(number(beat_type.text or "", "beat-type"))
         if unit not in (1, 2, 4, 8, 16, 32, 64) or not parts:
             return None
-        eighths += sum(map(int, parts)) / unit
+        wholes += sum(map(int, parts)) / unit
         finest = max(finest, unit)
-    numerator = round(eighths * finest)
+    numerator = round(wholes * finest)
     return (numerator, finest) if 0 < numerator < 256 else None

@@ -20,6 +20,7 @@ _DOCTYPE = (
 )
 MIDDLE_C = 60
 _CLEFS = {"treble": ("G", "2"), "bass": ("F", "4"), "drums": ("percussion", None)}
+SIXTEENTH, SHORTEST = DIVISIONS // 4, DIVISIONS // 8  # a bar is as many 32nds
 FORTE = 90  # the velocity that `dynamics` are percents of
 DRUM_CHANNEL, PITCHED_CHANNELS = 10, (*range(1, 10), *range(11, 17))
 
@@ -73,15 +74,19 @@ def _add(parent: ET.Element, tag: str, text: object = None, **attributes: str) -
 
 def _bars(score: Score) -> list[_Bar]:
     """Return the bars from the start to the last note, by the score's times."""
-    changes = {
-        at: (n, d) for at, n, d in zip(*(c.tolist() for c in score.meters.columns), strict=True)
+    changes = {  # at sixteenths: what begins a little beside them can be no bar
+        SIXTEENTH * round(at / SIXTEENTH): (n, d)
+        for at, n, d in zip(*(c.tolist() for c in score.meters.columns), strict=True)
     }
     bars: list[_Bar] = []
     at, time = 0, (4, 4)
     while at < score.end_ticks or not bars:
         passed = [tick for tick in changes if tick <= at]
         new = changes[max(passed)] if passed else time
-        length = max(1, 4 * DIVISIONS * new[0] // new[1])
+        whole = 4 * DIVISIONS * new[0] / new[1]
+        length = SHORTEST * max(1, round(whole / SHORTEST))
+        if length != whole:  # what it is called is how long it is, or all that follows moves
+            new = own_metre(length, (4, 4), DIVISIONS)
         following = [tick for tick in changes if tick > at]
         if (
             following and min(following) - at < length

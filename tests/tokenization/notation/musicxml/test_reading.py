@@ -143,6 +143,20 @@ def test_transposing_instruments_sound_where_they_sound():
     assert heard(found) == [(0, 4, 58), (0, 4, 72)]
 
 
+@pytest.mark.parametrize(("double", "octave"), [("<double/>", -12), ('<double above="yes"/>', 12)])
+def test_a_doubled_part_sounds_as_written_and_an_octave_away(double: str, octave: int):
+    transpose = f"<attributes><transpose><chromatic>0</chromatic>{double}</transpose></attributes>"
+    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
+    music = bars(transpose + grace("D", 4) + note("C", 4, 8, start), note("C", 4, 8, stop))
+    assert sorted(heard(read(score(music)))) == sorted(
+        (at, lasts, pitch + doubled)
+        for at, lasts, pitch in heard(
+            read(score(bars(grace("D", 4) + note("C", 4, 8, start), note("C", 4, 8, stop))))
+        )
+        for doubled in (0, octave)
+    )
+
+
 def test_tempos_dynamics_programs_and_chords():
     direction = (
         "<direction><direction-type><metronome><beat-unit>quarter</beat-unit><beat-unit-dot/>"
@@ -196,6 +210,15 @@ def test_tuplets_that_no_division_holds_stay_together():
     found = read(score(music + "<measure>" + note("C", 4, 1024) + "</measure>"))
     assert heard(found)[-1][:2] == (4, 4)
     assert [onset for onset, *_ in heard(found)][:3] == pytest.approx([0, 1 / 3, 2 / 3], abs=0.01)
+
+
+def test_a_tie_within_a_tuplet_that_no_division_holds_joins():
+    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
+    music = bars(
+        note("C", 4, 341) + note("D", 4, 341, start) + note("D", 4, 342, stop) + rest(3072),
+        divisions=1024,
+    )
+    assert [pitch for *_, pitch in heard(read(score(music)))] == [60, 62]
 
 
 def test_written_beats_are_right_however_few_notes_lie_on_them():
