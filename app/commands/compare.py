@@ -140,7 +140,8 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
         )
     language = Shards(next(iter(configs.values())).data.folders).language
     for config in configs.values():
-        model_config(config, language)
+        for run in _of_seeds(config, arguments.seeds):
+            model_config(run, language)
     return configs
 
 

@@ -159,11 +159,11 @@ def measure_infilling(
 
     loaded = model_of(model, device)
     language, piece = loaded.language, _piece(data, row, loaded.language)
-    bars = min(piece.bars, LONGEST)
-    line = bar_lines(piece.score, bars)
-    # As a piece ends: with a bar in which something begins.
-    first = piece.score.notes.onset_ticks[piece.score.notes.onset_ticks < line[-1]]
-    bars = int(np.searchsorted(line, first.max(initial=0), side="right"))
+    bars = piece.bars
+    if bars > LONGEST:  # it is cut as a piece ends: with a bar in which something begins
+        line, onset = bar_lines(piece.score, LONGEST), piece.score.notes.onset_ticks
+        last = onset[onset < line[-1]].max(initial=0)
+        bars = int(np.searchsorted(line, last, side="right"))
     if bars < gap + 2:
         raise ValueError(f"of its first {LONGEST} bars, none after bar {bars} has a note")
     ids = language.close(piece.encoded.ids, bars)

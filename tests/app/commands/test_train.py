@@ -76,6 +76,25 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(
     assert not run.exists()
 
 
+def test_a_run_goes_on_without_what_it_began_as_and_without_its_configuration(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(toy.parent)
+    assert main(["train", str(toy), "--set", "run=base"]) == 0
+    start = ["train", str(toy), "--set", "model=null", "--set", "run=later", "--start", "base"]
+    assert main(start) == 0
+    Path("base").rename("elsewhere")
+    assert main(["train", "later", "--resume", "--set", "optimiser.steps=6"]) == 0
+    (Path("later") / "config.yaml").write_text("a: [")
+    capsys.readouterr()
+    again = [*start, "--resume", "--set", "optimiser.steps=8"]
+    assert main(again) == 2
+    assert "delete it, and --resume goes on as you say now" in capsys.readouterr().err
+    (Path("later") / "config.yaml").unlink()
+    assert main(again) == 0
+    assert "Going on from step 6 of 8." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
