@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenization.language import language, language_from_spec
+from tokenization.language import language
 from training.config import DataConfig
 from training.data.groove_examples import CUTS
 from training.data.shards import Shards
@@ -68,7 +68,6 @@ class Batches:
             raise ValueError(
                 f"{config.folder} is in the language {name!r}; {', '.join(CUTS)} can be trained on"
             )
-        language_from_spec(self.language)  # of another one's tokens, nobody could read the model
         self._cut = CUTS[name]
         self._files = _Files(self.shards, "train")
         self._held_out = _Files(self.shards, "validation")

@@ -52,9 +52,8 @@ def publish(run: Path, destination: Path) -> list[Stored]:
         raise ValueError(f"{run} holds no checkpoint; train it first")
     state = saving.read_state(found)
     model, saved = checkpoint.load(run / MODEL)
-    steps = int(
-        saved.training["steps"]
-    )  # a run may have ended before a checkpoint told of its best
+    # A run may have ended before a checkpoint told of its best.
+    steps = int(saved.training["steps"])
     best = replace(state, step=steps)
     card = card_of(config, batches, best, saved.training.get("start"))
     seed = seed_of(config.seed, VALIDATE)
