@@ -159,6 +159,7 @@ def together(works: Sequence[Generation]) -> Iterator[None]:
     with threads_for(model):
         while engine.work():
             yield
+    yield  # also where none could begin
 
 
 class MusicGeneration(Generation):

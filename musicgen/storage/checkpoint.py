@@ -234,7 +234,8 @@ def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
         raise ValueError(_does_not_belong(path, has, name))
     for name, tensor in wanted.items():
         _check_shape(path, name, tensors[name], tuple(tensor.shape))
-        if (found := tensors[name].dtype) not in (tensor.dtype, torch.bfloat16):
+        found = tensors[name].dtype
+        if found is not tensor.dtype and not found.is_floating_point:
             raise ValueError(f"{path} has {name!r} in {found}, which nothing here stores it in")
     # Copied, not assigned: the file's tensors lie in memory as they come, and on another alignment
     # some kernels add up in another order.
