@@ -88,7 +88,9 @@ def _unwrapped(data: bytes, name: str) -> tuple[bytes, list[str]]:
         refuse_foreign(data, name, "a MIDI file")
     found = data.find(HEADER, 0, LEADING_BYTES)
     if found < 0:
-        raise MidiError(f"{name} is not a MIDI file: it has {len(data)} bytes and no MIDI header among them")
+        raise MidiError(
+            f"{name} is not a MIDI file: it has {len(data)} bytes and no MIDI header among them"
+        )
     what = "A RIFF wrapper" if is_rmid else "Something that is not MIDI"
     return data[found:], [f"{what} of {found} bytes before the header was skipped."]
 
