@@ -167,7 +167,7 @@ def test_how_far_it_is_and_the_tools_of_takes_stand_in_one_line(visit, width: in
     assert status.evaluate("e => e.getBoundingClientRect().height") <= finger
     expect(status.get_by_role("progressbar")).to_be_visible()
     page.locator("[data-example=trio-jazz]").click()  # what is composed goes into the history
-    expect(words).to_contain_text("in the history")
+    expect(words).to_contain_text("in the history", timeout=WAIT)
     assert words.evaluate("e => e.getBoundingClientRect().height") <= finger
     page.locator("#mg-halt").click()
     expect(page.locator("#mg-go")).to_be_visible(timeout=WAIT)
