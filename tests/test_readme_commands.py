@@ -22,11 +22,12 @@ import pytest
 import app.commands.train
 import evaluation.benchmarks.recipe
 import evaluation.speed.bench
-from app.cli import COMMANDS, main
+from app.cli import COMMANDS, build_parser, main
 from app.commands.data import SOURCES
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.speed.workloads import WORKLOADS, Workload
+from musicgen.storage.library import shipped
 from tests.app.toy_models import write_model
 from tests.app.web.browser import serving
 from tests.training.data.sources import on_disk as disk
@@ -231,6 +232,14 @@ def test_the_comparison_of_the_readme_can_be_had_again(line: str, place: Path):
     named = {path for pattern in shlex.split(line)[2:] for path in CONFIGS.glob(f"{pattern}.yaml")}
     assert len(rows) == len(named)
     assert not [row for row in rows if "failed" in row]
+
+
+@pytest.mark.parametrize("line", [line for line in MEASURED if " train " in line])
+def test_the_training_of_the_readme_is_configured(line: str, place: Path):
+    words = shlex.split(line)[1:]
+    config = app.commands.train.configured(build_parser("train").parse_args(words))
+    assert config.data.batch % config.device.devices == 0
+    assert config.start in shipped()
 
 
 @pytest.mark.parametrize("line", BENCH)
