@@ -1,4 +1,4 @@
-"""Wording of messages: numbers with their nouns, lists, names in quotes."""
+"""Wording of messages: numbers with their nouns, lists, names in quotes, tables in Markdown."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def listed(names: Sequence[str]) -> str:
     if len(names) > LISTED + 1:
         names[LISTED:] = [f"{len(names) - LISTED} more"]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def markdown(rows: Sequence[Sequence[object]], *, numbers: bool = True) -> str:
+    """Return a table whose first row is its head as Markdown; numbers, in all columns but the first, end alike."""
+    rule = ["---", *["---:" if numbers else "---"] * (len(rows[0]) - 1)]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in [rows[0], rule, *rows[1:]])
 
 
 class Remark(str):

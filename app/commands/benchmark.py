@@ -110,9 +110,10 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
     import torch
 
     from app.commands.evaluate.study_options import command_line
-    from evaluation.benchmarks.tables import SUMMARY, markdown, plain, table_beside_papers
+    from evaluation.benchmarks.tables import SUMMARY, plain, table_beside_papers
     from musicgen.common.machine import machine
     from tokenization.whole_file import write_bytes, write_json
+    from tokenization.wording import markdown
 
     given = recipe.optimiser
     training = {

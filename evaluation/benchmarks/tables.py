@@ -88,12 +88,6 @@ def table_beside_papers(task: str, rows: Sequence[Row], rules: Mapping[str, floa
     return table
 
 
-def markdown(table: Table) -> str:
-    """Return a table as Markdown."""
-    rule = ["---", *["---:"] * (len(table[0]) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [table[0], rule, *table[1:]])
-
-
 def headline_table(losses: Mapping[str, tuple[float | None, float | None]]) -> tuple[str, Table]:
     """Return table 6 of Liutkus et al. 2021 beside losses within and past the trained length, by encoding."""
     (anchor,) = ANCHORS["headline"]

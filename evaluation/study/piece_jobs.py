@@ -12,7 +12,7 @@ from evaluation.study.experiments import Experiment
 from evaluation.study.jobs import Done, Job
 from evaluation.study.models import identity_of
 from musicgen.continuation import Generation
-from musicgen.loading import load
+from musicgen.loading import find, load
 from musicgen.playable import Playable
 from tokenization.prepared import Prepared
 
@@ -76,9 +76,14 @@ def by_piece(
     )
 
 
-@lru_cache(maxsize=1)
 def model_of(name: str, device: str) -> Playable:
     """Return the model of a job, which those that are done together share."""
+    return _read(name, device, find(name, device).sha256)
+
+
+@lru_cache(maxsize=1)
+def _read(name: str, device: str, sha256: str | None) -> Playable:
+    """Read a model; what lies in its folder by now may have other weights."""
     return load(name, device)
 
 

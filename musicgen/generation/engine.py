@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from musicgen.generation.batch import Batch, SoftmaxBatch, bytes_of_a_row
-from musicgen.generation.job import Job, RowGroup
+from musicgen.generation.job import Job, RowGroup, with_rows
 from musicgen.generation.joint_draw import Draws, Ended, Failed
 from musicgen.generation.prompt import After, pieces, state_after_a_token
 from musicgen.generation.shares import ServedTime
@@ -200,11 +200,11 @@ class Engine:
 
     def _hand_out(self, groups: Sequence[RowGroup], scores: np.ndarray) -> None:
         finite = np.isfinite(scores).all()
-        for group, own in zip(groups, _split(scores, groups), strict=True):
+        for group, rows in with_rows(groups):
             with self._blaming(group.job):
                 if not finite:
-                    _check_finite(own)
-                group.scores = own
+                    _check_finite(scores[rows])
+                group.scores = scores[rows]
 
     def _chosen(self, now: float) -> list[RowGroup]:
         """Return whose turn it is."""
@@ -288,8 +288,3 @@ def _check_finite(scores: np.ndarray) -> None:
         raise ValueError(
             "the model's output is not finite: its weights are damaged or its training diverged"
         )
-
-
-def _split(values: np.ndarray, groups: Sequence[RowGroup]) -> list[np.ndarray]:
-    """Return each group's part of what was computed for all their rows."""
-    return np.split(values, np.cumsum([len(group) for group in groups])[:-1])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,11 @@ class RowGroup:
         if self.grammar is not None:
             self.grammar, self._begun = self.grammar.select(kept), self._begun[kept]
         return gone
+
+
+def with_rows(groups: Sequence[RowGroup]) -> list[tuple[RowGroup, slice]]:
+    """Return each group with where its rows are among those of all, one group after the other."""
+    stops = accumulate(map(len, groups))
+    return [
+        (group, slice(stop - len(group), stop)) for group, stop in zip(groups, stops, strict=True)
+    ]

@@ -7,12 +7,12 @@ are joined for as long as the same requests take their steps together.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from musicgen.generation.job import Job, RowGroup
+from musicgen.generation.job import Job, RowGroup, with_rows
 from musicgen.generation.sampling import draw, probabilities
 
 Ended = list[tuple[RowGroup, np.ndarray]]
@@ -45,7 +45,7 @@ class JointDraw:
         possible = np.asarray(self._allowed.any(axis=1))
         if possible.all():
             return []
-        return [(group, possible[rows]) for group, rows in self._with_rows()]
+        return [(group, possible[rows]) for group, rows in with_rows(self._groups)]
 
     def take(self) -> Ended:
         """Draw a token a row, and let the groups take theirs."""
@@ -58,7 +58,7 @@ class JointDraw:
             self._grammar.advance(tokens)
             begun = self._grammar.bars
         ended = []
-        for group, rows in self._with_rows():
+        for group, rows in with_rows(self._groups):
             goes_on = group.take(tokens[rows], None if begun is None else begun[rows])
             if not goes_on.all():
                 ended.append((group, goes_on))
@@ -67,14 +67,8 @@ class JointDraw:
     def part(self) -> None:
         """Give each group its own rows of the grammar back."""
         if self._grammar is not None and len(self._groups) > 1:
-            for group, rows in self._with_rows():
+            for group, rows in with_rows(self._groups):
                 group.grammar = self._grammar.select(np.arange(rows.start, rows.stop))
-
-    def _with_rows(self) -> Iterator[tuple[RowGroup, slice]]:
-        first = 0
-        for group in self._groups:
-            yield group, slice(first, first + len(group))
-            first += len(group)
 
 
 class Draws:

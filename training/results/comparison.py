@@ -11,6 +11,7 @@ import numpy as np
 
 from musicgen.storage.checkpoint import read_card
 from tokenization.whole_file import beside, write_csv, write_whole
+from tokenization.wording import markdown
 from training.loop import MODEL
 from training.results.curves import Table, read_table
 from training.storage import saving
@@ -73,9 +74,8 @@ def write_comparison(
     )
     if not any(row.failed for row in rows):
         names.remove("failed")
-    lines = [[headings[name] for name in names], ["---", *["---:"] * (len(names) - 1)]]
-    lines += [[_cell(asdict(row)[name]) for name in names] for row in rows]
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [[_cell(asdict(row)[name]) for name in names] for row in rows]
+    text = markdown([[headings[name] for name in names], *lines])
     write_whole(folder / "comparison.md", f"{text}\n".encode())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from musicgen.metre.rows import MetreConfig
 from musicgen.model.config import ModelConfig
 from musicgen.storage.checkpoint import Card
+from tokenization.wording import markdown
 from training.config import RunConfig
 from training.validation import Measured
 
@@ -30,14 +31,14 @@ def model_readme(
         f"# {card.name}",
         f"This model {_TITLES.get(family, 'continues music')}. It is a causal Transformer with linear attention; "
         f"order enters through `{model.position_name}`{by_metre}. All numbers are printed by `make models`.",
-        _table([("", ""), *_facts(model, card, run)], numbers=False),
+        markdown([("", ""), *_facts(model, card, run)], numbers=False),
         "## Quality",
         "Loss in nats a token on held-out pieces that were not transposed, from their beginnings "
         f"({losses[card.dtype][1].sequences} pieces), by the way the weights are stored; "
         f"the model here is stored as {card.dtype}.",
-        _table([("weights", "MB", "trained length", "past it"), *_costs(losses)]),
+        markdown([("weights", "MB", "trained length", "past it"), *_costs(losses)]),
         "By position:",
-        _table([("tokens", "loss", "deviation", "pieces"), *_positions(losses[card.dtype][1])]),
+        markdown([("tokens", "loss", "deviation", "pieces"), *_positions(losses[card.dtype][1])]),
         "![Losses of the training](curves.png)",
     ]
     if encodings:
@@ -124,8 +125,3 @@ def _positions(measured: Measured) -> list[tuple[str, ...]]:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
-
-
-def _table(rows: list[tuple[Any, ...]], *, numbers: bool = True) -> str:
-    rule = ("---", *(["---:" if numbers else "---"] * (len(rows[0]) - 1)))
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in [rows[0], rule, *rows[1:]])

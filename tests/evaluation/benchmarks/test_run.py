@@ -14,13 +14,13 @@ from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, fitting
 from evaluation.benchmarks.tables import (
     ANCHORS,
     anchor_tables,
-    markdown,
     result_table,
     table_beside_papers,
 )
 from evaluation.benchmarks.tasks import TASKS, Material
 from evaluation.benchmarks.text import Corpus
 from evaluation.benchmarks.training import Examples, Optimiser
+from tokenization.wording import markdown
 
 TINY = Recipe(
     task="text",
