@@ -14,6 +14,7 @@ from app.web.server.process import (
     be_quiet_outside,
     free,
     keep_memory_flat,
+    silence_other_threads,
 )
 from app.web.server.quick_start import without_stubs
 
@@ -75,5 +76,6 @@ def serve(
                 say(sentence(error))
         threading.Event().wait()
     finally:
+        silence_other_threads()
         composer.close()
         sessions.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import logging
 import os
 import socket
 import sys
@@ -12,7 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of mallopt
 LARGE_BYTES = 1 << 21  # given back the moment it is free; with 128 KB, a prompt takes 0.1 s longer
@@ -76,6 +77,27 @@ def free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+class _OfOneThread:
+    """A stream that writes what one thread says, and drops what others do."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._speaker = stream, threading.get_ident()
+
+    def write(self, text: str) -> int:
+        """Write a text, or seem to."""
+        mine = threading.get_ident() == self._speaker
+        return self._stream.write(text) if mine else len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def silence_other_threads() -> None:
+    """Let the calling thread alone write, as before an end: the others lose what they work with, and fail anyhow."""
+    logging.disable()  # its handlers keep the streams that they began with
+    sys.stdout, sys.stderr = _OfOneThread(sys.stdout), _OfOneThread(sys.stderr)  # type: ignore[assignment]
 
 
 def leave(code: int) -> NoReturn:
