@@ -7,7 +7,10 @@ import re
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evaluation.tables.table import Table
 
 INTERRUPTED = 130  # the exit code of what was ended by a signal, as shells report it
 
@@ -52,6 +55,12 @@ def table(rows: Sequence[Sequence[object]]) -> str:
         for row in cells
     )
     return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def captioned(content: Table) -> str:
+    """Return a table of the evaluation under what its numbers are."""
+    head = [" ".join(title.split()) for title in content.head]
+    return f"{content.caption}\n{table([head, *content.rows])}"
 
 
 def visible(text: str, *, lines: bool = False) -> str:

@@ -10,10 +10,16 @@ from markupsafe import Markup
 
 from evaluation.benchmarks.tables import from_plain_rows, table_beside_papers
 from evaluation.report.html import how, says, table
-from evaluation.report.texts import HOW, TABLES, filled
+from evaluation.report.texts import HOW, filled
+from evaluation.tables.table import Table
 from tokenization.wording import counted, sentence
 
 Result = Mapping[str, Any]
+CAPTION = (
+    "Means over n seeds with their 95 % interval (Student's), the best first; below them rules that need no model, and "
+    "what papers report and was not measured here. Models, data and budgets of the papers are others: their columns "
+    "compare within themselves."
+)
 COLUMN = 14  # letters of a title's line, so that the papers' columns stand on a screen too
 
 
@@ -21,6 +27,7 @@ def benchmark_content(result: Result) -> Markup:
     """Return the table of one benchmark, its failures, and how it was trained."""
     rows = from_plain_rows(result["rows"])
     head, *lines = table_beside_papers(result["task"], rows, result["rules"])
+    titles = ["\n".join(wrap(name, COLUMN)) for name in head]
     refused = [f"{row.encoding}: {row.failed}" for row in rows if row.failed]
     training, seeds = result["training"], max((len(row.values) for row in rows), default=0)
     steps, epochs = training["steps"], training["epochs"]
@@ -30,15 +37,13 @@ def benchmark_content(result: Result) -> Markup:
     made = [filled(text, **facts, threads=threads) for text in HOW["benchmark"]]
     return (
         says([sentence(text) for text in refused])
-        + table(
-            ["\n".join(wrap(name, COLUMN)) for name in head], lines, filled(TABLES["benchmark"])
-        )
+        + table(Table(head=titles, rows=lines, caption=CAPTION))
         + how([result["about"], *map(sentence, result["remarks"]), *made], result["command"])
     )
 
 
-def benchmark_rows(results: Result) -> list[dict[str, Any]]:
-    """Return a row a benchmark, encoding and measure."""
+def benchmark_rows(result: Result) -> list[dict[str, Any]]:
+    """Return a row an encoding and measure of one benchmark."""
     return [
         {
             "task": result["task"],
@@ -50,7 +55,6 @@ def benchmark_rows(results: Result) -> list[dict[str, Any]]:
             "n": row["n"],
             "seconds": row["seconds"],
         }
-        for result in results.get("benchmarks", [])  # a report of before has none
         for row in result["rows"]
         for measure, mean in row["means"].items()
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from evaluation.plots.style import style_sheet
+from evaluation.tables.table import Table
 
 ENLARGED = (
     1.62  # pixels a point of a figure, at most: its type is then as large as that of the page
@@ -48,14 +49,11 @@ def picture(svg: str, caption: str, description: str) -> Markup:
     return _parts.picture(Markup(svg.replace("<svg ", named, 1)), caption)
 
 
-def table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    caption: str,
-    best: Iterable[tuple[int, int]] = (),
-) -> Markup:
-    """Return a table; a title may have several lines; `best` are the places (row, column) of what is to stand out."""
-    return _parts.table(head, rows, caption, set(best), len(head) > WIDE)
+def table(content: Table) -> Markup:
+    """Return a table; the best values stand out."""
+    caption = f"{content.caption} Bold: the lowest." if content.best else content.caption
+    head = content.head
+    return _parts.table(head, content.rows, caption, set(content.best), len(head) > WIDE)
 
 
 def folded(title: str, content: str, *, open_: bool = False) -> Markup:

@@ -13,18 +13,15 @@ from evaluation.continuation.plot import continuation as continuation_figure
 from evaluation.plots import figures
 from evaluation.plots.style import svg
 from evaluation.report import findings
-from evaluation.report.ablation_table import ablation_table
 from evaluation.report.benchmarks import benchmark_content
-from evaluation.report.html import document, folded, how, paragraph, picture, says
-from evaluation.report.tables import (
-    continuation_tables,
-    extrapolation_table,
-    models_table,
-    positions_table,
-    realisations_table,
-)
+from evaluation.report.html import document, folded, how, paragraph, picture, says, table
 from evaluation.report.texts import CAPTIONS, HOW, LEADS, filled
-from evaluation.report.whole_pieces import KINDS, whole_pieces_table
+from evaluation.tables.ablation import ablation_table
+from evaluation.tables.continuation import similarity_tables, statistics_table, variety_table
+from evaluation.tables.losses import extrapolation_table, realisations_table
+from evaluation.tables.models import models_table
+from evaluation.tables.positions import positions_table
+from evaluation.tables.whole_pieces import KINDS, whole_pieces_table
 from tokenization.wording import sentence
 
 Result = Mapping[str, Any]
@@ -45,7 +42,7 @@ def page(results: Result, progress: Callable[[int, int], None] = lambda done, to
 
 def _models(results: Result) -> Iterator[Section]:
     left_out = [sentence(text) for text in results["left_out"]]
-    yield "models", "The models", models_table(results["models"]) + says(left_out)
+    yield "models", "The models", table(models_table(results["models"])) + says(left_out)
 
 
 def _extrapolation(results: Result) -> Iterator[Section]:
@@ -60,7 +57,7 @@ def _extrapolation(results: Result) -> Iterator[Section]:
             paragraph(filled(LEADS["extrapolation"]))
             + says(findings.extrapolation(result))
             + _drawn("extrapolation", result, f"-{which}", "Loss by position", **result["data"])
-            + extrapolation_table(result)
+            + table(extrapolation_table(result))
             + _how("extrapolation", result, **result["data"]),
         )
 
@@ -76,12 +73,12 @@ def _realisations(results: Result) -> Iterator[Section]:
             paragraph(filled(LEADS["realisations"]))
             + says(findings.realisations(result))
             + _drawn("realisations", result, f"-{which}", "Change of the loss by realisations")
-            + realisations_table(result),
+            + table(realisations_table(result)),
         )
 
 
 def _ablation(results: Result) -> Iterator[Section]:
-    for result in results.get("ablation", []):  # a report of before has none
+    for result in results["ablation"]:
         if not result["models"]:
             continue
         which = result["data"]["checksum"][:8]
@@ -89,7 +86,7 @@ def _ablation(results: Result) -> Iterator[Section]:
             f"ablation-{which}",
             f"What the models rely on: {_named(result)}",
             paragraph(filled(LEADS["ablation"]))
-            + ablation_table(result)
+            + table(ablation_table(result))
             + _how("ablation", result, **result["data"]),
         )
 
@@ -104,7 +101,7 @@ def _positions(results: Result) -> Iterator[Section]:
         paragraph(filled(LEADS["positions"]))
         + says(findings.positions(result))
         + _drawn("probes", result, "", "Translation invariance and monotonicity by position")
-        + positions_table(result)
+        + table(positions_table(result))
         + _how("positions", result),
     )
     models = Markup().join(
@@ -134,19 +131,23 @@ def _continuation(results: Result) -> Iterator[Section]:
         yield "continuation", title, _missing(results, "continuation")
         return
     counts = {key: result[key] for key in ("prompts", "styles")}
+    whole = Markup().join(map(table, similarity_tables(result, "piece")))
     yield (
         "continuation",
         title,
         paragraph(filled(LEADS["continuation"], **result["settings"]))
         + says(findings.continuation(result))
         + _drawn("continuation", result, "", "Similarity to prompt and piece by quarter", **counts)
-        + Markup().join(continuation_tables(result))
+        + Markup().join(map(table, similarity_tables(result, "prompt")))
+        + folded("Similarity to the whole piece", whole)
+        + table(variety_table(result))
+        + table(statistics_table(result))
         + _how("continuation", result),
     )
 
 
 def _whole_pieces(results: Result) -> Iterator[Section]:
-    for result in results.get("whole_pieces", []):  # a report of before has none
+    for result in results["whole_pieces"]:
         kind = result["kind"]
         if not result["models"]:
             continue
@@ -155,13 +156,13 @@ def _whole_pieces(results: Result) -> Iterator[Section]:
             f"{kind}-{result['checksum'][:8]}",
             f"{KINDS[kind]}: {name}",
             paragraph(filled(LEADS[kind]))
-            + whole_pieces_table(kind, result)
+            + table(whole_pieces_table(kind, result))
             + _how(kind, result, **{**result, "data": name}),
         )
 
 
 def _benchmarks(results: Result) -> Iterator[Section]:
-    for number, result in enumerate(results.get("benchmarks", [])):  # a report of before has none
+    for number, result in enumerate(results["benchmarks"]):
         yield (
             f"benchmark-{number}",
             f"Not music: {PurePath(result['folder']).name}",

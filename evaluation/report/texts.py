@@ -33,8 +33,6 @@ LEADS = {
 }
 
 CAPTIONS = {
-    "models": """The hash is the beginning of the SHA-256 of the weights; every number below belongs to these
-        weights.""",
     "extrapolation": """Mean over {pieces} pieces in stretches of a 16th of the trained length; shaded: one standard
         error. Below, where models can be compared: each less the mean of all at that position, paired by piece.""",
     "realisations": """Change of the loss within the trained length against the R of training (ring), paired by piece,
@@ -49,29 +47,6 @@ CAPTIONS = {
     "all_templates": "All templates of the first layer, a line each; the largest weight of each is ±1.",
     "continuation": """{prompts} prompts in {styles} styles. Lines frame the scores: the prompt looped, the piece
         itself, and a piece of another style.""",
-}
-
-TABLES = {
-    "extrapolation": """Loss in nats a token: mean ± deviation over pieces (n); differences ± standard error, paired by
-        piece. Bold: the lowest.""",
-    "realisations": """Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the
-        test; ← as trained.""",
-    "ablation": """Change of the loss in nats a token, mean [95 % interval] over pieces.""",
-    "positions": """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for
-        queries at these positions and keys at these offsets before them. Bold: the lowest.""",
-    "similarity": "{title} {says}: mean [95 % interval] over styles (n).",
-    "variety": "What similarity hides: mean [95 % interval] over styles (n).",
-    "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
-        8 bars are to earlier ones (all 0 to 1). End: the share of pieces whose last bar shows a sign of one. Means
-        [95 % interval] over n pieces.""",
-    "infilling": """Loss: of the true bars, in nats a token; f1: how many of the true notes were written; likeness:
-        of the style to the bars around; leap: semitones into the bar after. Means [95 % interval] over n pieces.""",
-    "accompaniment": """Likeness of the style to the hidden part's, 0 to 1: mean [95 % interval] over n styles.""",
-    "benchmark": """Means over n seeds with their 95 % interval (Student's), the best first; below them rules that need
-        no model, and what papers report and was not measured here. Models, data and budgets of the papers are others:
-        their columns compare within themselves.""",
-    "statistics": """Music statistics: real pieces as mean ± deviation (n), outputs as mean [Wasserstein distance of
-        their distribution from that of the real pieces, in the unit of the statistic].""",
 }
 
 HOW = {

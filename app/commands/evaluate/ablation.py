@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.extrapolation import NONE, add_pieces, tried
+from app.commands.evaluate.extrapolation import add_pieces, tried
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.progress import progress_bar
 
@@ -44,6 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.ablations import ablation
     from evaluation.study.models import models_of
+    from evaluation.tables.ablation import ablation_table
 
     subjects, pieces, left_out = tried(models_of(arguments.models), arguments.data, arguments)
     output.remark(left_out)
@@ -63,36 +64,12 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         output.write_json(result["models"])
     else:
-        rows = [_row(model) for model in result["models"]]
-        output.write(output.table([("model", "without", "within", "past", "pieces"), *rows]))
+        output.write(output.captioned(ablation_table(result)))
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:
+    from evaluation.tables.ablation import ablation_rows
     from tokenization.whole_file import write_csv, write_json
 
     write_json(folder / "ablation.json", result)
-    rows = [
-        {**{key: value for key, value in row.items() if key != "interval"}, **_ends(row)}
-        for row in result["models"]
-    ]
-    write_csv(folder / "ablation.csv", rows)
-
-
-def _ends(row: dict[str, Any]) -> dict[str, float | None]:
-    both = row["interval"].items()
-    return {
-        f"{part}_{end}": x
-        for part, ends in both
-        for end, x in zip(("low", "high"), ends, strict=True)
-    }
-
-
-def _row(row: dict[str, Any]) -> tuple[object, ...]:
-    cells = [_cell(row[part], *row["interval"][part]) for part in ("within", "past")]
-    return (row["model"], row["part"], *cells, row["pieces"]["within"])
-
-
-def _cell(mean: float | None, low: float | None, high: float | None) -> str:
-    if mean is None:
-        return NONE
-    return f"{mean:+.4f}" + ("" if low is None else f" ({low:+.4f} … {high:+.4f})")
+    write_csv(folder / "ablation.csv", ablation_rows(result))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
 
 from app.commands.evaluate.pieces import (
     add_pieces,
     check_counts,
     chosen_pieces,
     run_and_print,
-    value,
 )
 
 EXAMPLES = """\
@@ -52,23 +49,4 @@ def run(arguments: argparse.Namespace) -> None:
         bars=arguments.bars,
         **chosen_pieces(arguments),
     )
-    run_and_print("accompaniment", experiment, facts, arguments, HEADER, _row, "Accompanying")
-
-
-HEADER = (
-    "hidden", "likeness by", "styles", "written", "its next bars", "another piece", "another style",
-    "above another piece",
-)  # fmt: skip
-
-
-def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    from evaluation.metrics.style import METRICS
-
-    values = (value(row[name]) for name in ("written", "next", "same", "other"))
-    return (
-        row["part"],
-        METRICS[row["metric"]],
-        str(row["written"]["n"]),
-        *values,
-        f"{row['above_same']} of {row['of']}",
-    )
+    run_and_print("accompaniment", experiment, facts, arguments, "Accompanying")

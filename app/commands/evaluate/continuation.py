@@ -21,14 +21,6 @@ examples:
   musicgen evaluate continuation groove --prompts midi/test
   musicgen evaluate continuation groove runs/mine --prompts midi/test --limit 20 -o compared
 """
-NONE = "–"
-TITLES = {
-    "copied_share": "copied from the prompt",
-    "diversity": "diversity of samples",
-    "tokens": "tokens",
-    "beats": "beats",
-}
-QUARTERS = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -146,74 +138,18 @@ def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
 
 def tables(results: dict[str, Any]) -> list[str]:
     """Return the results as texts."""
+    from evaluation.continuation.plot import AGAINST
+    from evaluation.tables.continuation import similarity_tables, statistics_table, variety_table
+
     plan, found = results["settings"], []
     samples = f"{plan['samples']} continuations a prompt at temperature {plan['temperature']:g}"
     found.append(
         f"{results['prompts']} prompts in {results['styles']} styles, {samples}, to {plan['tokens']} "
         "tokens; means over styles and their 95 % intervals, n where fewer styles have a value"
     )
-    found += _similarity_tables(results)
-    found += _variety_table(results)
-    found += _statistics_table(results)
-    return found
-
-
-def _similarity_tables(results: dict[str, Any]) -> list[str]:
-    from evaluation.continuation.plot import AGAINST, TOGETHER
-    from evaluation.metrics.style import METRICS
-
-    found = []
-    for against, says in AGAINST.items():
-        for metric, title in METRICS.items():
-            lines: dict[str, dict[Any, str]] = {}
-            for row in results["similarity"]:
-                if (row["against"], row["metric"]) == (against, metric) and row[
-                    "track"
-                ] in TOGETHER:
-                    lines.setdefault(row["output"], {})[row["quarter"]] = _mean(row)
-            if any(cell != NONE for line in lines.values() for cell in line.values()):
-                cells = [[name, *(line[q] for q in QUARTERS)] for name, line in lines.items()]
-                head = [f"{title} {says}", *QUARTERS.values()]
-                found.append(output.table([head, *cells]))
-    return found
-
-
-def _variety_table(results: dict[str, Any]) -> list[str]:
-    lines: dict[str, dict[str, str]] = {}
-    for row in results["variety"]:
-        lines.setdefault(row["output"], {})[row["measure"]] = _mean(row)
-    cells = [[name, *(line.get(m, NONE) for m in TITLES)] for name, line in lines.items()]
-    return [output.table([["variety", *TITLES.values()], *cells])]
-
-
-def _statistics_table(results: dict[str, Any]) -> list[str]:
-    """Return a row a statistic: the pieces', then each output's and its distance."""
-    from evaluation.metrics.statistics import STATISTICS
-
-    outputs = list(dict.fromkeys(row["output"] for row in results["statistics"]))
-    rows = {(row["output"], row["statistic"]): row for row in results["statistics"]}
-    cells = []
-    for name, statistic in STATISTICS.items():
-        of_outputs = [rows[one, name] for one in outputs]
-        unit = f" ({statistic.unit})" if statistic.unit else ""
-        shown = [
-            f"{_number(row['outputs']['mean'])} [{_number(row['wasserstein'])}]"
-            for row in of_outputs
-        ]
-        cells.append([statistic.title + unit, _number(of_outputs[0]["real"]["mean"]), *shown])
-    head = ["mean [Wasserstein distance from the pieces]", "the piece itself", *outputs]
-    return [output.table([head, *cells])]
-
-
-def _mean(row: dict[str, Any]) -> str:
-    """Return a mean and its interval, with n where styles are missing."""
-    if row["mean"] is None:
-        return NONE
-    interval = "" if row["low"] is None else f" [{_number(row['low'])}, {_number(row['high'])}]"
-    return f"{_number(row['mean'])}{interval}" + (f" n={row['n']}" if row["missing"] else "")
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return NONE
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+    shown = [
+        *(one for against in AGAINST for one in similarity_tables(results, against)),
+        variety_table(results),
+        statistics_table(results),
+    ]
+    return [*found, *map(output.captioned, shown)]

@@ -23,7 +23,6 @@ examples:
   musicgen evaluate extrapolation pop-piano
   musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
 """
-NONE = "–"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     from app.commands.evaluate.default_data import data_of
     from evaluation.study.experiments import extrapolation
     from evaluation.study.models import models_of
+    from evaluation.tables.losses import extrapolation_table
 
     named = models_of(arguments.models)
     folder = arguments.data or data_of(named)
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         output.write_json(result)
     else:
-        output.write(_table(result))
+        output.write(output.captioned(extrapolation_table(result)))
         data = result["data"]
         output.remark(
             [f"{data['pieces']} pieces of {folder}, {data['whole']} of them of the whole length."]
@@ -113,7 +113,7 @@ def tried(
 def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots.figures import extrapolation
     from evaluation.plots.style import png, svg
-    from evaluation.report.tables import extrapolation_rows, position_rows
+    from evaluation.tables.losses import extrapolation_rows, position_rows
     from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "extrapolation.json", result)
@@ -122,29 +122,3 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
     drawn = extrapolation(result)
     write_bytes(folder / "extrapolation.png", png(drawn))
     write_bytes(folder / "extrapolation.svg", svg(drawn, "extrapolation").encode())
-
-
-def _table(result: dict[str, Any]) -> str:
-    models = result["models"]
-    rows = []
-    for model in models:
-        parts = [model["parts"].get(part) for part in ("trained", "near", "far")]
-        cells = [
-            NONE if row is None else f"{row['mean']:.3f} ± {row['deviation']:.3f}" for row in parts
-        ]
-        where = [NONE if row is None else f"{row['start'] + 1}…{row['stop']}" for row in parts]
-        both = [
-            f"{cell} ({place})" if cell != NONE else NONE
-            for cell, place in zip(cells, where, strict=True)
-        ]
-        growth = model.get("growth")
-        grows = (
-            NONE
-            if not growth
-            else f"{growth['mean']:+.3f} ± {growth['deviation'] / growth['pieces'] ** 0.5:.3f}"
-        )
-        rows.append(
-            [model["model"], model["encoding"], *both, grows, str(result["data"]["pieces"])]
-        )
-    head = ["model", "encoding", "trained", "to 1.5 ×", "further", "growth", "pieces"]
-    return output.table([head, *rows])

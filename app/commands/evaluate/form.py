@@ -8,11 +8,9 @@ from app.commands.evaluate.pieces import (
     add_pieces,
     check_counts,
     chosen_pieces,
-    measures,
     run_and_print,
 )
 
-SIDES = {"written": "written", "real": "the real piece", "middle": "where nothing ends"}
 EXAMPLES = """\
 Real pieces are continued from their first bars. Measured of the bars written, and of the same bars of the
 piece: how many have most of an earlier bar (returns) or all of one (repeats), how like phrases of 8 bars are
@@ -48,4 +46,4 @@ def run(arguments: argparse.Namespace) -> None:
         bars=arguments.bars,
         **chosen_pieces(arguments),
     )
-    run_and_print("form", experiment, facts, arguments, *measures(SIDES), "Continuing")
+    run_and_print("form", experiment, facts, arguments, "Continuing")

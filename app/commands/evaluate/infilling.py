@@ -8,11 +8,9 @@ from app.commands.evaluate.pieces import (
     add_pieces,
     check_counts,
     chosen_pieces,
-    measures,
     run_and_print,
 )
 
-SIDES = {"written": "written", "real": "the true bars", "alone": "without what comes after"}
 EXAMPLES = """\
 Bars in the middle of real pieces are taken out and written anew. Measured are the loss of the true bars in
 nats a token, with what comes after the gap and without; how many notes are the true ones (f1); how like the
@@ -47,4 +45,4 @@ def run(arguments: argparse.Namespace) -> None:
         gap=arguments.gap,
         **chosen_pieces(arguments),
     )
-    run_and_print("infilling", experiment, facts, arguments, *measures(SIDES), "Filling")
+    run_and_print("infilling", experiment, facts, arguments, "Filling")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,11 +57,11 @@ def run_and_print(
     experiment: Experiment,
     facts: Mapping[str, Any],
     arguments: argparse.Namespace,
-    head: Sequence[str],
-    row: Callable[[Mapping[str, Any]], Sequence[str]],
     doing: str,
 ) -> None:
-    """Do the work and print a table a model: under the head, a row of each measure."""
+    """Do the work and print a row a model and measure."""
+    from evaluation.tables.whole_pieces import whole_pieces_table
+
     with progress_bar(doing) as progress:
         results, failures = conducted({name: experiment}, arguments, progress)
     found = results[name]
@@ -74,36 +74,13 @@ def run_and_print(
     if arguments.json:
         output.write_json(result)
         return
-    for model in found["models"]:
-        output.write(f"{model['model']}, {facts['pieces']} pieces of {facts['data']}")
-        output.write(output.table([tuple(head), *(tuple(row(one)) for one in model["table"])]))
+    output.write(output.captioned(whole_pieces_table(name, found)))
+    output.remark([f"{facts['pieces']} pieces of {facts['data']}."])
 
 
 def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
-    from evaluation.report.whole_pieces import whole_pieces_rows
+    from evaluation.tables.whole_pieces import whole_pieces_rows
     from tokenization.whole_file import write_csv, write_json
 
     write_json(folder / f"{name}.json", result)
-    write_csv(
-        folder / f"{name}.csv", whole_pieces_rows({"whole_pieces": [{"kind": name, **result}]})
-    )
-
-
-def measures(
-    sides: Mapping[str, str],
-) -> tuple[list[str], Callable[[Mapping[str, Any]], list[str]]]:
-    """Return head and rows of a table with a row a measure, the sides beside each other and n."""
-
-    def row(one: Mapping[str, Any]) -> list[str]:
-        values = (value(one.get(side)) for side in sides)
-        return [one["measure"], *values, str(one["written"]["n"])]
-
-    return ["measure", *sides.values(), "n"], row
-
-
-def value(found: Mapping[str, Any] | None) -> str:
-    """Return an estimate as mean ± deviation."""
-    if found is None or found["mean"] is None:
-        return "–"
-    spread = "" if found["deviation"] is None else f" ± {found['deviation']:.2f}"
-    return f"{found['mean']:.2f}{spread}"
+    write_csv(folder / f"{name}.csv", whole_pieces_rows(name, result))

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots import figures
     from evaluation.plots.style import png
-    from evaluation.report.tables import probe_rows
+    from evaluation.tables.positions import probe_rows
     from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "positions.json", result)

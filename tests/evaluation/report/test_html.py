@@ -1,10 +1,13 @@
 from evaluation.report.html import document, folded, how, paragraph, picture, table
+from evaluation.tables.table import Table
 
 RESULTS = {"command": "<k>", "made": "today", "machine": {"processors": "<2>"}}
 
 
 def test_what_is_written_by_others_is_escaped():
-    content = table(["<i>", "x\ny"], [["<m>", "1 < 2"]], "<c>") + how(["<h>"], "a && b")
+    content = table(Table(head=["<i>", "x\ny"], rows=[["<m>", "1 < 2"]], caption="<c>")) + how(
+        ["<h>"], "a && b"
+    )
     text = document("<t>", "<l>", [("a", "<b>", content + paragraph("<p>"))], RESULTS)
     body = text.split("</style>")[1]
     for dangerous in ("<t>", "<l>", "<b>", "<i>", "<m>", "<c>", "<h>", "<k>", "<2>", "a && b"):
@@ -15,7 +18,9 @@ def test_what_is_written_by_others_is_escaped():
 
 
 def test_the_best_values_stand_out():
-    text = table(["", "a"], [["one", "1"], ["two", "2"]], "", best=[(1, 1)])
+    text = table(
+        Table(head=["", "a"], rows=[["one", "1"], ["two", "2"]], caption="", best=[(1, 1)])
+    )
     assert text.count('<td class="best">2</td>') == 1
     assert "<td>1</td>" in text
 

@@ -31,10 +31,12 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(data, capsys):
     assert 0 <= row["written"]["mean"] <= 1
     assert row["same"]["mean"] is not None  # pieces without a style count as one
     assert run(*command) == 0
-    first, header, line = capsys.readouterr().out.splitlines()
-    assert first == f"{MODEL}, 2 pieces of {data}"
-    assert header.split()[0] == "hidden"
-    assert line.split()[:2] == ["drums", "onset–drum"]
+    out, err = capsys.readouterr()
+    caption, header, line = out.splitlines()
+    assert caption.startswith("Likeness of the style to the hidden part's")
+    assert header.split()[:2] == ["model", "measure"]
+    assert line.split()[:3] == [MODEL, "drums:", "onset–drum"]
+    assert f"2 pieces of {data}." in err
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_tables_files_and_going_on(
 ):
     out, err = told(capsys, MODEL, "untrained:tiny", "--prompts", "midi", *SMALL)
     assert out.startswith("4 prompts in 2 styles, 2 continuations a prompt at temperature 0.6")
-    for title in ("onset–drum similarity to the prompt", "similarity to the whole piece", "variety",
+    for title in ("onset–drum similarity to the prompt", "similarity to the whole piece", "diversity",
                   "pitch-class entropy (bits)", "prompt looped", "another style"):  # fmt: skip
         assert title in out
     assert "nan" not in out.lower()

@@ -84,11 +84,12 @@ def test_the_table_of_losses(place: Path, capsys):
         2,
     )
     out, err = capsys.readouterr()
-    head, sine, untrained = out.splitlines()
-    assert head.split()[:3] == ["model", "encoding", "trained"]
-    assert "(1…16)" in sine
-    assert "(25…40)" in sine
-    assert "(1…40)" in untrained
+    caption, head, sine, untrained = out.splitlines()
+    assert caption.startswith("Loss in nats a token")
+    assert head.split()[:2] == ["model", "trained"]
+    assert "1 … 16" in sine
+    assert "25 … 40" in sine
+    assert "1 … 40" in untrained
     assert "2 pieces" in err
 
 
@@ -366,9 +367,9 @@ def test_parts_are_taken_away_from_models_of_the_data(place: Path, tmp_path: Pat
         assert row["pieces"]["within"] == 3
     written = read_csv(tmp_path / "out" / "ablation.csv")
     assert float(written[0]["within"]) == rows[0]["within"]
-    assert {"within_low", "past_high", "pieces_past"} <= written[0].keys()
+    assert {"within_low", "past_high", "past_n"} <= written[0].keys()
     evaluate("ablation", place / "sine", *options[:-2])
-    assert capsys.readouterr().out.splitlines()[1].startswith("sine")
+    assert capsys.readouterr().out.splitlines()[2].startswith("sine")
 
 
 def test_a_model_without_parts_and_other_data_are_refused(place: Path, tmp_path: Path, capsys):

@@ -1,0 +1,1 @@
+"""What the evaluations found, as tables of text: the terminal and the report show the same."""

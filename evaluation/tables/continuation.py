@@ -1,0 +1,71 @@
+"""How like their prompts continuations are, how much they vary, and their statistics beside those of real pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from evaluation.continuation.plot import AGAINST, TOGETHER
+from evaluation.metrics.statistics import STATISTICS
+from evaluation.metrics.style import METRICS
+from evaluation.tables.table import NONE, Result, Table, estimated, number
+
+QUARTERS = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
+VARIETY = {
+    "copied_share": "copied from the prompt",
+    "diversity": "diversity of samples",
+    "tokens": "tokens",
+    "beats": "beats",
+}
+
+
+def similarity_tables(result: Result, against: str) -> Iterator[Table]:
+    """Yield a table a metric that any output has: outputs down, quarters across."""
+    for metric, title in METRICS.items():
+        lines: dict[str, dict[Any, str]] = {}
+        for row in result["similarity"]:
+            if (row["against"], row["metric"]) == (against, metric) and row["track"] in TOGETHER:
+                lines.setdefault(row["output"], {})[row["quarter"]] = estimated(row)
+        if any(cell != NONE for line in lines.values() for cell in line.values()):
+            yield Table(
+                head=["output", *QUARTERS.values()],
+                rows=[[name, *(x.get(q, NONE) for q in QUARTERS)] for name, x in lines.items()],
+                caption=f"{title} {AGAINST[against]}: mean [95 % interval] over styles (n).",
+            )
+
+
+def variety_table(result: Result) -> Table:
+    """Return what similarity hides."""
+    lines: dict[str, dict[str, str]] = {}
+    for row in result["variety"]:
+        lines.setdefault(row["output"], {})[row["measure"]] = estimated(row)
+    return Table(
+        head=["output", *VARIETY.values()],
+        rows=[[name, *(x.get(m, NONE) for m in VARIETY)] for name, x in lines.items()],
+        caption="What similarity hides: mean [95 % interval] over styles (n).",
+    )
+
+
+def statistics_table(result: Result) -> Table:
+    """Return a row a statistic: the real pieces', then each output's and its distance."""
+    outputs = list(dict.fromkeys(row["output"] for row in result["statistics"]))
+    known = {(row["output"], row["statistic"]): row for row in result["statistics"]}
+    rows = []
+    for name, statistic in STATISTICS.items():
+        of_outputs = [known[one, name] for one in outputs if (one, name) in known]
+        if not of_outputs:
+            continue
+        unit = f" ({statistic.unit})" if statistic.unit else ""
+        real = of_outputs[0]["real"]
+        cells = [
+            f"{number(row['outputs']['mean'])} [{number(row['wasserstein'])}]" for row in of_outputs
+        ]
+        deviation = "" if real["deviation"] is None else f" ± {number(real['deviation'])}"
+        of_pieces = f"{number(real['mean'])}{deviation} ({real['n']})"
+        rows.append([statistic.title + unit, of_pieces, *cells])
+    return Table(
+        head=["statistic", "the piece itself", *outputs],
+        rows=rows,
+        caption="Music statistics: real pieces as mean ± deviation (n), outputs as mean [Wasserstein distance of their "
+        "distribution from that of the real pieces, in the unit of the statistic].",
+    )

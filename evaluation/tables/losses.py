@@ -1,0 +1,104 @@
+"""The loss past the trained length, and with other numbers of realisations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evaluation.tables.table import Result, Table, lowest, named, signed, spread
+
+EXTRAPOLATION = "Loss in nats a token: mean ± deviation over pieces (n); differences ± standard error, paired by piece."
+REALISATIONS = (
+    "Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the test; "
+    "← as trained."
+)
+Row = dict[str, Any]
+
+
+def extrapolation_table(result: Result) -> Table:
+    """Return the loss of each part of the piece (table 6), and by how much it grows past the trained length."""
+    models = result["models"]
+    parts = [part for part in ("trained", "near", "far") if any(part in m["parts"] for m in models)]
+    borders = {m["trained_length"] for m in models}
+    head = ["model", *(_part_title(models[0], part, len(borders) == 1) for part in parts)]
+    compared = any(model.get("growth") for model in models)
+    head += ["further − trained", *(["growth against all"] if compared else [])]
+    rows = [
+        [
+            model["model"],
+            *(_part(model["parts"].get(part), len(borders) == 1) for part in parts),
+            signed(model["drift"].get("far")),
+            *([signed(model.get("growth"))] if compared else []),
+        ]
+        for model in models
+    ]
+    best = [
+        place
+        for column, part in enumerate(parts, start=1)
+        for place in lowest([_mean(m["parts"].get(part)) for m in models], column)
+    ]
+    return Table(head=head, rows=rows, caption=EXTRAPOLATION, best=best if len(models) > 1 else ())
+
+
+def realisations_table(result: Result) -> Table:
+    """Return the loss by model and number of realisations, the trained one marked."""
+    numbers = sorted({t["realisations"] for m in result["models"] for t in m["tests"]})
+    rows = []
+    for model in result["models"]:
+        tests = {test["realisations"]: test for test in model["tests"]}
+        cells = [spread(tests.get(n)) + (" ←" if n == model["trained"] else "") for n in numbers]
+        rows.append([f"{model['model']} (R = {model['trained']})", *cells])
+    head = ["model", *(f"R = {n}" for n in numbers)]
+    return Table(head=head, rows=rows, caption=REALISATIONS)
+
+
+def extrapolation_rows(result: Result) -> list[Row]:
+    """Return a row a model and part of the piece, its drift from the trained part, and its growth."""
+    found: list[Row] = []
+    for model in result["models"]:
+        rows = [{"part": part, **row} for part, row in model["parts"].items() if row]
+        rows += [{"part": f"drift {part}", **row} for part, row in model["drift"].items() if row]
+        rows += [{"part": "growth", **model["growth"]}] if model.get("growth") else []
+        found += [{**named(model), "data": result["data"]["checksum"], **row} for row in rows]
+    return found
+
+
+def position_rows(result: Result) -> list[Row]:
+    """Return a row a model and stretch of positions."""
+    data = result["data"]["checksum"]
+    return [
+        {**named(model), "data": data, **row}
+        for model in result["models"]
+        for row in model["positions"]
+    ]
+
+
+def realisation_rows(result: Result) -> list[Row]:
+    """Return a row a model and number of realisations."""
+    data = result["data"]["checksum"]
+    return [
+        {**named(model), "data": data, "trained": model["trained"], **test}
+        for model in result["models"]
+        for test in model["tests"]
+    ]
+
+
+def _part(row: Result | None, alike: bool) -> str:
+    """Return the loss of a part, and where it lies if no title says so."""
+    return spread(row) + ("" if alike or row is None else f": {_range(row)}")
+
+
+def _part_title(model: Result, part: str, alike: bool) -> str:
+    """Return where a part lies, in tokens where all models were trained alike."""
+    if not alike or not model["parts"].get(part):
+        return {"trained": "trained", "near": "to 1.5 × trained", "far": "further"}[part]
+    row = model["parts"][part]
+    says = "trained: " if part == "trained" and model["trained_length"] else ""
+    return says + _range(row)
+
+
+def _range(row: Result) -> str:
+    return f"{row['start'] + 1:,} … {row['stop']:,}"
+
+
+def _mean(row: Result | None) -> float | None:
+    return None if row is None else row["mean"]

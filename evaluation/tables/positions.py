@@ -1,0 +1,55 @@
+"""What encodings know of position (table 7 of the SPE paper)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evaluation.tables.table import Result, Table, lowest, named, with_error
+
+CAPTION = """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for queries
+    at these positions and keys at these offsets before them."""
+
+
+def positions_table(result: Result) -> Table:
+    """Return both metrics of the best head by range of queries and offsets."""
+    first = result["models"][0]["probes"]["best_table"]
+    alike = len({model["probes"]["length"] for model in result["models"]}) == 1
+    head = ["model", "", *(_range_title(row, result["models"][0], alike) for row in first)]
+    rows: list[list[str]] = []
+    values: dict[str, list[list[float | None]]] = {"translation": [], "monotonicity": []}
+    for model in result["models"]:
+        for metric, letter in (("translation", "T"), ("monotonicity", "M")):
+            found = model["probes"]["best_table"]
+            cells = [with_error(row[metric], row.get(f"{metric}_error")) for row in found]
+            values[metric].append([row[metric] for row in found])
+            rows.append([model["model"] if letter == "T" else "", letter, *cells])
+    best = []
+    for offset, metric in enumerate(values):
+        for column in range(len(first)):
+            of_models = [v[column] if column < len(v) else None for v in values[metric]]
+            best += [(2 * i + offset, j) for i, j in lowest(of_models, column + 2)]
+    sizes = {row["tokens"] for m in result["models"] for row in m["probes"]["best_table"]}
+    tokens = " or ".join(map(str, sorted(sizes)))
+    return Table(
+        head=head,
+        rows=rows,
+        caption=" ".join(CAPTION.format(tokens=tokens).split()),
+        best=best if len(result["models"]) > 1 else (),
+    )
+
+
+def probe_rows(result: Result) -> list[dict[str, Any]]:
+    """Return a row a model, head and range, for a CSV file."""
+    return [
+        {**named(model), "ranges": name, **row}
+        for model in result["models"]
+        for name in ("table", "figure")
+        for row in model["probes"][name]
+    ]
+
+
+def _range_title(row: Result, model: Result, alike: bool) -> str:
+    if alike:
+        return f"{row['start'] + 1} … {row['stop']}\n< {row['offset']}"
+    length = model["probes"]["length"]
+    return f"{row['start'] / length:g} … {row['stop'] / length:g} N\n< {row['offset'] / length:g} N"

@@ -1,0 +1,91 @@
+"""Measures of whole pieces: their form, gaps filled in, and parts written to others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evaluation.metrics.style import METRICS
+from evaluation.tables.table import NONE, Result, Table
+
+KINDS = {
+    "form": "Form of continuations, and endings",
+    "infilling": "Gaps filled in",
+    "accompaniment": "Parts written to others",
+}
+# What stands side by side in a table of each kind, and what it is called there.
+SIDES = {
+    "form": {"written": "written", "real": "the real piece", "middle": "where nothing ends"},
+    "infilling": {
+        "written": "written",
+        "real": "the true bars",
+        "alone": "without the bars after",
+    },
+    "accompaniment": {
+        "written": "written",
+        "next": "its next bars",
+        "same": "another piece",
+        "other": "another style",
+    },
+}
+CAPTIONS = {
+    "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
+        8 bars are to earlier ones (all 0 to 1). End: the share of pieces whose last bar shows a sign of one. Mean ±
+        deviation [95 % interval] over n pieces.""",
+    "infilling": """Loss: of the true bars, in nats a token; f1: how many of the true notes were written; likeness:
+        of the style to the bars around; leap: semitones into the bar after. Mean ± deviation [95 % interval] over n
+        pieces.""",
+    "accompaniment": """Likeness of the style to the hidden part's, 0 to 1: mean ± deviation [95 % interval] over n
+        styles, and in how many what was written is above another piece.""",
+}
+
+
+def whole_pieces_table(kind: str, result: Result) -> Table:
+    """Return a row a model and measure: what was written beside what stands for good and for bad."""
+    sides = SIDES[kind]
+    above = ["above another piece"] if kind == "accompaniment" else []
+    rows = [
+        [
+            model["model"],
+            _measure(row),
+            *(_value(row.get(side)) for side in sides),
+            str(row["written"]["n"]),
+            *([f"{row['above_same']} of {row['of']}"] if above else []),
+        ]
+        for model in result["models"]
+        for row in model["table"]
+    ]
+    return Table(
+        head=["model", "measure", *sides.values(), "n", *above],
+        rows=rows,
+        caption=" ".join(CAPTIONS[kind].split()),
+    )
+
+
+def whole_pieces_rows(kind: str, result: Result) -> list[dict[str, Any]]:
+    """Return a row a model, measure and side, for a CSV file."""
+    return [
+        {
+            "kind": kind,
+            "data": result["data"],
+            "model": model["model"],
+            "measure": _measure(row),
+            "side": side,
+            **row[side],
+        }
+        for model in result["models"]
+        for row in model["table"]
+        for side in SIDES[kind]
+        if row.get(side) is not None
+    ]
+
+
+def _measure(row: Result) -> str:
+    return row["measure"] if "part" not in row else f"{row['part']}: {METRICS[row['metric']]}"
+
+
+def _value(found: Result | None) -> str:
+    if found is None or found["mean"] is None:
+        return NONE
+    deviation = "" if found["deviation"] is None else f" ± {found['deviation']:.2f}"
+    between = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
+    return f"{found['mean']:.2f}{deviation}{between}"
