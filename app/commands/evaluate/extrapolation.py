@@ -60,7 +60,7 @@ def add_pieces(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from app.commands.evaluate.default_data import data_of
-    from evaluation.study.experiments import extrapolation
+    from evaluation.study.losses import extrapolation
     from evaluation.study.models import models_of
 
     named = models_of(arguments.models)
