@@ -187,9 +187,13 @@ class Continuation(MusicGeneration):
     """A prompt that goes on."""
 
     def __init__(self, model: Player, prompt: Prompt, options: Options) -> None:
-        """Refuse at once what the model's language has no words for."""
+        """Refuse at once what the model's language has no words for, and what is no length."""
         self.prompt = prompt
         by_bars = options.tokens is None
+        if by_bars and options.bars < 1:
+            raise ValueError(f"bars is {options.bars}; to continue at all it is 1 or more")
+        if options.ends and not by_bars:
+            raise ValueError("music ends with a bar: to have it end, give bars and not tokens")
         heard = model.language.close(prompt.ids, prompt.bars)  # what sounds at its end, too
         grammar = continuing(
             model.language,

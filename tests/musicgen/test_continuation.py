@@ -68,3 +68,17 @@ def test_notes_that_sound_at_the_prompts_end_were_heard_as_long_as_till_there(na
         written = [take.continuation.notes for take in work.takes()]
         lasted = np.concatenate([one.duration_ticks[one.track == 0] for one in written])
         assert lasted.max() == 48
+
+
+@pytest.mark.parametrize("name", ["groove", "remi", "remi-2"])
+def test_a_length_that_is_none_is_refused(name: str):
+    """And nothing is taken from the prompt instead."""
+    model = load(f"untrained:tiny:{name}")
+    prompt = read_piece(model.language, GROOVE_FILE, name="groove.mid").prompt(PROMPT_BARS)
+    for bars in (0, -1):
+        with pytest.raises(ValueError, match=f"bars is {bars}; to continue at all it is 1 or more"):
+            Continuation(model, prompt, Options(bars=bars))
+    with pytest.raises(ValueError, match="give bars and not tokens"):
+        Continuation(model, prompt, Options(tokens=9, ends=True))
+    with pytest.raises(ValueError, match="tokens is 0"):
+        Continuation(model, prompt, Options(tokens=0)).finish()
