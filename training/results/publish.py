@@ -50,6 +50,10 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     if found is None:
         raise ValueError(f"{run} holds no checkpoint; train it first")
     state = saving.read_state(found)
+    if state.data != batches.checksum:
+        raise ValueError(
+            f"{run} was trained on other data than {config.data.folder} holds now; prepare the same data again"
+        )
     model, saved = checkpoint.load(run / MODEL)
     validation = Validation(config, batches, model)
     # A run may have ended before a checkpoint told of its best.
