@@ -187,9 +187,14 @@ class Continuation(MusicGeneration):
     """A prompt that goes on."""
 
     def __init__(self, model: Player, prompt: Prompt, options: Options) -> None:
-        """Refuse at once what the model's language has no words for."""
+        """Refuse at once what the model's language has no words for, and what is no length."""
         self.prompt = prompt
         by_bars = options.tokens is None
+        if by_bars and options.bars < 1:
+            raise ValueError(f"bars is {options.bars}; to continue at all it is 1 or more")
+        if options.ends and not by_bars:
+            raise ValueError("music ends with a bar: to have it end, give bars and not tokens")
+        heard = model.language.close(prompt.ids, prompt.bars)  # what sounds at its end, too
         grammar = continuing(
             model.language,
             prompt.ids,
@@ -197,7 +202,7 @@ class Continuation(MusicGeneration):
             may_end=options.may_end,
             end_in=options.bars if options.ends else None,
             chords=options.chords,
-            longest_ticks=longest_ticks(model, prompt.ids, prompt.score),
+            longest_ticks=longest_ticks(model, heard, prompt.score),
         )
         before_bar = prompt.bars + options.bars if by_bars and not options.ends else None
         super().__init__(
@@ -224,7 +229,7 @@ class Continuation(MusicGeneration):
 
 
 def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | None:
-    """Return how long notes of each track may last: as in the training data, and after a prompt as in that.
+    """Return how long notes of each track may last: as in the training data, and after a piece, closed, as in that.
 
     After staccato a model that forgets one note-off would hold the note for bars. A beat is always free.
     """

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from musicgen.common.records import json_of, value_of
 from musicgen.playable import Playable
 from musicgen.storage.library import folder_of, shipped
 from tokenization.language import Language, language, language_from_spec
+from tokenization.records import json_of, value_of
 
 if TYPE_CHECKING:
     from musicgen.model.config import ModelConfig

@@ -2,33 +2,105 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tokenization.records import Open, from_json, from_plain
+
 FORMAT = 1
 META_FILE = "meta.json"
 SPLITS = ("train", "validation", "test")
-COUNTED = ("files", "pieces", "tokens", "bars", "notes")  # by split
-_MANY = object()  # in place of a mapping's keys: any
-# Types, lists of one shape, mappings with these keys among others; a number is not negative.
-SHAPE = {
-    "source": {"title": str, "folder": str, "licence": str},
-    "language": {"language": str, "tokens": int},
-    "vocabulary": [{"name": str, "start": int, "stop": int, "tokens": [str]}],
-    "notes": [str],
-    "losses": {_MANY: int},
-    "remarks": [{"example": str, "files": int}],
-    "skipped": [{"name": str, "reason": str}],
-    "counts": {split: dict.fromkeys(COUNTED, int) for split in SPLITS},
-    "styles": [str],
-    "tokens": int,
-    "checksum": str,
-}
 # What may be left unsaid of a set that was not made from files.
 UNSAID = {"notes": [], "losses": {}, "remarks": [], "skipped": []}
 UNSAID_OF_SOURCE = {"title": "", "folder": "", "licence": ""}
+
+
+class _Counted(Open):
+    """A record whose whole numbers count something."""
+
+    def __post_init__(self) -> None:
+        below = [name for name, value in vars(self).items() if isinstance(value, int) and value < 0]
+        if below:
+            raise ValueError(f"{below[0]} is {getattr(self, below[0])}, and counts something")
+
+
+@dataclass(frozen=True)
+class _Source(Open):
+    title: str
+    folder: str
+    licence: str
+
+
+@dataclass(frozen=True)
+class _Language(_Counted):
+    language: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class _Block(_Counted):
+    name: str
+    start: int
+    stop: int
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Remark(_Counted):
+    example: str
+    files: int
+
+
+@dataclass(frozen=True)
+class _Skipped(Open):
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Split(_Counted):
+    files: int
+    pieces: int
+    tokens: int
+    bars: int
+    notes: int
+
+
+@dataclass(frozen=True)
+class _Splits(Open):
+    train: _Split
+    validation: _Split
+    test: _Split
+
+
+@dataclass(frozen=True)
+class _Meta(_Counted):
+    """What every description says, among other things."""
+
+    source: _Source
+    language: _Language
+    vocabulary: tuple[_Block, ...]
+    notes: tuple[str, ...]
+    losses: dict[str, int]
+    remarks: tuple[_Remark, ...]
+    skipped: tuple[_Skipped, ...]
+    counts: _Splits
+    styles: tuple[str, ...]
+    tokens: int
+    checksum: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.losses.values(), default=0) < 0:
+            raise ValueError("losses has a count below 0")
+        borders = [0, *(block.stop for block in self.vocabulary)]
+        if borders[-1] != self.language.tokens or any(
+            block.start != start or len(block.tokens) != stop - start
+            for block, (start, stop) in zip(self.vocabulary, pairwise(borders), strict=True)
+        ):
+            raise ValueError("vocabulary does not name each token once, block after block")
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
@@ -43,9 +115,9 @@ def read_meta(folder: Path) -> dict[str, Any]:
             f"{folder} is no prepared data set: it has no {META_FILE}; `musicgen data` prepares one"
         )
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta = from_json(path.read_text(encoding="utf-8"), str(path))
         version = meta["format"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         version, meta = FORMAT, {}
     if version != FORMAT:
         raise ValueError(
@@ -53,29 +125,8 @@ def read_meta(folder: Path) -> dict[str, Any]:
         )
     if isinstance(source := meta.get("source"), dict):
         meta = {**UNSAID, **meta, "source": {**UNSAID_OF_SOURCE, **source}}
-    if not _has_shape(meta, SHAPE) or not _counts_all(meta):
-        raise ValueError(f"{path} is not the description of a prepared data set")
+    try:
+        from_plain(_Meta, meta, path.name)
+    except ValueError as error:
+        raise ValueError(f"{path} is not the description of a prepared data set: {error}") from None
     return meta
-
-
-def _has_shape(value: Any, shape: Any) -> bool:
-    """Say whether plain data is of a shape."""
-    if isinstance(shape, list):
-        return isinstance(value, list) and all(_has_shape(each, shape[0]) for each in value)
-    if isinstance(shape, dict):
-        if not isinstance(value, dict):
-            return False
-        if _MANY in shape:
-            return all(_has_shape(each, shape[_MANY]) for each in value.values())
-        return all(key in value and _has_shape(value[key], own) for key, own in shape.items())
-    return type(value) is shape and (shape is not int or value >= 0)
-
-
-def _counts_all(meta: dict[str, Any]) -> bool:
-    """Say whether the vocabulary names each token of the language once, block after block."""
-    blocks = meta["vocabulary"]
-    borders = [0, *(block["stop"] for block in blocks)]
-    return borders[-1] == meta["language"]["tokens"] and all(
-        block["start"] == start and len(block["tokens"]) == stop - start
-        for block, (start, stop) in zip(blocks, pairwise(borders), strict=True)
-    )

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from musicgen.common.records import from_plain, from_yaml, suggestion, yaml_of
 from musicgen.model.config import ModelConfig, check_sense
+from tokenization.records import from_plain, from_yaml, suggestion, yaml_of
 
 PRECISIONS = ("32-true", "bf16-mixed", "64-true", "auto")  # the last: what is fastest here
 ACCELERATORS = ("auto", "cpu", "cuda", "mps")

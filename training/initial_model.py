@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from musicgen.common.records import from_plain
 from musicgen.metre.rows import MetreConfig
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
@@ -13,6 +12,7 @@ from musicgen.storage.checkpoint import load, read_card
 from musicgen.storage.library import folder_of
 from tokenization.language import language as named
 from tokenization.language import language_from_spec
+from tokenization.records import from_plain
 from training.config import RunConfig, counts_music
 from training.growth import grown
 from training.storage.saving import newest

@@ -68,7 +68,7 @@ class Run:
         self.module = fabric.setup_module(module)
         self.raw_optimiser = adam(config.optimiser, self.model)  # of the parameters set up
         self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
-        self.validation = Validation(config, batches)
+        self.validation = Validation(config, batches, self.model)
         self._carried: list[Sealed] = []  # attention's state in each part of a batch
         self._stopping = threading.Event()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from musicgen.common.records import yaml_of
+from tokenization.records import yaml_of
 from training.config import RunConfig
 from training.storage.run_folder import CONFIG
 

@@ -11,6 +11,7 @@ import torch
 from lightning_fabric import Fabric
 
 from musicgen.generation.likelihood import stretch
+from musicgen.model.performer import Performer
 from training.config import RunConfig
 from training.data.batches import Batches
 from training.fabric_model import Sealed
@@ -32,9 +33,13 @@ class Measured:
 class Validation:
     """A fixed set of sequences, always the same, and the same draw of a stochastic encoding."""
 
-    def __init__(self, config: RunConfig, batches: Batches) -> None:
+    def __init__(self, config: RunConfig, batches: Batches, model: Performer) -> None:
         self.trained = config.data.trained_length
         self.length = config.validation.length or self.trained * 3 // 2
+        limit = getattr(model.config.position, "max_length", None)  # of a learned position
+        if limit is not None and config.validation.length is None:
+            self.length = min(self.length, limit)
+        model.position.check(max(self.length, self.trained))  # before a step is taken
         self.batch = config.validation.batch
         self.sequences = batches.validation(config.validation.sequences, self.length)
 

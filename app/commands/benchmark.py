@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.benchmarks.tasks import TASKS as KNOWN
     from evaluation.benchmarks.tasks import material
     from musicgen.common.machine import machine
-    from musicgen.common.records import suggestion
+    from tokenization.records import suggestion
 
     if arguments.task not in KNOWN:
         raise ValueError(f"there is no task {arguments.task!r}{suggestion(arguments.task, KNOWN)}")

@@ -13,11 +13,11 @@ from evaluation.benchmarks.positions.flt import SpaceFlt, SpaceFltConfig
 from evaluation.benchmarks.positions.grid import GridPermuteformer, GridPermuteformerConfig
 from evaluation.benchmarks.rfa import RandomFeatureAttention, RandomFeatures
 from evaluation.benchmarks.toeplitz import ToeplitzAttention
-from musicgen.common.records import from_plain, suggestion
 from musicgen.model.block import Attention, Block
 from musicgen.model.config import ModelConfig, check_sense
 from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS, Position
+from tokenization.records import from_plain, suggestion
 
 SPACES: dict[str, tuple[type[Any], type[Position]]] = {
     "permuteformer_grid": (GridPermuteformerConfig, GridPermuteformer),

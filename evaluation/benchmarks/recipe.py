@@ -13,7 +13,7 @@ from typing import Any
 
 from evaluation.benchmarks.arms import Arm, arm, with_choice
 from evaluation.benchmarks.training import Optimiser
-from musicgen.common.records import from_plain, from_yaml, suggestion
+from tokenization.records import from_plain, from_yaml, suggestion
 
 FOLDER = files("evaluation.benchmarks") / "recipes"
 FULL = {"language": "language-flt"}  # of a task, where it is not named as the task

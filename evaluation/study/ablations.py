@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.experiments import Experiment, HeldOut
-from evaluation.study.jobs import Done, Job
+from evaluation.study.experiments import Experiment, Found, HeldOut
+from evaluation.study.jobs import Job
+from evaluation.study.losses import parts_of
 from evaluation.study.models import identity_of, probed_length
 from musicgen.loading import load
 from musicgen.playable import Playable
@@ -22,24 +23,30 @@ def ablation(
     for subject in subjects:
         border = min(probed_length(subject), pieces.length)
         edges = sorted({0, border, pieces.length})
-        arguments = {"rows": pieces.rows, "edges": edges, "seed": seed}
         places = {"model": subject.given, "data": str(pieces.prepared.folder), "device": device}
         identity = {**identity_of(subject), **pieces.identity}
-        job = Job(measure=without_parts, arguments=arguments, places=places, identity=identity)
-        jobs.append((subject, job))
+        for rows in parts_of(pieces.rows):
+            arguments = {"rows": rows, "edges": edges, "seed": seed}
+            job = Job(measure=without_parts, arguments=arguments, places=places, identity=identity)
+            jobs.append((subject, job))
 
-    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
+    def compose(found: Found) -> dict[str, Any]:
         from evaluation.ablation import WHOLE, changes
 
+        read: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for subject, _, done in found:
+            of_model = read.setdefault(subject.name, {})
+            for part, losses in done.result.items():
+                of_model.setdefault(part, []).extend(losses)
         models = [
-            {"model": subject.name, "part": part, **changes(done.result[WHOLE], losses)}
-            for subject, done in found
-            for part, losses in done.result.items()
+            {"model": name, "part": part, **changes(of_model[WHOLE], losses)}
+            for name, of_model in read.items()
+            for part, losses in of_model.items()
             if part != WHOLE
         ]
         return {"data": pieces.facts(), "models": models}
 
-    return Experiment(jobs=jobs, compose=compose)
+    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names)
 
 
 def without_parts(

@@ -12,14 +12,16 @@ import numpy as np
 
 from evaluation.study import measures
 from evaluation.study.jobs import Done, Job, run
-from evaluation.study.models import identity_of, is_stochastic, probed_length
+from evaluation.study.models import identity_of, probed_length
 from musicgen.common.workers.pool import Workers
 from musicgen.playable import Playable
+from tokenization.wording import listed
 
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
 
-PIECES_A_JOB = 4
+Found = list[tuple[Playable, Job, Done]]
+"""What came of jobs, those that failed left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +29,8 @@ class Experiment:
     """Jobs of one kind, and what becomes of their results: plain data, a list of models in it."""
 
     jobs: list[tuple[Playable, Job]]
-    compose: Callable[[list[tuple[Playable, Done]]], dict[str, Any]]
-    piece: Callable[[Job], str] | None = None  # of a job, where results do without a piece
+    compose: Callable[[Found], dict[str, Any]]
+    pieces: Callable[[Job], Sequence[str]] | None = None  # of a job, where results do without them
 
 
 def conduct(
@@ -43,18 +45,22 @@ def conduct(
     done = iter(run(jobs, folder=folder, workers=workers, progress=progress))
     results, failures = {}, []
     for name, experiment in experiments.items():
-        found = [(subject, next(done)) for subject, _ in experiment.jobs]
-        if experiment.piece is None:
-            failed = {subject.name: one.error for subject, one in found if one.error}
-            failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
-        else:
-            failed = {}
-            failures += [
-                f"{experiment.piece(job)} is left out of {name} for {subject.name}: {one.error}"
-                for (subject, job), (_, one) in zip(experiment.jobs, found, strict=True)
-                if one.error
-            ]
-        whole = [(s, one) for s, one in found if not one.error and s.name not in failed]
+        found = [(subject, job, next(done)) for subject, job in experiment.jobs]
+        measured = {s.name for s, _, one in found if not one.error}
+        partly = set() if experiment.pieces is None else measured  # models that do with the rest
+        failed: dict[str, str] = {}
+        for subject, job, one in found:
+            if one.error and subject.name in partly:
+                assert experiment.pieces is not None, "so it is in no other case"
+                lost = experiment.pieces(job)
+                failures.append(
+                    f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} left out of {name} for {subject.name}: "
+                    f"{one.error}"
+                )
+            elif one.error:
+                failed[subject.name] = one.error
+        failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
+        whole = [one for one in found if not one[2].error and one[0].name not in failed]
         results[name] = experiment.compose(whole)
     return results, failures
 
@@ -76,6 +82,10 @@ class HeldOut:
     def language(self) -> str:
         """The language they are in."""
         return self.prepared.meta["language"]["language"]
+
+    def names(self, job: Job) -> list[str]:
+        """Return what the pieces of a job are called."""
+        return [self.prepared.name(row) for row in job.arguments["rows"]]
 
     def facts(self) -> dict[str, Any]:
         """Return what is to be said of them beside results."""
@@ -141,72 +151,6 @@ def left_out_of(what: str, language: str, subjects: Sequence[Playable]) -> list[
     ]
 
 
-def extrapolation(
-    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
-) -> Experiment:
-    """Measure the loss by position to the length, within the trained length and past it."""
-    from evaluation.likelihood import apart, edges_of, growth, summary
-
-    edges = {s.name: edges_of(s.trained_length, pieces.length) for s in subjects}
-    jobs = [
-        job for s in subjects for job in _loss_jobs(s, pieces, edges[s.name], None, seed, device)
-    ]
-
-    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
-        gathered = _gathered(found)
-        models = [
-            {**_named(s), **summary(losses, edges[s.name], s.trained_length), "seconds": seconds}
-            for s, losses, seconds in gathered
-        ]
-        if len(gathered) > 1 and len({tuple(edges[s.name]) for s, *_ in gathered}) == 1:
-            losses, borders = [x for _, x, _ in gathered], edges[gathered[0][0].name]
-            for model, curve in zip(models, apart(losses, borders), strict=True):
-                model["apart"] = curve
-            grown = growth(losses, borders, gathered[0][0].trained_length)
-            for model, one in zip(models, grown or [], strict=False):
-                model["growth"] = one
-        return {"data": pieces.facts(), "length": pieces.length, "models": models}
-
-    return Experiment(jobs=jobs, compose=compose)
-
-
-def realisations(
-    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
-) -> Experiment:
-    """Measure the loss within the trained length with a quarter to four times the realisations trained with."""
-    from evaluation.likelihood import change, summary
-
-    jobs, tried = [], {}
-    for subject in subjects:
-        if is_stochastic(subject):
-            trained = subject.config["position"]["realisations"]
-            tried[subject.name] = sorted({max(1, int(trained * f)) for f in (0.25, 0.5, 1, 2, 4)})
-            edges = [0, probed_length(subject)]
-            for number in tried[subject.name]:
-                jobs += _loss_jobs(subject, pieces, edges, number, seed, device)
-
-    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
-        models = []
-        for subject, losses, seconds in _gathered(found):
-            numbers, size = tried[subject.name], len(pieces.rows)
-            length, trained = probed_length(subject), subject.config["position"]["realisations"]
-            parts = {n: losses[i * size : (i + 1) * size] for i, n in enumerate(numbers)}
-            tests = [
-                {
-                    "realisations": number,
-                    **summary(part, [0, length], length)["parts"]["trained"],
-                    "change": change(part, parts[trained]),
-                }
-                for number, part in parts.items()
-            ]
-            models.append(
-                {**_named(subject), "trained": trained, "tests": tests, "seconds": seconds}
-            )
-        return {"data": pieces.facts(), "models": models}
-
-    return Experiment(jobs=jobs, compose=compose)
-
-
 def positions(
     subjects: Sequence[Playable], *, tokens: int | None, drawn: bool, seed: int, device: str
 ) -> Experiment:
@@ -223,12 +167,12 @@ def positions(
         if drawn:
             jobs.append((subject, Job(measure=measures.pictures, arguments=arguments, **common)))
 
-    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
+    def compose(found: Found) -> dict[str, Any]:
         from evaluation.probes import best_heads
 
         models: dict[str, dict[str, Any]] = {}
-        for subject, done in found:
-            model = models.setdefault(subject.name, {**_named(subject), "seconds": 0.0})
+        for subject, _, done in found:
+            model = models.setdefault(subject.name, {**named(subject), "seconds": 0.0})
             model["seconds"] = round(model["seconds"] + done.seconds, 1)
             if "table" in done.result:
                 best = {f"best_{name}": best_heads(rows) for name, rows in done.result.items()}
@@ -240,36 +184,7 @@ def positions(
     return Experiment(jobs=jobs, compose=compose)
 
 
-def _loss_jobs(
-    subject: Playable,
-    pieces: HeldOut,
-    edges: Sequence[int],
-    number: int | None,
-    seed: int,
-    device: str,
-) -> list[tuple[Playable, Job]]:
-    folder = str(pieces.prepared.folder)
-    parts = [pieces.rows[i : i + PIECES_A_JOB] for i in range(0, len(pieces.rows), PIECES_A_JOB)]
-    return [
-        (
-            subject,
-            Job(
-                measure=measures.losses,
-                arguments={
-                    "rows": rows,
-                    "edges": list(edges),
-                    "seed": seed,
-                    "realisations": number,
-                },
-                places={"model": subject.given, "data": folder, "device": device},
-                identity={**identity_of(subject), **pieces.identity},
-            ),
-        )
-        for rows in parts
-    ]
-
-
-def _named(subject: Playable) -> dict[str, Any]:
+def named(subject: Playable) -> dict[str, Any]:
     """Return what each result says of its model."""
     return {
         "model": subject.name,
@@ -279,12 +194,3 @@ def _named(subject: Playable) -> dict[str, Any]:
         "sha256": subject.sha256,
         "trained_length": subject.trained_length,
     }
-
-
-def _gathered(found: list[tuple[Playable, Done]]) -> list[tuple[Playable, list[Any], float]]:
-    """Return each model once, with the results of all its jobs joined, and their seconds."""
-    joined: dict[str, tuple[Playable, list[Any], float]] = {}
-    for subject, done in found:
-        _, results, seconds = joined.get(subject.name, (subject, [], 0.0))
-        joined[subject.name] = (subject, results + done.result, round(seconds + done.seconds, 2))
-    return list(joined.values())

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.experiments import Experiment
-from evaluation.study.jobs import Done, Job
+from evaluation.study.experiments import Experiment, Found
+from evaluation.study.jobs import Job
 from evaluation.study.models import identity_of
 from musicgen.continuation import Generation
 from musicgen.loading import find, load
@@ -60,9 +60,9 @@ def by_piece(
         for piece in pieces
     ]
 
-    def compose(found: list[tuple[Playable, Done]]) -> dict[str, Any]:
+    def compose(found: Found) -> dict[str, Any]:
         rows: dict[str, Rows] = {}
-        for subject, done in found:
+        for subject, _, done in found:
             rows.setdefault(subject.name, []).extend(done.result)
         models = rows.items()
         return {
@@ -72,7 +72,7 @@ def by_piece(
         }
 
     return Experiment(
-        jobs=jobs, compose=compose, piece=lambda job: prepared.name(job.arguments["row"])
+        jobs=jobs, compose=compose, pieces=lambda job: [prepared.name(job.arguments["row"])]
     )
 
 

@@ -16,10 +16,10 @@ import yaml
 
 from musicgen.attention.features import FEATURES
 from musicgen.attention.linear_attention import BACKENDS
-from musicgen.common.records import from_plain, suggestion
 from musicgen.metre.clock import Clock
 from musicgen.metre.rows import MetreConfig
 from musicgen.position import POSITIONS, Position, Shape
+from tokenization.records import from_plain, suggestion
 
 LARGEST = 1 << 20  # of all sizes; no computer holds a model that has one beyond
 _CHOICES = {

@@ -21,11 +21,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from musicgen.common.records import from_plain, json_of
 from musicgen.layers.quantise import quantise, restore, with_int8_weights
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
+from tokenization.records import from_plain, json_of
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"

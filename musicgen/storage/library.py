@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from musicgen.common.records import suggestion
+from tokenization.records import suggestion
 
 
 def shipped() -> dict[str, Path]:

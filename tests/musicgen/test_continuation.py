@@ -1,5 +1,6 @@
 """What is continued, without a page or a command around it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 from musicgen.continuation import Continuation
 from musicgen.loading import load
 from musicgen.options import Options
-from musicgen.pieces import read_piece
+from musicgen.pieces import piece_of, read_piece
 from musicgen.playable import Playable
 from musicgen.storage.checkpoint import Card, save
 from tokenization.language import language
+from tokenization.score import Notes, Score, Track
 
 GROOVE_FILE = Path(__file__).parent.parent / "seeds" / "groove.mid"
 LONGEST = [7, 1, 30]
@@ -35,7 +37,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Playable:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows(model, seed: int):
     prompt = read_piece(model.language, GROOVE_FILE, name="groove.mid").prompt(PROMPT_BARS)
-    heard = np.maximum(model.language.longest([prompt.ids]), prompt.score.ticks_per_beat)
+    closed = model.language.close(prompt.ids, PROMPT_BARS)
+    heard = np.maximum(model.language.longest([closed]), prompt.score.ticks_per_beat)
     assert (heard < LONGEST).any()
     work = Continuation(model, prompt, Options(bars=6, variations=2, seed=seed))
     assert list(work)
@@ -47,3 +50,35 @@ def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows(mo
         for name in ("onset_ticks", "pitch", "track"):
             found, written = (getattr(x.sorted(), name) for x in (before, prompt.score.notes))
             np.testing.assert_array_equal(found, written)
+
+
+@pytest.mark.parametrize("name", ["groove", "groove-2"])
+def test_notes_that_sound_at_the_prompts_end_were_heard_as_long_as_till_there(name: str):
+    """A bass of whole notes has ended none of them where its first bar does."""
+    model = replace(load(f"untrained:tiny:{name}"), longest_ticks=[60, 60, 60])
+    bars = np.arange(3)
+    notes = Notes(48 * bars, [48] * 3, [40] * 3, [90] * 3, [0] * 3)
+    piece = piece_of(
+        model.language, Score(ticks_per_beat=12, notes=notes, tracks=(Track("Bass", 33),)), "bass"
+    )
+    for prompt_bars in (1, 3):
+        work = Continuation(
+            model, piece.prompt(prompt_bars), Options(bars=8, variations=2)
+        ).finish()
+        written = [take.continuation.notes for take in work.takes()]
+        lasted = np.concatenate([one.duration_ticks[one.track == 0] for one in written])
+        assert lasted.max() == 48
+
+
+@pytest.mark.parametrize("name", ["groove", "remi", "remi-2"])
+def test_a_length_that_is_none_is_refused(name: str):
+    """And nothing is taken from the prompt instead."""
+    model = load(f"untrained:tiny:{name}")
+    prompt = read_piece(model.language, GROOVE_FILE, name="groove.mid").prompt(PROMPT_BARS)
+    for bars in (0, -1):
+        with pytest.raises(ValueError, match=f"bars is {bars}; to continue at all it is 1 or more"):
+            Continuation(model, prompt, Options(bars=bars))
+    with pytest.raises(ValueError, match="give bars and not tokens"):
+        Continuation(model, prompt, Options(tokens=9, ends=True))
+    with pytest.raises(ValueError, match="tokens is 0"):
+        Continuation(model, prompt, Options(tokens=0)).finish()

@@ -95,6 +95,13 @@ class TestOpening:
         with pytest.raises(ValueError, match=r"meta\.json is not the description of a prepared"):
             Prepared.open(tmp_path)
 
+    def test_what_is_wrong_in_a_description_is_named(self, tmp_path: Path):
+        rewrite_meta(write(tmp_path / "set"), styles=["s", 3])
+        with pytest.raises(
+            ValueError, match=r"prepared data set: meta\.json: styles\[1\] is 3, where a"
+        ):
+            Prepared.open(tmp_path / "set")
+
     def test_a_format_of_the_future(self, tmp_path: Path):
         rewrite_meta(write(tmp_path / "set"), format=2)
         with pytest.raises(ValueError, match="has format 2, this program reads format 1"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from musicgen.common.records import json_of
+from tokenization.records import json_of
 from tokenization.whole_file import write_json
 
 

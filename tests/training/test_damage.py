@@ -145,7 +145,8 @@ def copied(grooves: Path, tmp_path: Path) -> Path:
         {"counts": {"train": 1, "validation": 1, "test": 1}}, {"language": {"language": "groove", "tokens": None}},
         {"source": None}, {"source": {"title": 1}}, {"styles": 3}, {"styles": {"a": 1}}, {"notes": "said"},
         {"losses": []}, {"losses": {"cut": "a"}}, {"remarks": [7]}, {"remarks": {}}, {"skipped": [{"name": "a"}]},
-        {"skipped": None}, {"vocabulary": None}, {"vocabulary": []}, {"vocabulary": [{"name": "a"}]},
+        {"skipped": None}, {"losses": {"cut": -1}}, {"vocabulary": None}, {"vocabulary": []},
+        {"vocabulary": [{"name": "a"}]},
         {"vocabulary": [{"name": "all", "start": 0, "stop": 10**12, "tokens": []}]},
     ],
 )  # fmt: skip

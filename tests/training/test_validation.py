@@ -60,3 +60,19 @@ def test_it_measures_what_the_model_gives(pianos: Path, tmp_path: Path):
     assert measured.inside == pytest.approx(float(losses[:, :32].sum() / asked[:, :32].sum()))
     assert measured.beyond == pytest.approx(float(losses[:, 32:].sum() / asked[:, 32:].sum()))
     assert measured.sequences == 2
+
+
+def test_a_model_of_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_path: Path):
+    learned = {"name": "learned", "max_length": 40}
+    run = toy_run(toy_config(tmp_path / "a", pianos, model={"position": learned}))
+    assert run.validation.length == 40  # where 48 would be half as far again as it is trained
+    with torch.no_grad():
+        measured = run.validation.measure(run.fabric, run.module, Sealed(None))
+    assert measured.rows[-1][1] == 40
+    for setting, short in (({"length": 41}, 40), ({}, 31)):
+        too_short = {"name": "learned", "max_length": short}
+        config = toy_config(
+            tmp_path / "b", pianos, model={"position": too_short}, validation=setting
+        )
+        with pytest.raises(ValueError, match=f"has a maximal length of {short}"):
+            toy_run(config)

@@ -43,7 +43,8 @@ _SYNONYMS: dict[str, str] = {
     "sus4": "sus4 sus 7sus 7sus4 9sus 9sus4 13sus 13sus4 sus47 sus4(b7) sus4(b7,9) sus24",
 }
 _QUALITY_OF = {name: quality for quality, names in _SYNONYMS.items() for name in names.split()}
-_NAME = re.compile(r"(?:chord[-_: ]*)?([A-G])([#♯b♭]{0,2})([_:]?)(.*)", re.IGNORECASE | re.DOTALL)
+# "add" or "bridge" are words: only "chord" may be written in either case, neither the root nor its flats.
+_NAME = re.compile(r"(?i:chord[-_: ]*)?([A-G])([#♯b♭]{0,2})([_:]?)(.*)", re.DOTALL)
 _NONE = re.compile(r"(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC)", re.IGNORECASE)
 LONGEST_NAME = 32
 
@@ -60,8 +61,7 @@ def parse(name: str) -> str | None:
     if _NONE.fullmatch(name):
         return NO_CHORD
     found = _NAME.fullmatch(name)
-    # "add" or "bridge" are words: only "chord" may be written in either case, the root may not.
-    if not found or not found[1].isupper():
+    if not found:
         return None
     quality = _QUALITY_OF.get(found[3] + found[4]) or _quality(found[4])
     if quality is None:

@@ -43,7 +43,7 @@ def on_own_bars(score: Score, *, beats_known: bool = False) -> Score:
     of four. A first bar that is shorter than those after it is an upbeat, and becomes a whole one.
     A bar that no metre has is laid as several that make it up, and said.
     """
-    score = score if beats_known else _with_beats(score)
+    score = score if beats_known or score.beats_known else _with_beats(score)
     start, length, names = _sections(score)
     meters = Meters(start, *np.array([name.split("/") for name in names], dtype=np.int64).T)
     remarks = _remarks_on_other_bars(names)

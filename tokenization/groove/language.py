@@ -83,11 +83,15 @@ class Groove(Language):
 
         Events of one time may stand in any order (`free_grammar`); they are put in the valid one.
 
-        With `bars`, the piece ends after so many bars at the latest, and all that sounds with it.
+        With `bars`, the piece ends after so many bars at the latest, and all that sounds with it; a prefix that has not
+        come so far, with the bar that it has come to.
         """
         reading = Reading(np.asarray(ids, dtype=np.int64))
         onset = reading.time_ticks[reading.said]
-        line = BAR_TICKS * (bars or self._bars_begun(reading))
+        begun = self._bars_begun(reading)
+        if bars and len(reading.ids):  # a shift to a bar's line has come to that bar
+            begun = min(bars, int(reading.time_ticks[-1]) // BAR_TICKS + 1)
+        line = BAR_TICKS * begun
         end = np.full_like(onset, line)
         begin, stop = reading.complete
         end[begin] = np.minimum(onset[stop], line)

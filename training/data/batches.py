@@ -91,10 +91,24 @@ class Batches:
         return language(self.language["language"]).longest(self.shards.ids(int(r)) for r in spread)
 
     def steps(self, steps: int | None, epochs: float | None) -> int:
-        """Return the length of a run given in steps or in epochs."""
+        """Return the length of a run given in steps or in epochs.
+
+        A batch of several windows takes as many steps as its longest piece fills; what is cut from a piece by chance
+        may fill fewer, so that the run then sees a little more than so many epochs.
+        """
         if steps is not None:
             return steps
-        return math.ceil((epochs or 0) * len(self._files) / self.config.batch)
+        batches = math.ceil((epochs or 0) * len(self._files) / self.config.batch)
+        return batches if self.config.windows == 1 else self._steps_of(batches)
+
+    def _steps_of(self, batches: int) -> int:
+        """Return how many windows the first batches fill together, by the lengths of their files."""
+        config, files = self.config, len(self._files)
+        tokens = np.minimum(self._files.longest(self.shards.length), config.trained_length + 1)
+        windows = np.maximum(1, -(-(tokens - 1) // config.length))  # of each file
+        sequences = batches * config.batch
+        orders = [windows[self._order_of(epoch)] for epoch in range(-(-sequences // files))]
+        return int(np.concatenate(orders)[:sequences].reshape(batches, -1).max(1).sum())
 
     def batch(self, number: int) -> np.ndarray:
         """Return this process's share of a batch: (B, T + 1) int64, IGNORED after a piece's end.
@@ -135,13 +149,16 @@ class Batches:
         """Return the training sequence that comes at a place of the endless stream."""
         epoch, place = divmod(number, len(self._files))
         if self._order[0] != epoch:
-            random = np.random.default_rng([self.seed, ORDER, epoch])
-            self._order = (epoch, random.permutation(len(self._files)))
+            self._order = (epoch, self._order_of(epoch))
         random = np.random.default_rng([self.seed, CROP, number])
         row = self._files.draw(int(self._order[1][place]), random)
         return self._cut(
             self.shards.ids(row), self.shards.bars(row), self.config, random, self._another
         )
+
+    def _order_of(self, epoch: int) -> np.ndarray:
+        """Return the files in the order of an epoch."""
+        return np.random.default_rng([self.seed, ORDER, epoch]).permutation(len(self._files))
 
     def _another(self, random: np.random.Generator) -> np.ndarray:
         """Return the ids of any piece to train on."""
@@ -210,11 +227,18 @@ class _Files:
     def __init__(self, shards: Shards, split: str) -> None:
         rows = shards.rows(split)
         edges = np.flatnonzero(np.diff(shards.file[rows], prepend=-1))
-        self._first = rows[edges]
+        self._rows, self._first = rows, rows[edges]
         self._count = np.diff(edges, append=len(rows))
 
     def __len__(self) -> int:
         return len(self._first)
+
+    def longest(self, length: np.ndarray) -> np.ndarray:
+        """Return the length of each file's longest row, (F,), by those of all rows."""
+        rows = np.repeat(np.arange(len(self)), self._count)
+        longest = np.zeros(len(self), dtype=np.int64)
+        np.maximum.at(longest, rows, length[self._rows])
+        return longest
 
     def draw(self, file: int, random: np.random.Generator) -> int:
         """Return one of a file's rows."""

@@ -46,12 +46,16 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     """Write the best model of a run; return what each way to store it costs, the chosen one first."""
     config = read(run / "config.yaml")
     batches = Batches(config.data, config.seed)
-    validation = Validation(config, batches)
     found = saving.newest(run)
     if found is None:
         raise ValueError(f"{run} holds no checkpoint; train it first")
     state = saving.read_state(found)
+    if state.data != batches.checksum:
+        raise ValueError(
+            f"{run} was trained on other data than {config.data.folder} holds now; prepare the same data again"
+        )
     model, saved = checkpoint.load(run / MODEL)
+    validation = Validation(config, batches, model)
     # A run may have ended before a checkpoint told of its best.
     steps = int(saved.training["steps"])
     best = replace(state, step=steps)

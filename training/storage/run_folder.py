@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from musicgen.common.records import from_plain, yaml_of
 from musicgen.storage.library import shipped
+from tokenization.records import from_plain, yaml_of
 from tokenization.whole_file import write_whole
 from training.config import RunConfig
 from training.disk import full_disk_named, held

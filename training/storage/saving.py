@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
-from musicgen.common.records import from_plain, json_of
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
+from tokenization.records import from_plain, json_of
 from training.sharding import laid_out_like, whole
 
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"

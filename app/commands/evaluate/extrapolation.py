@@ -59,7 +59,7 @@ def add_pieces(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from app.commands.evaluate.default_data import data_of
-    from evaluation.study.experiments import extrapolation
+    from evaluation.study.losses import extrapolation
     from evaluation.study.models import models_of
     from evaluation.tables.losses import extrapolation_table
 

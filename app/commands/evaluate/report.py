@@ -122,12 +122,8 @@ def _experiments(
 ) -> tuple[dict[str, Experiment], dict[str, str], list[str]]:
     """Return the experiments by name, a command for each alone, and who is left out of them."""
     from evaluation.study.ablations import ablation
-    from evaluation.study.experiments import (
-        extrapolation,
-        language_of_data,
-        positions,
-        realisations,
-    )
+    from evaluation.study.experiments import language_of_data, positions
+    from evaluation.study.losses import extrapolation, realisations
 
     options = {"seed": arguments.seed, "device": chosen_device(arguments.device)}
     experiments: dict[str, Experiment] = {}

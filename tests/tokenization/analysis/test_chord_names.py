@@ -74,6 +74,10 @@ def test_our_own_names_stay(chord):
         "c",
         "C:maj7#",
         "C\x00",
+        "AB",  # sections of a piece
+        "BB",
+        "EBm",
+        "CHORD-c",
     ],
 )
 def test_other_texts_are_no_chords(text):

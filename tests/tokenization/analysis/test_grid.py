@@ -118,6 +118,17 @@ def test_on_its_own_bars_a_score_keeps_every_metre():
     assert laid_there.remarks == ()
 
 
+def test_beats_that_are_written_are_kept_however_the_notes_lie_on_them():
+    """Fives and sevens, say: nothing is estimated of a written score, on its own bars either."""
+    fives = np.sort(np.concatenate([np.arange(40) / 5, np.arange(56) / 7 + 8]))
+    written = score(fives.tolist(), (0, 3, 4), beats_known=True)
+    assert on_own_bars(written.replace(beats_known=False)).remarks
+    for lay in (on_four_four, on_own_bars):
+        assert lay(written).notes == written.notes
+    assert on_own_bars(written).remarks == ()
+    assert on_own_bars(written).meters == written.meters
+
+
 def test_on_its_own_bars_an_upbeat_becomes_a_whole_bar():
     moved = on_own_bars(score([0, 1, 5], (0, 1, 4), (1, 3, 4), (4, 6, 8)))
     assert (moved.notes.onset_ticks / 480).tolist() == [2, 3, 7]

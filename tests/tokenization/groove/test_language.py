@@ -257,6 +257,20 @@ def test_a_piece_is_cut_to_some_bars():
     assert GROOVE.close(ids, bars=9).tolist() == ids.tolist()
 
 
+def test_what_sounds_where_a_piece_breaks_off_ends_with_that_bar_however_far_it_was_to_go():
+    """As music does that somebody stops, or looks at while it is written."""
+    begun = (
+        "begin note_on_0_40 time_shift_2_0 time_shift_2_0 note_on_1_36 time_shift_1_0 note_off_1_36"
+    )
+    for prefix, end in (
+        (begun, 96),
+        (f"{begun} time_shift_2_0 time_shift_1_0", 144),  # it has come to the third bar
+    ):
+        closed = GROOVE.close(GROOVE.parse(prefix), bars=16)
+        assert rows(GROOVE.decode(closed).notes) == [(0, 0, 40, end), (48, 1, 36, 12)]
+    assert rows(GROOVE.decode(GROOVE.close(GROOVE.parse(begun), bars=1)).notes) == [(0, 0, 40, 48)]
+
+
 @settings(deadline=None, max_examples=60)
 @given(SEEDS, st.integers(1, 100), st.integers(1, 4))
 def test_closing_any_prefix_makes_a_whole_piece(seed, length, bars):

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musicgen.common.records import from_plain
 from musicgen.metre.clock import Clock, Timekeeper
 from tests.tokenization.grammar_cases import check_rows, damages, stepwise_fault
 from tests.tokenization.groove.cases import golden_cases, golden_trio, trios
@@ -18,6 +17,7 @@ from tokenization.groove.tokens import BAR_TICKS
 from tokenization.groove.tokens import VOCABULARY as FIRST_VOCABULARY
 from tokenization.groove_2.tokens import AT, BAR, VOCABULARY
 from tokenization.language import language, language_from_spec
+from tokenization.records import from_plain
 
 FIRST = language("groove")
 

@@ -97,6 +97,15 @@ def test_steps_are_given_or_follow_from_epochs(pianos: Path):
     assert (data.steps(7, None), data.steps(None, 3.0), data.steps(None, 0.1)) == (7, 6, 1)
 
 
+def test_an_epoch_of_several_windows_takes_a_step_for_each(pianos: Path):
+    data = batches(pianos, length=32, windows=4, transpose=0)
+    windows = [sum(1 for _ in data.parts(number, 0)) for number in range(7)]
+    assert max(windows) > 1
+    for count in (1, 2, 7):
+        assert data.steps(None, count * 4 / 8) == sum(windows[:count])
+    assert data.steps(7, None) == 7
+
+
 def test_validation_is_the_same_for_every_run(pianos: Path):
     prepared = Prepared.open(pianos)
     held_out = batches(pianos).validation(5, 20)

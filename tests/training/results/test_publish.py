@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from musicgen.storage import checkpoint
-from tests.training.makers import Heard, toy_config, toy_run
+from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from training.results.publish import Stored, _copy_beside, choose, publish
 from training.validation import Measured
 
@@ -73,6 +73,21 @@ def test_an_untrained_run_is_refused(pianos: Path, tmp_path: Path):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.plain()))
     with pytest.raises(ValueError, match="holds no checkpoint; train it first"):
         publish(tmp_path, tmp_path / "model")
+
+
+def test_a_run_whose_data_are_others_by_now_is_refused(pianos: Path, tmp_path: Path):
+    """Its card would say that it had learned from them, and with what loss."""
+    data = tmp_path / "data"
+    shutil.copytree(pianos, data)
+    config = toy_config(tmp_path, data, optimiser={"steps": 5})
+    run = toy_run(config)
+    run.fit(Heard())
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    shutil.rmtree(data)
+    prepared_set(data, "remi", train=9)
+    with pytest.raises(ValueError, match="was trained on other data than"):
+        publish(run.folder, tmp_path / "toy-model")
+    assert not (tmp_path / "toy-model").exists()
 
 
 def test_the_licences_of_all_sets_stay_with_the_model(tmp_path: Path):

@@ -26,6 +26,11 @@ MOST_ALIASES = 20  # of a YAML file: each may stand for all that was said before
 # The last ones of what is said to be a date or a number, and is none.
 NOT_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError)
 
+
+class Open:
+    """A record whose data may have more keys than it names; the others are left alone."""
+
+
 _SPOKEN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -85,11 +90,15 @@ def from_plain(cls: type[Record], data: Any, where: str) -> Record:
     if not isinstance(data, Mapping):
         raise ValueError(f"{where} is {data!r}, which is no mapping of names to values")
     known = {f.name: f for f in fields(typing.cast(Any, cls)) if f.init}
-    for key in data:
+    for key in () if issubclass(cls, Open) else data:
         if key not in known:
             raise ValueError(f"{where} has an unknown key {key!r}{suggestion(key, known)}")
     hints = typing.get_type_hints(cls)
-    values = {key: value_of(hints[key], data[key], f"{where}: {key}") for key in data}
+    values = {
+        key: value_of(hints[key], value, f"{where}: {key}")
+        for key, value in data.items()
+        if key in known
+    }
     try:
         return cls(**values)
     except TypeError as error:  # a field without a default is missing
@@ -118,6 +127,8 @@ def value_of(hint: Any, value: Any, where: str) -> Any:
     expected = typing.get_origin(hint) or hint
     if isinstance(expected, type) and not isinstance(value, expected):
         raise ValueError(f"{where} is {value!r}, where {expected.__name__} is wanted")
+    if expected is dict and (arguments := typing.get_args(hint)):
+        return {key: value_of(arguments[1], one, f"{where}: {key}") for key, one in value.items()}
     return value
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from musicgen.common.records import from_plain
+from tokenization.records import Open, from_plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +64,20 @@ def test_yaml_reads_1e_minus_4_as_text_and_we_as_a_number() -> None:
 def test_what_is_wrong_is_named(data: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_plain(Outer, data, "here")
+
+
+@dataclass(frozen=True)
+class Described(Open):
+    title: str
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def test_an_open_record_leaves_other_keys_alone_and_the_values_of_mappings_have_their_type() -> (
+    None
+):
+    data = {"title": "a", "of another program": [1], "counts": {"notes": 3}}
+    assert from_plain(Described, data, "here") == Described("a", {"notes": 3})
+    with pytest.raises(ValueError, match=r"^here: counts: notes is 'many', where a whole number"):
+        from_plain(Described, {"title": "a", "counts": {"notes": "many"}}, "here")
+    with pytest.raises(ValueError, match=r"^here is incomplete: .*'title'"):
+        from_plain(Described, {"other": 1}, "here")

@@ -1,0 +1,156 @@
+"""The experiments that read pieces: the loss past the trained length, and with other numbers of realisations.
+
+A job reads a few pieces. Where one fails, the others count: models are compared over the pieces that all of them have
+read, and the tests of one model over those that it has read in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from evaluation.study import measures
+from evaluation.study.experiments import Experiment, Found, HeldOut, named
+from evaluation.study.jobs import Job
+from evaluation.study.models import identity_of, is_stochastic, probed_length
+from musicgen.playable import Playable
+
+if TYPE_CHECKING:
+    from evaluation.likelihood import Loss
+
+PIECES_A_JOB = 4
+
+
+def extrapolation(
+    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
+) -> Experiment:
+    """Measure the loss by position to the length, within the trained length and past it."""
+    from evaluation.likelihood import apart, edges_of, growth, summary
+
+    edges = {s.name: edges_of(s.trained_length, pieces.length) for s in subjects}
+    jobs = [
+        job for s in subjects for job in _loss_jobs(s, pieces, edges[s.name], None, seed, device)
+    ]
+
+    def compose(found: Found) -> dict[str, Any]:
+        read = {name: by_number[None] for name, by_number in _by_piece(found).items()}
+        rows = _of_all(pieces.rows, read)
+        measured = [s for s in subjects if rows and set(rows) <= read.get(s.name, {}).keys()]
+        losses = [[read[s.name][row] for row in rows] for s in measured]
+        models = [
+            {
+                **named(s),
+                **summary(own, edges[s.name], s.trained_length),
+                "seconds": _seconds(found, s),
+            }
+            for s, own in zip(measured, losses, strict=True)
+        ]
+        if len(measured) > 1 and len({tuple(edges[s.name]) for s in measured}) == 1:
+            borders, trained = edges[measured[0].name], measured[0].trained_length
+            for model, curve in zip(models, apart(losses, borders), strict=True):
+                model["apart"] = curve
+            grown = growth(losses, borders, trained)
+            for model, one in zip(models, grown or [], strict=False):
+                model["growth"] = one
+        facts = replace(pieces, rows=rows).facts()
+        return {"data": facts, "length": pieces.length, "models": models}
+
+    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names)
+
+
+def realisations(
+    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
+) -> Experiment:
+    """Measure the loss within the trained length with a quarter to four times the realisations trained with."""
+    from evaluation.likelihood import change, summary
+
+    jobs = []
+    for subject in subjects:
+        if is_stochastic(subject):
+            trained = subject.config["position"]["realisations"]
+            edges = [0, probed_length(subject)]
+            for number in sorted({max(1, int(trained * f)) for f in (0.25, 0.5, 1, 2, 4)}):
+                jobs += _loss_jobs(subject, pieces, edges, number, seed, device)
+
+    def compose(found: Found) -> dict[str, Any]:
+        models, read = [], _by_piece(found)
+        for subject in subjects:
+            by_number = read.get(subject.name, {})
+            rows = [r for r in pieces.rows if all(r in losses for losses in by_number.values())]
+            length = probed_length(subject)
+            trained = subject.config["position"].get("realisations")
+            if not rows or trained not in by_number:  # beside which the others stand
+                continue
+            parts = {n: [losses[row] for row in rows] for n, losses in by_number.items()}
+            tests = [
+                {
+                    "realisations": number,
+                    **summary(part, [0, length], length)["parts"]["trained"],
+                    "change": change(part, parts[trained]),
+                }
+                for number, part in parts.items()
+            ]
+            seconds = _seconds(found, subject)
+            models.append(
+                {**named(subject), "trained": trained, "tests": tests, "seconds": seconds}
+            )
+        return {"data": pieces.facts(), "models": models}
+
+    return Experiment(jobs=jobs, compose=compose, pieces=pieces.names)
+
+
+def parts_of(rows: Sequence[int]) -> list[Sequence[int]]:
+    """Return the pieces of each job."""
+    return [rows[i : i + PIECES_A_JOB] for i in range(0, len(rows), PIECES_A_JOB)]
+
+
+def _loss_jobs(
+    subject: Playable,
+    pieces: HeldOut,
+    edges: Sequence[int],
+    number: int | None,
+    seed: int,
+    device: str,
+) -> list[tuple[Playable, Job]]:
+    folder = str(pieces.prepared.folder)
+    return [
+        (
+            subject,
+            Job(
+                measure=measures.losses,
+                arguments={
+                    "rows": rows,
+                    "edges": list(edges),
+                    "seed": seed,
+                    "realisations": number,
+                },
+                places={"model": subject.given, "data": folder, "device": device},
+                identity={**identity_of(subject), **pieces.identity},
+            ),
+        )
+        for rows in parts_of(pieces.rows)
+    ]
+
+
+def _by_piece(found: Found) -> dict[str, dict[int | None, dict[int, Loss]]]:
+    """Return the losses by model, number of realisations and piece."""
+    read: dict[str, dict[int | None, dict[int, Loss]]] = {}
+    for subject, job, done in found:
+        of_number = read.setdefault(subject.name, {}).setdefault(job.arguments["realisations"], {})
+        of_number |= dict(zip(job.arguments["rows"], done.result, strict=True))
+    return read
+
+
+def _of_all(rows: Sequence[int], read: Mapping[str, Mapping[int, Loss]]) -> list[int]:
+    """Return the pieces that all models have read; but for those that have read fewest, where that would be none."""
+    most_first = sorted(read.values(), key=len, reverse=True)
+    for models in range(len(most_first), 0, -1):
+        shared = [row for row in rows if all(row in losses for losses in most_first[:models])]
+        if shared:
+            return shared
+    return []
+
+
+def _seconds(found: Found, subject: Playable) -> float:
+    return round(sum(done.seconds for one, _, done in found if one.name == subject.name), 2)
