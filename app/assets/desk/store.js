@@ -24,11 +24,13 @@ async function database() {
   return settled(asked);
 }
 
+const lockOf = (id) => `musicgen ${id}`;
+
 // Hold a desk's name for as long as this tab lives; false where another tab has it.
 function held(id) {
   if (!navigator.locks) return Promise.resolve(true);
   return new Promise((done) => {
-    navigator.locks.request(`musicgen ${id}`, { ifAvailable: true }, (lock) => {
+    navigator.locks.request(lockOf(id), { ifAvailable: true }, (lock) => {
       done(Boolean(lock));
       return lock ? new Promise(() => {}) : undefined;
     });
@@ -40,13 +42,13 @@ export class Store {
     this.unsaved = new Set();
   }
 
-  // The desk of this tab, or a copy of the one that was used last; `fresh` says that there was none.
+  // The desk of this tab, or a copy of the one that was used last, or an empty one.
   async open() {
     try {
       this.base = await database();
     } catch {
       this.base = null; // private windows of some browsers have none
-      return { desk: new Desk(), fresh: true };
+      return new Desk();
     }
     const desks = await settled(this.base.transaction(DESKS).objectStore(DESKS).getAll());
     desks.sort((a, b) => b.saved - a.saved);
@@ -57,8 +59,8 @@ export class Store {
     if (!saved) await held(desk.id);
     if (saved && saved.id !== own) await held(desk.id);
     sessionStorage.setItem("musicgen-desk", desk.id);
-    this.sweep(desks, desk);
-    return { desk, fresh: !desk.current };
+    this.sweep(desk).catch(() => {}); // the next visit tries again
+    return desk;
   }
 
   async entriesOf(ids) {
@@ -107,12 +109,15 @@ export class Store {
   }
 
   // Let go of desks that nobody has used for long, and of entries that none of the others names.
-  async sweep(desks, desk) {
-    const kept = desks.slice(0, MOST_DESKS), old = desks.slice(MOST_DESKS);
+  // Those of other tabs stay, and all is looked up at once, or what another tab keeps meanwhile would be lost.
+  async sweep(desk) {
+    const locks = (await navigator.locks?.query())?.held ?? [], open = new Set(locks.map((lock) => lock.name));
+    const work = this.base.transaction([DESKS, ENTRIES], "readwrite");
+    const desks = (await settled(work.objectStore(DESKS).getAll())).sort((a, b) => b.saved - a.saved);
+    const old = desks.slice(MOST_DESKS).filter((one) => !open.has(lockOf(one.id)));
     if (!old.length) return;
     const needed = new Set(desk.needed);
-    for (const one of kept) for (const id of new Desk(one).needed) needed.add(id);
-    const work = this.base.transaction([DESKS, ENTRIES], "readwrite");
+    for (const one of desks) if (!old.includes(one)) for (const id of new Desk(one).needed) needed.add(id);
     for (const one of old) work.objectStore(DESKS).delete(one.id);
     const keys = await settled(work.objectStore(ENTRIES).getAllKeys());
     for (const key of keys) if (!needed.has(key)) work.objectStore(ENTRIES).delete(key);

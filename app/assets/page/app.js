@@ -20,10 +20,12 @@ export class App {
 
   // Sentences: `place` is "stage" or "takes".
   fail(text, place = "stage") {
+    this.trouble = text;
     this.desk.tell("error", { text, place });
   }
 
   calm() {
+    this.trouble = "";
     this.desk.tell("error", { text: "", place: "stage" });
     this.desk.tell("error", { text: "", place: "takes" });
   }
@@ -45,6 +47,13 @@ export class App {
     } finally {
       if (turn === this.opening) this.desk.tell("wait", { words: "" });
     }
+  }
+
+  // What is still being opened is not wanted any more.
+  supersede() {
+    this.opening += 1;
+    this.desk.tell("wait", { words: "" });
+    this.calm();
   }
 
   openFile(file) {
@@ -77,7 +86,7 @@ export class App {
 
   // An empty grid in the language of the model: to draw on, or to play to.
   openGrid() {
-    this.calm();
+    this.supersede();
     const trio = this.model.family === "groove", piece = emptyPiece({ ticksPerBeat: 12 });
     if (trio) piece.tracks = [{ name: "Bass", program: 33, drum: false }, { name: "Drums", program: 0, drum: true }, { name: "Other", program: 0, drum: false }];
     const entry = { ...this.blank("edit", "My piece"), piece, bars: 4, chosen: 4, model: this.model.name };
@@ -132,13 +141,13 @@ export class App {
 
   undo() {
     this.composer.stop();
-    this.calm();
+    this.supersede();
     this.desk.undo();
     this.follow();
   }
 
   redo() {
-    this.calm();
+    this.supersede();
     this.desk.redo();
     this.follow();
   }
@@ -169,7 +178,7 @@ export class App {
   // Bring a take to the stage, to act on it there.
   use(id, label = "going on from a take", chosen = null) {
     const entry = this.desk.entries.get(id);
-    this.calm();
+    this.supersede();
     this.desk.step(label, { current: id, takes: [], chosen: chosen ?? entry.bars, model: entry.model });
     if (!this.player.playing) this.player.load(entry);
   }
@@ -221,7 +230,7 @@ export class App {
   }
 
   async openDesk(file) {
-    this.calm();
+    this.supersede();
     try {
       const found = readDesk(await file.text(), file.name);
       this.composer.stop();

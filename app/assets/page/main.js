@@ -25,8 +25,8 @@ async function start() {
   document.body.prepend(root);
   // gradio dresses the page as the system is, when its scripts have started.
   new MutationObserver(() => document.body.classList.contains("dark") === isDark() || dress()).observe(document.body, { attributeFilter: ["class"] });
-  const store = new Store(), { desk, fresh } = await store.open(), server = new Server();
-  if (fresh) desk.settings = { ...desk.settings, ...facts.sampling };
+  const store = new Store(), desk = await store.open(), server = new Server();
+  desk.settings = { ...facts.sampling, ...desk.settings };
   if (!facts.models.some(({ name }) => name === desk.open.model)) desk.open = { ...desk.open, model: facts.models[0].name };
   const address = new URL(facts.assets, document.baseURI).href;
   const player = new Player(address, { soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text) });
@@ -46,7 +46,7 @@ async function start() {
     player.seek(entry.piece.lines[Math.max(0, Math.min(barCount(entry.piece), bar))]);
   };
   app.recall = (id) => {
-    app.calm();
+    app.supersede();
     desk.recall(id);
     app.follow();
   };
@@ -109,11 +109,13 @@ async function start() {
   all();
   root.dataset.ready = "";
   document.documentElement.dataset.musicgen = "ready";
-  const linked = await app.openLink(location.hash);
+  await app.openLink(location.hash);
   addEventListener("hashchange", () => app.openLink(location.hash));
-  if (!linked && !desk.current) {
+  if (!desk.current) {
+    const { trouble } = app;
     await app.openExample(firstExample(facts));
     desk.begins(); // nobody has done anything yet
+    if (trouble) app.fail(trouble); // a link that is broken
   } else app.follow();
   requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }

@@ -13,7 +13,7 @@ export function mixer(app) {
 
   function change(track, index, more) {
     const family = app.model.family, mix = [...(desk.settings.mix[family] ?? [])];
-    mix[index] = { ...mixOf(track, index), ...more };
+    mix[index] = { ...mix[index], ...more }; // no more than that: another piece has other instruments
     desk.set({ mix: { ...desk.settings.mix, [family]: Array.from(mix, (one) => one ?? null) } });
   }
 

@@ -21,10 +21,12 @@ export function playIn(app) {
   const record = action("● Record", () => (recorder.on ? finish() : begin()), "mg-chip mg-record");
   row.append(part, midi, keys, record);
 
+  let onto = null; // what is played to
   function begin() {
     if (!app.desk.current || app.desk.current.kind === "nothing") app.openGrid();
     const entry = app.desk.current;
     app.player.pause();
+    onto = entry.id;
     recorder.start(entry.piece, app.desk.settings.tempo);
     said.textContent = "One bar is counted in; then play, and press Done at the end.";
     show();
@@ -33,6 +35,7 @@ export function playIn(app) {
   function finish() {
     const piece = recorder.stop();
     said.textContent = piece ? "" : "Nothing was played.";
+    if (piece && onto !== app.desk.open.current) app.recall(onto); // something else was opened meanwhile
     if (piece) app.edit(piece, "playing in", { chosen: barCount(piece) }); // to be continued as a whole
     show();
   }

@@ -79,6 +79,7 @@ export class Server {
   async *write(entry, ask, job, signal) {
     for (let tries = 0; ; tries++) {
       const file = entry ? await this.place(entry, { again: tries > 0 }) : null;
+      signal?.throwIfAborted(); // stopped while the file was on its way
       const { event_id: event } = await asked("call/desk_write", { data: [file, ask, job] });
       try {
         yield* this.events(`call/desk_write/${event}`, signal);
@@ -111,6 +112,7 @@ export class Server {
       const { event_id: event } = await asked(`call/${what}`, { data: [await this.place(entry, { again: tries > 0 })] });
       try {
         for await (const [found] of this.events(`call/${what}/${event}`)) return `${API}/file=${found.path}`;
+        throw new Refusal("The server gave no file; try again.");
       } catch (error) {
         if (tries || !LOST.test(error.message)) throw error;
       }

@@ -48,8 +48,10 @@ export function stagePart(app, lanesNow) {
   const link = action("", async () => {
     try {
       const address = await app.link();
-      await navigator.clipboard.writeText(address).catch(() => prompt("The link:", address));
-      tell("Copied: the link opens this piece with these choices.");
+      await (navigator.clipboard?.writeText(address) ?? Promise.reject()).then( // there is none without TLS
+        () => tell("Copied: the link opens this piece with these choices."),
+        () => prompt("The link:", address),
+      );
     } catch (error) {
       said.say(error.message);
     }
@@ -78,8 +80,14 @@ export function stagePart(app, lanesNow) {
   const remarks = make("details", "mg-remarks"), list = make("ul");
   remarks.append(make("summary"), list);
   const folds = make("div", "mg-folds");
-  folds.append(mix, played, remarks);
-  card.append(head, said, notices, rolls, bar, foot, folds, chips);
+  // On a phone, examples make way for the takes of what was chosen: there they are a fold beside the others.
+  const examples = make("details", "mg-examples"), small = matchMedia("(max-width: 640px)");
+  const fold = () => (examples.open = !small.matches || !desk.open.takes.length);
+  examples.append(make("summary", "", "Examples"), chips);
+  small.addEventListener("change", fold);
+  fold();
+  folds.append(mix, played, remarks, examples);
+  card.append(head, said, notices, rolls, bar, foot, folds);
 
   let timer;
   function tell(text) {
@@ -106,7 +114,7 @@ export function stagePart(app, lanesNow) {
     title.title = text;
   }
 
-  let noted = null;
+  let noted = null, hadTakes = desk.open.takes.length;
   function showNotices(entry) {
     if (noted === entry) return;
     noted = entry;
@@ -119,17 +127,20 @@ export function stagePart(app, lanesNow) {
     notices.hidden = !entry.notices?.length;
     const more = (entry.remarks ?? []).filter((text) => !entry.notices?.some((one) => one.text === text));
     remarks.hidden = !more.length;
-    remarks.firstChild.textContent = `How it is heard: ${count(more.length, "remark")}`;
+    remarks.firstChild.replaceChildren(make("span", "mg-wordy", "How it is heard: "), count(more.length, "remark"));
     list.replaceChildren(...more.map((text) => make("li", "", text)));
   }
 
   function show() {
     const entry = desk.current;
     card.classList.toggle("mg-empty", !entry || entry.kind === "nothing");
-    for (const part of [rolls, foot, folds, star, handle, facts]) part.hidden = !entry;
+    for (const part of [rolls, foot, played, star, handle, facts]) part.hidden = !entry;
+    const takes = desk.open.takes.length;
+    if (!takes !== !hadTakes) fold((hadTakes = takes));
     if (!entry) {
       noted = null;
-      notices.hidden = true;
+      notices.hidden = remarks.hidden = true;
+      mix.show();
       bar.show(null);
       return name(desk.past.length ? "Nothing is open" : "…"); // at first a piece is on its way
     }
@@ -142,6 +153,7 @@ export function stagePart(app, lanesNow) {
     for (const chip of chips.querySelectorAll("[data-example]"))
       chip.setAttribute("aria-pressed", String(chip.dataset.example === (entry.kind === "nothing" ? "nothing" : entry.example)));
     if (roll.id !== entry.id) roll.chosenNotes = new Set();
+    roll.loop = player.loopOf(entry);
     roll.show(entry, { lanes: lanesNow(), bars: entry.kind === "nothing" ? 0 : Math.min(desk.open.chosen, bars) });
     pencil.hidden = menu.hidden = entry.kind === "nothing";
     bar.show(roll.range);

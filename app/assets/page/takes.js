@@ -12,6 +12,8 @@ const WORDS = {
   continue: "Continue from here", infill: "Take this one", accompany: "Take this one",
 };
 
+const HIGH = "clamp(240px, 34vh, 380px)"; // of a take by itself, as of the piece
+
 export function takeCard(app, id, axis) {
   const { desk, player } = app, entryOf = () => desk.entries.get(id), first = entryOf();
   const name = `Variation ${first.number + 1}`;
@@ -49,7 +51,8 @@ export function takeCard(app, id, axis) {
     const told = [count(fresh, "new note"), entry.by && `by ${entry.by}`, over && `seed ${entry.seed}`];
     const emptied = over && !fresh && entry.how === "infill"; // nothing sounds there any more: that is a take, too
     tell(emptied ? [`These bars are silent now · seed ${entry.seed}`] : over && !fresh ? ["No new notes came; press Continue for another."] : told.filter(Boolean));
-    roll.view.style.height = lanes?.length > 1 ? "234px" : "178px";
+    roll.view.style.height = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
+    roll.loop = player.loopOf(entry);
     roll.show(entry, { lanes, seen: app.seen(entry) });
     if (!settled) roll.settle(start());
     settled = true;
@@ -103,6 +106,7 @@ export function takesPart(app, lanesNow) {
 
   function show() {
     const ids = desk.takes.map((take) => take.id);
+    let come = false;
     if (ids.join() !== cards.map((one) => one.id).join()) {
       const same = cards.length && ids.every((id) => cards.some((one) => one.id === id));
       if (!same) axis = new Axis();
@@ -114,6 +118,7 @@ export function takesPart(app, lanesNow) {
       if (cards.length) rest.remove();
       grid.dataset.count = cards.length;
       if (!app.composer.busy) say("");
+      else come = true;
     }
     const [act, comes] = desk.current?.piece.notes.length ? ["Continue", "the music goes on"] : ["Begin", "music comes"];
     rest.textContent = `Press ${act}, and ${comes} here, note by note: each take under the other, to be heard while it is written.`;
@@ -125,6 +130,7 @@ export function takesPart(app, lanesNow) {
     whole.setAttribute("aria-pressed", String(wholeTakes));
     tellBy(desk.takes[0]?.byWhy);
     status.classList.toggle("mg-silent", !cards.length && !words.textContent);
+    if (come) bring();
   }
 
   // The model on the desk does not do this itself.
@@ -132,15 +138,20 @@ export function takesPart(app, lanesNow) {
     if (by.textContent !== why) by.textContent = why;
   }
 
+  // On a small screen what comes would be out of sight.
+  function bring() {
+    const { top, bottom } = (cards[0]?.card ?? box).getBoundingClientRect(), dock = document.querySelector("#mg-dock");
+    const begins = top < window.innerHeight - 300, whole = bottom < dock.getBoundingClientRect().top;
+    if (begins && (whole || window.innerWidth > 1000)) return;
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    box.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+  }
+
   const composing = (run) => {
-    box.classList.add("mg-composing");
     status.classList.remove("mg-silent");
     say("In line…", 0);
     tellBy(run.other?.why);
-    // On a small screen what comes would be out of sight.
-    if (box.getBoundingClientRect().top < window.innerHeight - 300) return;
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    box.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+    bring();
   };
   const progress = (run) => {
     if (run.place) return say(run.place === 1 ? "Next in line…" : `In line: ${count(run.place - 1, "request")} before yours…`, 0);
@@ -148,14 +159,12 @@ export function takesPart(app, lanesNow) {
     const left = run.left ? ` · about ${run.left < 100 ? `${run.left} s` : `${Math.round(run.left / 60)} min`} left` : "";
     // Who opened something else meanwhile finds it later.
     const here = cards.some((one) => run.ids.includes(one.id)), away = here ? "" : ` for “${desk.entries.get(run.ids[0]).title.replace(/, variation.*/, "")}”, in the history`;
-    box.classList.toggle("mg-composing", here);
     const what = run.parts ? `${run.parts.join(" and ")}, ` : "", bars = `${what}bar ${run.bar} of ${run.bars}`;
     // On a small screen, few words: the button beside them says that it is being composed.
     const short = !away && matchMedia("(max-width: 1000px)").matches;
     say(short ? `${bars[0].toUpperCase()}${bars.slice(1)}${left.replace("about ", "")}` : `Composing ${bars}${away}${left}`, Math.min(0.999, run.part));
   };
   const composed = (run) => {
-    box.classList.remove("mg-composing");
     say(ENDINGS[run.state]?.(run, run.ids?.length ?? 0) ?? "");
   };
   return Object.assign(box, {

@@ -1,12 +1,13 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
 import { centreOf, chordSign } from "../music/keys.js";
 import { WIDTH, barAt, barCount, firstFrom, inRegion } from "../music/piece.js";
+import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 
-export const GUTTER = 46;
 const FLAG = 18, RULER = 20, CHORDS = 18;
-const GAP = 4, NAME = 13, LABEL = 16, FAR = 5;
+const GAP = 4, LABEL = 16, FAR = 5;
 const NAMES = ["ground", "given-ground", "shade", "line", "line-strong", "faint", "rest", "ink", "range", ...[0, 1, 2].flatMap((n) => [`given-${n}`, `new-${n}`])];
-const BLACK = new Set([1, 3, 6, 8, 10]);
+// What is said of music that is longer than any that its model learned from, as far as there is room.
+const LONG = ["longer than it learned from: may lose the thread", "may lose the thread", "may stray"];
 const longest = new WeakMap(); // notes → their greatest duration
 
 function longestOf(notes) {
@@ -25,7 +26,7 @@ function flagsOf({ isPrompt, region, piece, trainedBars = null }) {
     flags.push({ tick: piece.lines[Math.min(region.first, bars)], colour: "new-0", texts: ["new"] });
   if (trainedBars !== null && trainedBars < bars) {
     const bar = Math.floor(trainedBars), tick = piece.lines[bar] + (trainedBars - bar) * (piece.lines[bar + 1] - piece.lines[bar]);
-    flags.push({ tick: Math.max(tick, flags[0]?.tick ?? 0), colour: "faint", texts: ["from here longer than it has practised", "unpractised"] });
+    flags.push({ tick: Math.max(tick, flags[0]?.tick ?? 0), colour: "faint", texts: LONG });
   }
   return flags;
 }
@@ -44,30 +45,31 @@ function sheet(roll) {
   pen.font = `11px ${style.fontFamily}`;
   pen.textBaseline = "middle";
   const ink = Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--mg-${name}`).trim()]));
-  const beat = roll.beatWidth, { begin } = roll, x = (tick) => GUTTER + ((tick - begin) / piece.ticksPerBeat) * beat - left;
-  return { roll, piece, pen, width, height, ink, x, top: topOf(roll), ruler: rulerOf(roll), ticks: piece.ticksPerBeat / beat,
-    from: begin + (left / beat) * piece.ticksPerBeat, to: begin + ((left + width - GUTTER) / beat) * piece.ticksPerBeat };
+  const beat = roll.beatWidth, { begin, gutter } = roll, x = (tick) => gutter + ((tick - begin) / piece.ticksPerBeat) * beat - left;
+  return { roll, piece, pen, width, height, ink, x, gutter, top: topOf(roll), ruler: rulerOf(roll), ticks: piece.ticksPerBeat / beat,
+    from: begin + (left / beat) * piece.ticksPerBeat, to: begin + ((left + width - gutter) / beat) * piece.ticksPerBeat };
 }
 
-// Lays the lanes out: each pitch takes as much room as any other; one of several lanes has its name above it.
+// Lays the lanes out: each pitch takes as much room as any other, and a drum twice that, for its name; one of several
+// lanes has its name above it.
 export function layLanes(lanes, top, height) {
-  const rows = lanes.reduce((sum, lane) => sum + lane.rows, 0);
+  const share = (lane) => (lane.drum && lanes.length > 1 ? 2 : 1), rows = lanes.reduce((sum, lane) => sum + share(lane) * lane.rows, 0);
   const name = lanes.length > 1 ? NAME : 0, between = name + GAP;
   const step = Math.max(0.1, (height - top - 6 - name - between * (lanes.length - 1)) / Math.max(1, rows));
   let y = top + 3 + name;
   return lanes.map((lane) => {
-    const laid = { ...lane, top: y, bottom: y + lane.rows * step, step };
+    const own = step * share(lane), laid = { ...lane, top: y, bottom: y + lane.rows * own, step: own };
     y = laid.bottom + between;
     return laid;
   });
 }
 
-function paintGround({ pen, ink, roll, piece, x, top, width, height }) {
+function paintGround({ pen, ink, roll, piece, x, gutter, top, width, height }) {
   for (const lane of roll.laid) {
     if (lane.drum) continue;
     pen.fillStyle = ink.shade; // the rows of black keys
     for (let row = 0; row < lane.rows; row++)
-      if (BLACK.has(lane.at(row) % 12)) pen.fillRect(GUTTER, lane.top + row * lane.step, width, lane.step);
+      if (BLACK.has(lane.at(row) % 12)) pen.fillRect(gutter, lane.top + row * lane.step, width, lane.step);
   }
   const given = roll.given;
   if (!given) return;
@@ -77,17 +79,23 @@ function paintGround({ pen, ink, roll, piece, x, top, width, height }) {
   pen.globalAlpha = 1;
 }
 
-function paintOctaves({ pen, ink, roll, width }) {
+function paintOctaves({ pen, ink, roll, gutter, width }) {
   pen.fillStyle = ink.line;
   for (const lane of roll.laid) {
     if (lane !== roll.laid.at(-1)) pen.fillRect(0, lane.bottom + GAP / 2, width, 1);
     if (lane.drum) continue;
-    for (let row = 0; row < lane.rows; row++) if (lane.at(row) % 12 === 0) pen.fillRect(GUTTER, lane.top + (row + 1) * lane.step, width, 1);
+    for (let row = 0; row < lane.rows; row++) if (lane.at(row) % 12 === 0) pen.fillRect(gutter, lane.top + (row + 1) * lane.step, width, 1);
   }
 }
 
 function paintBars(on) {
   const { pen, ink, piece, roll, x, top, ruler, height, from, to } = on, bars = barCount(piece);
+  if (roll.loop) {
+    pen.fillStyle = ink["given-0"]; // what goes round lies under a bracket
+    const [start, stop] = roll.loop.map((tick) => Math.round(x(tick)));
+    pen.fillRect(start, ruler - 3, stop - start, 3);
+    for (const at of [start, stop - 2]) pen.fillRect(at, ruler - 9, 2, 9);
+  }
   const bar = x(piece.lines[1]) - x(0), every = [1, 2, 4, 8, 16, 32].find((n) => n * bar >= 34) ?? 64;
   for (let n = Math.max(0, barAt(piece, from)); n <= bars && piece.lines[n] <= to; n++) {
     const at = Math.round(x(piece.lines[n])), beats = n < bars && bar >= 90 ? (piece.lines[n + 1] - piece.lines[n]) / piece.ticksPerBeat : 0;
@@ -103,10 +111,10 @@ function paintBars(on) {
   }
 }
 
-function paintChords({ pen, ink, roll, piece, x, top, ruler, width }) {
+function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
   if (top === ruler) return;
   const prompt = roll.isPrompt ? x(piece.lines[Math.min(roll.bars, barCount(piece))]) : 0;
-  let free = GUTTER;
+  let free = gutter;
   for (const [tick, text] of piece.chords) {
     const at = x(tick), name = chordSign(text, centreOf(piece));
     if (at > width) break;
@@ -119,15 +127,15 @@ function paintChords({ pen, ink, roll, piece, x, top, ruler, width }) {
 }
 
 function paintNotes(on) {
-  const { pen, ink, roll, piece, x, from, to, ticks } = on, { notes } = piece, { step = 1 } = roll.laid[0] ?? {};
+  const { pen, ink, roll, piece, x, from, to, ticks } = on, { notes } = piece;
   const lanes = [], end = piece.lines.at(-1), until = to + 1, chosen = roll.chosenNotes;
   for (const lane of roll.laid) lanes[lane.index] = lane;
-  const thick = Math.max(2.5, Math.min(step - 0.5, 12)), prompt = roll.isPrompt ? piece.lines[Math.min(roll.given, barCount(piece))] : Infinity;
+  const prompt = roll.isPrompt ? piece.lines[Math.min(roll.given, barCount(piece))] : Infinity;
   for (let i = firstFrom(notes, from - longestOf(notes)); i < notes.length && notes[i] <= until; i += WIDTH) {
     const onset = notes[i], track = notes[i + 4], lane = lanes[track];
     const stop = Math.min(onset + notes[i + 1], end);
     if (stop < from || !lane) continue;
-    const row = lane.row(notes[i + 2]), far = !lane.drum && !lane.within(notes[i + 2]);
+    const { step } = lane, thick = Math.max(2.5, Math.min(step - 0.5, 12)), row = lane.row(notes[i + 2]), far = !lane.drum && !lane.within(notes[i + 2]);
     const left = x(onset), long = lane.drum ? Math.max(3.5, Math.min(thick, 9)) : Math.max(2.5, (stop - onset) / ticks - 1);
     const fresh = roll.isNew(onset, track);
     pen.fillStyle = onset >= prompt ? ink.rest : ink[`${fresh ? "new" : "given"}-${lane.index % 3}`];
@@ -163,14 +171,14 @@ function paintFar(pen, left, edge, inwards) {
 }
 
 // Lines across the notes with their flags to the right of them; one that would cover another stands beside it.
-function paintFlags({ roll, pen, ink, x, from, top, height, width }) {
-  const left = x(from) - GUTTER, taken = roll.sign ? [roll.sign.map((at) => at + left)] : [];
+function paintFlags({ roll, pen, ink, x, gutter, from, top, height, width }) {
+  const left = x(from) - gutter, taken = roll.sign ? [roll.sign.map((at) => at + left)] : [];
   for (const { tick, colour, texts } of flagsOf(roll)) {
     const at = x(tick), fitting = texts.map((text) => {
       const wide = pen.measureText(text).width + 10, other = taken.find(([start, end]) => at < end && at + wide > start);
       return { text, wide, place: other ? other[1] + 2 : at };
     }).find(({ place, wide }) => place + wide <= width);
-    if (at < GUTTER || !fitting) continue;
+    if (at < gutter || !fitting) continue;
     const { text, wide, place } = fitting;
     pen.strokeStyle = pen.fillStyle = ink[colour];
     pen.setLineDash([4, 3]);
@@ -189,35 +197,12 @@ function paintFlags({ roll, pen, ink, x, from, top, height, width }) {
   }
 }
 
-// Keys at the left edge: names of octaves, or of drums where there is room.
-function paintGutter({ pen, ink, roll, height }) {
-  pen.fillStyle = ink.ground;
-  pen.fillRect(0, 0, GUTTER - 1, height);
-  pen.fillStyle = ink["line-strong"];
-  pen.fillRect(GUTTER - 1, 0, 1, height);
-  for (const lane of roll.laid) {
-    let free = roll.laid.length > 1 ? lane.top + 5 - lane.step / 2 : -Infinity; // below the lane's name
-    for (let row = 0; row < lane.rows; row++) {
-      const pitch = lane.at(row), y = lane.top + row * lane.step;
-      if (!lane.drum && BLACK.has(pitch % 12)) {
-        pen.fillStyle = ink["line-strong"];
-        pen.fillRect(GUTTER - 9, y + 0.5, 8, Math.max(1, lane.step - 1));
-      }
-      if (!(lane.drum || pitch % 12 === 0) || y < free) continue;
-      pen.fillStyle = ink.faint;
-      pen.font = `10px ${pen.font.split("px ")[1]}`;
-      pen.fillText(lane.drum ? lane.label(pitch) : `C${pitch / 12 - 1}`, 3, y + lane.step / 2, GUTTER - (lane.drum ? 6 : 14));
-      free = y + 11;
-    }
-  }
-}
-
 export function paint(roll) {
   const on = sheet(roll), { pen, top } = on;
   roll.laid = layLanes(roll.lanes, top, on.height);
   pen.save();
   pen.beginPath();
-  pen.rect(GUTTER, 0, on.width, on.height);
+  pen.rect(on.gutter, 0, on.width, on.height);
   pen.clip();
   paintGround(on);
   paintOctaves(on);
@@ -228,12 +213,4 @@ export function paint(roll) {
   pen.restore();
   paintGutter(on);
   paintNames(on);
-}
-
-// Names of tracks stand beside the notes, where no line goes through them.
-function paintNames({ pen, ink, roll }) {
-  if (roll.laid.length < 2) return;
-  pen.font = `600 11px ${pen.font.split("px ")[1]}`;
-  pen.fillStyle = ink.ink;
-  for (const lane of roll.laid) pen.fillText(lane.name, 3, lane.top - NAME / 2, GUTTER - 6);
 }

@@ -2,7 +2,8 @@
 // The canvas is as wide as what is seen, and paint.js paints it anew at every scroll.
 import { barCount, inRegion, noteCount } from "../music/piece.js";
 import { Axis, LEAST, MOST } from "./axis.js";
-import { GUTTER, layLanes, paint, rulerOf, topOf } from "./paint.js";
+import { gutterOf } from "./gutter.js";
+import { layLanes, paint, rulerOf, topOf } from "./paint.js";
 import { dragPrompt } from "./prompt.js";
 import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
@@ -25,7 +26,9 @@ export class Roll {
     parent.append(this.view);
     this.piece = this.region = this.range = null;
     this.lanes = this.laid = [];
+    this.gutter = gutterOf(this); // pixels
     this.bars = 0;
+    this.played = { tick: null, faint: false };
     this.leave = axis.join(this);
     this.view.addEventListener("scroll", () => (axis.scrolled(this), this.draw()));
     this.sized = new ResizeObserver(() => this.layout());
@@ -53,12 +56,19 @@ export class Roll {
     this.region = entry.region ?? null;
     this.trainedBars = entry.trainedBars ?? null;
     this.lanes = lanes ?? lanesOf([piece]);
+    this.gutter = gutterOf(this);
     this.seen = seen;
     if (bars !== null) this.bars = bars;
     if (other) this.range = null;
     this.canvas.setAttribute("aria-label", `${this.label}: ${noteCount(piece)} notes in ${barCount(piece)} bars. ` +
+      `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model learned from, and may lose the thread. ` : ""}` +
       "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.");
     this.layout();
+  }
+
+  // The bar from which on it is longer than what its model learned from, counted from 1; null for none.
+  get longFrom() {
+    return this.trainedBars !== null && this.trainedBars < barCount(this.piece) ? Math.floor(this.trainedBars) + 1 : null;
   }
 
   get given() {
@@ -79,7 +89,7 @@ export class Roll {
 
   // Pixels beside the keys.
   get inner() {
-    return Math.max(1, this.view.clientWidth - GUTTER);
+    return Math.max(1, this.view.clientWidth - this.gutter);
   }
 
   get beats() {
@@ -104,11 +114,11 @@ export class Roll {
   }
 
   x(tick) {
-    return GUTTER + ((tick - this.begin) / this.piece.ticksPerBeat) * this.beatWidth;
+    return this.gutter + ((tick - this.begin) / this.piece.ticksPerBeat) * this.beatWidth;
   }
 
   tickAt(event) {
-    const x = event.clientX - this.view.getBoundingClientRect().left - this.view.clientLeft - GUTTER + this.view.scrollLeft;
+    const x = event.clientX - this.view.getBoundingClientRect().left - this.view.clientLeft - this.gutter + this.view.scrollLeft;
     return Math.max(0, this.begin + (x / this.beatWidth) * this.piece.ticksPerBeat);
   }
 
@@ -125,24 +135,31 @@ export class Roll {
   }
 
   moveCursor(tick, follow = false, faint = false) {
+    this.played = { tick, faint };
+    if (!this.placeCursor()) return;
+    const x = this.x(tick), from = this.axis.left + this.gutter, width = this.inner;
+    if (follow && (x < from || x > from + width * 0.92)) this.axis.to(x - this.gutter - width * 0.1);
+  }
+
+  // Where the cursor stands; says whether it is seen.
+  placeCursor() {
+    const { tick, faint } = this.played;
     this.cursor.hidden = tick === null || !this.piece || tick < this.begin || tick > this.end;
-    if (this.cursor.hidden) return;
-    const x = this.x(tick);
+    if (this.cursor.hidden) return false;
     this.cursor.classList.toggle("mg-faint", faint);
-    this.cursor.style.transform = `translateX(${x}px)`;
-    const from = this.axis.left + GUTTER, width = this.inner;
-    if (follow && (x < from || x > from + width * 0.92)) this.axis.to(x - GUTTER - width * 0.1);
+    this.cursor.style.transform = `translateX(${this.x(tick)}px)`;
+    return true;
   }
 
   // Keep a tick in sight, unless a hand has moved the view.
   reveal(tick) {
-    const to = this.x(tick) - GUTTER - this.inner * 0.8;
+    const to = this.x(tick) - this.gutter - this.inner * 0.8;
     if (!this.axis.touched && to > this.axis.left) this.axis.to(to);
   }
 
   // Show where something begins with a bar of what was before, unless a hand has moved the view.
   settle(tick) {
-    if (!this.axis.touched) this.axis.to(this.x(tick) - GUTTER - this.inner * 0.12);
+    if (!this.axis.touched) this.axis.to(this.x(tick) - this.gutter - this.inner * 0.12);
   }
 
   scale(factor) {
@@ -157,7 +174,7 @@ export class Roll {
 
   layout() {
     if (!this.piece || !this.view.clientWidth) return;
-    this.wide.style.width = `${Math.max(this.view.clientWidth, Math.ceil(GUTTER + this.shownBeats * this.beatWidth))}px`;
+    this.wide.style.width = `${Math.max(this.view.clientWidth, Math.ceil(this.gutter + this.shownBeats * this.beatWidth))}px`;
     const ratio = window.devicePixelRatio || 1, { canvas, view } = this;
     const [width, height] = [Math.round(view.clientWidth * ratio), Math.round(view.clientHeight * ratio)];
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
@@ -166,6 +183,7 @@ export class Roll {
     if (Math.abs(view.scrollLeft - this.axis.left) > 1) view.scrollLeft = this.axis.left;
     this.placeEnd();
     this.placeRange();
+    this.placeCursor();
     this.draw();
   }
 

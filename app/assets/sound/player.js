@@ -15,6 +15,7 @@ export class Player {
     this.failed = failed;
     this.watchers = new Set();
     this.entry = null;
+    this.held = new Set(); // notes that a hand holds: track and pitch
     this.transport = new Transport({
       now: this.synth.now, out: this.synth, changed: (what) => this.tell(what),
     });
@@ -60,11 +61,14 @@ export class Player {
   // Take a piece to play. If another plays, this one goes on from the same beat.
   async load(entry, { at = null } = {}) {
     if (this.entry?.id === entry.id) return this.update(entry);
+    const goesOn = Boolean(this.audio && (this.playing || this.asked));
+    if (this.audio) this.pause();
     this.entry = entry;
     this.transport.load(entry.piece, this.#frontier(entry));
     this.fetched = null;
     if (at !== null) this.seek(at);
     this.tell("load");
+    if (goesOn) await this.play();
   }
 
   unload() {
@@ -79,6 +83,11 @@ export class Player {
     this.entry = entry;
     this.transport.grow(entry.piece, this.#frontier(entry));
     this.fetched = null;
+  }
+
+  // The ticks that go round in a piece, if it is the one at hand and some do.
+  loopOf(entry) {
+    return this.entry?.id === entry.id ? this.transport.loop : null;
   }
 
   get playing() {
@@ -112,8 +121,9 @@ export class Player {
     const asked = (this.asked = {});
     this.start();
     await this.synth.wake();
-    if (!(await this.synth.ready)) return this.#playFile();
+    const direct = await this.synth.ready;
     if (asked !== this.asked) return;
+    if (!direct) return this.#playFile();
     this.transport.play();
     this.#pump();
   }
@@ -125,17 +135,23 @@ export class Player {
   }
 
   async #playFile() {
+    const { entry } = this, asked = (this.asked = {});
+    if (this.coming?.entry !== entry) this.coming = { entry, address: this.soundOf(entry) };
     try {
-      if (this.fetched !== this.entry.id) {
+      if (this.fetched !== entry.id) {
         this.tell("waiting");
-        this.audio.src = await this.soundOf(this.entry);
-        this.fetched = this.entry.id;
+        const address = await this.coming.address;
+        if (asked !== this.asked) return; // paused meanwhile, or another piece is to sound
+        this.audio.src = address;
+        this.fetched = entry.id;
         this.audio.currentTime = this.transport.clock.seconds(this.transport.at);
       }
       await this.audio.play();
     } catch (error) {
-      this.failed(error.message);
+      this.coming = null;
+      if (asked === this.asked) this.failed(error.message);
     }
+    if (asked === this.asked) this.asked = null;
   }
 
   seek(tick) {
@@ -166,13 +182,17 @@ export class Player {
   // A note that is touched: heard by itself.
   async touch(pitch, { track = null, velocity = 84, seconds = 0.25 } = {}) {
     if (!this.synth.loaded) return;
+    const key = `${track} ${pitch}`;
+    if (!seconds) this.held.add(key);
     await this.synth.wake();
+    if (!seconds && !this.held.has(key)) return; // let go before the browser let it sound
     const channel = track === null ? 0 : this.transport.channels?.[track] ?? 0, now = this.synth.now();
     this.synth.on(channel, pitch, velocity, now);
     if (seconds) this.synth.off(channel, pitch, now + seconds);
   }
 
   release(pitch, track = null) {
+    this.held.delete(`${track} ${pitch}`);
     if (this.synth.loaded) this.synth.off(track === null ? 0 : this.transport.channels?.[track] ?? 0, pitch, this.synth.now());
   }
 }

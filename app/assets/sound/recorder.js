@@ -9,7 +9,7 @@ const VELOCITY = 88;
 
 export class Recorder {
   constructor(player, { heard, failed }) {
-    Object.assign(this, { player, heard, failed, on: false, keys: false, octave: 5, track: 0, devices: [], down: new Map(), played: [] });
+    Object.assign(this, { player, heard, failed, on: false, keys: false, octave: 5, track: 0, devices: [], down: new Map(), pressed: new Map(), played: [] });
     addEventListener("keydown", (event) => this.#key(event, true));
     addEventListener("keyup", (event) => this.#key(event, false));
     addEventListener("blur", () => [...this.down.keys()].forEach((pitch) => this.release(pitch)));
@@ -45,18 +45,25 @@ export class Recorder {
 
   useKeys(on) {
     this.keys = on;
+    for (const pitch of this.pressed.values()) this.release(pitch);
+    this.pressed.clear();
   }
 
   #key(event, down) {
-    if (!this.keys || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    const place = event.code || event.key, held = this.pressed.get(place);
+    if (!down && held !== undefined) {
+      this.pressed.delete(place); // whatever has changed since: the octave, the focus, another key
+      return this.release(held);
+    }
+    if (!down || !this.keys || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     if (event.target.matches?.("input:not([type=range]):not([type=checkbox]), select, textarea")) return;
     const key = event.key.toLowerCase(), step = KEYS.indexOf(key);
-    if (down && (key === "z" || key === "x")) this.octave = Math.min(8, Math.max(1, this.octave + (key === "x" ? 1 : -1)));
+    if (key === "z" || key === "x") this.octave = Math.min(8, Math.max(1, this.octave + (key === "x" ? 1 : -1)));
     if (step < 0) return;
     event.preventDefault();
     const pitch = 12 * this.octave + step;
-    if (down) this.press(pitch, VELOCITY);
-    else this.release(pitch);
+    this.pressed.set(place, pitch);
+    this.press(pitch, VELOCITY);
   }
 
   press(pitch, velocity) {

@@ -77,7 +77,7 @@ export class Transport {
   }
 
   #voice(index) {
-    const track = this.piece.tracks[index], mix = this.mix[index] ?? noMix(track), channel = this.channels[index];
+    const track = this.piece.tracks[index], mix = { ...noMix(track), ...this.mix[index] }, channel = this.channels[index];
     const said = `${track.drum ? "drum" : mix.program} ${mix.volume}`;
     this.said ??= {};
     if (this.said[channel] === said) return;
@@ -159,7 +159,7 @@ export class Transport {
   }
 
   audible(index) {
-    const mix = this.mix[index] ?? noMix();
+    const mix = this.mix[index] ?? {};
     return !mix.mute && (!this.soloed || mix.solo);
   }
 

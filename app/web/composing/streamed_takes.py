@@ -26,6 +26,7 @@ class Region:
     stop: int
     tracks: tuple[int, ...] | None = None
     prompt: Score | None = None  # what the style is compared with
+    begun: int = 0  # bars, from the piece's first on, before the first token that is drawn
 
     def is_new(self, score: Score) -> np.ndarray:
         """Say of each note whether it lies here: (N,) bool."""
@@ -66,7 +67,7 @@ class StreamedTakes:
     def more(self, bars: int = 0) -> dict[str, Any] | None:
         """Return what is new since the view before, None where that is nothing.
 
-        `bars` are whole in every variation: music that rests comes on all the same.
+        `bars` more have begun in every variation: music that rests comes on all the same.
         """
         chosen = self._chosen(self.work.takes())
         if chosen is None:
@@ -133,12 +134,12 @@ class StreamedTakes:
     def _so_far(self, score: Score, bars: int) -> tuple[Score, int]:
         """Return music in which new notes end where it has come to, and when that is: more is not known yet.
 
-        It has come to the latest note that begins, or to the last of so many whole bars: not all languages say where
-        that one ends before the next one has a note.
+        It has come to the latest note that begins, or to the end of the last whole bar. `bars` have begun since the
+        first token was drawn, and the last bar that has begun is still being written.
         """
         new = self.region.is_new(score)
         onsets, notes = score.notes.onset_ticks, score.notes
-        whole = self.region.first + max(0, bars - 1)
+        whole = max(self.region.first, self.region.begun + bars - 1)
         start = int(bar_lines(score, self.region.stop)[min(whole, self.region.stop)])
         now = int(onsets[new].max(initial=start))
         shortest = np.minimum(notes.duration_ticks, max(1, score.ticks_per_beat // 4))

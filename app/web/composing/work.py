@@ -43,6 +43,7 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
         first=prompt.bars,
         stop=prompt.bars + options.bars,
         prompt=prompt.score if prompt.bars else None,
+        begun=len(model.language.bars(prompt.ids)),
     )
     work = Continuation(model, prompt, options)
     return StreamedTakes(work, region, bars=region.stop, spare=spare, dense=request.dense)
@@ -53,14 +54,15 @@ def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedT
     if not 1 <= first <= last <= piece.bars:
         raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}")
     work = infilling(model, piece, (first, last), _free(request.options))
-    return StreamedTakes(work, Region(first=first - 1, stop=last), bars=piece.bars)
+    return StreamedTakes(work, Region(first=first - 1, stop=last, begun=first), bars=piece.bars)
 
 
 def _accompanied(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
     work = accompaniment(model, piece, request.parts, _free(request.options))
     names = [track.name.casefold() for track in piece.score.tracks]
     tracks = tuple(index for index, name in enumerate(names) if name in request.parts)
-    return StreamedTakes(work, Region(first=0, stop=piece.bars, tracks=tracks), bars=piece.bars)
+    region = Region(first=0, stop=piece.bars, tracks=tracks, begun=1)
+    return StreamedTakes(work, region, bars=piece.bars)
 
 
 def _free(options: Options) -> Options:

@@ -1,25 +1,53 @@
 """Music as it is streamed to the page: also where it rests, it is said how far it has come."""
 
+import pytest
+
 import musicgen
 from app.web.composing.requests import MusicRequest, SamplingValues, options_from
+from app.web.composing.streamed_takes import StreamedTakes
 from app.web.composing.work import streamed_takes
 from app.web.examples import example
 from musicgen.pieces import read_piece
 
-MODEL = "untrained:tiny:groove-2"
+SAMPLING = SamplingValues(temperature=1, top_p=1, top_k=0, min_p=0, seed=1)
+
+
+def streamed(language: str, kind: str, *, ends: bool = False, **more) -> StreamedTakes:
+    """Return what is asked of an example, without a note so far."""
+    name, trio = f"untrained:tiny:{language}", language.startswith("groove")
+    model = musicgen.load(name)
+    options = options_from(bars=9, variations=1, sampling=SAMPLING, ends=ends)
+    request = MusicRequest(kind=kind, model=name, options=options, **more)
+    data = example("trio-jazz" if trio else "piano-c-major")
+    return streamed_takes(model, read_piece(model.language, data, name="A piece"), request)
 
 
 def test_a_part_that_rests_comes_on_all_the_same():
-    model = musicgen.load(MODEL)
-    sampling = SamplingValues(temperature=1, top_p=1, top_k=0, min_p=0, seed=1)
-    options = options_from(bars=1, variations=1, sampling=sampling)
-    request = MusicRequest(kind="accompany", model=MODEL, options=options, parts=("drums",))
-    piece = read_piece(model.language, example("trio-jazz"), name="Jazz trio")
-    streamed = streamed_takes(model, piece, request)
-    lines = streamed.begun()["takes"][0]["piece"]["lines"]
-    assert streamed.more(0) is None
-    view = streamed.more(6)  # without a note
+    resting = streamed("groove-2", "accompany", parts=("drums",))
+    lines = resting.begun()["takes"][0]["piece"]["lines"]
+    assert resting.more(0) is None
+    view = resting.more(6)  # without a note
     assert view is not None
     assert view["takes"][0]["notes"]["add"] == []
-    assert view["takes"][0]["now"] == lines[5]
-    assert streamed.more(6) is None
+    assert view["takes"][0]["now"] == lines[6]
+    assert resting.more(6) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "kind", "more", "first", "begun"),
+    [
+        ("groove-2", "accompany", {"parts": ("bass",)}, 0, 1),
+        ("groove-2", "infill", {"first": 5, "last": 9}, 4, 1),
+        ("remi-2", "infill", {"first": 5, "last": 9}, 4, 1),
+        ("groove-2", "continue", {"prompt_bars": 4}, 4, 1),
+        ("remi-2", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
+        ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no token that begins a bar
+    ],
+)
+def test_all_whole_bars_have_come(language: str, kind: str, more: dict, first: int, begun: int):
+    resting = streamed(language, kind, **more)
+    lines = resting.begun()["takes"][0]["piece"]["lines"]
+    for bars in (2, 3):  # have begun since, and all but the last of them are whole
+        view = resting.more(bars)
+        assert view is not None
+        assert view["takes"][0]["now"] == lines[first + begun + bars - 1]
