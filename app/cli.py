@@ -67,13 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     try:
         _run(arguments or ["--help"])
-        sys.stdout.flush()
+        output.flush()
     except KeyboardInterrupt:
         return output.INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads on, and the interpreter shall not complain of it when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NO_READER
+        return NO_READER  # nobody reads on
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and _sentence_of_fault(error) is None:
             raise

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
     from musicgen.continuation import Take
     from tokenization.score import Score
+
+MOST_DIGITS = (
+    6  # of a number: past a longer one, which nobody has counted up to, names would grow too long
+)
 
 
 def writable(folder: Path) -> Path:
@@ -26,21 +31,41 @@ def writable(folder: Path) -> Path:
 
 
 def write_take(
-    folder: Path, take: Take, scores: dict[str, Score], *, with_score: bool
-) -> list[Path]:
-    """Write the scores of one take, and what is known of them."""
+    folder: Path, take: Take, scores: Callable[[int], dict[str, Score]], number: int, *, with_score: bool
+) -> tuple[int, list[Path]]:  # fmt: skip
+    """Write the scores of one take, and what is known of them; return the number after its own, and the MIDI files.
+
+    A number that another command has taken meanwhile is left to it: the first file is the claim.
+    """
     from tokenization.formats import write_score
     from tokenization.whole_file import write_whole
 
-    paths = [folder / f"{stem}.mid" for stem in scores]
-    for path, score in zip(paths, scores.values(), strict=True):
-        for ending in (".mid", ".musicxml") if with_score else (".mid",):
-            write_score(path.with_suffix(ending), score, take.provenance)
+    number, named = _claimed(folder, take, scores, number)
+    first, *others = paths = [*named]
+    for path in (*others, *(path.with_suffix(".musicxml") for path in paths if with_score)):
+        write_score(path, named[path.with_suffix(".mid")], take.provenance)
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     # A name that is no text becomes escapes, which JSON reads as the same name.
-    write_whole(paths[0].with_suffix(".json"), text.encode(errors="backslashreplace"))
-    return paths
+    write_whole(first.with_suffix(".json"), text.encode(errors="backslashreplace"))
+    return number + 1, paths
+
+
+def _claimed(
+    folder: Path, take: Take, scores: Callable[[int], dict[str, Score]], number: int
+) -> tuple[int, dict[Path, Score]]:
+    """Write the first file of a take; return the number under which there was room for it, and all files to write."""
+    from tokenization.formats import write_score
+
+    while True:
+        named = {folder / f"{stem}.mid": score for stem, score in scores(number).items()}
+        first = next(iter(named))
+        try:
+            write_score(first, named[first], take.provenance, new=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return number, named
 
 
 def sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:
@@ -54,11 +79,19 @@ def sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:
 
 
 def first_free(folder: Path, kinds: Sequence[str]) -> int:
-    """Return the number that follows those of all files that are there and begin so."""
-    taken = [-1]
+    """Return the number that follows those of all files that are there and begin so.
+
+    To some systems `Song` and `song` are one name, or the two ways in which Unicode spells é.
+    """
+    beginnings, taken = [_alike(kind) for kind in kinds], [-1]
     for path in folder.iterdir():
-        for kind in kinds:
-            number = path.stem.removeprefix(kind)
-            if number != path.stem and number.isdecimal():
+        stem = _alike(path.stem)
+        for beginning in beginnings:
+            number = stem.removeprefix(beginning)
+            if number != stem and number.isdecimal() and len(number) <= MOST_DIGITS:
                 taken.append(int(number))
     return max(taken) + 1
+
+
+def _alike(name: str) -> str:
+    return normalize("NFC", normalize("NFC", name).casefold())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from evaluation.tables.table import Table
@@ -26,20 +28,51 @@ def add_json(parser: ArgumentParser) -> None:
 
 def write(text: str) -> None:
     """Print a result."""
-    print(visible(text, lines=True))
+    _print(visible(text, lines=True))
 
 
 def write_json(value: Any) -> None:
     """Print a result for a program."""
-    print(
-        visible(json.dumps(value, ensure_ascii=False))
-    )  # within texts alone, where escapes are read
+    # Escapes are within texts alone, where they are read.
+    _print(visible(json.dumps(value, ensure_ascii=False)))
+
+
+def _print(text: str) -> None:
+    """Print at once, so that what goes wrong is known here."""
+    with _standard_output():
+        print(text, flush=True)
+
+
+def flush() -> None:
+    """Print what is buffered."""
+    with _standard_output():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        drop(sys.stdout)
+        raise OSError(error.errno, error.strerror, "the standard output") from error
 
 
 def remark(sentences: Iterable[str]) -> None:
-    """Say beside the result what is good to know about it."""
-    for sentence in sentences:
-        print(visible(sentence), file=sys.stderr)
+    """Say beside the result what is good to know about it; where the words have no place, the result stands."""
+    try:
+        for sentence in sentences:
+            print(visible(sentence), file=sys.stderr)
+    except BrokenPipeError:
+        raise
+    except OSError:  # as of a full disk
+        drop(sys.stderr)
+
+
+def drop(stream: TextIO) -> None:
+    """Let a stream take no more, lest the interpreter complains at its end of what it could not write."""
+    with suppress(OSError, ValueError):  # of one that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:

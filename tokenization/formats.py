@@ -33,12 +33,17 @@ Format = Callable[[Score, str, Provenance | None], bytes]
 FORMATS: dict[str, Format] = {".mid": midi, ".midi": midi, ".musicxml": musicxml, ".xml": musicxml}
 
 
-def write_score(path: Path, score: Score, provenance: Provenance | None = None) -> None:
-    """Write a score in the format that the name ends in, under that name as its title."""
+def write_score(
+    path: Path, score: Score, provenance: Provenance | None = None, *, new: bool = False
+) -> None:
+    """Write a score in the format that the name ends in, under that name as its title.
+
+    A `new` file takes no other's place: FileExistsError says that there is one.
+    """
     write = FORMATS.get(path.suffix.lower())
     if write is None:
         *most, last = FORMATS
         raise ValueError(
             f"{path} ends in none of {', '.join(most)} and {last}; say so what to write"
         )
-    write_whole(path, write(score, path.stem, provenance))
+    write_whole(path, write(score, path.stem, provenance), new=new)

@@ -6,6 +6,7 @@ JSON is for programs, CSV for spreadsheets.
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -16,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside its place and put it there when all of it is on the disk; errors name the file."""
-    with beside(path) as part, part.open("xb") as file:
+def write_whole(path: Path, data: bytes, *, new: bool = False) -> None:
+    """Write a file beside its place and put it there when all of it is on the disk; errors name the file.
+
+    A `new` one takes no other's place: where one is, also since a moment ago, FileExistsError says so.
+    """
+    with beside(path, new=new) as part, part.open("xb") as file:
         if file.write(data) != len(data):
             raise OSError(f"{path} was not taken whole by the disk")
         file.flush()
@@ -60,13 +64,13 @@ def _flat(row: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
+def beside(path: Path, *, new: bool = False) -> Iterator[Path]:
     """Give the path of a new file to fill, which takes the place of `path` if nothing goes wrong."""
-    target = Path(os.path.realpath(path))  # a link stays one
+    target = path if new else Path(os.path.realpath(path))  # a link stays one
     part = target.with_name(f".{secrets.token_hex(6)}.part")
     try:
         yield part
-        os.replace(part, target)
+        (_put_where_none_is if new else os.replace)(part, target)
     except OSError as error:
         if error.errno is None:
             raise
@@ -74,3 +78,15 @@ def beside(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _put_where_none_is(part: Path, target: Path) -> None:
+    """Give a file its name unless there is one of that name, as the system knows names: `Song` may be `song`."""
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        os.replace(part, target)

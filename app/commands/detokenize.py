@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     score = read.language.decode(read.ids, read.setting)
     if not len(score.notes):
         raise ValueError(f"the tokens of {name} make no note, so there is nothing to write")
-    write_midi(score, target)
+    write_midi(score, target, new=not arguments.force)
     if read.setting is None and read.language.family == "groove":
         output.remark([NO_SETTING])
     bars = len(read.language.bars(read.ids))

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tokenization.score import Score
 
 ENDING = "pop-piano-2"  # of the piano models that come along, the one that can end a piece
+LONGEST_NAME_BYTES = 200  # of the 255 that a file's can have; `.prompt_cont_12.musicxml` follows
 MOST_VARIATIONS = 1000  # each keeps its state in memory
 # Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
@@ -162,12 +164,14 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def fit(name: str) -> str:
-    """Return a name without what would be no file's here, or another folder's."""
+    """Return a name without what would be no file's here, or another folder's, and with room for what follows."""
     coding = sys.getfilesystemencoding()
     try:
         name.encode(coding, "surrogateescape")
     except UnicodeEncodeError:  # as of a model named in Greek, where files are named in ASCII
         name = name.encode(coding, "replace").decode(coding).replace("?", "_")
+    while len(name.encode(coding, "surrogateescape")) > LONGEST_NAME_BYTES:
+        name = name[:-1]
     return UNFIT.sub("_", name)
 
 
@@ -258,8 +262,10 @@ def _keep(
             f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
     results, midi_files = [], []
-    for number, take in enumerate(takes, first_free(folder, making.kinds)):
-        paths = write_take(folder, take, making.scores(take, number), with_score=arguments.score)
+    number = first_free(folder, making.kinds)
+    for take in takes:
+        scores = partial(making.scores, take)
+        number, paths = write_take(folder, take, scores, number, with_score=arguments.score)
         midi_files += paths
         facts = {"seconds": round(seconds, 3), "seed": options.seed, "model": model.name}
         results.append({"midi": str(paths[0]), "tokens": take.tokens, **facts})

@@ -23,9 +23,12 @@ def seed_files() -> list[bytes]:
 
 
 def mutant(files: list[bytes], seed: int, number: int) -> bytes:
-    """Return one damaged file; the same arguments give the same bytes on any machine."""
+    """Return one damaged file; the same arguments give the same bytes on any machine.
+
+    The shorter a file, the more often it is taken: of each, as many bytes are looked at.
+    """
     random = Random(f"{seed} {number}")
-    data = bytearray(random.choice(files))
+    data = bytearray(random.choices(files, [1 / len(file) for file in files])[0])
     for _ in range(random.randint(1, MOST_CHANGES)):
         random.choice(MUTATIONS)(data, random, files)
     return bytes(data)

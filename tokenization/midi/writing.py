@@ -30,11 +30,17 @@ FIRST_TRACK_LENGTH = slice(18, 22)  # after the header chunk and the track's let
 FIRST_TRACK_BODY = 22
 
 
-def write_midi(score: Score, path: str | Path | None = None, *, texts: Sequence[str] = ()) -> bytes:
+def write_midi(
+    score: Score,
+    path: str | Path | None = None,
+    *,
+    texts: Sequence[str] = (),
+    new: bool = False,
+) -> bytes:
     """Return a score as the bytes of a MIDI file; with a path, write them there in one step.
 
-    `texts` become text events at the beginning. Coarse ticks are multiplied; tracks without notes
-    are left out.
+    `texts` become text events at the beginning. A `new` file takes no other's place. Coarse
+    ticks are multiplied; tracks without notes are left out.
     """
     score = score.rescaled(written_ticks_per_beat(score.ticks_per_beat))
     _check(score)
@@ -46,7 +52,7 @@ def write_midi(score: Score, path: str | Path | None = None, *, texts: Sequence[
         (HEADER, struct.pack(">IHHH", 6, 1, len(tracks), score.ticks_per_beat), *tracks)
     )
     if path is not None:
-        _write_at_once(Path(path), data)
+        _write_at_once(Path(path), data, new=new)
     return data
 
 
@@ -172,10 +178,10 @@ def _dumped(instrument: containers.Instrument, channel: int) -> bytes:
     return data[FIRST_TRACK_BODY + int.from_bytes(data[FIRST_TRACK_LENGTH], "big") :]
 
 
-def _write_at_once(path: Path, data: bytes) -> None:
+def _write_at_once(path: Path, data: bytes, *, new: bool) -> None:
     """Write a file that is there as a whole or not at all."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a folder or a device: give the name of a file to write")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into")
-    write_whole(path, data)
+    write_whole(path, data, new=new)
