@@ -3,6 +3,8 @@
 B batch, T time, H heads with the metric ones, D head width, C model width.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -96,7 +98,7 @@ class Both(torch.optim.Optimizer):
             part.step()
 
 
-def muon(settings: OptimiserConfig, model: Performer) -> torch.optim.Optimizer:
+def muon(settings: OptimiserConfig, model: Performer) -> Both:
     """Return Muon for the matrices of layers, its updates as large as Adam's, and Adam for the rest."""
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
     ids = {id(p) for p in matrices}
