@@ -44,7 +44,7 @@ PLAIN = (
     "model.preset=tiny", "model.layers=4", "model.width=64", "model.feedforward=256",
     "model.features={name: relu, features: 64}", "model.chunk=64",
     "model.dropout=0", f"data.length={TRAINED}", "data.batch=2",
-    "device.accelerator=cpu", "optimiser.learning_rate=2e-3", "optimiser.warmup=20",
+    "device.accelerator=cpu", "optimiser.learning_rate=5e-3", "optimiser.warmup=20",
     "validation.sequences=2", "validation.length=528", "validation.samples=0", "keep=1",
 )  # fmt: skip
 CARRIED = ("data.windows=4",)
@@ -72,7 +72,7 @@ RECIPES = {
     "value-residual": Recipe(model=mix_values),
     "head-gate": Recipe(model=gate_heads),
     "decay-dropout": Recipe(changes=("optimiser.weight_decay=0.1", "model.dropout=0.1")),
-    "twice-the-rate": Recipe(changes=("optimiser.learning_rate=4e-3",)),
+    "twice-the-rate": Recipe(changes=("optimiser.learning_rate=1e-2",)),
 }
 
 
