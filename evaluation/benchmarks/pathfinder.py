@@ -16,7 +16,6 @@ import numpy as np
 
 DASH, GAP = 3, 2  # steps of about a pixel that are drawn, and then are not
 APART = 4.5  # pixels between any two paths at least; dashes of one are at most 3 steps apart, and rounding adds √2
-LENGTH = 0.9  # of a long path, in sides of the picture
 BEND = 0.25  # radians a step, at most
 INK, MARK = 160, 255  # of 0 … 255
 CLASSES = 2
@@ -31,10 +30,10 @@ class Picture:
     label: int
 
 
-def picture(random: np.random.Generator, size: int, length: float = LENGTH) -> Picture:
-    """Draw a picture with long paths of so many sides of it; paths that do not fit are drawn again."""
-    long, short = round(size * length), round(size * 0.25)
+def picture(random: np.random.Generator, size: int) -> Picture:
+    """Draw a picture; paths that do not fit are drawn again."""
     while True:
+        long, short = round(size * 0.9), round(size * 0.25)
         paths: list[np.ndarray] = []
         for steps in (long, long, *[short] * max(1, size // 12)):
             path = _placed(random, size, steps, paths)
@@ -107,11 +106,11 @@ def joined(found: Picture) -> bool:
 
 
 def pathfinder(
-    count: int, size: int, seed: int, progress: Callable[[int, int], None], length: float = LENGTH
+    count: int, size: int, seed: int, progress: Callable[[int, int], None]
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Return pictures row by row as sequences of grey values, and their labels."""
     found = []
     for number in range(count):
-        found.append(picture(np.random.default_rng([seed, number]), size, length))
+        found.append(picture(np.random.default_rng([seed, number]), size))
         progress(number + 1, count)
     return [one.pixels.reshape(-1) for one in found], np.array([one.label for one in found])

@@ -28,7 +28,6 @@ class Sizes:
     shortest: int = 500  # tokens of an expression
     longest: int = 2000  # tokens, or bytes, of a sequence
     size: int = 32  # of a picture, or points of a cloud
-    path: float = 0.9  # length of a path of Pathfinder, in sides of the picture
     patch: int = 4  # pixels
     unit: str = "bytes"  # of text: bytes | words
     length: int = 512  # of stretches of text to train on

@@ -98,7 +98,7 @@ def _listops(train: files.Labelled, test: files.Labelled) -> Material:
 
 def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
     def made(count: int, seed: int) -> files.Labelled:
-        pixels, labels = pathfinder.pathfinder(count, sizes.size, seed, progress, sizes.path)
+        pixels, labels = pathfinder.pathfinder(count, sizes.size, seed, progress)
         return files.Labelled(sequences=pixels, labels=labels)
 
     train, test = made(sizes.train, TRAIN), made(sizes.test, TEST)
