@@ -22,7 +22,7 @@ seeds; given are means with 95 % intervals (Student's), what rules without a mod
 tasks:
   listops     nested operations on digits      made on the spot, or the benchmark's files
   pathfinder  are two marks on one path?       pictures of our own, or the benchmark's files
-  points      charges in space                 made on the spot
+  points      the field of charges in space    made on the spot
   text        film reviews, by bytes           SOURCE: aclImdb
   retrieval   does one paper cite another?     SOURCE: the folder of new_aan_pairs.train.tsv
   image       CIFAR-10, by grey pixels         SOURCE: cifar-10-batches-bin

@@ -159,12 +159,20 @@ def _read_patches(file: Path, sizes: Sizes) -> Material:
 
 
 def _make_points(sizes: Sizes, progress: Progress) -> Material:
-    both = []
-    for count, seed in ((sizes.train, TRAIN), (sizes.test, TEST)):
-        made = points.clouds(count, sizes.size, seed)
-        both.append(Examples(inputs=list(made.charges), labels=made.labels, places=made.places))
-    rules = {"most common class": _most_common(both[0].labels, both[1].labels)}
-    return Material(train=both[0], test=both[1], classes=points.CLASSES, vocabulary=2, rules=rules)
+    both = [
+        points.clouds(*one)
+        for one in ((sizes.train, sizes.size, TRAIN), (sizes.test, sizes.size, TEST))
+    ]
+    train, test = (
+        Examples(inputs=list(one.tokens), labels=one.labels, places=one.places) for one in both
+    )
+    rules = {
+        "sign of the nearest charge": both[1].by_nearest(),
+        "most common class": _most_common(train.labels, test.labels),
+    }
+    return Material(
+        train=train, test=test, classes=points.CLASSES, vocabulary=points.TOKENS, rules=rules
+    )
 
 
 def _read_language(folder: Path, sizes: Sizes) -> Material:
@@ -237,7 +245,7 @@ TASKS: dict[str, Task] = {
         reader=_read_patches,
     ),
     "points": Task(
-        about="whether charges in space have more energy than others, made with the answer known",
+        about="whether the field of charges in space is positive at a probe, made with the answer known",
         wanted="nothing",
         maker=_make_points,
     ),

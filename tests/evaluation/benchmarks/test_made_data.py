@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,14 @@ from evaluation.benchmarks.listops import (
     read_expression,
 )
 from evaluation.benchmarks.pathfinder import APART, GAP, MARK, joined, pathfinder, picture
-from evaluation.benchmarks.points import clouds, energies
+from evaluation.benchmarks.points import (
+    NEGATIVE,
+    POSITIVE,
+    PROBE,
+    Clouds,
+    clouds,
+    fields,
+)
 
 SAMPLES = 10_000
 
@@ -110,27 +119,40 @@ def test_both_classes_of_pictures_have_as_much_ink() -> None:
     assert abs(ink[labels == 1].mean() - ink[labels == 0].mean()) < 4 * spread
 
 
-def test_the_energy_is_that_of_all_pairs() -> None:
+def test_the_field_is_that_of_all_charges() -> None:
     random = np.random.default_rng(0)
     charges = random.choice([-1.0, 1.0], size=(3, 6))
-    places = random.random((3, 6, 3))
+    places, probes = random.random((3, 6, 3)), random.random((3, 3))
     wanted = [
         sum(
-            c[i] * c[j] * np.exp(-np.sum((r[i] - r[j]) ** 2) / (2 * 0.3**2))
-            for i in range(6)
-            for j in range(i)
+            sign * math.exp(-(math.dist(r, probe) ** 2) / (2 * 0.3**2))
+            for sign, r in zip(c, rs, strict=True)
         )
-        for c, r in zip(charges, places, strict=True)
+        for c, rs, probe in zip(charges, places, probes, strict=True)
     ]
-    np.testing.assert_allclose(energies(charges, places), wanted)
+    np.testing.assert_allclose(fields(charges, places, probes), wanted)
 
 
 def test_clouds_are_balanced_and_only_places_tell_them_apart() -> None:
     made = clouds(2000, 10, 4)
-    assert (made.charges.sum(1) == 5).all()
+    assert (made.tokens[:, 0] == PROBE).all()
+    assert ((made.tokens == POSITIVE).sum(1) == 5).all()
+    assert ((made.tokens == NEGATIVE).sum(1) == 5).all()
     assert 0.45 < made.labels.mean() < 0.55
-    assert made.places.shape == (2000, 10, 3)
+    assert made.places.shape == (2000, 11, 3)
+    signs = np.where(made.tokens[:, 1:] == POSITIVE, 1.0, -1.0)
+    found = fields(signs, made.places[:, 1:], made.places[:, 0]) > 0
+    assert (found == made.labels).mean() > 0.999  # places are stored in float32
     again = clouds(2000, 10, 4)
     assert np.array_equal(made.places, again.places)
-    with pytest.raises(ValueError, match="a cloud of 7 points has no half"):
+    with pytest.raises(ValueError, match="a cloud of 7 charges has no half"):
         clouds(3, 7, 0)
+
+
+def test_the_nearest_charge_says_most_and_not_all() -> None:
+    near = np.array([[[0, 0, 0], [0.1, 0, 0], [0.9, 0.9, 0.9]]], dtype=np.float32)
+    tokens = np.array([[PROBE, NEGATIVE, POSITIVE]], dtype=np.uint8)
+    for label, accuracy in ((0, 1.0), (1, 0.0)):
+        made = Clouds(tokens=tokens, places=near, labels=np.array([label]))
+        assert made.by_nearest() == accuracy
+    assert 0.7 < clouds(2000, 10, 4).by_nearest() < 0.95

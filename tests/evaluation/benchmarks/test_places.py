@@ -145,6 +145,20 @@ def test_appended_features_estimate_the_mask_without_bias(axes: int, mask: str) 
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("width", [0.5, 0.9])
+def test_narrow_masks_are_noise(width: float) -> None:
+    """The relative variance of f(0) is ((w√(2 − w²))^−ℓ − 1) / r, and so least at w = 1."""
+    position = flt(3, "radial", 200_000)
+    position.mask.raw_widths.fill_(math.log(width / (1 - width)))
+    xi = position.begin(generator(7)).noise
+    density = torch.exp(-xi.square().sum(-1) / 2) / (2 * torch.pi) ** 1.5
+    ratio = position.mask.transform(xi) / density  # (H, r), whose mean is f(0)
+    wanted = (width * math.sqrt(2 - width**2)) ** -3 - 1
+    found = ratio.var(1) / ratio.mean(1).square()
+    torch.testing.assert_close(found, torch.full_like(found, wanted), rtol=0.1, atol=0)
+
+
+@torch.no_grad()
 def test_boxes_are_products_of_their_dimensions() -> None:
     """Equations 10 and 11: 1 inside all radii, else 0; and g the product of their transforms."""
     found = flt(2, "box", 1).mask

@@ -17,7 +17,7 @@ from evaluation.benchmarks.tables import (
     result_table,
     table_beside_papers,
 )
-from evaluation.benchmarks.tasks import TASKS, Material
+from evaluation.benchmarks.tasks import TASKS, Material, material
 from evaluation.benchmarks.text import Corpus
 from evaluation.benchmarks.training import Examples, Optimiser
 from tokenization.wording import markdown
@@ -63,6 +63,23 @@ def test_order_is_learned_with_an_encoding_and_not_without() -> None:
     assert rows["absolute"].mean("accuracy")[0] > 0.9
     assert rows["none"].mean("accuracy")[0] < 0.65
     assert len(rows["none"].values) == 2
+
+
+def test_places_in_space_are_learned_with_an_encoding_and_not_without() -> None:
+    """The short recipe with fewer charges and a smaller model: the field at a probe is learned in 200 steps."""
+    short = recipe("points-short")
+    small = replace(
+        short,
+        model={**short.model, "width": 32, "heads": 2, "feedforward": 64,
+               "features": {"name": "favor", "features": 32}},
+        optimiser={**short.optimiser, "steps": 200, "learning_rate": 5e-3, "warmup": 20},
+        data=replace(short.data, train=4000, test=500, size=4),
+        encoding={"all": {**short.encoding["all"], "random_features": 32}},
+    )  # fmt: skip
+    data = material("points", None, small.data, lambda done, total: None)
+    rows, _ = measured(small, data, encodings=["none", "flt_cloud_radial"], seeds=1)
+    assert rows["flt_cloud_radial"].mean("accuracy")[0] > 0.7
+    assert rows["none"].mean("accuracy")[0] < 0.6
 
 
 def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
