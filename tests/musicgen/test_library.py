@@ -49,6 +49,34 @@ def test_a_piece_that_was_read_is_not_read_again():
     assert take.score.notes == other.score.notes
 
 
+@pytest.mark.parametrize(
+    ("read_by", "name"), [("groove", "groove-2"), ("groove-2", "groove"), ("remi-2", "remi")]
+)
+def test_a_piece_that_a_model_of_another_language_read_is_heard_as_its_own_tokens(
+    read_by: str, name: str
+):
+    model = musicgen.load(f"untrained:tiny:{name}")
+    piece = musicgen.load(f"untrained:tiny:{read_by}").read(SEEDS / "groove.mid")
+    heard = model.read(piece)
+    assert model.language.validate(heard.encoded.ids) is None
+    assert len(heard.score.notes) == len(piece.score.notes)
+    [take] = model.continue_(piece, prompt_bars=2, bars=1)
+    [own] = model.continue_(heard, prompt_bars=2, bars=1)
+    assert take.score.notes == own.score.notes
+    if model.language.can_end():
+        [filled] = model.infill(piece, (2, 2), seed=1)
+        first = piece.prompt(1).score.notes
+        kept = filled.score.notes[filled.score.notes.onset_ticks < piece.prompt(1).ticks]
+        assert (kept.pitch == first.pitch).all()
+
+
+def test_tracks_of_a_piece_that_was_read_cannot_be_others():
+    model = musicgen.load(TINY)
+    piece = model.read(SEEDS / "groove.mid")
+    with pytest.raises(ValueError, match=r"groove\.mid was read with the tracks that it has"):
+        model.continue_(piece, tracks={"bass": 0}, bars=1)
+
+
 def test_gaps_are_filled_and_parts_are_written():
     model = musicgen.load(TINY)
     piece = model.read(SEEDS / "groove.mid")
