@@ -181,6 +181,22 @@ def test_pieces_of_a_type_2_file_follow_each_other():
         read_midi(make.midi(NOTE, second, kind=2), limits=Limits(notes=1))
 
 
+def test_what_a_piece_of_a_type_2_file_says_ends_with_its_last_bar():
+    """Which is the last of its own metre; the next one keeps its own tempos."""
+    waltz = make.track(
+        make.meter(0, 3, 2), make.on(0, 60), make.off(1500, 60), make.tempo(4500, 1_000_000)
+    )
+    second = make.track(
+        make.tempo(0, 400_000), make.on(0, 62), make.tempo(960, 500_000), make.off(4800, 62)
+    )
+    score = read_midi(make.midi(waltz, second, kind=2))
+    assert rows(score) == [(0, 1500, 60), (2880, 5760, 62)]
+    assert tempos(score) == [(0, 120), (2880, 150), (3840, 120)]
+    assert score.meters.onset_ticks.tolist() == [0, 2880]
+    with pytest.raises(MidiError, match="beats where at most"):
+        read_midi(make.midi(waltz, make.track(make.on(0), make.off(1 << 27)), kind=2))
+
+
 # Time.
 
 
