@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import musicgen
@@ -84,6 +85,22 @@ def test_gaps_are_filled_and_parts_are_written():
     assert filled.provenance["written_bars"] == [2, 2]
     [drummed] = model.accompany(piece, ["drums"], seed=1)
     assert drummed.provenance["written_parts"] == ["drums"]
+
+
+def test_what_was_written_is_new_also_where_it_is_as_before():
+    """A bar of one note, say, that comes again: it counts as written, and a part that stays as it was is no failure."""
+    model = musicgen.load(TINY)
+    piece = model.read(SEEDS / "groove.mid")
+    [filled] = model.infill(piece, (2, 2), seed=1)
+    [again] = model.infill(model.read(filled.score), (2, 2), seed=1)
+    assert again.score.notes == filled.score.notes
+    assert again.continuation.notes == filled.continuation.notes
+    lines = 48 * np.array([1, 2])
+    onsets = filled.score.notes.onset_ticks
+    assert len(again.continuation.notes) == ((onsets >= lines[0]) & (onsets < lines[1])).sum() > 0
+    [drummed] = model.accompany(piece, ["drums"], seed=1)
+    [again] = model.accompany(model.read(drummed.score), ["drums"], seed=1)
+    assert len(again.continuation.notes) == (again.score.notes.track == 1).sum() > 0
 
 
 def test_a_written_part_holds_no_note_for_longer_than_two_bars():
