@@ -215,6 +215,12 @@ def test_a_complete_file_needs_no_remark():
     assert (tempos(score), meters(score), score.remarks) == ([(0, 100)], [(0, 6, 8)], ())
 
 
+def test_the_slowest_tempo_that_a_file_can_say_is_kept():
+    score = read_midi(make.note_file(make.tempo(0, 0xFFFFFF)))
+    assert tempos(score) == [(0, 60e6 / 0xFFFFFF)]
+    assert score.remarks == ("No time signature is given: 4/4 was assumed.",)
+
+
 def test_hundreds_of_tempos_are_kept_and_the_last_on_a_tick_holds():
     changes = [make.tempo(24, 500_000 + step) for step in range(500)]
     score = read_midi(make.note_file(make.tempo(0, 1), make.tempo(0, 300_000), *changes))
@@ -226,7 +232,7 @@ def test_impossible_tempos_and_signatures_are_left_out():
     for bad in (0, 1, 29_999):
         score = read_midi(make.note_file(make.tempo(0, 500_000), make.tempo(9, bad)))
         assert tempos(score) == [(0, 120)]
-        assert "1 tempo of 0 or above 2000" in remarks(score)
+        assert "1 tempo below 3.58 or above 2000" in remarks(score)
     for numerator, power in ((0, 0), (255, 255), (3, 31), (0, 2)):
         score = read_midi(make.note_file(make.meter(0, numerator, power)))
         assert meters(score) == [(0, 4, 4)]
