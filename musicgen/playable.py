@@ -130,15 +130,15 @@ class Playable:
     def accompany(
         self,
         source: Source,
-        write: Collection[str],
+        write: str | Collection[str],
         *,
         tracks: Any = None,
         variations: int = Options.variations,
         seed: int = Options.seed,
         sampling: Sampling = Options.sampling,
     ) -> list[Take]:
-        """Return the piece with some of its parts, bass, drums or other, written anew to the rest."""
+        """Return the piece with a part of it or some, bass, drums or other, written anew to the rest."""
         options = Options(variations=variations, seed=seed, sampling=sampling)
-        return (
-            accompaniment(self, self.read(source, tracks=tracks), write, options).finish().takes()
-        )
+        parts = [write] if isinstance(write, str) else write
+        piece = self.read(source, tracks=tracks)
+        return accompaniment(self, piece, parts, options).finish().takes()

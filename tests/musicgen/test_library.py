@@ -85,6 +85,7 @@ def test_gaps_are_filled_and_parts_are_written():
     assert filled.provenance["written_bars"] == [2, 2]
     [drummed] = model.accompany(piece, ["drums"], seed=1)
     assert drummed.provenance["written_parts"] == ["drums"]
+    assert model.accompany(piece, "drums", seed=1)[0].score.notes == drummed.score.notes
 
 
 def test_what_was_written_is_new_also_where_it_is_as_before():
