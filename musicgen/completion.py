@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from musicgen.continuation import Generation, MusicGeneration, Player, Take, longest_ticks
 from musicgen.options import Options
 from musicgen.pieces import Piece
+from tokenization.analysis.metres import bar_lines
 from tokenization.goal import Goal
-from tokenization.score import Score
+from tokenization.score import Notes
 
 # How long a note of a part that is written may last, in bars of four beats. In the grooves one note in a thousand lasts
 # longer, the longest for ten bars; a model that forgets to end one would hold it as long.
@@ -22,11 +23,21 @@ class Completion(MusicGeneration):
     """A piece on its way to a goal."""
 
     def __init__(
-        self, model: Player, piece: Piece, goal: Goal, options: Options, written: dict[str, Any]
+        self,
+        model: Player,
+        piece: Piece,
+        goal: Goal,
+        options: Options,
+        written: dict[str, Any],
+        is_new: Callable[[Notes], np.ndarray],
     ) -> None:
-        """Take a goal of the piece in the model's language; `written` says in a file what was asked for."""
+        """Take a goal of the piece in the model's language.
+
+        `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
+        same as those that stood there: (N,) bool.
+        """
         super().__init__(model, goal.prompt, goal.grammar, options)
-        self.piece, self.goal, self._written = piece, goal, written
+        self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
@@ -36,7 +47,7 @@ class Completion(MusicGeneration):
             ids=ids,
             tokens=len(ids) - len(self.goal.prompt),
             score=score,
-            continuation=_new(score, self.piece.score),
+            continuation=score.replace(notes=score.notes[self._is_new(score.notes)]),
             provenance={**facts, "piece": self.piece.name, **self._written},
         )
 
@@ -61,7 +72,12 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Optio
     longest = longest_ticks(model, piece.encoded.ids, piece.score)
     ids = piece.encoded.ids
     goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest)
-    return Completion(model, piece, goal, options, {"written_bars": [first, last]})
+    line, seam = bar_lines(piece.score, last)[[first - 1, last]]
+
+    def is_new(notes: Notes) -> np.ndarray:
+        return (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
+
+    return Completion(model, piece, goal, options, {"written_bars": [first, last]}, is_new)
 
 
 def accompaniment(
@@ -69,7 +85,12 @@ def accompaniment(
 ) -> Completion:
     """Return the work to write some parts anew to the others."""
     goal = accompaniment_goal(model, piece.encoded.ids, write, piece.score.ticks_per_beat)
-    return Completion(model, piece, goal, options, {"written_parts": list(write)})
+    tracks = [model.language.parts.index(part) for part in write]
+
+    def is_new(notes: Notes) -> np.ndarray:
+        return np.isin(notes.track, tracks)
+
+    return Completion(model, piece, goal, options, {"written_parts": list(write)}, is_new)
 
 
 def accompaniment_goal(
@@ -79,10 +100,3 @@ def accompaniment_goal(
     known, most = model.longest_ticks, 4 * HELD_BARS * ticks_per_beat
     longest = None if known is None else [min(one, most) for one in known]
     return model.language.accompanying(ids, write, longest_ticks=longest)
-
-
-def _new(score: Score, before: Score) -> Score:
-    """Return the notes that were not there before."""
-    old = set(zip(*(column.tolist() for column in before.notes.columns), strict=True))
-    rows = zip(*(column.tolist() for column in score.notes.columns), strict=True)
-    return score.replace(notes=score.notes[np.array([row not in old for row in rows], dtype=bool)])

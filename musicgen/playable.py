@@ -8,7 +8,7 @@ takes[0].save("out.mid")
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,11 +59,22 @@ class Playable:
     def read(self, source: Source, *, tracks: Any = None) -> Piece:
         """Return a piece as this model hears it; `remarks` say what was assumed."""
         if isinstance(source, Piece):
-            return source
+            return self._heard(source, tracks)
         if isinstance(source, Score):
             return piece_of(self.language, source, "", tracks)
         name = "" if isinstance(source, bytes) else Path(source).name
         return read_piece(self.language, source, name=name, tracks=tracks)
+
+    def _heard(self, piece: Piece, tracks: Any) -> Piece:
+        """Return a piece that was read before, perhaps by a model of another language, which has other tokens."""
+        if tracks is not None:
+            raise ValueError(
+                f"{piece.name or 'the piece'} was read with the tracks that it has; read its file with others"
+            )
+        if piece.language.name == self.language.name:
+            return piece
+        heard = piece_of(self.language, piece.score, piece.name)
+        return replace(heard, remarks=tuple(dict.fromkeys((*piece.remarks, *heard.remarks))))
 
     def continue_(
         self,
@@ -119,15 +130,15 @@ class Playable:
     def accompany(
         self,
         source: Source,
-        write: Collection[str],
+        write: str | Collection[str],
         *,
         tracks: Any = None,
         variations: int = Options.variations,
         seed: int = Options.seed,
         sampling: Sampling = Options.sampling,
     ) -> list[Take]:
-        """Return the piece with some of its parts, bass, drums or other, written anew to the rest."""
+        """Return the piece with a part of it or some, bass, drums or other, written anew to the rest."""
         options = Options(variations=variations, seed=seed, sampling=sampling)
-        return (
-            accompaniment(self, self.read(source, tracks=tracks), write, options).finish().takes()
-        )
+        parts = [write] if isinstance(write, str) else write
+        piece = self.read(source, tracks=tracks)
+        return accompaniment(self, piece, parts, options).finish().takes()

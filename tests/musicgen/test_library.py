@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import musicgen
@@ -49,6 +50,34 @@ def test_a_piece_that_was_read_is_not_read_again():
     assert take.score.notes == other.score.notes
 
 
+@pytest.mark.parametrize(
+    ("read_by", "name"), [("groove", "groove-2"), ("groove-2", "groove"), ("remi-2", "remi")]
+)
+def test_a_piece_that_a_model_of_another_language_read_is_heard_as_its_own_tokens(
+    read_by: str, name: str
+):
+    model = musicgen.load(f"untrained:tiny:{name}")
+    piece = musicgen.load(f"untrained:tiny:{read_by}").read(SEEDS / "groove.mid")
+    heard = model.read(piece)
+    assert model.language.validate(heard.encoded.ids) is None
+    assert len(heard.score.notes) == len(piece.score.notes)
+    [take] = model.continue_(piece, prompt_bars=2, bars=1)
+    [own] = model.continue_(heard, prompt_bars=2, bars=1)
+    assert take.score.notes == own.score.notes
+    if model.language.can_end():
+        [filled] = model.infill(piece, (2, 2), seed=1)
+        first = piece.prompt(1).score.notes
+        kept = filled.score.notes[filled.score.notes.onset_ticks < piece.prompt(1).ticks]
+        assert (kept.pitch == first.pitch).all()
+
+
+def test_tracks_of_a_piece_that_was_read_cannot_be_others():
+    model = musicgen.load(TINY)
+    piece = model.read(SEEDS / "groove.mid")
+    with pytest.raises(ValueError, match=r"groove\.mid was read with the tracks that it has"):
+        model.continue_(piece, tracks={"bass": 0}, bars=1)
+
+
 def test_gaps_are_filled_and_parts_are_written():
     model = musicgen.load(TINY)
     piece = model.read(SEEDS / "groove.mid")
@@ -56,6 +85,23 @@ def test_gaps_are_filled_and_parts_are_written():
     assert filled.provenance["written_bars"] == [2, 2]
     [drummed] = model.accompany(piece, ["drums"], seed=1)
     assert drummed.provenance["written_parts"] == ["drums"]
+    assert model.accompany(piece, "drums", seed=1)[0].score.notes == drummed.score.notes
+
+
+def test_what_was_written_is_new_also_where_it_is_as_before():
+    """A bar of one note, say, that comes again: it counts as written, and a part that stays as it was is no failure."""
+    model = musicgen.load(TINY)
+    piece = model.read(SEEDS / "groove.mid")
+    [filled] = model.infill(piece, (2, 2), seed=1)
+    [again] = model.infill(model.read(filled.score), (2, 2), seed=1)
+    assert again.score.notes == filled.score.notes
+    assert again.continuation.notes == filled.continuation.notes
+    lines = 48 * np.array([1, 2])
+    onsets = filled.score.notes.onset_ticks
+    assert len(again.continuation.notes) == ((onsets >= lines[0]) & (onsets < lines[1])).sum() > 0
+    [drummed] = model.accompany(piece, ["drums"], seed=1)
+    [again] = model.accompany(model.read(drummed.score), ["drums"], seed=1)
+    assert len(again.continuation.notes) == (again.score.notes.track == 1).sum() > 0
 
 
 def test_a_written_part_holds_no_note_for_longer_than_two_bars():

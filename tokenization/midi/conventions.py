@@ -15,7 +15,8 @@ from tokenization.wording import Remark, counted
 
 Changes = TypeVar("Changes", bound=Columns)
 
-FASTEST_BEATS_PER_MINUTE = 2000
+LONGEST_BEAT_MICROSECONDS = 0xFFFFFF  # that a MIDI file can say
+SLOWEST_BEATS_PER_MINUTE, FASTEST_BEATS_PER_MINUTE = 60e6 / LONGEST_BEAT_MICROSECONDS, 2000
 DENOMINATORS = (1, 2, 4, 8, 16, 32, 64)
 DRUM_NAME = re.compile(
     r"\b(drums?|drum ?(kit|set)|perc(ussion)?|batterie|bater[ií]a|batteria|schlagzeug)\b|ドラム",
@@ -73,10 +74,12 @@ def _sounding(score: Score) -> Score:
 
 def _with_tempos(score: Score) -> Score:
     tempos = score.tempos
-    playable = (tempos.onset_ticks >= 0) & (tempos.beats_per_minute <= FASTEST_BEATS_PER_MINUTE)
+    bpm = tempos.beats_per_minute
+    playable = (bpm >= SLOWEST_BEATS_PER_MINUTE) & (bpm <= FASTEST_BEATS_PER_MINUTE)
+    playable &= tempos.onset_ticks >= 0
     if not playable.all():
         score = score.remark(
-            f"{counted(int((~playable).sum()), 'tempo')} of 0 or above "
+            f"{counted(int((~playable).sum()), 'tempo')} below {SLOWEST_BEATS_PER_MINUTE:.2f} or above "
             f"{FASTEST_BEATS_PER_MINUTE} beats a minute left out."
         )
         tempos = tempos[playable]

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.midi.chunks import split_chunks
-from tokenization.midi.conventions import complete, finished
+from tokenization.midi.conventions import complete, finished, without_far_events
 from tokenization.midi.limits import GENEROUS, UPLOAD, Limits, MidiError
 from tokenization.midi.parsing import parse_tracks
 from tokenization.midi.writing import write_midi
@@ -41,9 +42,12 @@ def read_midi(
     if chunks.kind == 2 and len(chunks.bodies) > 1:
         limits.check(name, "tracks", len(chunks.bodies))
         remarks = (*remarks, f"The {len(chunks.bodies)} pieces of a type-2 file were joined.")
-        score = _end_to_end(
-            [complete(parse_tracks([body], ticks_per_beat, limits, name)) for body in chunks.bodies]
-        )
+        pieces = [
+            complete(parse_tracks([body], ticks_per_beat, limits, name)) for body in chunks.bodies
+        ]
+        beats = sum(piece.end_ticks for piece in pieces) / ticks_per_beat
+        limits.check(name, "beats", beats)  # before their bars are laid
+        score = _end_to_end(pieces)
     else:
         score = parse_tracks(chunks.bodies, ticks_per_beat, limits, name)
     if not len(score.notes):
@@ -101,8 +105,15 @@ def _resolution(division: int) -> tuple[int, float | None, tuple[str, ...]]:
 
 def _end_to_end(pieces: Sequence[Score]) -> Score:
     """Return pieces of one resolution as one, each from the first bar after the one before."""
-    bar_ticks = 4 * pieces[0].ticks_per_beat
-    starts = [0, *accumulate(-(-p.end_ticks // bar_ticks) * bar_ticks for p in pieces)][:-1]
+    lengths = [
+        int(bar_lines(piece, bar_count(piece))[-1]) if len(piece.notes) else 0 for piece in pieces
+    ]
+    starts = [0, *accumulate(lengths)][:-1]
+    # What a piece says after its last bar would be said amid the next one.
+    pieces = [
+        without_far_events(piece, length / piece.ticks_per_beat)
+        for piece, length in zip(pieces, lengths, strict=True)
+    ]
     tracks = [0, *accumulate(len(piece.tracks) for piece in pieces)]
 
     def joined(columns: type[Rows], name: str) -> Rows:

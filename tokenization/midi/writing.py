@@ -16,7 +16,7 @@ import numpy as np
 from miditoolkit.midi import containers
 
 from tokenization.midi.chunks import HEADER, TRACK
-from tokenization.midi.conventions import DENOMINATORS
+from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.midi.repair import LAST_TICK, variable_length
 from tokenization.score import Pedals, Score, Track
 from tokenization.whole_file import write_whole
@@ -24,7 +24,6 @@ from tokenization.whole_file import write_whole
 COARSE_TICKS_PER_BEAT = 96  # players are known to stumble over coarser time
 USUAL_TICKS_PER_BEAT = 480
 FINEST_TICKS_PER_BEAT = 0x7FFF
-LONGEST_BEAT_MICROSECONDS = 0xFFFFFF
 PITCHED_CHANNELS = 15
 FIRST_TRACK_LENGTH = slice(18, 22)  # after the header chunk and the track's letters
 FIRST_TRACK_BODY = 22

@@ -79,7 +79,9 @@ def make_groove_set(
     for first in range(0, len(orders), FILES):
         pair = list(zip(orders[first : first + FILES], found[first : first + FILES], strict=True))
         data = [midi for _, midi in pair if midi is not None]
-        if len(data) < FILES or any(midi in kept.values() for midi in data):
+        # Names without dots and capitals may fall together, as those of grooves A.B and ab do.
+        taken = any(order.path in kept or midi in kept.values() for order, midi in pair)
+        if len(data) < FILES or taken:
             left_out += 1
             continue
         for order, midi in pair:

@@ -181,6 +181,22 @@ def test_pieces_of_a_type_2_file_follow_each_other():
         read_midi(make.midi(NOTE, second, kind=2), limits=Limits(notes=1))
 
 
+def test_what_a_piece_of_a_type_2_file_says_ends_with_its_last_bar():
+    """Which is the last of its own metre; the next one keeps its own tempos."""
+    waltz = make.track(
+        make.meter(0, 3, 2), make.on(0, 60), make.off(1500, 60), make.tempo(4500, 1_000_000)
+    )
+    second = make.track(
+        make.tempo(0, 400_000), make.on(0, 62), make.tempo(960, 500_000), make.off(4800, 62)
+    )
+    score = read_midi(make.midi(waltz, second, kind=2))
+    assert rows(score) == [(0, 1500, 60), (2880, 5760, 62)]
+    assert tempos(score) == [(0, 120), (2880, 150), (3840, 120)]
+    assert score.meters.onset_ticks.tolist() == [0, 2880]
+    with pytest.raises(MidiError, match="beats where at most"):
+        read_midi(make.midi(waltz, make.track(make.on(0), make.off(1 << 27)), kind=2))
+
+
 # Time.
 
 
@@ -199,6 +215,12 @@ def test_a_complete_file_needs_no_remark():
     assert (tempos(score), meters(score), score.remarks) == ([(0, 100)], [(0, 6, 8)], ())
 
 
+def test_the_slowest_tempo_that_a_file_can_say_is_kept():
+    score = read_midi(make.note_file(make.tempo(0, 0xFFFFFF)))
+    assert tempos(score) == [(0, 60e6 / 0xFFFFFF)]
+    assert score.remarks == ("No time signature is given: 4/4 was assumed.",)
+
+
 def test_hundreds_of_tempos_are_kept_and_the_last_on_a_tick_holds():
     changes = [make.tempo(24, 500_000 + step) for step in range(500)]
     score = read_midi(make.note_file(make.tempo(0, 1), make.tempo(0, 300_000), *changes))
@@ -210,7 +232,7 @@ def test_impossible_tempos_and_signatures_are_left_out():
     for bad in (0, 1, 29_999):
         score = read_midi(make.note_file(make.tempo(0, 500_000), make.tempo(9, bad)))
         assert tempos(score) == [(0, 120)]
-        assert "1 tempo of 0 or above 2000" in remarks(score)
+        assert "1 tempo below 3.58 or above 2000" in remarks(score)
     for numerator, power in ((0, 0), (255, 255), (3, 31), (0, 2)):
         score = read_midi(make.note_file(make.meter(0, numerator, power)))
         assert meters(score) == [(0, 4, 4)]

@@ -46,6 +46,18 @@ def test_the_same_seed_makes_the_same_bytes_and_another_makes_others(stand_in: P
     assert first.checksum in (stand_in / "a" / "README.md").read_text()
 
 
+def test_of_styles_whose_files_would_have_one_name_the_first_is_kept(stand_in: Path):
+    library = stand_in / "lib" / "stdlib" / "bossa.mma"
+    library.write_text("Time 4\nDefGroove Bossa.Sus  A beat.\nDefGroove BossaSus  Another.\n")
+    found = made(stand_in / "set", 7)
+    files = [*(stand_in / "set").rglob("*.mid")]
+    table = (stand_in / "set" / "styles.tsv").read_text().splitlines()
+    assert len(files) == sum(found.files.values()) == len(table) - 1 == 2 * FILES
+    assert found.left_out == 2  # one of them, and the duo
+    grooves = [line.split("\t")[2] for line in table if "bossa_bossasus" in line]
+    assert len(set(grooves)) == 1
+
+
 def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.CaptureFixture):
     made(stand_in / "set", 3)
     pieces = sorted((stand_in / "set").rglob("*.mid"))

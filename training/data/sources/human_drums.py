@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
@@ -86,8 +87,10 @@ class HumanDrums(Source):
         return None
 
 
-def _reason(row: dict[str, str], is_there: bool) -> str | None:
+def _reason(row: dict[str, Any], is_there: bool) -> str | None:
     """Return why a performance is not taken."""
+    if None in row.values():
+        return "its line of the list breaks off"
     if not is_there:
         return "it is listed, but missing"
     if row["time_signature"] != "4-4":

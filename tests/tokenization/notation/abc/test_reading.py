@@ -4,6 +4,7 @@ import pytest
 
 from tests.tokenization.notation.scores import heard, meters
 from tokenization.midi.limits import GENEROUS, MidiError
+from tokenization.midi.reading import read_midi, write_midi
 from tokenization.notation.abc.reading import read_abc
 from tokenization.score import Score
 
@@ -161,3 +162,11 @@ def test_an_order_that_cannot_be_followed_is_said(order: str):
     found = read("P:A\nC4|\nP:B\nD4|", f"P:{order}\nM:4/4\nL:1/4\nQ:120\nK:C")
     assert pitches(found) == [60, 62]
     assert found.remarks == (f"The order of its parts ({order}) is not followed.",)
+
+
+def test_a_tempo_that_no_midi_file_can_say_is_left_out():
+    """What is made of the tune is to be written as one."""
+    slow = read("CDEF|", head="M:4/4\nL:1/4\nQ:1/4=2\nK:C")
+    assert slow.tempos.beats_per_minute.tolist() == [120]
+    assert any("1 tempo below 3.58" in remark for remark in slow.remarks)
+    assert read_midi(write_midi(slow)).notes == slow.notes

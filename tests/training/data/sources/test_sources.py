@@ -177,6 +177,16 @@ class TestHumanDrums:
         with pytest.raises(ValueError, match="it is a fill or break of 1 bar; 4 make a piece"):
             SOURCES["human-drums"].scores(fill, language("groove"))
 
+    def test_a_list_that_breaks_off_costs_its_last_performance(self, tmp_path: Path):
+        disk.human_drums(tmp_path)
+        *lines, last = (tmp_path / "info.csv").read_text().splitlines()
+        whole, cells = find("human-drums", tmp_path), last.split(",")
+        for kept in range(1, len(cells)):
+            (tmp_path / "info.csv").write_text("\n".join([*lines, ",".join(cells[:kept])]))
+            found = find("human-drums", tmp_path)
+            assert len(found.pieces) == len(whole.pieces) - 1
+            assert found.skipped[-1].reason == "its line of the list breaks off"
+
     def test_drums_alone_are_heard_as_general_midi_names_them(self, tmp_path: Path):
         disk.human_drums(tmp_path)
         piece = find("human-drums", tmp_path).pieces[0]
