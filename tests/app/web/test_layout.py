@@ -220,3 +220,13 @@ def test_the_cursor_stays_at_its_beat_when_the_roll_is_zoomed(page: Page):
     page.wait_for_function(f"() => ({off})() < 1")
     page.locator(".mg-stage").get_by_label("Zoom in").click()
     assert page.evaluate(off) < 1
+
+
+@pytest.mark.parametrize("width", [1024, 820, 390])
+def test_the_tools_of_the_piece_stand_in_one_line_and_a_copied_link_is_told(visit, width: int):
+    page = visit(width)
+    assert page.evaluate(APART, ".mg-stage .mg-foot") < 8
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator(".mg-stage .mg-hint")).to_be_visible()
+    expect(page.locator(".mg-stage .mg-hint")).to_contain_text("Copied")
