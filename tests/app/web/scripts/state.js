@@ -38,6 +38,9 @@ export const tests = {
     equal(JSON.stringify(desk.open), states[2]);
     equal(desk.redo(), null);
   },
+  "how freely to draw is said by the server alone"() {
+    equal(["temperature", "topP", "topK", "minP"].filter((name) => name in new Desk().settings), []);
+  },
   "a drag of the prompt's end is one step"() {
     const { desk } = worked(), steps = desk.past.length;
     for (const bars of [4, 5, 6, 7]) desk.choose(bars);
