@@ -174,9 +174,11 @@ export class Desk {
   }
 }
 
-// What was still being written when the page or the server went away is what it had become by then.
+// What was still being written when the page or the server went away is what it had become by then. Where bars or parts
+// were written anew, all that was given stays.
 export function woken(entry) {
   if (entry.state !== "running") return entry;
+  if (entry.how && entry.how !== "continue") return { ...entry, state: "stopped", chosen: barCount(entry.piece), bars: barCount(entry.piece) };
   const { piece, region, now = 0 } = entry, bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
   return { ...entry, state: "stopped", bars, chosen: bars, region: { ...region, stop: Math.min(region.stop, bars) }, piece: withBars(piece, bars) };
 }

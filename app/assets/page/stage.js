@@ -92,8 +92,9 @@ export function stagePart(app, lanesNow) {
   let timer;
   function tell(text) {
     hint.textContent = text;
+    hint.classList.add("mg-told");
     clearTimeout(timer);
-    timer = setTimeout(() => (hint.textContent = usual()), 4000);
+    timer = setTimeout(() => (hint.classList.remove("mg-told"), (hint.textContent = usual())), 4000);
   }
   const usual = () => (hand.on ? "press draws, drag moves, the edge lengthens" : "drag over bars to change them");
 
@@ -145,6 +146,7 @@ export function stagePart(app, lanesNow) {
       return name(desk.past.length ? "Nothing is open" : "…"); // at first a piece is on its way
     }
     name(entry.title);
+    if (entry.kind === "nothing" && hand.on) switchHand(false); // there is nothing to draw on
     const bars = barCount(entry.piece);
     facts.textContent = entry.kind === "nothing" ? "the model begins by itself" : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     star.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));

@@ -130,7 +130,10 @@ export function takesPart(app, lanesNow) {
     whole.setAttribute("aria-pressed", String(wholeTakes));
     tellBy(desk.takes[0]?.byWhy);
     status.classList.toggle("mg-silent", !cards.length && !words.textContent);
-    if (come) bring();
+    const { run } = app.composer;
+    if (!come || !run) return;
+    progress(run); // other words, where what comes is no longer here
+    if (cards.some((one) => run.ids?.includes(one.id))) bring();
   }
 
   // The model on the desk does not do this itself.

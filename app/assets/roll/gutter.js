@@ -2,7 +2,7 @@
 // they are, so that none is squeezed.
 export const NAME = 13; // height of a track's name
 export const BLACK = new Set([1, 3, 6, 8, 10]);
-const WELL_KNOWN = new Set([35, 36, 38, 40, 42]); // kick, snare and hat
+const WELL_KNOWN = [36, 35, 38, 42, 40, 46]; // kick, snare and hat: by these one finds one's way
 const LEAST = 46, MOST = 92, SIDE = 4, STEP = 11; // pixels; STEP: from one name to the next below it
 const small = (family) => `10px ${family}`, strong = (family) => `600 11px ${family}`;
 
@@ -42,11 +42,12 @@ export function paintGutter({ pen, ink, roll, gutter, height }) {
   }
 }
 
-// The rows that have names, those first by which one finds one's way.
+// The rows that have names, the most telling first.
 function namedFirst(lane, pitches) {
   const rows = [...pitches.keys()];
   if (!lane.drum) return rows.filter((row) => pitches[row] % 12 === 0);
-  return [...rows.filter((row) => WELL_KNOWN.has(pitches[row])), ...rows.filter((row) => !WELL_KNOWN.has(pitches[row]))];
+  const rank = (row) => (WELL_KNOWN.indexOf(pitches[row]) + WELL_KNOWN.length + 1) % (WELL_KNOWN.length + 1); // −1 is the last
+  return rows.sort((a, b) => rank(a) - rank(b));
 }
 
 // Names of tracks stand beside the notes, where no line goes through them; one that is too long is cut.

@@ -26,6 +26,7 @@ class Region:
     stop: int
     tracks: tuple[int, ...] | None = None
     prompt: Score | None = None  # what the style is compared with
+    is_open: bool = False  # nothing follows: the piece ends where what is written ends
     begun: int = 0  # bars, from the piece's first on, before the first token that is drawn
 
     def is_new(self, score: Score) -> np.ndarray:
@@ -104,7 +105,7 @@ class StreamedTakes:
     def _whole(self, take: Take, state: str) -> dict[str, Any]:
         new = self.region.is_new(take.score)
         bars = self.bars
-        if state != "done":  # it ends with the bar that its last note is in
+        if state != "done" and self.region.is_open:  # it ends with the bar of its last note
             reached = take.score.notes.onset_ticks[new].max(initial=-1)
             lines = bar_lines(take.score, self.bars)
             bars = max(int(np.searchsorted(lines, reached, side="right")), self.region.first, 1)

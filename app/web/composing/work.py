@@ -43,6 +43,7 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
         first=prompt.bars,
         stop=prompt.bars + options.bars,
         prompt=prompt.score if prompt.bars else None,
+        is_open=True,
         begun=len(model.language.bars(prompt.ids)),
     )
     work = Continuation(model, prompt, options)

@@ -234,3 +234,14 @@ def test_a_chord_typed_over_a_bar_is_played_there(page: Page, typed: str):
     here = {row[2] % 12 for row in rows if lines[2] <= row[0] < lines[3]}
     assert here
     assert here <= classes
+
+
+def test_where_the_model_begins_by_itself_no_notes_are_drawn(page: Page):
+    page.get_by_role("button", name="Edit notes").click()
+    expect(page.locator(".mg-stage .mg-hint")).to_contain_text("press draws")
+    page.locator("[data-example=nothing]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("From nothing")
+    expect(page.locator(".mg-stage .mg-hint")).not_to_contain_text("draws")
+    assert not page.evaluate("musicgen.rolls.stage().acts.hand.on")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Edit notes")).to_have_attribute("aria-pressed", "false")

@@ -82,8 +82,8 @@ def test_takes_follow_the_piece_and_what_is_asked_for_stays_at_hand(visit, width
 def test_a_take_shows_what_is_new_after_a_bar_that_leads_in(page: Page):
     go_on(page, bars=4, variations=2)
     await_end(page)
-    shown = "musicgen.rolls.takes().map((roll) => [roll.begin, roll.end, roll.x(roll.begin)])"
-    assert page.evaluate(shown) == [[3 * 48, 8 * 48, 46]] * 2
+    shown = "musicgen.rolls.takes().map((roll) => [roll.begin, roll.end, roll.x(roll.begin) - roll.gutter])"
+    assert page.evaluate(shown) == [[3 * 48, 8 * 48, 0]] * 2
     page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
     page.wait_for_function("() => musicgen.player.playing")
     assert page.evaluate("musicgen.player.tick") >= 3 * 48  # from where it is seen on
@@ -103,7 +103,7 @@ def test_the_view_follows_what_sounds(page: Page):
     seen = page.evaluate(
         "(roll => roll.x(musicgen.player.tick) - roll.view.scrollLeft)(musicgen.rolls.stage())"
     )
-    assert 46 <= seen <= page.evaluate(f"{roll}.view.clientWidth")
+    assert page.evaluate(f"{roll}.gutter") <= seen <= page.evaluate(f"{roll}.view.clientWidth")
 
 
 def test_words_of_musicians_come_first(page: Page):
@@ -166,6 +166,8 @@ def test_how_far_it_is_and_the_tools_of_takes_stand_in_one_line(visit, width: in
     assert page.evaluate(APART, ".mg-status") < 8
     assert status.evaluate("e => e.getBoundingClientRect().height") <= finger
     expect(status.get_by_role("progressbar")).to_be_visible()
+    if width == 390:
+        page.locator(".mg-examples > summary").click()
     page.locator("[data-example=trio-jazz]").click()  # what is composed goes into the history
     expect(words).to_contain_text("in the history", timeout=WAIT)
     assert words.evaluate("e => e.getBoundingClientRect().height") <= finger
@@ -191,3 +193,40 @@ def test_a_menu_opens_where_all_of_it_is_seen(visit, width: int):
                 expect(item).to_be_in_viewport(ratio=1)
             page.keyboard.press("Escape")
             expect(opener).to_be_focused()
+
+
+@pytest.mark.parametrize("width", [820, 390])
+def test_a_take_that_is_being_written_is_in_sight_and_the_history_follows_it(visit, width: int):
+    page = visit(**PHONE) if width == 390 else visit(width)
+    examples = page.locator(".mg-chips")
+    expect(examples).to_be_visible()
+    go_on(page, bars=128)
+    expect(page.locator(".mg-take .mg-facts")).to_contain_text("new notes", timeout=WAIT)
+    expect(page.locator(".mg-take .mg-roll")).to_be_in_viewport(ratio=1)
+    gap = """() => document.querySelector(".mg-history").getBoundingClientRect().top
+      - document.querySelector(".mg-take").getBoundingClientRect().bottom"""
+    assert 0 <= page.evaluate(gap) <= 24
+    expect(examples).to_be_visible(visible=width > 640)  # on a phone they make way
+    page.locator("#mg-halt").click()
+    await_end(page)
+
+
+def test_the_cursor_stays_at_its_beat_when_the_roll_is_zoomed(page: Page):
+    page.evaluate("() => musicgen.player.seek(4 * 48)")
+    off = """() => {
+      const roll = musicgen.rolls.stage(), at = new DOMMatrix(getComputedStyle(roll.cursor).transform).e;
+      return Math.abs(at - roll.x(4 * 48));
+    }"""
+    page.wait_for_function(f"() => ({off})() < 1")
+    page.locator(".mg-stage").get_by_label("Zoom in").click()
+    assert page.evaluate(off) < 1
+
+
+@pytest.mark.parametrize("width", [1024, 820, 390])
+def test_the_tools_of_the_piece_stand_in_one_line_and_a_copied_link_is_told(visit, width: int):
+    page = visit(width)
+    assert page.evaluate(APART, ".mg-stage .mg-foot") < 8
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator(".mg-stage .mg-hint")).to_be_visible()
+    expect(page.locator(".mg-stage .mg-hint")).to_contain_text("Copied")

@@ -1,6 +1,7 @@
 """What is painted on a piano roll, and that nothing on it covers anything else."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -20,7 +21,7 @@ def painted(page: Page, card: str, act: str = "") -> list:
           const { canvas } = roll, pen = canvas.getContext("2d");
           canvas.getContext = () => new Proxy(pen, {
             get: (_, name) => typeof pen[name] !== "function" ? pen[name] : (...given) => {
-              if (name === "fillText") said.push(["text", given[0], given[1], given[2]]);
+              if (name === "fillText") said.push(["text", ...given, pen.measureText(given[0]).width]);
               if (name === "fillRect" || name === "roundRect")
                 said.push(["box", ...given.slice(0, 4), pen.globalAlpha]);
               if (name === "lineTo") said.push(["line", ...given]);
@@ -36,15 +37,18 @@ def painted(page: Page, card: str, act: str = "") -> list:
     )
 
 
+LONG = {"longer than it learned from: may lose the thread", "may lose the thread", "may stray"}
+
+
 def test_what_lies_past_the_trained_length_is_said_to_the_right_in_plain_words(page: Page):
     go_on(page, bars=4)
     await_end(page)
     said = painted(page, "take", "roll.trainedBars = 5")
-    (text,) = [one for one in said if one[0] == "text" and "longer" in str(one[1])]
+    (text,) = [one for one in said if one[0] == "text" and one[1] in LONG]
     line = page.evaluate(
         "((roll) => roll.x(roll.piece.lines[5]) - roll.view.scrollLeft)(musicgen.rolls.takes()[0])"
     )
-    assert text[1] == "from here longer than it has practised"
+    assert text[1] == "longer than it learned from: may lose the thread"
     assert text[2] >= line
 
 
@@ -56,12 +60,13 @@ def test_chords_stand_clear_of_the_bar_lines_and_numbers_within_the_piece(page: 
     assert {"B♭", "E♭", "Gm"} <= texts
     assert not [text for text in texts if re.fullmatch(r"[A-G]♯.*", str(text))]
     assert "17" not in texts
+    edge = page.evaluate("musicgen.rolls.stage().gutter")
     (middle,) = {one[3] for one in said if one[0] == "text" and one[1] == "Gm"}
     band = [
         one
         for one in said
         if one[0] == "box"
-        and one[1] > 46
+        and one[1] > edge
         and one[3] <= 1
         and one[2] < middle + 9
         and one[2] + one[4] > middle - 7
@@ -93,11 +98,7 @@ def test_flags_of_a_take_cover_neither_numbers_nor_names_nor_each_other(visit, w
     numbers = [int(one[1]) for one in said if one[0] == "text" and str(one[1]).isdigit()]
     assert len(numbers) > 3
     assert numbers == list(range(numbers[0], numbers[-1] + 1, numbers[1] - numbers[0]))
-    flags = [
-        one
-        for one in said
-        if one[1] in {"new", "from here longer than it has practised", "unpractised"}
-    ]
+    flags = [one for one in said if one[1] in {"new", *LONG}]
     assert len(flags) == 2
     assert flags[0][2] + 20 < flags[1][2]  # beside each other
     lowest = max(one[3] + 6 for one in flags)
@@ -128,8 +129,37 @@ def test_names_of_tracks_cover_no_note(page: Page):
     for name, top, bottom in lanes:
         ((x, y),) = {(one[2], one[3]) for one in said if one[0] == "text" and one[1] == name}
         assert above < y - 5 < y + 5 < top
-        assert 0 < x < 46 - 33  # beside the notes and their lines
+        assert 0 < x < 13  # beside the notes and their lines
         above = bottom
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_names_at_the_edge_are_neither_squeezed_nor_cut_nor_on_one_another(visit, width: int):
+    page = visit(width)
+    edge, labels = page.evaluate("""() => {
+      const roll = musicgen.rolls.stage(), drums = roll.laid.find((lane) => lane.drum);
+      return [roll.gutter, drums.pitches.map((pitch) => drums.label(pitch))];
+    }""")
+    said = [one for one in painted(page, "stage") if one[0] == "text" and one[2] < edge]
+    named = [one for one in said if one[1] in labels]
+    assert "Kick" in {one[1] for one in named}  # by which one finds one's way
+    for one in said:
+        assert len(one) == 5  # no greatest width, to which letters would be pressed together
+        assert one[2] + one[4] < edge
+    heights = sorted(one[3] for one in said)
+    assert min(b - a for a, b in pairwise(heights)) >= 10
+
+
+def test_what_goes_round_is_marked_above_the_notes(page: Page):
+    line = "Math.round(musicgen.rolls.stage().x(musicgen.rolls.stage().piece.lines[{}]))"
+    page.evaluate("() => musicgen.app.loop(musicgen.desk.open.current, { first: 4, stop: 8 })")
+    page.wait_for_function("() => musicgen.rolls.stage().loop")
+    boxes = [one for one in painted(page, "stage") if one[0] == "box"]
+    start, stop = (page.evaluate(line.format(bar)) for bar in (4, 8))
+    assert [one for one in boxes if one[1] == start and one[3] == stop - start and one[4] == 3]
+    page.get_by_label("Loop", exact=True).first.click()
+    page.wait_for_function("() => !musicgen.rolls.stage().loop")
+    page.get_by_role("button", name="Pause").first.click()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -51,3 +51,18 @@ def test_all_whole_bars_have_come(language: str, kind: str, more: dict, first: i
         view = resting.more(bars)
         assert view is not None
         assert view["takes"][0]["now"] == lines[first + begun + bars - 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "bars"),
+    [
+        ("continue", {"prompt_bars": 4}, 4),
+        ("infill", {"first": 5, "last": 9}, 16),
+        ("accompany", {"parts": ("bass",)}, 16),
+    ],
+)
+def test_after_a_stop_what_was_given_stays_and_what_goes_on_ends(kind: str, more: dict, bars: int):
+    takes = streamed("groove-2", kind, **more)
+    takes.begun()
+    (take,) = takes.finished("stopped", 1.0)["takes"]
+    assert len(take["piece"]["lines"]) == bars + 1

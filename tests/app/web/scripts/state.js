@@ -38,6 +38,9 @@ export const tests = {
     equal(JSON.stringify(desk.open), states[2]);
     equal(desk.redo(), null);
   },
+  "how freely to draw is said by the server alone"() {
+    equal(["temperature", "topP", "topK", "minP"].filter((name) => name in new Desk().settings), []);
+  },
   "a drag of the prompt's end is one step"() {
     const { desk } = worked(), steps = desk.past.length;
     for (const bars of [4, 5, 6, 7]) desk.choose(bars);
@@ -101,6 +104,8 @@ export const tests = {
     const left = woken(entry({ state: "running", now: 50, region: { first: 1, stop: 4, tracks: null } }));
     equal([left.state, left.bars, left.piece.lines.length, left.region.stop], ["stopped", 2, 3, 2]);
     equal(woken(entry()).state, "done");
+    const anew = woken(entry({ state: "running", how: "infill", now: 50, region: { first: 1, stop: 3, tracks: null } }));
+    equal([anew.state, anew.bars, anew.piece.lines.length, anew.region.stop], ["stopped", 4, 5, 3]); // what follows stays
   },
   "a desk is saved as a file and read again, and no half of one is"() {
     const { desk, song } = worked();
