@@ -42,5 +42,8 @@ class OfferedModels:
         name = name or self.first
         with self._lock:  # the second to want it waits for the first
             if name not in self._found:
-                self._found[name] = loading.find(name)
+                try:
+                    self._found[name] = loading.find(name)
+                except OSError:  # its folder was moved or deleted since the server began
+                    raise ValueError("this model is not there any more; choose another") from None
             return self._found[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ def _warm(actions: Any) -> None:
     from app.web.examples import EXAMPLES
 
     actions.open_example(next(iter(EXAMPLES)), "", fit=True)
-    actions.warm()
+    with suppress(ValueError):  # of a model that is gone by now: who asks for it is told
+        actions.warm()
 
 
 def serve(

@@ -19,7 +19,7 @@ PROGRAM = [sys.executable, "-m", "app.cli"]
 
 def program(*arguments: str, **settings) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, **settings
+        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=120, **settings
     )
 
 
@@ -48,7 +48,7 @@ def test_help_lists_all_commands_and_imports_none():
         "slow = {'asyncio', 'email', 'http', 'multiprocessing', 'unittest', 'urllib'} & {*sys.modules} - before\n"
         "sys.exit(' '.join(sorted(own - {'app', 'app.cli', 'app.output'} | slow)) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())  # on a narrow terminal, lines are broken
     for name, (_, does) in COMMANDS.items():
@@ -156,7 +156,7 @@ def test_ctrl_c_in_a_terminal_ends_workers_too_without_a_word(tmp_path: Path):
         time.sleep(0.01)
     time.sleep(0.1)  # the workers are starting
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
-    out, err = run.communicate(timeout=30)
+    out, err = run.communicate(timeout=120)
     assert (out, err) == (b"", b"")
     assert run.returncode == 130
     assert os.listdir(tmp_path) == ["source"]
@@ -164,10 +164,10 @@ def test_ctrl_c_in_a_terminal_ends_workers_too_without_a_word(tmp_path: Path):
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path):
     line = f"{' '.join(PROGRAM)} --help | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
     assert done.stderr == ""
     many = f"{' '.join(PROGRAM)} detokenize --help | head -1"
-    done = subprocess.run(["bash", "-c", many], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", many], capture_output=True, text=True, timeout=120)
     assert done.stderr == ""
     assert done.stdout.startswith("usage")
 
@@ -188,7 +188,7 @@ def test_a_full_pipe_that_is_closed_is_quiet():
         env={**os.environ, "CODE": code},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert (done.stdout, done.stderr) == ("x141\n", "")
 
@@ -205,7 +205,7 @@ def test_a_name_that_is_no_text_can_be_told(capfd: pytest.CaptureFixture[str]):
 def test_streams_that_are_closed_are_empty(words: str, closed: str):
     line = f"{' '.join(PROGRAM)} {words} {closed}"
     done = subprocess.run(
-        ["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        ["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == (0 if words == "models" else 2)
     assert "Traceback" not in done.stdout + done.stderr
@@ -218,7 +218,7 @@ def test_developers_see_where_an_error_arose():
         [sys.executable, "-X", "dev", *PROGRAM[1:], "tokenize", "/nowhere.mid"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert "Traceback" in done.stderr
     assert app.cli.main(["tokenize", "/nowhere.mid"]) == 2

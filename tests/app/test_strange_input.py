@@ -272,4 +272,4 @@ def test_a_step_without_end_is_ended(where: str):
         assert child.stdout is not None
         assert child.stdout.readline() == b"at work\n"
         os.kill(child.pid, signal.SIGTERM)
-        assert child.wait(30) != 0
+        assert child.wait(120) != 0

@@ -1,6 +1,7 @@
 """A name from elsewhere, a model's, a file's or a track's, is neither a path nor a command to the terminal."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from app.cli import main
 from app.commands.making_music import fit
 from app.output import visible
+from app.web.offered_models import OfferedModels
 from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
 from tokenization.midi.reading import read_midi, write_midi
@@ -74,6 +76,14 @@ def test_no_name_speaks_to_the_terminal(words: list[str], tmp_path: Path, capsys
     assert "\nmusicgen: all is well" not in said.out + said.err
     for path in set(tmp_path.iterdir()) - before:
         assert not {*"\x1b\x9b\n"} & {*path.name}
+
+
+def test_a_model_that_is_deleted_while_it_is_offered_is_told(tmp_path: Path):
+    folder = strange_model(tmp_path / "model", "mine")
+    offered = OfferedModels(str(folder))
+    shutil.rmtree(folder)
+    with pytest.raises(ValueError, match="this model is not there any more"):
+        offered.find("")
 
 
 def test_what_is_no_print_is_written_as_escapes():

@@ -70,7 +70,7 @@ def stumble(data: bytes, _: object) -> str:
     ],
 )
 def test_what_must_not_happen_is_found(examiner, find: str, tmp_path: Path):
-    tally = fuzz(seconds=60, mutants=2, seed=7, processes=2, keep=tmp_path, examiner=examiner)
+    tally = fuzz(seconds=600, mutants=2, seed=7, processes=2, keep=tmp_path, examiner=examiner)
     assert sorted(number for number, _ in tally.failures) == [0, 1]
     assert all(find in what for _, what in tally.failures)
     kept = [(tmp_path / f"7-{number}.mid").read_bytes() for number in (0, 1)]
@@ -78,7 +78,7 @@ def test_what_must_not_happen_is_found(examiner, find: str, tmp_path: Path):
 
 
 def test_a_later_run_adds_to_the_counts_of_the_one_before(tmp_path: Path):
-    file, asked = tmp_path / "counts.json", {"seconds": 60, "keep": tmp_path}
+    file, asked = tmp_path / "counts.json", {"seconds": 600, "keep": tmp_path}
     for mutants, processes, total in ((3, 1, 3), (4, 2, 7)):
         fuzz(mutants=mutants, seed=7, processes=processes, counts=file, examiner=name, **asked)
         kept = json.loads(file.read_text())

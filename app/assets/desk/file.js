@@ -1,4 +1,5 @@
 // A desk as one file, to be kept or carried elsewhere, and back.
+import { isDesk, settingsOf } from "./check.js";
 import { Desk, newId, woken } from "./state.js";
 
 export const ENDING = ".musicgen";
@@ -24,11 +25,6 @@ export function writeDesk(desk) {
   return JSON.stringify({ format: FORMAT, desk: desk.plain(), entries: entries.map(packed) });
 }
 
-const isPiece = (piece) =>
-  Array.isArray(piece?.notes) && piece.notes.length % 5 === 0 && piece.notes.every(Number.isInteger)
-  && ["tracks", "tempos", "chords", "meters", "lines"].every((name) => Array.isArray(piece[name]))
-  && piece.lines.length > 1 && piece.lines.every(Number.isInteger) && piece.ticksPerBeat >= 1;
-
 // A file's text → a desk with new names, so that it lies beside the one it was saved from.
 export function readDesk(text, name) {
   const wrong = new Error(`“${name}” is no desk that was saved here, or only a part of one.`);
@@ -39,12 +35,12 @@ export function readDesk(text, name) {
   } catch {
     throw wrong;
   }
-  if (found?.format !== FORMAT || !Array.isArray(found.entries) || !found.desk?.open) throw wrong;
-  if (!found.entries.every((entry) => typeof entry?.id === "string" && typeof entry.title === "string" && isPiece(entry.piece))) throw wrong;
+  if (found?.format !== FORMAT || !isDesk(found)) throw wrong;
   const entries = found.entries.map((entry) => woken({
     ...entry,
     piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
     file: entry.file ? fromBase64(entry.file) : null,
   }));
-  return new Desk({ ...found.desk, id: newId() }, entries);
+  const { open, stars, settings } = found.desk;
+  return new Desk({ id: newId(), open, stars, settings: settingsOf(settings) }, entries);
 }

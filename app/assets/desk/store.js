@@ -40,6 +40,7 @@ function held(id) {
 export class Store {
   constructor() {
     this.unsaved = new Set();
+    this.latest = 0; // when a desk was saved last, by a clock that may have been set back since
   }
 
   // The desk of this tab, or a copy of the one that was used last, or an empty one.
@@ -52,6 +53,7 @@ export class Store {
     }
     const desks = await settled(this.base.transaction(DESKS).objectStore(DESKS).getAll());
     desks.sort((a, b) => b.saved - a.saved);
+    this.latest = desks[0]?.saved ?? 0;
     const own = sessionStorage.getItem("musicgen-desk");
     let saved = desks.find((one) => one.id === own) ?? desks[0];
     if (saved && !(await held(saved.id))) saved = { ...saved, id: newId() };
@@ -98,7 +100,8 @@ export class Store {
     try {
       const work = this.base.transaction([DESKS, ENTRIES], "readwrite", { durability: "relaxed" });
       for (const id of ids) work.objectStore(ENTRIES).put(this.desk.entries.get(id));
-      work.objectStore(DESKS).put({ ...this.desk.plain(), saved: Date.now() });
+      this.latest = Math.max(Date.now(), this.latest + 1);
+      work.objectStore(DESKS).put({ ...this.desk.plain(), saved: this.latest });
       await over(work);
       this.failed = false;
     } catch {

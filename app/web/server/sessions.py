@@ -55,7 +55,7 @@ class Sessions:
             if session is None:
                 self._drop_old()
                 self._find_room(client)
-                folder = Path(tempfile.mkdtemp(dir=self.folder))
+                folder = Path(tempfile.mkdtemp(dir=self._there()))
                 session = self._sessions[name] = Session(folder=folder, client=client)
             session.used_seconds = time.monotonic()
             self._sessions.move_to_end(name)
@@ -75,8 +75,9 @@ class Sessions:
         """Return a new folder for files that a program asked for: among its own, if it stays, or a passing one."""
         with self._lock:
             session = self._sessions.get(name)
+            self._there()
             home = self._answers if session is None else session.folder
-            home.mkdir(exist_ok=True)
+            home.mkdir(mode=0o700, exist_ok=True)
             folder = Path(tempfile.mkdtemp(dir=home))
             if session is None:
                 old = sorted(home.iterdir(), key=lambda path: path.stat().st_mtime)[:-MOST_ANSWERS]
@@ -107,6 +108,11 @@ class Sessions:
             while self._sessions:
                 _empty(self._sessions.popitem()[1])
             self._home.close()
+
+    def _there(self) -> Path:
+        """Return the server's folder, which is made anew where the system has swept it away as an old one."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        return self.folder
 
     def __contains__(self, name: str) -> bool:
         return name in self._sessions

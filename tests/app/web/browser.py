@@ -28,7 +28,8 @@ OPTIONS = [
     "--disable-sync",
     "--autoplay-policy=no-user-gesture-required",
 ]
-READY_SECONDS = 90
+READY_SECONDS = 150
+PORTS = 5  # to be tried: another program may take one before our server does
 WAIT = 60_000  # milliseconds for what a page does, on a busy machine
 
 
@@ -74,21 +75,26 @@ def started(
     *arguments: str, port: int | None = None, module: str = "app.cli", **environment: str
 ) -> Iterator[Server]:
     """Run `musicgen app`, or another module's, with some variables of its environment changed."""
-    port = port or free_port()
-    command = [sys.executable, "-m", module, "app", "--port", str(port), "--no-browser"]
     root = Path(__file__).parents[3]
     inherited = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [*command, *arguments], stdout=log, stderr=log, env={**inherited, **environment}
-        )
-        server = Server(f"http://127.0.0.1:{port}", process, log)
-        try:
-            _wait_for(server)
-            yield server
-        finally:
-            process.terminate()
-            process.wait(60)  # on a busy machine, its end takes as long as its start
+    for left in reversed(range(1 if port else PORTS)):
+        chosen = port or free_port()
+        command = [sys.executable, "-m", module, "app", "--port", str(chosen), "--no-browser"]
+        with tempfile.TemporaryFile() as log:
+            process = subprocess.Popen(
+                [*command, *arguments], stdout=log, stderr=log, env={**inherited, **environment}
+            )
+            server = Server(f"http://127.0.0.1:{chosen}", process, log)
+            try:
+                if not _is_up(server):
+                    if left and "cannot be had" in server.said():
+                        continue
+                    pytest.fail(f"the server did not come up: {server.said()[-2000:]}")
+                yield server
+                return
+            finally:
+                process.terminate()
+                process.wait(120)  # on a busy machine, its end takes as long as its start
 
 
 @contextmanager
@@ -98,13 +104,14 @@ def serving(*arguments: str, module: str = "app.cli") -> Iterator[str]:
         yield server.address
 
 
-def _wait_for(server: Server) -> None:
+def _is_up(server: Server) -> bool:
+    """Wait until a server answers; say whether it does."""
     late = time.monotonic() + READY_SECONDS
-    while True:
+    while server.process.poll() is None and time.monotonic() < late:
         try:
-            urllib.request.urlopen(server.address, timeout=5).close()
-            return
+            urllib.request.urlopen(server.address, timeout=20).close()
         except OSError:
-            if server.process.poll() is not None or time.monotonic() > late:
-                pytest.fail(f"the server did not come up: {server.said()[-2000:]}")
             time.sleep(0.1)
+        else:
+            return True
+    return False

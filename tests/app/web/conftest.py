@@ -1,9 +1,13 @@
 """A server and a browser, shared by all tests of the page in a process."""
 
+from typing import Any
+
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
+
+expect.set_options(timeout=WAIT)  # five seconds are not enough for a machine that is busy
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +29,14 @@ def browser():
     path = chromium()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=OPTIONS)
+        make = running.new_context
+
+        def patient(**settings: Any) -> BrowserContext:
+            context = make(**settings)
+            context.set_default_timeout(WAIT)
+            return context
+
+        running.new_context = patient  # type: ignore[method-assign]
         yield running
         running.close()
 
@@ -38,7 +50,6 @@ def visit(browser: Browser, address: str, request: pytest.FixtureRequest):
     def opened(width: int = 1280, scheme: str = "light", later: bool = False, **more):
         screen = {"width": width, "height": 900 if width > 640 else 844}
         context = browser.new_context(viewport=screen, color_scheme=scheme, **more)  # type: ignore[arg-type]
-        context.set_default_timeout(WAIT)
         contexts.append(context)
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))

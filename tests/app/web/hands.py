@@ -18,6 +18,20 @@ DESK = """() => {
 }"""
 
 
+# Two frames are drawn, and no colour is on its way any more.
+AT_REST = """() => new Promise((rested) => {
+  const ends = (one) => one.effect?.getComputedTiming().endTime < Infinity;
+  const look = () => document.getAnimations().some((one) => one.playState === "running" && ends(one))
+    ? requestAnimationFrame(look) : rested();
+  requestAnimationFrame(() => requestAnimationFrame(look));
+})"""
+
+
+def rest(page: Page) -> None:
+    """Wait until the page has drawn what has come of the last act, however long that takes."""
+    page.evaluate(AT_REST)
+
+
 def fill(page: Page, name: str, number: int) -> None:
     field = page.locator(f"#mg-{name} input[type=number]")
     if not field.is_visible():

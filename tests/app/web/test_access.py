@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.web.browser import WAIT
-from tests.app.web.hands import await_end, choose_bars, fill, go_on, send
+from tests.app.web.hands import await_end, choose_bars, fill, go_on, rest, send
 from tests.app.web.test_keys import ROLL
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -114,7 +114,7 @@ def test_every_text_can_be_read(visit, scheme: str):
     choose_bars(page, 2, 2)
     refused(page)
     page.mouse.move(0, 0)
-    page.wait_for_timeout(500)  # colours change slowly
+    rest(page)
     texts = page.evaluate(CONTRASTS)
     assert len(texts) > 80
     assert not [one for one in texts if one["ratio"] < (3 if one["large"] else 4.5)]
@@ -135,7 +135,7 @@ def checked(page: Page, *acts) -> list:
     found = []
     for act in acts:
         act()
-        page.wait_for_timeout(400)
+        rest(page)
         answer = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
         found += [
             (one["id"], [node["html"][:120] for node in one["nodes"]])

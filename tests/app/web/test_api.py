@@ -186,7 +186,7 @@ def status(url: str, data: bytes | None = None) -> int:
         request = urllib.request.Request(
             url, data=data, headers={"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -218,14 +218,14 @@ def test_files_outside_the_servers_folder_are_refused(address: str):
         json.dumps(call).encode(),
         {"Content-Type": "application/json"},
     )
-    event = json.load(urllib.request.urlopen(asked, timeout=20))["event_id"]
-    answer = urllib.request.urlopen(f"{address}/gradio_api/call/read/{event}", timeout=20).read()
+    event = json.load(urllib.request.urlopen(asked, timeout=60))["event_id"]
+    answer = urllib.request.urlopen(f"{address}/gradio_api/call/read/{event}", timeout=60).read()
     assert b"event: error" in answer
     assert b"root" not in answer
 
 
 def test_a_request_that_is_too_large_is_refused(address: str):
-    asked = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
+    asked = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
     asked.putrequest("POST", "/gradio_api/queue/join")
     asked.putheader("Content-Length", str(5 << 20))
     asked.endheaders()  # refused by its head alone
@@ -235,7 +235,7 @@ def test_a_request_that_is_too_large_is_refused(address: str):
 
 
 def test_the_page_lets_the_browser_ask_nobody_else(address: str):
-    with urllib.request.urlopen(address, timeout=20) as answer:
+    with urllib.request.urlopen(address, timeout=60) as answer:
         assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
 
 

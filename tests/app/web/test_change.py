@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.app.web.hands import await_end, choose_bars, desk, fill, go_on
+from tests.app.web.hands import await_end, choose_bars, desk, fill, go_on, rest
 
 NOTES = "[...musicgen.desk.current.piece.notes]"
 
@@ -176,17 +176,17 @@ def test_notes_are_drawn_moved_lengthened_and_deleted(page: Page):
     page.locator("[data-example=grid]").click()
     expect(page.locator(".mg-stage h2")).to_have_text("My piece")
     page.get_by_role("button", name="Edit notes").click()
-    page.wait_for_timeout(200)
+    rest(page)
     x, y = spot(page, 13, 60, 2)
     page.mouse.click(x, y)
     assert page.evaluate(NOTES) == [12, 12, 60, 84, 2]
-    page.wait_for_timeout(200)
+    rest(page)
     canvas = page.locator(".mg-stage canvas")
     canvas.press("ArrowUp")
     canvas.press("ArrowRight")
     canvas.press("Shift+ArrowRight")
     assert page.evaluate(NOTES) == [15, 15, 61, 84, 2]
-    page.wait_for_timeout(200)
+    rest(page)
     x, y = spot(page, 20, 61, 2)
     to = spot(page, 44, 64, 2)
     page.mouse.move(x, y)
@@ -205,7 +205,7 @@ def test_notes_are_drawn_moved_lengthened_and_deleted(page: Page):
 def test_drawn_notes_are_continued(page: Page):
     page.locator("[data-example=grid]").click()
     page.get_by_role("button", name="Edit notes").click()
-    page.wait_for_timeout(200)
+    rest(page)
     page.mouse.click(*spot(page, 1, 62, 2))
     go_on(page, bars=1)
     await_end(page)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.web.browser import WAIT
-from tests.app.web.hands import await_end, go_on
+from tests.app.web.hands import await_end, go_on, rest
 from tests.app.web.test_access import PHONE
 
 
@@ -128,7 +128,7 @@ def test_a_wild_take_does_not_flatten_the_piece(page: Page):
         piece: { ...piece, notes }, likeness: null, region: { first: 4, stop: 16, tracks: null } }]);
     }""")
     expect(page.locator(".mg-take")).to_be_visible()
-    page.wait_for_timeout(300)
+    rest(page)
     pitched = [0, 2]
     after = page.evaluate(rows)
     assert all(after[i] <= before[i] + 24 for i in pitched)

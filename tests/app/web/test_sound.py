@@ -52,7 +52,9 @@ def test_a_press_sounds_at_once_and_without_a_request(page: Page):
     page.wait_for_function(ALL_HAS_COME)  # what stands below the desk comes after it
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    forget(page)
+    page.evaluate(
+        "addEventListener('click', () => (heard.blocks = []), { capture: true, once: true })"
+    )
     play(page)
     page.wait_for_function("() => musicgen.player.tick > 40")
     sound = loudness(page)
@@ -123,6 +125,7 @@ def test_bars_that_come_while_others_sound_leave_no_gap(page: Page):
 
 
 def test_what_plays_goes_on_while_something_else_is_composed(page: Page):
+    page.locator("#mg-tempo input").fill("50")  # so that it lasts
     play(page)
     go_on(page, bars=2)
     await_end(page)
@@ -140,6 +143,7 @@ def test_only_what_is_new_is_heard(page: Page):
 
 
 def test_one_take_after_the_other_goes_on_at_the_same_beat(page: Page):
+    page.locator("#mg-tempo input").fill("50")  # so that it lasts
     go_on(page, bars=4, variations=2)
     await_end(page)
     takes = page.locator(".mg-take")
@@ -163,14 +167,16 @@ def test_tracks_are_muted_and_the_tempo_changed_without_a_server(page: Page):
     page.wait_for_function("() => musicgen.player.tick > 24")
     for track in ("Bass", "Drums", "Other"):
         page.get_by_role("button", name=f"Mute {track}").click()
-    page.wait_for_timeout(1500)
-    forget(page)
-    page.wait_for_timeout(400)
+    for _ in range(20):  # what sounded then dies away
+        forget(page)
+        page.wait_for_function("() => heard.blocks.length > 20")
+        if loudness(page).max() < 0.004:
+            break
     assert loudness(page).max() < 0.004
+    assert page.evaluate("musicgen.player.playing")
     page.get_by_role("button", name="Hear alone: Drums").click()
     page.get_by_role("button", name="Mute Drums").click()
-    page.wait_for_timeout(600)
-    assert loudness(page).max() > 0.01
+    page.wait_for_function("() => Math.max(...heard.blocks) > 0.01")
     before = page.evaluate("musicgen.player.length")
     page.locator("#mg-tempo input").fill("200")
     assert page.evaluate("musicgen.player.length") == before / 2

@@ -122,6 +122,29 @@ export const tests = {
     throws(() => readDesk('{"format": "another"}', "b.musicgen"), /“b.musicgen” is no desk/);
     throws(() => readDesk(text.replace('"lines":[0,', '"lines":["x",'), "c.musicgen"), /no desk/);
   },
+  "a file that would break the page is refused, and odd settings are left out"() {
+    const text = writeDesk(worked().desk);
+    const changed = (change) => {
+      const found = JSON.parse(text);
+      change(found, found.desk.open, found.entries[0], found.entries[0].piece);
+      return JSON.stringify(found);
+    };
+    const changes = [
+      (found) => (found.entries = {}), (found) => (found.entries[0] = null), (found) => (found.desk.stars = 7),
+      (_, open) => (open.current = "nobody"), (_, open) => (open.takes = 5), (_, open) => (open.listed = [null]),
+      (_, open) => (open.chosen = -1), (_, open) => (open.model = { a: 1 }), (_, __, entry) => (entry.state = "running"),
+      (_, __, entry) => (entry.region = { first: "x" }), (_, __, entry) => (entry.file = "§"), (_, __, entry) => (entry.title = 1),
+      (_, __, ___, piece) => (piece.tracks = [null]), (_, __, ___, piece) => (piece.tracks[0].program = 128),
+      (_, __, ___, piece) => (piece.notes[4] = 9), (_, __, ___, piece) => (piece.notes[2] = 128), (_, __, ___, piece) => (piece.notes[0] = 2 ** 40),
+      (_, __, ___, piece) => (piece.lines = [0, 0]), (_, __, ___, piece) => (piece.lines = [48, 0]), (_, __, ___, piece) => (piece.tempos = []),
+      (_, __, ___, piece) => (piece.tempos = [[0, 0]]), (_, __, ___, piece) => (piece.tempos = [null]), (_, __, ___, piece) => (piece.chords = [[0, {}]]),
+      (_, __, ___, piece) => (piece.meters = [[0, "a", 4]]), (_, __, ___, piece) => (piece.ticksPerBeat = "many"),
+    ];
+    for (const change of changes) throws(() => readDesk(changed(change), "a.musicgen"), /no desk/);
+    equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen").current, null);
+    const odd = readDesk(changed((found) => Object.assign(found.desk, { past: 7, settings: { tempo: "fast", mix: [7], bars: null, seed: 3 } })), "a.musicgen");
+    equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
+  },
   async "a link says which piece, and how to go on"() {
     const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, newSeed: true };
     const source = { title: "song", name: "song.mid", bytes: new Uint8Array([77, 84, 104, 100, 0, 255]) };

@@ -10,7 +10,7 @@ from tests.app.web.browser import Server, started
 
 def ends_in_order(server: Server) -> None:
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(30) == 130
+    assert server.process.wait(120) == 130
     assert server.said() == f"The page is at {server.address}/ (Ctrl-C ends it).\n"
 
 

@@ -1,6 +1,7 @@
 """Sessions are few, and go when they are old; sounds do not fill the disk."""
 
 import os
+import shutil
 import time
 
 import pytest
@@ -95,3 +96,13 @@ def test_an_answer_to_a_program_makes_no_session(sessions: Sessions, monkeypatch
     assert sum(folder.exists() for folder in folders) == 4
     own = sessions.admit("program", "")
     assert sessions.folder_for_answer("program").parent == own.folder
+
+
+def test_a_folder_that_the_system_swept_away_is_made_anew(sessions: Sessions):
+    for name in ("page", "nobody"):
+        sessions.admit("page", "")
+        shutil.rmtree(sessions.folder)
+        assert sessions.folder_for_answer(name).is_dir()
+        shutil.rmtree(sessions.folder)
+        assert sessions.admit(f"after {name}", "").folder.is_dir()
+        assert sessions.folder.stat().st_mode & 0o077 == 0

@@ -25,8 +25,8 @@ async def answer(scope, receive, send):
 
 
 @contextmanager
-def connection() -> Iterator[socket.socket]:
-    """Give a connection to a server that closes those that are slow."""
+def connection() -> Iterator[tuple[socket.socket, uvicorn.Server]]:
+    """Give a connection to a server that closes those that are slow, and the server."""
     config = uvicorn.Config(answer, port=0, http=ImpatientProtocol, log_level="error")
     server = uvicorn.Server(config)
     listener = config.bind_socket()
@@ -38,7 +38,7 @@ def connection() -> Iterator[socket.socket]:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
             one.settimeout(60)
             one.connect(listener.getsockname())
-            yield one
+            yield one, server
     finally:
         server.should_exit = True
         thread.join()
@@ -58,14 +58,19 @@ def received(one: socket.socket) -> int:
 @pytest.mark.parametrize("requests", [1, 50])
 def test_who_does_not_read_is_hung_up_on(requests: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(slow_connections, "UNREAD_SECONDS", 0.3)
-    with connection() as one:
+    with connection() as (one, server):
         one.sendall(requests * ASKED)
-        time.sleep(2)
+        late = time.monotonic() + 60
+        while not server.server_state.total_requests and time.monotonic() < late:
+            time.sleep(0.05)
+        while server.server_state.connections and time.monotonic() < late:
+            time.sleep(0.05)
+        assert not server.server_state.connections
         assert received(one) < len(ANSWER)
 
 
 def test_who_reads_gets_all_of_it():
-    with connection() as one:
+    with connection() as (one, _):
         one.sendall(ASKED)
         time.sleep(0.5)
         assert received(one) >= len(ANSWER)

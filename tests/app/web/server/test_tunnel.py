@@ -42,13 +42,13 @@ def test_without_a_network_the_local_page_is_served_and_a_killed_servers_files_g
     around = {**nowhere, "TMPDIR": str(tmp_path), "HF_HOME": str(tmp_path), "NO_PROXY": ""}
     with started("--model", "untrained:tiny", **around) as server:
         server.process.send_signal(signal.SIGKILL)
-        server.process.wait(20)
+        server.process.wait(60)
     (dead,) = tmp_path.glob(f"{PREFIX}*")
     with started("--model", "untrained:tiny", "--share", **around) as server:
         late = time.monotonic() + 60
         while "tunnel" not in (said := server.said()) and time.monotonic() < late:
             time.sleep(0.1)
-        urllib.request.urlopen(server.address, timeout=20).close()
+        urllib.request.urlopen(server.address, timeout=60).close()
         (alive,) = tmp_path.glob(f"{PREFIX}*")
         assert alive != dead
     warning, address, sentence = said.splitlines()

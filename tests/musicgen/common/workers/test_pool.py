@@ -48,9 +48,18 @@ def test_answers_come_in_the_order_of_the_tasks():
         assert [*answers] == [n * n for n in range(40)]
 
 
-def test_or_as_they_are_done():
-    with closing(as_done(time.sleep, [2.0, 0.0, 0.0], workers=2)) as answers:
-        assert [*answers] == [(1, None), (2, None), (0, None)]
+def first_is_last(folder: Path, number: int) -> int:
+    """Note that a task is done; the first is not before the others are."""
+    if number == 0:
+        assert in_time(lambda: (folder / "2").exists())
+        time.sleep(0.5)  # its answer is on its way
+    (folder / str(number)).touch()
+    return number
+
+
+def test_or_as_they_are_done(tmp_path: Path):
+    with closing(as_done(partial(first_is_last, tmp_path), range(3), workers=2)) as answers:
+        assert [*answers] == [(1, 1), (2, 2), (0, 0)]
 
 
 def test_without_workers_the_same_is_done_here():
@@ -115,14 +124,18 @@ def test_tasks_are_taken_as_they_are_needed():
     assert len(taken) < 100
 
 
-def surroundings(_: int) -> tuple[int, str | None]:
-    time.sleep(0.2)  # so that no process does all
+def surroundings(folder: Path, _: int) -> tuple[int, str | None]:
+    """Say in which process this is, once two are at work."""
+    (folder / str(os.getpid())).touch()
+    in_time(lambda: len(list(folder.iterdir())) > 1)
     return os.getpid(), os.environ.get("OMP_NUM_THREADS")
 
 
-def test_two_workers_are_two_processes_that_share_the_processors(monkeypatch: pytest.MonkeyPatch):
+def test_two_workers_are_two_processes_that_share_the_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    with closing(in_order(surroundings, range(8), workers=2)) as running:
+    with closing(in_order(partial(surroundings, tmp_path), range(8), workers=2)) as running:
         answers = [*running]
     assert len({process for process, _ in answers}) == 2  # type: ignore[misc]
     assert os.getpid() not in {process for process, _ in answers}  # type: ignore[misc]
@@ -161,7 +174,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ending: st
     else:
         program.kill()
     # Each process holds this pipe open, so it ends when the last of them has ended.
-    assert program.communicate(timeout=30) == (None, b"")
+    assert program.communicate(timeout=120) == (None, b"")
     assert program.returncode == (130 if ending == "interrupt" else -signal.SIGKILL)
 
 

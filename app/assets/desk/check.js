@@ -1,0 +1,39 @@
+// What the file of a desk must hold to be opened: it may be damaged, or come from a stranger, and is kept once it is open.
+import { SETTINGS } from "./state.js";
+
+const isText = (value) => typeof value === "string";
+const within = (low, high) => (value) => Number.isInteger(value) && value >= low && value <= high;
+const isTick = within(0, 2 ** 31 - 1);
+const isCount = isTick;
+const isAbove = (low) => (value) => Number.isFinite(value) && value > low;
+const isList = (test) => (value) => Array.isArray(value) && value.every(test);
+const isRow = (...tests) => (value) => Array.isArray(value) && tests.every((test, place) => test(value[place]));
+const isTrack = (track) => isText(track?.name) && within(0, 127)(track.program) && typeof track.drum === "boolean";
+
+function isPiece(piece) {
+  if (!piece || !isList(isTrack)(piece.tracks) || !Array.isArray(piece.notes) || piece.notes.length % 5) return false;
+  const note = [isTick, isTick, within(0, 127), within(0, 127), within(0, piece.tracks.length - 1)];
+  return piece.notes.every((value, place) => note[place % 5](value))
+    && isList(isTick)(piece.lines) && piece.lines.length > 1 && piece.lines.every((line, bar) => !bar || line > piece.lines[bar - 1])
+    && isAbove(0)(piece.ticksPerBeat) && isList(isRow(Number.isFinite, isAbove(0)))(piece.tempos) && piece.tempos.length > 0
+    && isList(isRow(Number.isFinite, isText))(piece.chords) && isList(isRow(Number.isFinite, isCount, isCount))(piece.meters);
+}
+
+const isRegion = (region) => isCount(region?.first) && isCount(region.stop);
+const isFile = (file) => !file || (isText(file) && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
+const isEntry = (entry) => [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) && isPiece(entry.piece) && isFile(entry.file)
+  && (isRegion(entry.region) || (!entry.region && entry.state !== "running"));
+
+export function isDesk(found) {
+  if (!isList(isEntry)(found?.entries) || !isList(isText)(found.desk?.stars ?? [])) return false;
+  const { open } = found.desk, ids = new Set(found.entries.map(({ id }) => id));
+  return open && (open.current === null || ids.has(open.current)) && isList(isText)(open.takes) && isList(isText)(open.listed) && isCount(open.chosen) && isText(open.model);
+}
+
+const isMix = (mix) => mix && Object.values(mix).every(isList((one) => one === null || typeof one === "object"));
+
+// The settings that are such; the others stay as they are.
+export const settingsOf = (found) => Object.fromEntries(Object.entries(SETTINGS).flatMap(([name, usual]) => {
+  const value = found?.[name], isOne = typeof value === typeof usual && (typeof usual !== "number" || Number.isFinite(value));
+  return isOne && (name !== "mix" || isMix(value)) ? [[name, value]] : [];
+}));
