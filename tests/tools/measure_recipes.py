@@ -22,14 +22,21 @@ import torch
 from lightning_fabric import Fabric
 
 from musicgen.model.performer import Performer
-from tests.tools.tried_recipes import gate_heads, mix_values, muon, zero_branches
+from tests.tools.tried_recipes import (
+    DECAYS,
+    Averages,
+    Quiet,
+    gate_heads,
+    mix_values,
+    muon,
+    zero_branches,
+)
 from tokenization.wording import markdown
 from training import loop
 from training.config import RunConfig, find, read
 from training.data.batches import Batches, Part
 from training.devices import start_fabric
 from training.fabric_model import Sealed
-from training.listener import Progress
 from training.loop import MODEL, Run
 from training.optimiser import adam
 from training.results.comparison import Compared
@@ -37,15 +44,15 @@ from training.results.repeats import repeated
 from training.step_sums import StepSums
 from training.validation import Measured, Validation
 
-TRAINED, MEASURED = 512, 2048  # tokens of a crop, and up to where the loss is measured
+TRAINED, MEASURED = 256, 1024  # tokens of a crop, and up to where the loss is measured
+DEPTH = 4  # layers; the shallow model has half of them
 TURNS = 20  # of steps of each recipe one after the other, of which the median is the cost
-DECAYS = (0.9, 0.98)  # of the averages of weights
 PLAIN = (
-    "model.preset=tiny", "model.layers=4", "model.width=64", "model.feedforward=256",
+    "model.preset=tiny", f"model.layers={DEPTH}", "model.width=64", "model.feedforward=256",
     "model.features={name: relu, features: 64}", "model.chunk=64",
-    "model.dropout=0", f"data.length={TRAINED}", "data.batch=2",
-    "device.accelerator=cpu", "optimiser.learning_rate=5e-3", "optimiser.warmup=20",
-    "validation.sequences=2", "validation.length=528", "validation.samples=0", "keep=1",
+    "model.dropout=0", f"data.length={TRAINED}", "data.batch=1",
+    "device.accelerator=cpu", "optimiser.learning_rate=3e-3", "optimiser.warmup=30",
+    "validation.sequences=2", "validation.length=272", "validation.samples=0", "keep=1",
 )  # fmt: skip
 CARRIED = ("data.windows=4",)
 LONG = "model.metre={bars: [1, 1, 2, 4, 8, 16], remembers: [2, 8, 8, 8, 8, 8]}"
@@ -67,40 +74,13 @@ RECIPES = {
     "carried": Recipe(changes=CARRIED),
     "carried-16-bars": Recipe(changes=(*CARRIED, LONG), beside="carried"),
     "grown": Recipe(),
-    "shallow": Recipe(changes=("model.layers=2",)),
+    "shallow": Recipe(changes=(f"model.layers={DEPTH // 2}",)),
     "zero-branches": Recipe(model=zero_branches),
     "value-residual": Recipe(model=mix_values),
     "head-gate": Recipe(model=gate_heads),
     "decay-dropout": Recipe(changes=("optimiser.weight_decay=0.1", "model.dropout=0.1")),
-    "twice-the-rate": Recipe(changes=("optimiser.learning_rate=1e-2",)),
+    "twice-the-rate": Recipe(changes=("optimiser.learning_rate=6e-3",)),
 }
-
-
-class Quiet:
-    """A listener that says nothing."""
-
-    def stepped(self, step: int, steps: int) -> None:
-        """Do nothing."""
-
-    def progress(self, progress: Progress) -> None:
-        """Do nothing."""
-
-    def validated(self, model: Performer, step: int) -> None:
-        """Do nothing."""
-
-
-class Averages(Quiet):
-    """A listener that keeps moving averages of a run's weights, of fewer steps at first."""
-
-    def __init__(self, model: Performer) -> None:
-        self.weights = [p.detach() for p in model.parameters()]
-        self.averages = {decay: [w.clone() for w in self.weights] for decay in DECAYS}
-
-    def stepped(self, step: int, steps: int) -> None:
-        """Take the weights of a step."""
-        for decay, averages in self.averages.items():
-            for average, weight in zip(averages, self.weights, strict=True):
-                average.lerp_(weight, 1 - min(decay, step / (step + 9)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,14 +89,16 @@ class Experiment:
 
     data: str
     steps: int
+    changes: tuple[str, ...]  # of plain
     folder: Path
     fabric: Fabric
 
     def config(self, name: str, seed: int, steps: int) -> RunConfig:
         """Return a recipe's run."""
-        changes = (*PLAIN, f"data.folder={self.data}", f"optimiser.steps={steps}", f"seed={seed}")
-        run = f"run={self.folder / name}-{seed}"
-        return read(find("groove-none-metre"), [*changes, run, *RECIPES[name].changes])
+        own = [f"data.folder={self.data}", f"optimiser.steps={steps}", f"seed={seed}"]
+        own.append(f"run={self.folder / name}-{seed}")
+        changes = (*PLAIN, *self.changes, *own, *RECIPES[name].changes)
+        return read(find("groove-none-metre"), changes)
 
     def run(self, name: str, config: RunConfig) -> Run:
         """Return a run at its beginning."""
@@ -164,12 +146,13 @@ class Experiment:
         averages = Averages(run.model)
         run.fit(averages)
         seconds = time.process_time() - began
-        self._store(name, seed, run, seconds)
         if name == "plain":
+            last = [weight.clone() for weight in averages.weights]
             for decay, weights in averages.averages.items():
-                for weight, average in zip(averages.weights, weights, strict=True):
-                    weight.copy_(average)
+                averages.put_back(weights)
                 self._store(f"averaged-{decay}", seed, run, seconds)
+            averages.put_back(last)
+        self._store(name, seed, run, seconds)
         shutil.rmtree(config.run)
 
     def _of_equal_cost(self, name: str, config: RunConfig, seed: int) -> RunConfig:
@@ -184,7 +167,7 @@ class Experiment:
         return replace(
             config,
             start=str(Path(first.run) / MODEL),
-            model={"layers": 4},
+            model={"layers": DEPTH},
             optimiser=replace(config.optimiser, steps=self.steps // 2),
         )
 
@@ -211,7 +194,18 @@ class Experiment:
         names = [*RECIPES, *(f"averaged-{decay}" for decay in DECAYS)]
         found = {name: [self._compared(name, seed) for seed in seeds_of(seeds)] for name in names}
         against = {n: RECIPES[n].beside if n in RECIPES else "plain" for n in names if n != "plain"}
-        lines = [["recipe", "within", "past", "change within", "change past", "n", "ms a step"]]
+        lines = [
+            [
+                "recipe",
+                "within",
+                "past",
+                "change within",
+                "change past",
+                "n",
+                "ms a step",
+                "s a run",
+            ]
+        ]
         for row in repeated(found, against):
             times = np.array(costs.get(row.name, costs["plain"]))
             ratio = np.median(times / np.array(costs["plain"]))
@@ -219,9 +213,15 @@ class Experiment:
                 row.name, _of(row.inside, row.inside_interval), _of(row.beyond, row.beyond_interval),
                 _of(row.change, row.change_interval, "+"),
                 _of(row.change_beyond, row.change_beyond_interval, "+"),
-                str(row.seeds), f"{np.median(times):.0f} ({ratio:.2f})",
+                str(row.seeds), f"{np.median(times):.0f} ({ratio:.2f})", self._seconds(row.name),
             ])  # fmt: skip
         return markdown(lines)
+
+    def _seconds(self, name: str) -> str:
+        """Return the processor's seconds of a run, on average over those that there are."""
+        paths = self.folder.glob(f"{name}-[0-9].json")
+        found = [json.loads(path.read_text())["seconds"] for path in paths]
+        return f"{np.mean(found):.0f}" if found else ""
 
     def _compared(self, name: str, seed: int) -> Compared:
         path = self._result(name, seed)
@@ -259,13 +259,21 @@ def main() -> None:
     parser.add_argument("recipes", nargs="*", help=f"of {', '.join(RECIPES)} (default: all)")
     parser.add_argument("--data", required=True, help="a prepared set of groove-2")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=150, help="of plain, of 2 × 512 tokens")
+    parser.add_argument("--steps", type=int, default=500, help=f"of plain, of {TRAINED} tokens")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
+        help="change a value of plain; may be repeated; wants a folder of its own",
+    )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, default=Path("build/recipes"))
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
-    fabric = start_fabric(read(find("groove-none-metre"), PLAIN).device)
+    fabric = start_fabric(read(find("groove-none-metre"), [*PLAIN, *arguments.changes]).device)
     experiment = Experiment(
-        data=arguments.data, steps=arguments.steps, folder=arguments.output, fabric=fabric
+        data=arguments.data,
+        steps=arguments.steps,
+        changes=tuple(arguments.changes),
+        folder=arguments.output,
+        fabric=fabric,
     )
     experiment.costs()
     if not arguments.seeds:

@@ -4,7 +4,14 @@ import torch
 
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
-from tests.tools.tried_recipes import blocks_of, gate_heads, mix_values, muon, zero_branches
+from tests.tools.tried_recipes import (
+    Averages,
+    blocks_of,
+    gate_heads,
+    mix_values,
+    muon,
+    zero_branches,
+)
 from training.config import OptimiserConfig
 
 TOKENS = torch.arange(20).view(2, 10)
@@ -74,3 +81,14 @@ def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
     for parameter, old in zip(tried.parameters(), before, strict=True):
         assert parameter.grad is not None
         assert not parameter.equal(old) or not parameter.grad.any()
+
+
+def test_averages_follow_the_weights_and_can_be_put_back():
+    tried = model()
+    averages, first = Averages(tried), tried.embedding.weight.detach().clone()
+    with torch.no_grad():
+        tried.embedding.weight.add_(1)
+    averages.stepped(91, 100)  # by then the shorter one has its decay, and the longer one has not
+    for decay, share in ((0.9, 0.9), (0.98, 0.91)):
+        averages.put_back(averages.averages[decay])
+        assert tried.embedding.weight.allclose(first + 1 - share, atol=1e-6)

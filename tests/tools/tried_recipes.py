@@ -1,11 +1,11 @@
-"""Changes of a model and of its optimiser that were tried (measure_recipes.py) and are not in the product.
+"""Changes of a model, its optimiser and what is kept, for measure_recipes.py to try; the product has none of them.
 
 B batch, T time, H heads with the metric ones, D head width, C model width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from musicgen.common.learning import decayed
 from musicgen.model.performer import Performer
 from training.config import OptimiserConfig
+from training.listener import Progress
+
+DECAYS = (0.9, 0.98)  # of the averages of weights
 
 
 def blocks_of(model: Performer) -> list[Any]:
@@ -117,3 +120,35 @@ def muon(settings: OptimiserConfig, model: Performer) -> Both:
         torch.optim.Muon(matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
         adam,
     )
+
+
+class Quiet:
+    """A listener that says nothing."""
+
+    def stepped(self, step: int, steps: int) -> None:
+        """Do nothing."""
+
+    def progress(self, progress: Progress) -> None:
+        """Do nothing."""
+
+    def validated(self, model: Performer, step: int) -> None:
+        """Do nothing."""
+
+
+class Averages(Quiet):
+    """A listener that keeps moving averages of a run's weights, of fewer steps at first."""
+
+    def __init__(self, model: Performer) -> None:
+        self.weights = [p.detach() for p in model.parameters()]
+        self.averages = {decay: [w.clone() for w in self.weights] for decay in DECAYS}
+
+    def stepped(self, step: int, steps: int) -> None:
+        """Take the weights of a step."""
+        for decay, averages in self.averages.items():
+            for average, weight in zip(averages, self.weights, strict=True):
+                average.lerp_(weight, 1 - min(decay, step / (step + 9)))
+
+    def put_back(self, values: Iterable[Tensor]) -> None:
+        """Give the model weights."""
+        for weight, value in zip(self.weights, values, strict=True):
+            weight.copy_(value)
