@@ -1,5 +1,4 @@
 // What the file of a desk must hold to be opened: it may be damaged, or come from a stranger, and is kept once it is open.
-import { SETTINGS } from "./state.js";
 
 const isText = (value) => typeof value === "string";
 const within = (low, high) => (value) => Number.isInteger(value) && value >= low && value <= high;
@@ -32,8 +31,8 @@ export function isDesk(found) {
 
 const isMix = (mix) => mix && Object.values(mix).every(isList((one) => one === null || typeof one === "object"));
 
-// The settings that are such; the others stay as they are.
-export const settingsOf = (found) => Object.fromEntries(Object.entries(SETTINGS).flatMap(([name, usual]) => {
+// The settings that are of the kind of those before them.
+export const settingsOf = (found, before) => Object.fromEntries(Object.entries(before).flatMap(([name, usual]) => {
   const value = found?.[name], isOne = typeof value === typeof usual && (typeof usual !== "number" || Number.isFinite(value));
   return isOne && (name !== "mix" || isMix(value)) ? [[name, value]] : [];
 }));

@@ -25,8 +25,9 @@ export function writeDesk(desk) {
   return JSON.stringify({ format: FORMAT, desk: desk.plain(), entries: entries.map(packed) });
 }
 
-// A file's text → a desk with new names, so that it lies beside the one it was saved from.
-export function readDesk(text, name) {
+// A file's text → a desk with new names, so that it lies beside the one it was saved from. Its settings are of the kinds
+// that those `before` it are of.
+export function readDesk(text, name, before) {
   const wrong = new Error(`“${name}” is no desk that was saved here, or only a part of one.`);
   if (text.length > MOST_BYTES) throw new Error(`“${name}” is larger than the 64 MB that a desk may take.`);
   let found;
@@ -42,5 +43,5 @@ export function readDesk(text, name) {
     file: entry.file ? fromBase64(entry.file) : null,
   }));
   const { open, stars, settings } = found.desk;
-  return new Desk({ id: newId(), open, stars, settings: settingsOf(settings) }, entries);
+  return new Desk({ id: newId(), open, stars, settings: settingsOf(settings, before) }, entries);
 }

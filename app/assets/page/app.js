@@ -232,7 +232,7 @@ export class App {
   async openDesk(file) {
     this.supersede();
     try {
-      const found = readDesk(await file.text(), file.name);
+      const found = readDesk(await file.text(), file.name, this.desk.settings);
       this.composer.stop();
       for (const [id, entry] of found.entries) if (!this.desk.entries.has(id)) this.desk.put(entry); // what is here stays as it is
       for (const star of found.stars) this.desk.stars.add(star);
