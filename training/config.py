@@ -70,8 +70,9 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
-    """Adam with decoupled weight decay, warm-up and cosine; `epochs` is used where `steps` is not given."""
+    """Adam or Muon, decoupled weight decay, warm-up and cosine; `epochs` is used where `steps` is not given."""
 
+    name: str = "adam"  # or muon: for the matrices of layers, and Adam for the rest
     learning_rate: float = 2e-4
     final_rate: float = 0.1  # of the peak, at the end
     warmup: int = 200  # steps
@@ -88,6 +89,8 @@ class OptimiserConfig:
     redraw_every: int | None = None  # steps from one draw to the next, instead of by chance
 
     def __post_init__(self) -> None:
+        if self.name not in ("adam", "muon"):
+            raise ValueError(f"name is {self.name!r}; it is adam or muon")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give either steps or epochs, and not both")
         if (self.steps or self.epochs or 0) <= 0:
@@ -179,6 +182,10 @@ class RunConfig:
             raise ValueError(
                 "optimiser.redraw_every would draw new features amid a sequence of several data.windows; "
                 "optimiser.redraw draws them between sequences"
+            )
+        if self.optimiser.name == "muon" and self.device.strategy == "fsdp":
+            raise ValueError(
+                "fsdp cuts matrices in parts, and muon needs them whole; ddp would work"
             )
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it is at least 0, of 63 bits at most")

@@ -32,7 +32,7 @@ from training.fabric_model import FabricModel, Sealed
 from training.initial_model import first_model, origin
 from training.listener import Listener, Progress
 from training.loss import IGNORED, next_token_loss
-from training.optimiser import adam, learning_rate
+from training.optimiser import learning_rate, optimiser_of
 from training.sharding import whole, whole_model
 from training.step_sums import StepSums
 from training.storage import saving
@@ -66,7 +66,7 @@ class Run:
         module: Any = FabricModel(self.model)
         module = torch.compile(module) if config.device.compile else module
         self.module = fabric.setup_module(module)
-        self.raw_optimiser = adam(config.optimiser, self.model)  # of the parameters set up
+        self.raw_optimiser = optimiser_of(config.optimiser, self.model)  # of the parameters set up
         self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
         self.validation = Validation(config, batches, self.model)
         self._carried: list[Sealed] = []  # attention's state in each part of a batch

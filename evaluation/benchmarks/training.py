@@ -100,7 +100,7 @@ def fit(
 ) -> list[float]:
     """Train, and return the loss of each step; a loss that is not finite ends it with a sentence."""
     optimiser = torch.optim.AdamW(
-        decayed(model, settings.weight_decay),
+        decayed(model.parameters(), settings.weight_decay),
         lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.epsilon,
     )  # fmt: skip
     model.train()

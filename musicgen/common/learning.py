@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from torch import Generator, nn
+from torch import Generator, Tensor
 
 
 def seed_of(*parts: int) -> int:
@@ -18,10 +19,11 @@ def generator_of(*purpose: int) -> Generator:
     return Generator().manual_seed(seed_of(*purpose))
 
 
-def decayed(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+def decayed(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
     """Return the groups of an optimiser's parameters: matrices decay, the rest does not."""
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    rest = [p for p in model.parameters() if p.ndim <= 1]
+    every = [*parameters]
+    matrices = [p for p in every if p.ndim > 1]
+    rest = [p for p in every if p.ndim <= 1]
     return [
         {"params": matrices, "weight_decay": weight_decay},
         {"params": rest, "weight_decay": 0.0},

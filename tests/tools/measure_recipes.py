@@ -28,7 +28,6 @@ from tests.tools.tried_recipes import (
     Quiet,
     gate_heads,
     mix_values,
-    muon,
     zero_branches,
 )
 from tokenization.wording import markdown
@@ -38,7 +37,6 @@ from training.data.batches import Batches, Part
 from training.devices import start_fabric
 from training.fabric_model import Sealed
 from training.loop import MODEL, Run
-from training.optimiser import adam
 from training.results.comparison import Compared
 from training.results.repeats import repeated
 from training.step_sums import StepSums
@@ -64,13 +62,12 @@ class Recipe:
 
     changes: tuple[str, ...] = ()
     model: Callable[[Performer], object] = lambda model: None  # done to the first model
-    optimiser: Callable[..., torch.optim.Optimizer] = adam
     beside: str = "plain"
 
 
 RECIPES = {
     "plain": Recipe(),
-    "muon": Recipe(optimiser=muon),
+    "muon": Recipe(changes=("optimiser.name=muon",)),
     "carried": Recipe(changes=CARRIED),
     "carried-16-bars": Recipe(changes=(*CARRIED, LONG), beside="carried"),
     "grown": Recipe(),
@@ -110,10 +107,7 @@ class Experiment:
 
         original = loop.first_model
         batches = Batches(config.data, config.seed)
-        with (
-            patch.object(loop, "first_model", first_model),
-            patch.object(loop, "adam", RECIPES[name].optimiser),
-        ):
+        with patch.object(loop, "first_model", first_model):
             return Run(config, self.fabric, batches)
 
     def costs(self) -> dict[str, list[float]]:

@@ -9,10 +9,8 @@ from tests.tools.tried_recipes import (
     blocks_of,
     gate_heads,
     mix_values,
-    muon,
     zero_branches,
 )
-from training.config import OptimiserConfig
 
 TOKENS = torch.arange(20).view(2, 10)
 
@@ -62,25 +60,6 @@ def test_gates_begin_open_and_close_a_head():
             with_gate.attention.output.gate.bias[0] = -100
             without.attention.output.weight[:, :8] = 0  # what the first head found
     assert tried(TOKENS).allclose(plain(TOKENS), atol=1e-6)
-
-
-def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
-    tried = model()
-    optimiser = muon(OptimiserConfig(steps=1), tried)
-    muons, adams = (
-        {id(p) for group in part.param_groups for p in group["params"]} for part in optimiser.parts
-    )
-    assert not muons & adams
-    assert len(muons) == 4 * 3
-    assert muons | adams == {id(p) for p in tried.parameters()}
-    before = [p.detach().clone() for p in tried.parameters()]
-    for group in optimiser.param_groups:
-        group["lr"] = 0.1
-    tried(TOKENS).square().sum().backward()
-    optimiser.step()
-    for parameter, old in zip(tried.parameters(), before, strict=True):
-        assert parameter.grad is not None
-        assert not parameter.equal(old) or not parameter.grad.any()
 
 
 def test_averages_follow_the_weights_and_can_be_put_back():

@@ -1,19 +1,17 @@
-"""Changes of a model, its optimiser and what is kept, for measure_recipes.py to try; the product has none of them.
+"""Changes of a model and of what is kept, for measure_recipes.py to try; the product has none of them.
 
 B batch, T time, H heads with the metric ones, D head width, C model width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from musicgen.common.learning import decayed
 from musicgen.model.performer import Performer
-from training.config import OptimiserConfig
 from training.listener import Progress
 
 DECAYS = (0.9, 0.98)  # of the averages of weights
@@ -86,40 +84,6 @@ def gate_heads(model: Performer) -> None:
     for attention in (block.attention for block in blocks_of(model)):
         heads = attention.output.in_features // model.config.head_width
         attention.output = GatedHeads(attention, heads)
-
-
-class Both(torch.optim.Optimizer):
-    """Two optimisers, each with parameters of its own."""
-
-    def __init__(self, *parts: torch.optim.Optimizer) -> None:
-        super().__init__([group for part in parts for group in part.param_groups], {})
-        self.parts = parts
-
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Let both take a step."""
-        for part in self.parts:
-            part.step()
-
-
-def muon(settings: OptimiserConfig, model: Performer) -> Both:
-    """Return Muon for the matrices of layers, its updates as large as Adam's, and Adam for the rest."""
-    matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
-    ids = {id(p) for p in matrices}
-    groups = decayed(model, settings.weight_decay)
-    for group in groups:
-        group["params"] = [p for p in group["params"] if id(p) not in ids]
-    adam = torch.optim.AdamW(
-        groups,
-        lr=settings.learning_rate,
-        betas=(settings.beta1, settings.beta2),
-        eps=settings.epsilon,
-        fused=True,
-    )
-    rate, decay = settings.learning_rate, settings.weight_decay
-    return Both(
-        torch.optim.Muon(matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
-        adam,
-    )
 
 
 class Quiet:

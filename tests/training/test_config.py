@@ -84,6 +84,14 @@ def test_flt_over_features_that_estimate_no_softmax_is_refused(tmp_path: Path):
             read(path, [f"model.features={features}"]).model_config(9)
 
 
+def test_muon_needs_matrices_whole(tmp_path: Path):
+    muon = [f"run={tmp_path}", f"data.folder={tmp_path}", "optimiser.name=muon"]
+    muon += ["optimiser.steps=5"]
+    assert read(find("groove-none"), muon).optimiser.name == "muon"
+    with pytest.raises(ValueError, match="fsdp cuts matrices in parts, and muon needs them whole"):
+        read(find("groove-none"), [*muon, "device.strategy=fsdp"])
+
+
 def test_features_are_redrawn_by_chance_or_at_an_interval(tmp_path: Path):
     by_chance = read(minimal(tmp_path), ["optimiser.redraw=0.05"]).optimiser
     assert [by_chance.redraws(7, drawn) for drawn in (0.04, 0.06)] == [True, False]

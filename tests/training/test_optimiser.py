@@ -1,6 +1,12 @@
 import pytest
+import torch
 
-from training.optimiser import learning_rate
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
+from training.config import OptimiserConfig
+from training.optimiser import MuonAndAdam, kept_of, learning_rate, optimiser_of
+
+TOKENS = torch.arange(20).view(2, 10)
 
 
 def rate(step: int, *, warmup: int = 10, total: int = 110) -> float:
@@ -21,3 +27,47 @@ def test_there_may_be_no_warm_up_or_nothing_else():
     assert rate(0, warmup=0) == pytest.approx(2.0)
     assert rate(9, warmup=10, total=10) == pytest.approx(2.0)
     assert rate(10, warmup=10, total=10) == pytest.approx(2.0)
+
+
+def model() -> Performer:
+    values = {"layers": 3, "width": 16, "heads": 2, "feedforward": 24, "dropout": 0.0}
+    torch.manual_seed(1)
+    return Performer(ModelConfig.read({"vocabulary_size": 20, "features": "relu", **values}))
+
+
+def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
+    learner = model()
+    optimiser = optimiser_of(OptimiserConfig(steps=1, name="muon"), learner)
+    assert isinstance(optimiser, MuonAndAdam)
+    muons, adams = (
+        {id(p) for group in part.param_groups for p in group["params"]} for part in optimiser.parts
+    )
+    assert not muons & adams
+    assert len(muons) == 4 * 3
+    assert muons | adams == {id(p) for p in learner.parameters()}
+    before = [p.detach().clone() for p in learner.parameters()]
+    for group in optimiser.param_groups:
+        group["lr"] = 0.1  # both hear of it
+    learner(TOKENS).square().sum().backward()
+    optimiser.step()
+    for parameter, old in zip(learner.parameters(), before, strict=True):
+        assert parameter.grad is not None
+        assert not parameter.equal(old) or not parameter.grad.any()
+        assert set(optimiser.state[parameter]) == set(kept_of(optimiser, parameter))
+
+
+def test_muon_moves_every_direction_of_a_matrix_alike():
+    learner = model()
+    optimiser = optimiser_of(OptimiserConfig(steps=1, name="muon"), learner)
+    for group in optimiser.param_groups:
+        group["lr"] = 1.0
+    matrix = learner.blocks[0].get_submodule("feedforward.inner").weight
+    before = matrix.detach().clone()
+    learner(TOKENS).square().sum().backward()
+    optimiser.step()
+    # But for the last: the mean of what a layer is given, which was taken away before.
+    moved, gradient = (
+        torch.linalg.svdvals(x)[:-1] for x in (matrix.detach() - before, matrix.grad)
+    )
+    assert gradient[0] > 50 * gradient[-1]
+    assert moved[0] < 2 * moved[-1]

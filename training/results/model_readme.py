@@ -76,7 +76,8 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         (
             "training",
             f"{training['steps']:,} steps of {run.data.batch} sequences ({seen:,} tokens), the best of "
-            f"{training['steps_of_the_run']:,}; Adam at {training['learning_rate']:g}",
+            f"{training['steps_of_the_run']:,}; {training.get('optimiser', 'adam').title()} at "
+            f"{training['learning_rate']:g}",
         ),
         ("time", f"{training['seconds'] / 3600:.1f} h on {training['machine']}"),
         ("weights", f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…"),

@@ -1,7 +1,7 @@
 """The checkpoints of a run: a folder each, complete or absent, from which a run goes on bit for bit.
 
 All randomness of a run is a function of its seed and the step (training/loop.py), so what must be kept is little: the
-model, Adam's averages, the step and the record of the best loss.
+model, the optimiser's averages, the step and the record of the best loss.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,11 @@ from torch.optim import Optimizer
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from tokenization.records import from_plain, json_of
+from training.optimiser import kept_of
 from training.sharding import laid_out_like, whole
 
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
 CHECKSUMS = "checksums"
-AVERAGES = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of a parameter
 _COMPLETE = "[0-9]*"  # the names of whole checkpoints; hidden ones are being written or deleted
 
 
@@ -79,7 +80,7 @@ def save(
 
 
 def averages_of(model: Performer, optimiser: Optimizer) -> dict[str, torch.Tensor]:
-    """Return what Adam keeps of each parameter, by name; every process calls it."""
+    """Return what the optimiser keeps of each parameter, by name; every process calls it."""
     return {
         f"{name}/{key}": whole(value.detach()).cpu().contiguous()
         for name, parameter in model.named_parameters()
@@ -137,7 +138,7 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
             f"{folder} holds a model of another configuration; "
             "train with the one in config.yaml of its run, or begin a new run"
         )
-    averages = _read_averages(folder, model, sums.get(OPTIMISER))
+    averages = _read_averages(folder, model, optimiser, sums.get(OPTIMISER))
     own = model.state_dict()
     model.load_state_dict({n: laid_out_like(x, own[n]) for n, x in stored.state_dict().items()})
     on_cpu = () if optimiser.defaults.get("fused") else ("step",)
@@ -152,8 +153,10 @@ def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
     return state
 
 
-def _read_averages(folder: Path, model: Performer, checksum: str | None) -> dict[str, torch.Tensor]:
-    """Return what Adam kept of each parameter: all of it, and of those parameters alone."""
+def _read_averages(
+    folder: Path, model: Performer, optimiser: Optimizer, checksum: str | None
+) -> dict[str, torch.Tensor]:
+    """Return what the optimiser kept of each parameter: all of it, and of those parameters alone."""
     path = folder / OPTIMISER
     try:
         data = path.read_bytes()
@@ -162,14 +165,16 @@ def _read_averages(folder: Path, model: Performer, checksum: str | None) -> dict
         raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
     if checksum is not None and hashlib.sha256(data).hexdigest() != checksum:
         raise ValueError(f"{path} is damaged: its checksum is another; {_advice(folder)}")
-    own = {name: tuple(x.shape) for name, x in model.named_parameters()}
-    kept = {name.rpartition("/")[0] for name in averages}
-    for name in sorted(kept | own.keys()):
-        shapes = {
-            key: averages[key].shape for part in AVERAGES if (key := f"{name}/{part}") in averages
-        }
-        right = {f"{name}/{part}": own.get(name) if part != "step" else () for part in AVERAGES}
-        if name not in own or {key: tuple(shape) for key, shape in shapes.items()} != right:
+    found: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for key, value in averages.items():
+        name, _, part = key.rpartition("/")
+        found[name][part] = tuple(value.shape)
+    right = {
+        name: {part: () if part == "step" else tuple(x.shape) for part in kept_of(optimiser, x)}
+        for name, x in model.named_parameters()
+    }
+    for name in sorted(found.keys() | right.keys()):
+        if found.get(name) != right.get(name):
             raise ValueError(f"{path} has not what belongs to {name!r}; {_advice(folder)}")
     return averages
 
