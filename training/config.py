@@ -72,7 +72,7 @@ class DataConfig:
 class OptimiserConfig:
     """Adam or Muon, decoupled weight decay, warm-up and cosine; `epochs` is used where `steps` is not given."""
 
-    name: str = "adam"  # or muon: for the matrices of layers, and Adam for the rest
+    method: str = "adam"  # or muon: for the matrices of layers, and Adam for the rest
     learning_rate: float = 2e-4
     final_rate: float = 0.1  # of the peak, at the end
     warmup: int = 200  # steps
@@ -89,8 +89,8 @@ class OptimiserConfig:
     redraw_every: int | None = None  # steps from one draw to the next, instead of by chance
 
     def __post_init__(self) -> None:
-        if self.name not in ("adam", "muon"):
-            raise ValueError(f"name is {self.name!r}; it is adam or muon")
+        if self.method not in ("adam", "muon"):
+            raise ValueError(f"method is {self.method!r}; it is adam or muon")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give either steps or epochs, and not both")
         if (self.steps or self.epochs or 0) <= 0:
@@ -183,7 +183,7 @@ class RunConfig:
                 "optimiser.redraw_every would draw new features amid a sequence of several data.windows; "
                 "optimiser.redraw draws them between sequences"
             )
-        if self.optimiser.name == "muon" and self.device.strategy == "fsdp":
+        if self.optimiser.method == "muon" and self.device.strategy == "fsdp":
             raise ValueError(
                 "fsdp cuts matrices in parts, and muon needs them whole; ddp would work"
             )

@@ -48,7 +48,7 @@ class MuonAndAdam(Optimizer):
 
 def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
     """Return what moves a model's parameters; weights decay in matrices alone."""
-    if settings.name == "adam":
+    if settings.method == "adam":
         return _adam(settings, model.parameters())
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
     chosen = {id(p) for p in matrices}

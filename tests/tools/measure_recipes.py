@@ -67,7 +67,7 @@ class Recipe:
 
 RECIPES = {
     "plain": Recipe(),
-    "muon": Recipe(changes=("optimiser.name=muon",)),
+    "muon": Recipe(changes=("optimiser.method=muon",)),
     "carried": Recipe(changes=CARRIED),
     "carried-16-bars": Recipe(changes=(*CARRIED, LONG), beside="carried"),
     "grown": Recipe(),
@@ -171,7 +171,7 @@ class Experiment:
         config = replace(config, validation=replace(config.validation, **validation))
         run.model.eval()
         with torch.no_grad():
-            measured: Measured = Validation(config, Batches(config.data, 1)).measure(
+            measured: Measured = Validation(config, Batches(config.data, 1), run.model).measure(
                 self.fabric, run.module, Sealed(None)
             )
         values = {"inside": measured.inside, "beyond": measured.beyond, "seconds": seconds}

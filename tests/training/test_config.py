@@ -85,9 +85,8 @@ def test_flt_over_features_that_estimate_no_softmax_is_refused(tmp_path: Path):
 
 
 def test_muon_needs_matrices_whole(tmp_path: Path):
-    muon = [f"run={tmp_path}", f"data.folder={tmp_path}", "optimiser.name=muon"]
-    muon += ["optimiser.steps=5"]
-    assert read(find("groove-none"), muon).optimiser.name == "muon"
+    muon = [f"run={tmp_path}", f"data.folder={tmp_path}", "optimiser.method=muon"]
+    assert read(find("groove-none"), muon).optimiser.method == "muon"
     with pytest.raises(ValueError, match="fsdp cuts matrices in parts, and muon needs them whole"):
         read(find("groove-none"), [*muon, "device.strategy=fsdp"])
 

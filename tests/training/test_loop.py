@@ -47,7 +47,7 @@ def test_twenty_steps_lower_the_loss(pianos: Path, tmp_path: Path):
             },
             "optimiser": {"accumulate": 2},
         },
-        {"optimiser": {"name": "muon"}},
+        {"optimiser": {"method": "muon"}},
     ],
 )
 def test_a_run_in_pieces_is_the_run_at_once(grooves: Path, tmp_path: Path, changes: dict):

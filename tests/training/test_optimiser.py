@@ -37,7 +37,7 @@ def model() -> Performer:
 
 def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
     learner = model()
-    optimiser = optimiser_of(OptimiserConfig(steps=1, name="muon"), learner)
+    optimiser = optimiser_of(OptimiserConfig(steps=1, method="muon"), learner)
     assert isinstance(optimiser, MuonAndAdam)
     muons, adams = (
         {id(p) for group in part.param_groups for p in group["params"]} for part in optimiser.parts
@@ -58,7 +58,7 @@ def test_muon_moves_the_matrices_of_layers_and_adam_the_rest():
 
 def test_muon_moves_every_direction_of_a_matrix_alike():
     learner = model()
-    optimiser = optimiser_of(OptimiserConfig(steps=1, name="muon"), learner)
+    optimiser = optimiser_of(OptimiserConfig(steps=1, method="muon"), learner)
     for group in optimiser.param_groups:
         group["lr"] = 1.0
     matrix = learner.blocks[0].get_submodule("feedforward.inner").weight

@@ -28,7 +28,7 @@ def card_of(
             "steps": state.step,
             "sequences_a_step": config.data.batch,
             "tokens_a_sequence": config.data.trained_length,
-            "optimiser": config.optimiser.name,
+            "optimiser": config.optimiser.method,
             "learning_rate": config.optimiser.learning_rate,
             "seed": config.seed,
             "precision": config.device.precision,
