@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.evaluation.scores import OTHER, trio
-from tests.tools.measure_sampling import NAMES, described, held_out, line, main, really
+from tests.tools.measure_sampling import NAMES, described, held_out, line, main
 from tests.training.makers import prepared_set
 from tokenization.language import language
 from tokenization.prepared import Prepared
@@ -19,7 +19,7 @@ def grooves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_bars_in_which_no_note_begins_are_empty():
-    found = described(trio([(0, 96, 60, OTHER), (150, 12, 64, OTHER)]), bars=5)
+    found = described(trio([(0, 96, 60, OTHER), (150, 12, 64, OTHER)]), 0, 5)
     assert found["empty_bar_share"] == pytest.approx(3 / 5)  # of 0 and 3 have some
     assert found["notes_a_bar"] == pytest.approx(2 / 4)
     assert list(found) == list(NAMES)
@@ -35,7 +35,7 @@ def test_held_out_pieces_come_once_a_file_and_are_long_enough(grooves: Path):
 
 def test_real_pieces_are_no_distance_from_themselves(grooves: Path):
     found = list(held_out(Prepared.open(grooves), GROOVE, 3))
-    real = [really(piece, 1, 2) for piece in found]
+    real = [described(piece.score, 1, 2) for piece in found]
     title, *means, apart = line("real", real, real)
     assert title == "real"
     assert len(means) == len(NAMES)

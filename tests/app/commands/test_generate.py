@@ -41,7 +41,7 @@ def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, 
         assert facts["seed"] == 5
         assert facts["variation"] == number
         assert facts["prompt_bars"] == [1, 2]
-        assert (facts["sampling"]["temperature"], facts["sampling"]["top_p"]) == (1.0, 0.95)
+        assert (facts["sampling"]["temperature"], facts["sampling"]["top_p"]) == (0.8, 0.95)
         assert b"musicgen {" in Path(result["midi"]).read_bytes()
 
 
