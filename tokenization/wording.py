@@ -29,6 +29,11 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def filled(text: str, **values: object) -> str:
+    """Return a text in one line, its braces filled in."""
+    return " ".join(text.format(**values).split())
+
+
 def markdown(rows: Sequence[Sequence[object]], *, numbers: bool = True) -> str:
     """Return a table whose first row is its head as Markdown; numbers, in all columns but the first, end alike."""
     rule = ["---", *["---:" if numbers else "---"] * (len(rows[0]) - 1)]

@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from evaluation.benchmarks.tables import from_plain_rows, table_beside_papers
 from evaluation.report.html import how, says, table
-from evaluation.report.texts import HOW, filled
+from evaluation.report.texts import HOW
 from evaluation.tables.table import Table
-from tokenization.wording import counted, sentence
+from tokenization.wording import counted, filled, sentence
 
 Result = Mapping[str, Any]
 CAPTION = (

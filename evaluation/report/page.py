@@ -15,14 +15,14 @@ from evaluation.plots.style import svg
 from evaluation.report import findings
 from evaluation.report.benchmarks import benchmark_content
 from evaluation.report.html import document, folded, how, paragraph, picture, says, table
-from evaluation.report.texts import CAPTIONS, HOW, LEADS, filled
+from evaluation.report.texts import CAPTIONS, HOW, LEADS
 from evaluation.tables.ablation import ablation_table
 from evaluation.tables.continuation import similarity_tables, statistics_table, variety_table
 from evaluation.tables.losses import extrapolation_table, realisations_table
 from evaluation.tables.models import models_table
 from evaluation.tables.positions import positions_table
 from evaluation.tables.whole_pieces import KINDS, whole_pieces_table
-from tokenization.wording import sentence
+from tokenization.wording import filled, sentence
 
 Result = Mapping[str, Any]
 Section = tuple[str, str, Markup]  # its anchor, its title, its content

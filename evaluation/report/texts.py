@@ -86,8 +86,3 @@ HOW = {
         means and 95 % bootstrap intervals are over styles.""",
     ),
 }
-
-
-def filled(text: str, **values: object) -> str:
-    """Return a text in one line, its braces filled in."""
-    return " ".join(text.format(**values).split())

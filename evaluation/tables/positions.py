@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.tables.table import Result, Table, lowest, named, with_error
+from tokenization.wording import filled
 
 CAPTION = """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for queries
     at these positions and keys at these offsets before them."""
@@ -33,7 +34,7 @@ def positions_table(result: Result) -> Table:
     return Table(
         head=head,
         rows=rows,
-        caption=" ".join(CAPTION.format(tokens=tokens).split()),
+        caption=filled(CAPTION, tokens=tokens),
         best=best if len(result["models"]) > 1 else (),
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from evaluation.metrics.style import METRICS
 from evaluation.tables.table import NONE, Result, Table
+from tokenization.wording import filled
 
 KINDS = {
     "form": "Form of continuations, and endings",
@@ -57,7 +58,7 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
     return Table(
         head=["model", "measure", *sides.values(), "n", *above],
         rows=rows,
-        caption=" ".join(CAPTIONS[kind].split()),
+        caption=filled(CAPTIONS[kind]),
     )
 
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.app.web.browser import WAIT
 
@@ -25,6 +25,16 @@ AT_REST = """() => new Promise((rested) => {
     ? requestAnimationFrame(look) : rested();
   requestAnimationFrame(() => requestAnimationFrame(look));
 })"""
+
+
+def in_changed_browser(browser: Browser, address: str, script: str) -> Page:
+    """Return the page with its first piece, in a browser that a script changes before; its context is the caller's."""
+    context = browser.new_context()
+    context.add_init_script(script)
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
+    return page
 
 
 def rest(page: Page) -> None:

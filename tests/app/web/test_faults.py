@@ -6,8 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.web.examples import example
-from tests.app.web.browser import WAIT
-from tests.app.web.hands import await_end, downloaded, go_on, send
+from tests.app.web.hands import await_end, downloaded, go_on, in_changed_browser, send
 from tokenization.midi.reading import read_midi
 
 SHOWN = ".mg-stage h2"
@@ -217,14 +216,12 @@ def test_one_track_and_a_score_are_saved_and_read_by_others(page: Page):
 
 
 def test_a_midi_keyboard_is_played_and_quantised(browser, address: str):
-    context = browser.new_context()
-    context.add_init_script(
+    page = in_changed_browser(
+        browser,
+        address,
         "window.input = { name: 'Test keys', onmidimessage: null };"
-        "navigator.requestMIDIAccess = async () => ({ inputs: new Map([['1', input]]), onstatechange: null });"
+        "navigator.requestMIDIAccess = async () => ({ inputs: new Map([['1', input]]), onstatechange: null });",
     )
-    page = context.new_page()
-    page.goto(address)
-    expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
     assert page.evaluate("musicgen.player.synth.ready")
     page.locator("[data-example=grid]").click()
     page.get_by_text("Play to it").click()
@@ -243,7 +240,7 @@ def test_a_midi_keyboard_is_played_and_quantised(browser, address: str):
     page.locator("body").press("a")
     page.get_by_role("button", name="Undo").click()
     assert page.evaluate("musicgen.desk.current.piece.notes.length") == 0
-    context.close()
+    page.context.close()
 
 
 def test_what_was_played_is_continued_as_a_whole(page: Page):

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from musicgen.generation.sampling import MUSICAL
 from tests.app.web.browser import WAIT
-from tests.app.web.hands import saved
+from tests.app.web.hands import in_changed_browser, saved
 
 SHOWN = ".mg-stage h2"
 # Each note that is begun and ended from here on, as a synthesizer is told.
@@ -116,11 +116,7 @@ def test_a_volume_does_not_bring_its_instrument_to_another_piece(page: Page):
 def test_without_worklets_the_piece_that_is_pressed_is_the_one_that_sounds(
     browser: Browser, address: str
 ):
-    context = browser.new_context()
-    context.add_init_script("delete window.AudioWorkletNode")
-    page = context.new_page()
-    page.goto(address)
-    expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    page = in_changed_browser(browser, address, "delete window.AudioWorkletNode")
     page.evaluate("() => musicgen.player.synth.ready")
     page.evaluate("""() => {
       const { player } = musicgen, { soundOf } = player;
@@ -144,22 +140,20 @@ def test_without_worklets_the_piece_that_is_pressed_is_the_one_that_sounds(
         "() => sources.get(musicgen.player.audio.src) === 'other' && musicgen.player.playing",
         timeout=WAIT,
     )
-    context.close()
+    page.context.close()
 
 
 def test_a_link_is_given_where_the_clipboard_is_closed(browser: Browser, address: str):
-    context = browser.new_context()
-    context.add_init_script(
+    page = in_changed_browser(
+        browser,
+        address,
         "Object.defineProperty(navigator, 'clipboard', { value: undefined });"
-        "window.prompt = (words, link) => (window.given = link);"
+        "window.prompt = (words, link) => (window.given = link);",
     )
-    page = context.new_page()
-    page.goto(address)
-    expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
     page.get_by_role("button", name="Copy link").click()
     page.wait_for_function("() => window.given?.includes('#desk=')")
     expect(page.locator(".mg-stage > [role=alert]")).to_be_hidden()
-    context.close()
+    page.context.close()
 
 
 def test_a_tab_that_lies_open_for_long_is_not_swept(page: Page):

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.app.web.browser import WAIT
-from tests.app.web.hands import await_end, choose_bars, downloaded, go_on
+from tests.app.web.hands import await_end, choose_bars, downloaded, go_on, in_changed_browser
 
 # Take down what the page sends to the loudspeaker, from now on.
 LISTEN = """async () => {
@@ -214,17 +214,13 @@ def test_sound_is_saved_as_a_file(page: Page):
 
 
 def test_without_worklets_the_sound_is_a_file(browser: Browser, address: str):
-    context = browser.new_context()
-    context.add_init_script("delete window.AudioWorkletNode")
-    page = context.new_page()
-    page.goto(address)
-    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
+    page = in_changed_browser(browser, address, "delete window.AudioWorkletNode")
     play(page)
     page.wait_for_function("() => musicgen.player.audio.currentTime > 0.3", timeout=WAIT)
     assert page.evaluate("musicgen.player.tick") > 0
     expect(page.locator("#mg-tempo")).to_be_hidden()
     page.locator(".mg-stage").get_by_label("Pause").click()
-    context.close()
+    page.context.close()
 
 
 @pytest.mark.parametrize("name", ["soundfont.sf2", "vendor/spessasynth/processor.js"])
