@@ -136,7 +136,7 @@ class PageActions:
     def at_work(
         self, streamed: StreamedTakes, asker: Asker, stop: threading.Event | None = None
     ) -> Iterator[RemoteJob]:
-        """Have it done; whatever ends this ends the work, and what ended the work by an error is raised."""
+        """Have it done once the asker reads; whatever ends this ends the work, and its error is raised."""
         begun, left = time.monotonic(), threading.Event()
 
         def over() -> bool:
@@ -147,6 +147,9 @@ class PageActions:
                 or asker.is_gone(begun)
             )
 
+        # Composed is what somebody waits for: music that is never fetched would slow down those who listen.
+        while not asker.is_reading() and not over():
+            time.sleep(FIRST_SECONDS)
         work = streamed.work
         job = self.composer.take(
             work.model, work.order(), over, owner=asker.client, most_tokens=MOST_TOKENS

@@ -22,6 +22,7 @@ class Asker:
     name: str  # of the session
     client: str  # whose turns are shared among all that they ask for
     is_gone: Callable[[float], bool] = lambda since: False
+    is_reading: Callable[[], bool] = lambda: True
 
 
 class Visitors:
@@ -64,7 +65,12 @@ class Visitors:
     def asker(self, request: Any) -> Asker:
         """Return who sent a request of gradio's."""
         name, client = str(request.session_hash), client_of(request)
-        return Asker(name=name, client=client, is_gone=lambda since: self.is_gone(name, since))
+        return Asker(
+            name=name,
+            client=client,
+            is_gone=lambda since: self.is_gone(name, since),
+            is_reading=lambda: self.is_read(name),
+        )
 
     def is_gone(self, name: str, since: float) -> bool:
         """Say whether nobody has read a session's answers for a while; `since` is when the job began."""

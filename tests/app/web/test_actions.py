@@ -51,6 +51,21 @@ def written(
     return views
 
 
+def test_nothing_is_composed_before_somebody_reads(actions: PageActions):
+    looked = []
+
+    def reads_at_the_third_look() -> bool:
+        looked.append(actions.composer.requests)
+        return len(looked) == 3
+
+    patient = Asker(name="a", client="", is_reading=reads_at_the_third_look)
+    *_, last = actions.write(
+        patient, request_from({**PLAIN, "promptBars": 2}), example("trio-jazz"), "a.mid", "job"
+    )
+    assert looked == [0, 0, 0]
+    assert last["state"] == "done"
+
+
 def test_an_example_is_shown_as_each_model_hears_it(actions: PageActions):
     trio = actions.open_example("trio-disco", MODEL, fit=True)
     assert (trio["title"], trio["bars"], trio["chosen"], trio["model"]) == (
