@@ -12,14 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
+from app.render import NOT_WRITTEN
 from musicgen.common.processes import module_command
 from tokenization.whole_file import beside
 
 SECONDS = 60  # of wall clock, for one piece
 MEMORY_BYTES = 3 << 30  # of address space: 20 minutes of sound are 230 MB, held some times over
-NOT_WRITTEN = (
-    3  # how a child ends whose sound the disk did not take; it says the number of the error
-)
 
 
 class AudioError(ValueError):

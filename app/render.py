@@ -8,11 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import midirenderer
 import numpy as np
 
-from app.audio import NOT_WRITTEN
-
+NOT_WRITTEN = 3  # how this process ends where the disk did not take the sound; it says the number of the error
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PEAK = 0.89  # of full scale: −1 dB
 LOUDEST_GAIN = (
@@ -23,13 +21,15 @@ LOUDEST_GAIN = (
 def levelled(wave: bytes) -> bytes:
     """Return a 16-bit WAV with its peak at PEAK, or as near as the largest gain gets."""
     samples = np.frombuffer(wave, dtype="<i2", offset=HEADER)
-    peak = max(1, int(np.abs(samples.astype(np.int32)).max(initial=0)))
+    peak = max(1, int(samples.max(initial=0)), -int(samples.min(initial=0)))
     gain = np.float32(min(LOUDEST_GAIN, PEAK * 32767 / peak))
     return wave[:HEADER] + np.rint(samples * gain).astype("<i2").tobytes()
 
 
 def main() -> int:
     """Render one piece."""
+    import midirenderer
+
     soundfont, memory = Path(sys.argv[1]), int(sys.argv[2])
     if sys.platform != "win32":
         import resource

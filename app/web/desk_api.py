@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+import orjson
 
 from app.web.actions import PageActions
 from app.web.composing.requests import request_from, sentence
@@ -24,28 +25,26 @@ class DeskApi:
         self.actions, self.visitors = actions, visitors
 
     @answering
-    def open(self, file: str | None, what: Any) -> dict[str, Any]:
+    def open(self, file: str | None, what: Any) -> str:
         """Return a file, an example or nothing, as the page shows it."""
         what = what if isinstance(what, dict) else {}
         model, fit = str(what.get("model") or ""), bool(what.get("fit"))
         if file:
             name = str(what.get("name") or "") or Path(file).name
-            return self.actions.open(Path(file).read_bytes(), name, model, fit=fit)
+            return as_text(self.actions.open(Path(file).read_bytes(), name, model, fit=fit))
         if what.get("example"):
-            return self.actions.open_example(str(what["example"]), model, fit=fit)
-        return self.actions.nothing(model)
+            return as_text(self.actions.open_example(str(what["example"]), model, fit=fit))
+        return as_text(self.actions.nothing(model))
 
-    def write(
-        self, file: str | None, plain: Any, job: str, request: gr.Request
-    ) -> Iterator[dict[str, Any]]:
+    def write(self, file: str | None, plain: Any, job: str, request: gr.Request) -> Iterator[str]:
         """Yield music as it is written."""
         try:
             wanted = request_from(plain)
             data = Path(file).read_bytes() if file else None
             name = wanted.title or "Your file"
-            yield from self.actions.write(
-                self.visitors.asker(request), wanted, data, f"{name}.mid", str(job or "")
-            )
+            asker = self.visitors.asker(request)
+            for view in self.actions.write(asker, wanted, data, f"{name}.mid", str(job or "")):
+                yield as_text(view)
         except ValueError as error:
             raise gr.Error(sentence(error), print_exception=False) from None
 
@@ -54,12 +53,17 @@ class DeskApi:
         self.actions.stop(str(job or ""))
 
 
+def as_text(view: dict[str, Any]) -> str:
+    """Return a view as JSON: gradio would look at each of its thousands of numbers, five times, for files."""
+    return orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+
+
 def add_desk_api(actions: PageActions, visitors: Visitors) -> None:
     """Declare the page's endpoints in the page at hand."""
     api = DeskApi(actions, visitors)
     with gr.Row(visible=False):
         file = gr.File(label="file", type="filepath")
-        what, view = gr.JSON(label="what"), gr.JSON(label="view")
+        what, view = gr.JSON(label="what"), gr.Textbox(label="view")
         job = gr.Textbox(label="job")
         button = gr.Button("call")
     button.click(api.open, [file, what], view, api_name="desk_open", queue=False, **HIDDEN)

@@ -25,7 +25,7 @@ FAULT = "The server failed at this request; its log says how."
 def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
     """Let gradio's blocks answer values that they do not take with a sentence, and a fault of ours with another.
 
-    `answered` is called with the session's name after each.
+    `answered` is called with the session's name once a call has its whole answer.
     """
     read, process = blocks.preprocess_data, blocks.process_api
 
@@ -49,14 +49,18 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
 
     @functools.wraps(process)
     async def processing(*values: Any, **named: Any) -> Any:
+        more = False
         try:
-            return await process(*values, **named)
+            answer = await process(*values, **named)
+            more = answer["is_generating"]
+            return answer
         except gr.Error:
             raise
         except Exception as error:
             raise gr.Error(FAULT) from error
         finally:
-            answered(named.get("session_hash"))
+            if not more:
+                answered(named.get("session_hash"))
 
     blocks.preprocess_data, blocks.process_api = reading, processing
 

@@ -16,7 +16,7 @@ from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, Page, head, version
 from app.web.server.capacity import IN_LINE, THREADS
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
-from app.web.server.jobs import Jobs, let_ends_meet
+from app.web.server.jobs import Jobs, let_ends_meet, spare
 from app.web.server.names import Names
 from app.web.server.sessions import MOST_SESSIONS, Sessions
 from app.web.server.slow_connections import close_slow_connections
@@ -38,7 +38,8 @@ def open_page(
     blocks = jobs.blocks = Page(actions, visitors, jobs, soundfont).blocks
     # Whoever asks waits in line: a request past it would be bounded by nothing.
     blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
-    let_ends_meet(blocks._queue)
+    let_ends_meet(blocks._queue, jobs.answered)
+    spare(blocks._queue)
     close_slow_connections()
     blocks.launch(
         server_name=host,

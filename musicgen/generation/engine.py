@@ -262,7 +262,7 @@ class Engine:
         for groups in (self._line, self._reading, self._playing, self._turn):
             groups[:] = [group for group in groups if group.job is not job]
         self._turn_steps = 0
-        job.reading = job.after_prompt = None
+        job.let_go()
         if job in self._jobs:
             self._jobs.remove(job)
             self._shares.go(job.owner, {other.owner for other in self._jobs})

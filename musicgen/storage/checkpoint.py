@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -34,6 +35,9 @@ LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
 LONGEST_HEADER_BYTES = 1 << 22  # of the weights: there they name some ten thousand tensors
 LONGEST_SEQUENCE = 1 << 24  # tokens that a model was trained on at a time
 MOST_REALISATIONS = 1 << 12  # of a stored model; the papers have some dozens
+SMALL_POSITION = (
+    1 << 12
+)  # its configuration's numbers, multiplied: a tensor has so many a channel at most
 _OMEGA = "blocks.0.attention.features.omega"
 _SCALE = ".scale"  # of an int8 matrix, after its name
 
@@ -200,12 +204,12 @@ def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Pat
         raise ValueError(
             f"{path.parent / CONFIG} asks for {asked} realisations; {MOST_REALISATIONS} can be had"
         )
-    with torch.device("meta"), suppress(NotImplementedError):  # one that stores nothing may compute
-        for name, empty in (
-            POSITIONS[config.position_name][1](config.position, config.shape())
-            .state_dict(prefix="position.")
-            .items()
-        ):
+    # Sums on the device without memory import torch's compiler, 100 MB of it: it is for what might not be had.
+    sizes = math.prod(n for n in vars(config.position).values() if type(n) is int and n > 0)
+    device = torch.device("cpu" if sizes <= SMALL_POSITION else "meta")
+    with device, torch.random.fork_rng([]), suppress(NotImplementedError):  # one may compute there
+        position = POSITIONS[config.position_name][1](config.position, config.shape())
+        for name, empty in position.state_dict(prefix="position.").items():
             if name not in stored:
                 raise ValueError(_does_not_belong(path, "lacks", name))
             _check_shape(path, name, stored[name], tuple(empty.shape))

@@ -1,8 +1,9 @@
 """Many visitors at once, on this machine alone: python -m tests.tools.load --users 20 --seconds 300.
 
 Each opens an example as the page does, continues it, waits for the end, has the sound made as a file, and begins
-again. Printed are the times they waited, what went wrong, and the server's memory
-every ten seconds with the line through it, without the first third, in which models are loaded and visitors arrive.
+again. Printed are the times they waited, what went wrong, and what each of the server's processes takes of the memory:
+the means of five parts of the time, and how it grows in the second half. With --bars 1 there are many requests in a
+short time, by which growth a request shows soonest.
 """
 
 import argparse
@@ -15,8 +16,6 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,8 +23,9 @@ import numpy as np
 
 from app.web.examples import EXAMPLES
 from tests.app.web.browser import serving
+from tests.tools.memory import MemoryWatch
 
-MEMORY_SECONDS = 10  # between two readings
+MEMORY_SECONDS = 2  # between two readings
 FIRST, WHOLE, OPENED, SOUND = (
     "click to first note",
     "click to end",
@@ -78,13 +78,15 @@ class Visitor:
         begun = time.monotonic()
         name = random.choice(list(EXAMPLES))
         what = {"data": [None, {"example": name, "fit": True}]}
-        opened = (await self.client.post(f"{API}/run/desk_open", json=what)).json()["data"][0]
+        answer = await self.client.post(f"{API}/run/desk_open", json=what)
+        opened = json.loads(answer.json()["data"][0])
         assert opened["bars"] == 16, opened
         await self.timed(OPENED, begun)
         file = await self.send(base64.b64decode(opened["file"]))
         ask = {**WISH, "model": opened["model"], "bars": self.bars, "promptBars": 4}
         begun, said, last = time.monotonic(), 0, {}
-        async for view in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
+        async for text in self.events("desk_write", [file, ask, secrets.token_hex(8)]):
+            view = json.loads(text)
             said, last = said + bool(view["takes"]), view  # without any, it tells the place in line
             if (
                 said == 2 and view["takes"]
@@ -104,36 +106,12 @@ class Visitor:
         await self.timed(SOUND, begun)
 
 
-def processes_under(parent: int) -> list[int]:
-    """Return the processes that one has started, and those that these have."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            children[int(fields[1])].append(int(folder.name))
-    found = [*children[parent]]
-    for process in found:
-        found += children[process]
-    return found
-
-
-def memory_bytes(processes: list[int]) -> int:
-    """Return what processes take, pages that several share counted once."""
-    total = 0
-    for process in processes:
-        with suppress(OSError):
-            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-            total += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total
-
-
 async def visit(address: str, users: int, seconds: float, bars: int) -> None:
     """Let the visitors loose, and print what they met."""
-    times, errors, memory = defaultdict(list), [], []
+    times, errors, memory = defaultdict(list), [], MemoryWatch(os.getpid())
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=600, limits=limits) as client:
-        begun = time.monotonic()
-        late = begun + seconds
+        late = time.monotonic() + seconds
 
         async def stay() -> None:
             visitor = Visitor(client, times, bars)
@@ -147,14 +125,12 @@ async def visit(address: str, users: int, seconds: float, bars: int) -> None:
 
         async def watch() -> None:
             while time.monotonic() < late:
-                memory.append(
-                    (time.monotonic() - begun, memory_bytes(processes_under(os.getpid())) / 2**20)
-                )
+                await asyncio.to_thread(memory.read)
                 await asyncio.sleep(min(MEMORY_SECONDS, seconds / 10))
 
         await asyncio.gather(watch(), *(stay() for _ in range(users)))
     report(times, errors, users, seconds)
-    report_memory(np.array(memory))
+    print(memory.table())
 
 
 def report(times: dict, errors: list, users: int, seconds: float) -> None:
@@ -169,15 +145,6 @@ def report(times: dict, errors: list, users: int, seconds: float) -> None:
             print(f"{what:<20}{len(values):>6}{cells}")
     for error in dict.fromkeys(errors):
         print(f"{errors.count(error)} × {error}")
-
-
-def report_memory(memory: np.ndarray) -> None:
-    """Print the readings, and how the memory grows once all are there."""
-    print(f"memory, MB, every {np.diff(memory[:, 0]).mean():.0f} s: "
-          + " ".join(f"{reading:.0f}" for reading in memory[:, 1]))  # fmt: skip
-    seconds, readings = memory[len(memory) // 3 :].T
-    slope = np.polyfit(seconds, readings, 1)[0]
-    print(f"slope of the last two thirds: {60 * slope:+.1f} MB a minute")
 
 
 def main() -> None:

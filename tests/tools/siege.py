@@ -25,7 +25,8 @@ import numpy as np
 from app.web.examples import example
 from musicgen.common.processes import CONTEXT
 from tests.app.web.browser import Server, started
-from tests.tools.load import FIRST, OPENED, WHOLE, Visitor, memory_bytes, processes_under
+from tests.tools.load import FIRST, OPENED, WHOLE, Visitor
+from tests.tools.memory import memory_bytes, processes_under
 
 API = "/gradio_api"
 MOST_RATIO = 2.0
@@ -168,7 +169,7 @@ def held_by(server: Server) -> str:
     if not Path(f"/proc/{server.process.pid}").exists():
         return "unknown here"
     processes = [server.process.pid, *processes_under(server.process.pid)]
-    memory, threads, files = memory_bytes(processes) / 2**20, 0, 0
+    memory, threads, files = sum(map(memory_bytes, processes)) / 2**20, 0, 0
     for process in processes:
         with suppress(OSError):
             threads += len(os.listdir(f"/proc/{process}/task"))

@@ -46,7 +46,7 @@ export class Composer {
     const run = (this.run = { id: newId(), other, kind: ask.kind, parts: ask.parts, begun: performance.now(), stopping: new AbortController(), ids: null, part: 0 });
     desk.tell("composing", { run });
     try {
-      for await (const [view] of app.server.write(given, ask, run.id, run.stopping.signal)) this.take(run, view, ask, parent);
+      for await (const view of app.server.write(given, ask, run.id, run.stopping.signal)) this.take(run, view, ask, parent);
     } catch (error) {
       if (error.name !== "AbortError") app.fail(error.message, "takes");
       this.leave(run);

@@ -65,8 +65,8 @@ export class Server {
 
   async open({ bytes = null, name = "", example = null, model, fit }) {
     const file = bytes ? handle(await this.upload(bytes, name), name) : null;
-    const opened = (await asked("run/desk_open", { data: [file, { name, example, model, fit }] })).data[0];
-    return { ...opened, sent: file };
+    const { data: [view] } = await asked("run/desk_open", { data: [file, { name, example, model, fit }] });
+    return { ...JSON.parse(view), sent: file };
   }
 
   // Remember where a file lies that has just been opened, or send it ahead, so that Continue need not wait for that.
@@ -82,7 +82,7 @@ export class Server {
       signal?.throwIfAborted(); // stopped while the file was on its way
       const { event_id: event } = await asked("call/desk_write", { data: [file, ask, job] });
       try {
-        yield* this.events(`call/desk_write/${event}`, signal);
+        for await (const [view] of this.events(`call/desk_write/${event}`, signal)) yield JSON.parse(view);
         return;
       } catch (error) {
         if (tries || !LOST.test(error.message)) throw error;
@@ -133,7 +133,7 @@ async function* eventsOf(body) {
       text = text.slice(end + 2);
       const found = data ? JSON.parse(data) : null;
       if (kind === "error") throw new Refusal(found?.error ?? (typeof found === "string" ? found : "The server failed at this request; its log says how."));
-      if (kind === "generating" || (kind === "complete" && found)) yield kind === "complete" ? Object.assign(found, { over: true }) : found;
+      if (kind === "generating" || (kind === "complete" && found)) yield found;
       if (kind === "complete") return;
     }
   }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,6 +13,10 @@ from app.web.server.visitors import Visitors, client_of
 MOST_JOBS = 24  # of one client, in line and at work …
 FEW_JOBS = 4  # … where MOST_JOBS are there of all: the other places are for others
 FORGET_SECONDS = 60  # after which answers that nobody reads are dropped
+LOOK_SECONDS = (
+    0.01  # between two looks of an idle queue for jobs; gradio's own thousand a second are felt
+)
+PROGRESS_SECONDS = 1.0  # … and for progress that jobs tell by its means, which none here does
 
 
 class Jobs:
@@ -102,15 +106,28 @@ class Jobs:
         return [] if self.blocks is None else [*self.blocks._queue.event_ids_to_events.values()]
 
 
-def let_ends_meet(queue: Any) -> None:
-    """Let a job be cancelled at the moment at which it ends: the later of the two finds nothing, which is no fault."""
+def let_ends_meet(queue: Any, answered: Callable[[str | None], None]) -> None:
+    """Let a job be cancelled at the moment at which it ends: the later of the two finds nothing, which is no fault.
+
+    `answered` is called with each: who asks once has a session of the job's own name.
+    """
     reset = queue.reset_iterators
 
     async def reset_once(event_id: str) -> None:
         with suppress(KeyError):
             await reset(event_id)
+        answered(event_id)
 
     queue.reset_iterators = reset_once
+
+
+def spare(queue: Any) -> None:
+    """Take from gradio's queue what costs time and is for nothing here."""
+    queue.sleep_when_free = LOOK_SECONDS
+    queue.progress_update_sleep_when_free = PROGRESS_SECONDS
+    # After each job it would count the last 10,000 by function, in a table of pandas, for a page that is closed here.
+    queue.ANALYTICS_MAX_EVENTS = 1
+    queue.compute_analytics_summary = lambda records: {}
 
 
 def _ended() -> Any:

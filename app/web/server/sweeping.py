@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.web.server.jobs import Jobs
-from app.web.server.uploads import delete_broken_off
+from app.web.server.uploads import delete_broken_off, forget_deleted
 
 SWEEP_SECONDS = 2
 
@@ -33,3 +33,5 @@ async def _sweep(jobs: Jobs, uploads: Path) -> None:
         await asyncio.sleep(SWEEP_SECONDS)
         await jobs.end_abandoned()
         await asyncio.to_thread(delete_broken_off, uploads)
+        if jobs.blocks is not None:
+            forget_deleted(jobs.blocks.temp_file_sets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -71,6 +72,13 @@ def delete_broken_off(uploads: Path) -> None:
                     path.rmdir()
             elif path.name.startswith("tmp"):
                 path.unlink(missing_ok=True)
+
+
+def forget_deleted(lists: Iterable[set[str]]) -> None:
+    """Drop deleted files from gradio's lists of files where these are long: by itself it keeps their names for ever."""
+    for names in lists:
+        if len(names) > 2 * MOST_FILES:
+            names.difference_update([name for name in names if not os.path.exists(name)])
 
 
 def files_below(folder: Path) -> list[tuple[Any, Path]]:

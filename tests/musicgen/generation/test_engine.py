@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from musicgen.generation import batch as batch_module
 from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import Batch
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
+from musicgen.position.spe.row_codes import RowCodes
 from tests.musicgen.generation.counting import counted
 from tests.musicgen.generation.generate import asked
 from tests.musicgen.toys import ENCODINGS, Alternating, toy_model, unlimited
@@ -346,6 +351,48 @@ def test_memory_is_given_back_when_all_have_left(model: Any) -> None:
     batch.leave(numbers)
     assert len(batch) == 0
     assert not batch._layers
+
+
+def test_calls_that_are_kept_ready_keep_no_codes() -> None:
+    model = toy_model(position="sine_spe")
+    batch, numbers = Batch(model), []
+    for seed in range(3):
+        start = model.start(torch.Generator().manual_seed(seed))
+        numbers += batch.join(model.prefill(torch.tensor([[1, 2]]), start)[1], 2)
+    for rows in (6, 4):
+        batch.step(numbers[:rows], torch.zeros(rows, dtype=torch.long))
+    assert len(batch._ready) == 2
+    assert not [one for one in gc.get_objects() if type(one) is RowCodes]
+
+
+def test_calls_are_kept_ready_for_the_last_numbers_of_rows_alone(
+    model: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(batch_module, "KEPT", 2)
+    batch = Batch(model)
+    state = model.prefill(torch.tensor([[1, 2]]), model.start(torch.Generator()))[1]
+    numbers = batch.join(state, 4)
+    for rows in (1, 2, 1, 3, 1):
+        batch.step(numbers[:rows], torch.zeros(rows, dtype=torch.long))
+    assert [*batch._ready] == [3, 1]
+
+
+def test_what_a_request_held_is_free_at_its_end(model: Any) -> None:
+    """Rings of objects wait for the collector, half a minute of requests at a time."""
+    gc.collect()
+    gc.disable()
+    try:
+        jobs = [job(model, [4, 3, 2], Request(variations=2, stop=Stop(tokens=5)))]
+        jobs[0].cancelled = partial(lambda one: one.steps > 9, jobs[0])
+        held = [weakref.ref(one) for one in (jobs[0], *jobs[0].groups)]
+        engine = Engine(model)
+        engine.add(jobs[0])
+        while engine.work():
+            pass
+        assert jobs.pop().steps == 5
+        assert [one() for one in held] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_states_keep_within_the_memory_that_they_may_have(model: Any) -> None:

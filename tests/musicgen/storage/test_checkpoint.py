@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -242,3 +244,13 @@ def test_other_dtypes_and_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere is no model"):
         load(tmp_path / "nowhere")
     assert not (tmp_path / NEW_WEIGHTS).exists()
+
+
+def test_loading_a_model_imports_no_compiler() -> None:
+    """Each process that composes would take 100 MB more, and two seconds until its first note."""
+    code = (
+        "import sys; from musicgen.loading import load; from musicgen.storage.library import shipped\n"
+        "for name in shipped(): load(name)\n"
+        "assert not {'torch._dynamo', 'sympy'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

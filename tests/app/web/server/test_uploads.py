@@ -43,6 +43,16 @@ def test_folders_may_go_while_they_are_looked_through(tmp_path: Path, monkeypatc
     uploads.make_room(tmp_path, 1)
 
 
+def test_names_of_deleted_files_are_forgotten(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(uploads, "MOST_FILES", 2)
+    there, few = tmp_path / "there", {str(tmp_path / "gone")}
+    there.write_bytes(b"0")
+    many = {str(there), *(str(tmp_path / f"gone-{number}") for number in range(9))}
+    uploads.forget_deleted([many, few])
+    assert many == {str(there)}
+    assert len(few) == 1  # nobody looks at the disk for a few
+
+
 def test_who_sends_too_much_leaves_room_to_others(monkeypatch):
     monkeypatch.setattr(uploads, "FILES_BYTES", 8 * 1000)
     now = iter([0, 1, 2, 3, 4, 100])
