@@ -131,8 +131,9 @@ class ReadyCalls:
     def _block(self, block: Any, state: AttentionState) -> Calls:
         """Yield the calls of a `Block`."""
         attention, feedforward, x = block.attention, block.feedforward, self.flow.x
-        branch = torch.empty_like(x)
-        inner = x.new_empty(self.rows, feedforward.inner.bias.numel())
+        self.inputs.scratch.next_layer()
+        branch = self._scratch(*x.shape)
+        inner = self._scratch(self.rows, feedforward.inner.bias.numel())
         attention_norm, feedforward_norm = bare(block.attention_norm), bare(block.feedforward_norm)
         if self.pre:
             yield from self._normalised(attention_norm)
@@ -152,26 +153,26 @@ class ReadyCalls:
     def _attention(self, attention: Any, state: AttentionState, out: Tensor) -> Calls:
         """Yield the calls of an `Attention`, whose result goes to `out`, (rows, C)."""
         batch, heads, layer, position = self.batch, self.heads, attention.layer, self.position
-        x = self.flow.x
+        x, scratch = self.flow.x, self.inputs.scratch
         assert attention.features is not None, "softmax attention does not go in these steps"
-        qkv = x.new_empty(self.rows, 3 * x.shape[1])
+        qkv = self._scratch(self.rows, 3 * x.shape[1])
         all_heads = qkv[:batch].view(batch, 3 * heads, -1)  # (B, 3H, D)
         qk, v = all_heads[:, : 2 * heads], all_heads[:, 2 * heads :].unsqueeze(2)
-        placed = x.new_empty(batch, 2 * heads, position.qk_width)
-        features = state.sums.new_empty(batch, 2 * heads, attention.features.features)
+        placed = self._scratch(batch, 2 * heads, position.qk_width)
+        features = scratch.empty(state.sums, batch, 2 * heads, attention.features.features)
         fq, fk = features.unsqueeze(2).chunk(2, 1)  # (B, H, 1, M) each
-        y = x.new_zeros(self.rows, attention.output.weight.shape[1])
+        y = self._scratch(self.rows, attention.output.weight.shape[1]).zero_()
         by_head = y[:batch, : x.shape[1]].view(v.shape)
         yield "matrices", self._of_normed(attention.qkv, qkv)
         for call in position.for_steps(layer, qk, placed, self.inputs):
             yield "positions", call
-        for call in attention.features.for_steps(placed, features):
+        for call in attention.features.for_steps(placed, features, scratch):
             yield "features", call
         normaliser = None if position.normaliser_is_positioned else (fq, fk)
         if type(position).features is not Position.features:
             place, fq, fk = self._placed(fq, fk, layer, state)
             yield "positions", place
-        for call in calls_of_one(fq, fk, v, position.decay, normaliser, state, by_head):
+        for call in calls_of_one(fq, fk, v, position.decay, normaliser, state, by_head, scratch):
             yield "attention state", call
         if attention.metre is not None:
             yield from self._by_metre(attention.metre, state, y[:batch, x.shape[1] :])
@@ -180,7 +181,7 @@ class ReadyCalls:
     def _by_metre(self, heads: Any, state: AttentionState, out: Tensor) -> Calls:
         """Yield the calls of `MetricHeads`, whose result goes to `out`, (B, H·D)."""
         assert state.metre is not None, "a state of a model with metric heads has their memory"
-        qkv = self.flow.x.new_empty(self.rows, heads.qkv.bias.numel())
+        qkv = self._scratch(self.rows, heads.qkv.bias.numel())
         yield "matrices", self._of_normed(heads.qkv, qkv)
         by_head = out.view(self.batch, heads.heads, -1)
         for call in heads.for_steps(qkv[: self.batch], state.metre, by_head, self.inputs):
@@ -191,7 +192,7 @@ class ReadyCalls:
     ) -> tuple[Call, Tensor, Tensor]:
         """Return the encoding's hook after the feature map as a call, and the tensors that it writes."""
         shape = *fq.shape[:-1], state.sums.shape[-2]
-        placed_q, placed_k = fq.new_empty(shape), fk.new_empty(shape)
+        placed_q, placed_k = (self.inputs.scratch.empty(fq, *shape) for _ in "qk")
         by_time = fq.transpose(1, 2), fk.transpose(1, 2)  # (B, 1, H, M)
         hook, inputs = self.position.features, self.inputs
 
@@ -224,6 +225,9 @@ class ReadyCalls:
         multiply, flow = into(layer, out), self.flow
         return (lambda: multiply(flow.normed)) if self.pre else partial(multiply, flow.x)
 
+    def _scratch(self, *shape: int) -> Tensor:
+        return self.inputs.scratch.empty(self.flow.x, *shape)
+
 
 def _multiples(model: Performer) -> Iterator[int]:
     """Yield of what the number of rows has to be a multiple, for each matrix of a model."""
@@ -253,6 +257,8 @@ _TWO_VECTORS = 32  # numbers of float32, of the widest there are
 
 def _in_place(activation: Callable[..., Tensor], x: Tensor) -> Call:
     """Return an activation of x as a call."""
+    if activation is F.relu:
+        return x.relu_
     if activation is F.gelu and len(x) > 1 and x.shape[1] % _TWO_VECTORS == 0:
         # By torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start. Torch's computes what
         # is left after the last two whole vectors by other means, so that rows would not be alike.
