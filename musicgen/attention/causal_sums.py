@@ -91,19 +91,12 @@ def step(q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor) -> tu
 
 
 def step_calls(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    r: Tensor | None,
-    state: Tensor,
-    y: Tensor,
-    scratch: Scratch,
-    plus: Tensor | None = None,
-) -> list[Call]:
-    """Return `step` as calls that read these tensors, update the state in place and write y + plus, (B, H, 1, D)."""
+    q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor, scratch: Scratch
+) -> tuple[Tensor, list[Call]]:
+    """Return `step` as calls that read these tensors and update the state in place, and y, (B, H, 1, D)."""
     forget = [] if r is None else [partial(state.mul_, r)]
-    products = row_products(q, state, y, scratch, plus)
-    return [*forget, partial(state.addcmul_, k.mT, v), *products]
+    y, products = row_products(q, state, scratch)
+    return y, [*forget, partial(state.addcmul_, k.mT, v), *products]
 
 
 def parallel_sums(

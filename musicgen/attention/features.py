@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.row_products import row_products, whole_lines
+from musicgen.layers.row_products import products_by_one, rows_apart
 from musicgen.layers.step_calls import Call, Scratch
 
 
@@ -154,9 +154,9 @@ class Favor(FeatureMap):
         omega = self.omega.to(out.dtype) / PROJECTION_OVER_NORM
         both_signs = torch.cat([omega, -omega], 1)
         columns = both_signs.shape[1]
-        batch, heads, width = qk.shape
+        batch, heads, _ = qk.shape
         x = qk if qk.dtype is out.dtype else scratch.empty(out, *qk.shape)
-        bounds = whole_lines(scratch, out, batch, heads, columns + 2)
+        bounds = rows_apart(scratch, out, batch * heads, columns + 2).unflatten(0, (batch, heads))
         bounds[..., -1] = LARGEST_NORM / self.temperature
         within_1 = scratch.empty(out, *bounds.shape)
         limit, offset = (scratch.empty(out, batch, heads, 1) for _ in range(2))
@@ -166,7 +166,7 @@ class Favor(FeatureMap):
         norm_of_keys = within_1[:, of_keys, norm]
         return [
             *([] if x is qk else [partial(x.copy_, qk)]),
-            *same_product_a_row(x, both_signs, bounds[..., :columns], scratch),
+            *products_by_one(x, both_signs, bounds[..., :columns]),
             partial(_NORM, x, 2, -1, True, out=bounds[..., norm]),
             partial(torch.amax, bounds, -1, True, out=limit),
             partial(torch.div, bounds, limit, out=within_1),
@@ -244,13 +244,11 @@ class Relu(FeatureMap):
             return [lambda: out.copy_(self.queries(qk))]
         return self._of_projected(qk, self.omega.to(out.dtype), out, scratch)
 
-    def _of_projected(
-        self, qk: Tensor, omega: Tensor, out: Tensor, scratch: Scratch
-    ) -> list[Call]:
+    def _of_projected(self, qk: Tensor, omega: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
         """Return φ of ωx as calls: relu(ωx) + floor is no less than the floor, and else ωx + floor."""
         floor = self.config.floor
-        plus = scratch.empty(out, 1, 1, out.shape[-1]).fill_(floor)
-        product = same_product_a_row(qk, omega, out, scratch, plus)
+        plus = scratch.empty(out, out.shape[-1]).fill_(floor)
+        product = products_by_one(qk, omega, out, plus)
         return [*product, partial(out.clamp_, min=floor)]
 
     def _activation(self, x: Tensor) -> Tensor:
@@ -263,20 +261,10 @@ class Elu(Relu):
     def _activation(self, x: Tensor) -> Tensor:
         return functional.elu(x) + 1
 
-    def _of_projected(
-        self, qk: Tensor, omega: Tensor, out: Tensor, scratch: Scratch
-    ) -> list[Call]:
-        product = same_product_a_row(qk, omega, out, scratch)
+    def _of_projected(self, qk: Tensor, omega: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
+        product = products_by_one(qk, omega, out)
         # One after the other: −1 and 1 + floor would leave little of a small floor.
         return [*product, lambda: functional.elu_(out).add_(1).add_(self.config.floor)]
-
-
-def same_product_a_row(
-    x: Tensor, omega: Tensor, out: Tensor, scratch: Scratch, plus: Tensor | None = None
-) -> list[Call]:
-    """Return x ω + plus as calls, (B, 2H, W) by (W, ·)."""
-    each = omega.expand(len(x), 1, *omega.shape)
-    return row_products(x.unsqueeze(1), each, out.unsqueeze(1), scratch, plus)
 
 
 FEATURES: dict[str, tuple[type[Any], Any]] = {

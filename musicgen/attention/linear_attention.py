@@ -30,7 +30,6 @@ from musicgen.attention.causal_sums import (
     step_sums,
 )
 from musicgen.layers.precision import eager_on_cpu, without_autocast
-from musicgen.layers.row_products import whole_lines
 from musicgen.layers.step_calls import Call, Scratch
 
 CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
@@ -134,27 +133,24 @@ def calls_of_one(
 ) -> list[Call]:
     """Return what `recurrent` does for one token as calls: they read (B, H, 1, ·) and write `out`, (B, H, 1, D).
 
-    The state is updated in place; the decay is (H,). The guard is what the product with the state begins from.
+    The state is updated in place; the decay is (H,).
     """
     sums, width = state.sums, v.shape[-1]
     r = None if decay is None else decay.to(sums.dtype).view(-1, 1, 1)
     v_and_one = scratch.empty(sums, *v.shape[:-1], width + 1).fill_(1)
     values, one = v_and_one[..., :width], v_and_one[..., width:]
-    y_and_total = whole_lines(scratch, sums, *v.shape[:-1], width + 1)
-    y, total = y_and_total[..., :width], y_and_total[..., width:]
-    guard = scratch.empty(sums, 1, 1, width + 1).zero_()
-    guard[..., width] = GUARD
     if normaliser is None:
-        summed = step_calls(fq, fk, v_and_one, r, sums, y_and_total, scratch, guard)
+        y_and_total, summed = step_calls(fq, fk, v_and_one, r, sums, scratch)
+        y, total = y_and_total[..., :width], y_and_total[..., width:]
     else:
         assert state.normaliser is not None, "the state is of attention without a normaliser"
-        summed = step_calls(fq, fk, values, r, sums, y, scratch)
-        total = whole_lines(scratch, sums, *v.shape[:-1], 1)
-        ends = guard[..., width:]
-        summed += step_calls(*normaliser, one, r, state.normaliser, total, scratch, ends)
+        y, summed = step_calls(fq, fk, values, r, sums, scratch)
+        total, weighed = step_calls(*normaliser, one, r, state.normaliser, scratch)
+        summed += weighed
     return [
         partial(values.copy_, v),
         *summed,
+        partial(total.add_, GUARD),
         partial(torch.div, y, total, out=out),
     ]
 

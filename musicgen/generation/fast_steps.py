@@ -26,7 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import AttentionState, calls_of_one
-from musicgen.layers.few_rows import into, multiple_of, product, rows_for, way_for
+from musicgen.layers.few_rows import Product, into, multiple_of, product, rows_for, way_for
+from musicgen.layers.joined_layers import can_be_joined, joined
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.quantise import Int8Linear
 from musicgen.layers.step_calls import Call, StepInputs
@@ -132,8 +133,8 @@ class ReadyCalls:
         """Yield the calls of a `Block`."""
         attention, feedforward, x = block.attention, block.feedforward, self.flow.x
         self.inputs.scratch.next_layer()
-        branch = self._scratch(*x.shape)
-        inner = self._scratch(self.rows, feedforward.inner.bias.numel())
+        branch = self._scratch(*x.shape).zero_()
+        inner = self._scratch(self.rows, feedforward.inner.bias.numel()).zero_()
         attention_norm, feedforward_norm = bare(block.attention_norm), bare(block.feedforward_norm)
         if self.pre:
             yield from self._normalised(attention_norm)
@@ -145,7 +146,7 @@ class ReadyCalls:
             yield from self._normalised(feedforward_norm)
         yield "matrices", self._of_normed(feedforward.inner, inner)
         yield "activation", _in_place(feedforward.activation, inner)
-        yield "matrices", partial(into(feedforward.output, branch), inner)
+        yield "matrices", partial(self._into(feedforward.output, branch), inner)
         yield "rest", partial(x.add_, branch)
         if not self.pre:
             yield "norms", lambda: x.copy_(feedforward_norm(x))
@@ -155,15 +156,16 @@ class ReadyCalls:
         batch, heads, layer, position = self.batch, self.heads, attention.layer, self.position
         x, scratch = self.flow.x, self.inputs.scratch
         assert attention.features is not None, "softmax attention does not go in these steps"
-        qkv = self._scratch(self.rows, 3 * x.shape[1])
-        all_heads = qkv[:batch].view(batch, 3 * heads, -1)  # (B, 3H, D)
+        projected, products = self._queries_keys_values(attention)
+        all_heads = projected[0][:batch].view(batch, 3 * heads, -1)  # (B, 3H, D)
         qk, v = all_heads[:, : 2 * heads], all_heads[:, 2 * heads :].unsqueeze(2)
         placed = self._scratch(batch, 2 * heads, position.qk_width)
         features = scratch.empty(state.sums, batch, 2 * heads, attention.features.features)
         fq, fk = features.unsqueeze(2).chunk(2, 1)  # (B, H, 1, M) each
         y = self._scratch(self.rows, attention.output.weight.shape[1]).zero_()
         by_head = y[:batch, : x.shape[1]].view(v.shape)
-        yield "matrices", self._of_normed(attention.qkv, qkv)
+        for call in products:
+            yield "matrices", call
         for call in position.for_steps(layer, qk, placed, self.inputs):
             yield "positions", call
         for call in attention.features.for_steps(placed, features, scratch):
@@ -175,17 +177,22 @@ class ReadyCalls:
         for call in calls_of_one(fq, fk, v, position.decay, normaliser, state, by_head, scratch):
             yield "attention state", call
         if attention.metre is not None:
-            yield from self._by_metre(attention.metre, state, y[:batch, x.shape[1] :])
-        yield "matrices", partial(into(attention.output, out), y)
+            assert state.metre is not None, "a state of a model with metric heads has their memory"
+            rows, out_by_head = projected[1][:batch], y[:batch, x.shape[1] :]
+            out_by_head = out_by_head.unflatten(1, (attention.metre.heads, -1))
+            for call in attention.metre.for_steps(rows, state.metre, out_by_head, self.inputs):
+                yield "attention state", call
+        yield "matrices", partial(self._into(attention.output, out), y)
 
-    def _by_metre(self, heads: Any, state: AttentionState, out: Tensor) -> Calls:
-        """Yield the calls of `MetricHeads`, whose result goes to `out`, (B, H·D)."""
-        assert state.metre is not None, "a state of a model with metric heads has their memory"
-        qkv = self._scratch(self.rows, heads.qkv.bias.numel())
-        yield "matrices", self._of_normed(heads.qkv, qkv)
-        by_head = out.view(self.batch, heads.heads, -1)
-        for call in heads.for_steps(qkv[: self.batch], state.metre, by_head, self.inputs):
-            yield "attention state", call
+    def _queries_keys_values(self, attention: Any) -> tuple[Sequence[Tensor], list[Call]]:
+        """Return where those of the heads are written, and of metric heads, (rows, ·) each, and the products."""
+        layers = projections(attention)
+        widths = [len(layer.weight) for layer in layers]
+        if can_be_joined(layers):
+            out = self._scratch(self.rows, sum(widths))
+            return out.split(widths, 1), [self._of_normed(joined(layers), out)]
+        outs = [self._scratch(self.rows, width) for width in widths]
+        return outs, [self._of_normed(*each) for each in zip(layers, outs, strict=True)]
 
     def _placed(
         self, fq: Tensor, fk: Tensor, layer: int, state: AttentionState
@@ -208,7 +215,7 @@ class ReadyCalls:
         if model.head is None:
             head = product(self.embedding, None, self.logits)
         else:
-            head = into(model.head, self.logits)
+            head = self._into(model.head, self.logits)
         flow = self.flow
         yield "matrices", lambda: head(flow.normed)
 
@@ -222,16 +229,30 @@ class ReadyCalls:
 
     def _of_normed(self, layer: nn.Module, out: Tensor) -> Call:
         """Return the product with what was normalised before the branch, or with x where that comes after it."""
-        multiply, flow = into(layer, out), self.flow
+        multiply, flow = self._into(layer, out), self.flow
         return (lambda: multiply(flow.normed)) if self.pre else partial(multiply, flow.x)
+
+    def _into(self, layer: nn.Module, out: Tensor) -> Product:
+        """Return a linear layer as a function that writes to `out`, of as few of its rows as this layer needs."""
+        rows = rows_for(self.batch, [multiple_of(layer)])
+        multiply = into(layer, out[:rows])
+        return multiply if rows == self.rows else lambda x: multiply(x[:rows])
 
     def _scratch(self, *shape: int) -> Tensor:
         return self.inputs.scratch.empty(self.flow.x, *shape)
 
 
+def projections(attention: Any) -> list[Any]:
+    """Return the layers that make queries, keys and values: of the heads, and of the metric heads if there are any."""
+    return [attention.qkv] if attention.metre is None else [attention.qkv, attention.metre.qkv]
+
+
 def _multiples(model: Performer) -> Iterator[int]:
     """Yield of what the number of rows has to be a multiple, for each matrix of a model."""
     for block in model.blocks:
+        layers = projections(block.attention)
+        if can_be_joined(layers):
+            yield multiple_of(joined(layers))
         for layer in block.modules():
             if isinstance(layer, nn.Linear | Int8Linear):
                 yield multiple_of(layer)

@@ -1,4 +1,4 @@
-"""Generating a token as a list of calls made ready once, the inputs that change from token to token, and scratch memory.
+"""Generating a token as a list of calls made ready once: what they share, and what changes from token to token.
 
 Each row of a batch is a sequence of its own, at its own position.
 """

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from musicgen.attention.linear_attention import GUARD
 from musicgen.layers.linear import Linear
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.row_products import row_products, whole_lines
+from musicgen.layers.row_products import row_products
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.metre.dense_sums import touched_sums
 from musicgen.metre.rows import MetreConfig, Stretch, Stretches
@@ -66,10 +66,15 @@ class MetricHeads(nn.Module):
         fk = qk.view(-1, 2 * features, 1)[:, features:]  # (B·H, M, 1)
         v = scratch.empty(table, batch, self.heads, width + 1).fill_(1)
         v_of_row = v.view(-1, 1, width + 1)
-        y = whole_lines(scratch, table, batch, self.heads, 1, width + 1)
         guard = scratch.empty(table, 1, 1, width + 1).zero_()
         guard[..., width] = GUARD
         fq, found = qk[..., None, :features], row.view(batch, self.heads, features, -1)
+        y, products = row_products(fq, found, scratch, guard)
+
+        given = heads[..., : 2 * features]
+        clamped: list[Call] = [partial(torch.clamp, given, min=LEAST, out=qk)]
+        if given.dtype is not qk.dtype:  # which `clamp` does not bring together
+            clamped = [partial(qk.copy_, given), partial(qk.clamp_, min=LEAST)]
 
         def file() -> None:
             step = inputs.metre
@@ -78,11 +83,11 @@ class MetricHeads(nn.Module):
             table.index_copy_(0, step.key_rows, row)
 
         return [
-            partial(torch.clamp, heads[..., : 2 * features], min=LEAST, out=qk),
+            *clamped,
             partial(v[..., :width].copy_, heads[..., 2 * features :]),
             file,
             lambda: torch.index_select(table, 0, inputs.metre.query_rows, out=row),
-            *row_products(fq, found, y, scratch, guard),
+            *products,
             partial(torch.div, y[..., 0, :width], y[..., 0, width:], out=out),
         ]
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from musicgen.layers import row_products as module
-from musicgen.layers.row_products import row_products, whole_lines
+from musicgen.layers.row_products import products_by_one, row_products
 from musicgen.layers.step_calls import Scratch
 from tests.musicgen.toys import generator
 
@@ -22,11 +22,10 @@ def operands(n: int, a: int, b: int, c: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def multiplied(x: Tensor, matrices: Tensor, plus: Tensor | None) -> Tensor:
-    scratch = Scratch()
-    out = whole_lines(scratch, x, *x.shape[:-1], matrices.shape[-1])
-    for call in row_products(x, matrices, out, scratch, plus):
+    out, calls = row_products(x, matrices, Scratch(), plus)
+    for call in calls:
         call()
-    return out.clone()
+    return out
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -34,7 +33,7 @@ def multiplied(x: Tensor, matrices: Tensor, plus: Tensor | None) -> Tensor:
 def test_they_are_products(
     sizes: tuple[int, ...], at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_equal_at_once", lambda *_: at_once)
+    monkeypatch.setattr(module, "_one_call_does", lambda *_: at_once)
     x, matrices, plus = operands(*sizes)
     torch.testing.assert_close(multiplied(x, matrices, None), x @ matrices)
     torch.testing.assert_close(multiplied(x, matrices, plus), x @ matrices + plus)
@@ -45,19 +44,32 @@ def test_they_are_products(
 def test_a_row_does_not_depend_on_its_company(sizes: tuple[int, ...], added: bool) -> None:
     x, matrices, plus = operands(*sizes)
     plus = plus if added else None
-    alone = torch.cat(
-        [multiplied(x[i : i + 1], matrices[i : i + 1], plus) for i in range(BATCH)]
-    )
+    alone = torch.cat([multiplied(x[i : i + 1], matrices[i : i + 1], plus) for i in range(BATCH)])
     for count in range(2, BATCH + 1):
         assert torch.equal(multiplied(x[:count], matrices[:count], plus), alone[:count])
 
 
-def test_one_matrix_may_serve_all_rows() -> None:
-    x, matrices, _ = operands(1, 12, 32, 64)
-    shared = matrices[:1].expand(BATCH, -1, -1, -1)
-    found = multiplied(x, shared, None)
-    torch.testing.assert_close(found, x @ shared)
-    assert torch.equal(found[:1], multiplied(x[:1], shared[:1], None))
+@pytest.mark.parametrize("at_once", [True, False, None])
+@pytest.mark.parametrize("added", [True, False])
+def test_one_matrix_may_serve_all_rows(
+    added: bool, at_once: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if at_once is not None:
+        monkeypatch.setattr(module, "_one_call_does", lambda *_: at_once)
+    x, matrix = torch.randn(BATCH, 12, 32), torch.randn(32, 64)
+    plus = torch.randn(64) if added else None
+
+    def multiplied_by_one(count: int) -> Tensor:
+        out = torch.empty(count, 12, 80)[..., :64]
+        for call in products_by_one(x[:count], matrix, out, plus):
+            call()
+        return out
+
+    found = multiplied_by_one(BATCH)
+    torch.testing.assert_close(found, x @ matrix + (0 if plus is None else plus))
+    if at_once is None:
+        for count in range(1, BATCH):
+            assert torch.equal(multiplied_by_one(count), found[:count])
 
 
 def test_layers_write_to_the_same_memory_and_one_layer_never_twice() -> None:
