@@ -29,7 +29,6 @@ from musicgen.attention.linear_attention import AttentionState, calls_of_one
 from musicgen.layers.few_rows import Product, into, multiple_of, product, rows_for, way_for
 from musicgen.layers.joined_layers import can_be_joined, joined
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.quantise import Int8Linear
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.metre.clock import Times
 from musicgen.model.performer import Performer, State
@@ -249,13 +248,12 @@ def projections(attention: Any) -> list[Any]:
 
 def _multiples(model: Performer) -> Iterator[int]:
     """Yield of what the number of rows has to be a multiple, for each matrix of a model."""
-    for block in model.blocks:
-        layers = projections(block.attention)
-        if can_be_joined(layers):
-            yield multiple_of(joined(layers))
-        for layer in block.modules():
-            if isinstance(layer, nn.Linear | Int8Linear):
-                yield multiple_of(layer)
+    blocks: Any = model.blocks
+    for block in blocks:
+        first, feedforward = projections(block.attention), block.feedforward
+        first = [joined(first)] if can_be_joined(first) else first
+        for layer in (*first, block.attention.output, feedforward.inner, feedforward.output):
+            yield multiple_of(layer)
     yield (
         way_for(model.embedding.weight).multiple if model.head is None else multiple_of(model.head)
     )

@@ -199,7 +199,10 @@ def _fastest(
         right.append((name, least_multiple(way, width, out_width)))
     copies = -(-_ALL // weight.numel()) if weight.numel() >= _SMALL else 1
     weights = [weight, *(weight.clone() for _ in range(copies - 1))]
-    trials = [_Trial(*way, weights, bias, number / len(right)) for number, way in enumerate(right)]
+    trials = [
+        _Trial(name, multiple, weights, bias, number / len(right))
+        for number, (name, multiple) in enumerate(right)
+    ]
     for _ in range(_TURNS):
         for trial in trials:
             trial.turn()

@@ -38,12 +38,12 @@ def row_products(
         out = rows_apart(scratch, x, *shape)
         rows = zip(x.unbind(), matrices.unbind(), out.unbind(), strict=True)
         return out, [_product(*row, plus) for row in rows]
-    out, copied = scratch.empty(x, *shape), []
+    out, calls = scratch.empty(x, *shape), []
     if x.stride(0) != x.shape[1] * x.stride(1):
         beside, x = x, scratch.empty(x, *x.shape)
-        copied = [partial(x.copy_, beside)]
-    together = (each.view(-1, *each.shape[2:]) for each in (x, matrices, out))
-    return out, [*copied, _product(*together, plus)]
+        calls.append(partial(x.copy_, beside))
+    x, matrices, flat = (each.view(-1, *each.shape[2:]) for each in (x, matrices, out))
+    return out, [*calls, _product(x, matrices, flat, plus)]
 
 
 def products_by_one(
