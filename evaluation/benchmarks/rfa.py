@@ -21,7 +21,7 @@ from evaluation.benchmarks.bidirectional import WholePassage
 from musicgen.attention.causal_sums import parallel_sums
 from musicgen.attention.features import FeatureMap
 from musicgen.layers.linear import Linear
-from musicgen.layers.step_calls import Call
+from musicgen.layers.step_calls import Call, Scratch
 from musicgen.model.block import Attention, Passage
 from musicgen.model.config import ModelConfig
 
@@ -54,7 +54,7 @@ class RandomFeatures(FeatureMap):
         """Return φ(k)."""
         return self.queries(x)
 
-    def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
+    def for_steps(self, qk: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
         """Return φ of one position as a call."""
         return [lambda: out.copy_(self.queries(qk))]
 

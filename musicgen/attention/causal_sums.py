@@ -8,7 +8,6 @@ position 700).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +17,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from musicgen.layers.step_calls import Call
+from musicgen.layers.row_products import row_products
+from musicgen.layers.step_calls import Call, Scratch
 
 Sums = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
 """(q, k, v, decay (H,) or None, state before the first position) → (y, state after the last)."""
@@ -91,27 +91,12 @@ def step(q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor) -> tu
 
 
 def step_calls(
-    q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor, y: Tensor
-) -> list[Call]:
-    """Return `step` as calls that read these tensors, update the state in place and write y, (B, H, 1, D).
-
-    Each row of the batch has products of its own, and in the memory that `rows_apart` lays out they begin alike: so
-    what a library makes of the size and the place of a product is the same for one row and for many.
-    """
+    q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor, scratch: Scratch
+) -> tuple[Tensor, list[Call]]:
+    """Return `step` as calls that read these tensors and update the state in place, and y, (B, H, 1, D)."""
     forget = [] if r is None else [partial(state.mul_, r)]
-    rows = zip(q.unbind(), state.unbind(), y.unbind(), strict=True)
-    products = [partial(torch.bmm, q, state, out=y) for q, state, y in rows]
-    return [*forget, partial(state.addcmul_, k.mT, v), *products]
-
-
-_LINE = 16  # numbers of float32 in a line of the cache
-
-
-def rows_apart(like: Tensor, batch: int, *shape: int) -> Tensor:
-    """Return an empty tensor (batch, *shape), each row of which begins where a line of the cache does."""
-    count = math.prod(shape)
-    rows = like.new_empty(batch, -(-count // _LINE) * _LINE)
-    return rows[:, :count].unflatten(1, shape)
+    y, products = row_products(q, state, scratch)
+    return y, [*forget, partial(state.addcmul_, k.mT, v), *products]
 
 
 def parallel_sums(

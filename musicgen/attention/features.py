@@ -19,7 +19,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.step_calls import Call
+from musicgen.layers.row_products import products_by_one, rows_apart
+from musicgen.layers.step_calls import Call, Scratch
 
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:
@@ -74,7 +75,7 @@ class FeatureMap(nn.Module, ABC):
         """Return the features of keys."""
 
     @abstractmethod
-    def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
+    def for_steps(self, qk: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
         """Return the features of one position as calls: from queries beside keys, (B, 2H, W), to (B, 2H, M).
 
         They may hold the projection as it is now: after a `redraw` they are made anew.
@@ -143,33 +144,40 @@ class Favor(FeatureMap):
             offset = (norm * pull).square() / -2 - self.log_scale
             return _exponentials(u, pull.unsqueeze(-1) * self.signs, offset)
 
-    def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
-        """Return φ, of queries and keys by the same calls; no exponent is taken from queries: 24 leaves room."""
+    def for_steps(self, qk: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
+        """Return φ, of queries and keys by the same calls; no exponent is taken from queries: 24 leaves room.
+
+        What bounds a vector stands in one row, as if each were a norm: ±ωx / 3, |x|, and the least that is a bound.
+        Over the largest of them they are within 1: ±ωx over 24, and |x| over 8.
+        """
         assert self.omega is not None
-        omega, (batch, heads, width) = self.omega.to(out.dtype), qk.shape
-        x = qk.view(-1, width)
-        u = omega.new_empty(len(x), omega.shape[1])
-        norm, largest, limit, offset = (u.new_empty(len(x), 1) for _ in range(4))
-        by_side = (batch, 2, heads // 2, 1)
-        halves = u.new_tensor([0, -(LARGEST_PROJECTION**2) / 2]).view(2, 1, 1)
-        signs, log_scale = LARGEST_PROJECTION * self.signs.to(u), u.new_tensor(-self.log_scale)
-        half = u.new_empty(by_side)
-        factors, exponents = u.new_empty(len(x), 2, 1), out.view(len(x), 2, -1)
-        wide = x if x.dtype is u.dtype else torch.empty_like(x, dtype=u.dtype)
+        omega = self.omega.to(out.dtype) / PROJECTION_OVER_NORM
+        both_signs = torch.cat([omega, -omega], 1)
+        columns = both_signs.shape[1]
+        batch, heads, _ = qk.shape
+        x = qk if qk.dtype is out.dtype else scratch.empty(out, *qk.shape)
+        bounds = rows_apart(scratch, out, batch * heads, columns + 2).unflatten(0, (batch, heads))
+        bounds[..., -1] = LARGEST_NORM / self.temperature
+        within_1 = scratch.empty(out, *bounds.shape)
+        limit, offset = (scratch.empty(out, batch, heads, 1) for _ in range(2))
+        log_scale = scratch.empty(out).fill_(-self.log_scale)
+        offset.copy_(log_scale)
+        of_keys, norm = slice(heads // 2, None), slice(columns, columns + 1)
+        norm_of_keys = within_1[:, of_keys, norm]
         return [
-            *([] if wide is x else [partial(wide.copy_, x)]),
-            *products_a_row(wide, omega, u, batch),
-            partial(_NORM, wide, 2, -1, True, out=norm),
-            partial(_NORM, u, math.inf, -1, True, out=largest),
-            partial(_limit, norm, largest, LARGEST_PROJECTION / self.temperature, out=limit),
-            partial(norm.div_, limit),
-            # Exponents: of keys −(24 |x| / limit)²/2 − log √M and both signs of 24 u / limit.
-            partial(torch.mul, norm.view(by_side), halves, out=half),
-            partial(torch.addcmul, log_scale, half, norm.view(by_side), out=offset.view(by_side)),
-            partial(torch.div, signs, limit.unsqueeze(-1), out=factors),
-            partial(torch.addcmul, offset.unsqueeze(-1), u.unsqueeze(-2), factors, out=exponents),
-            exponents.exp_,
-        ]
+            *([] if x is qk else [partial(x.copy_, qk)]),
+            *products_by_one(x, both_signs, bounds[..., :columns]),
+            partial(_NORM, x, 2, -1, True, out=bounds[..., norm]),
+            partial(torch.amax, bounds, -1, True, out=limit),
+            partial(torch.div, bounds, limit, out=within_1),
+            # Exponents: of keys −(8 |x|)²/2 − log √M and both signs of 24 ωx.
+            partial(
+                torch.addcmul, log_scale, norm_of_keys, norm_of_keys, value=-(LARGEST_NORM**2) / 2,
+                out=offset[:, of_keys],
+            ),
+            partial(torch.add, offset, within_1[..., :columns], alpha=LARGEST_PROJECTION, out=out),
+            out.exp_,
+        ]  # fmt: skip
 
     def _extent(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return |x|, max |ωx| and the factor on both, temperature included: (B, T, H, 1) each.
@@ -182,10 +190,9 @@ class Favor(FeatureMap):
         return norm, largest, LARGEST_PROJECTION / limit
 
 
-def _limit(norm: Tensor, largest: Tensor, smallest: float, out: Tensor | None = None) -> Tensor:
+def _limit(norm: Tensor, largest: Tensor, smallest: float) -> Tensor:
     """Return the projection to be scaled to the largest allowed; norms stay within theirs so, too: (..., 1) each."""
-    scaled = torch.mul(norm, PROJECTION_OVER_NORM, out=out)
-    return torch.maximum(scaled, largest, out=out).clamp_(min=smallest)
+    return torch.maximum(norm * PROJECTION_OVER_NORM, largest).clamp_(min=smallest)
 
 
 def _exponentials(u: Tensor, factors: Tensor, offset: Tensor) -> Tensor:
@@ -231,15 +238,18 @@ class Relu(FeatureMap):
         """Return φ(k)."""
         return self.queries(x)
 
-    def for_steps(self, qk: Tensor, out: Tensor) -> list[Call]:
+    def for_steps(self, qk: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
         """Return φ, of queries and keys by the same calls."""
         if self.omega is None or qk.dtype is not out.dtype:
             return [lambda: out.copy_(self.queries(qk))]
-        u, omega, floor = out.view(-1, out.shape[-1]), self.omega.to(out.dtype), self.config.floor
-        return [
-            *products_a_row(qk.view(-1, qk.shape[-1]), omega, u, len(qk)),
-            lambda: torch.add(self._activation(u), floor, out=u),
-        ]
+        return self._of_projected(qk, self.omega.to(out.dtype), out, scratch)
+
+    def _of_projected(self, qk: Tensor, omega: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
+        """Return φ of ωx as calls: relu(ωx) + floor is no less than the floor, and else ωx + floor."""
+        floor = self.config.floor
+        plus = scratch.empty(out, out.shape[-1]).fill_(floor)
+        product = products_by_one(qk, omega, out, plus)
+        return [*product, partial(out.clamp_, min=floor)]
 
     def _activation(self, x: Tensor) -> Tensor:
         return x.relu()
@@ -251,11 +261,10 @@ class Elu(Relu):
     def _activation(self, x: Tensor) -> Tensor:
         return functional.elu(x) + 1
 
-
-def products_a_row(x: Tensor, omega: Tensor, out: Tensor, batch: int) -> list[Call]:
-    """Return x ω as a product for each row of the batch, whose result so does not depend on the others: (B·2H, ·)."""
-    rows = zip(x.chunk(batch), out.chunk(batch), strict=True)
-    return [partial(torch.mm, row, omega, out=y) for row, y in rows]
+    def _of_projected(self, qk: Tensor, omega: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
+        product = products_by_one(qk, omega, out)
+        # One after the other: −1 and 1 + floor would leave little of a small floor.
+        return [*product, lambda: functional.elu_(out).add_(1).add_(self.config.floor)]
 
 
 FEATURES: dict[str, tuple[type[Any], Any]] = {

@@ -26,12 +26,11 @@ from musicgen.attention.causal_sums import (
     blockwise_sums,
     exact_sums,
     parallel_sums,
-    rows_apart,
     step_calls,
     step_sums,
 )
 from musicgen.layers.precision import eager_on_cpu, without_autocast
-from musicgen.layers.step_calls import Call
+from musicgen.layers.step_calls import Call, Scratch
 
 CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
 
@@ -130,30 +129,29 @@ def calls_of_one(
     normaliser: Features | None,
     state: AttentionState,
     out: Tensor,
+    scratch: Scratch,
 ) -> list[Call]:
     """Return what `recurrent` does for one token as calls: they read (B, H, 1, ·) and write `out`, (B, H, 1, D).
 
     The state is updated in place; the decay is (H,).
     """
     sums, width = state.sums, v.shape[-1]
-    ys = partial(rows_apart, sums, *v.shape[:-1])
     r = None if decay is None else decay.to(sums.dtype).view(-1, 1, 1)
+    v_and_one = scratch.empty(sums, *v.shape[:-1], width + 1).fill_(1)
+    values, one = v_and_one[..., :width], v_and_one[..., width:]
     if normaliser is None:
-        v_and_one = sums.new_ones(*v.shape[:-1], width + 1)
-        y = ys(width + 1)
-        total = y[..., width:]
-        summed = step_calls(fq, fk, v_and_one, r, sums, y)
+        y_and_total, summed = step_calls(fq, fk, v_and_one, r, sums, scratch)
+        y, total = y_and_total[..., :width], y_and_total[..., width:]
     else:
         assert state.normaliser is not None, "the state is of attention without a normaliser"
-        v_and_one, one = sums.new_empty(v.shape), sums.new_ones(*v.shape[:-1], 1)
-        y, total = ys(width), ys(1)
-        summed = step_calls(fq, fk, v_and_one, r, sums, y)
-        summed += step_calls(*normaliser, one, r, state.normaliser, total)
+        y, summed = step_calls(fq, fk, values, r, sums, scratch)
+        total, weighed = step_calls(*normaliser, one, r, state.normaliser, scratch)
+        summed += weighed
     return [
-        partial(v_and_one[..., :width].copy_, v),
+        partial(values.copy_, v),
         *summed,
         partial(total.add_, GUARD),
-        partial(torch.div, y[..., :width], total, out=out),
+        partial(torch.div, y, total, out=out),
     ]
 
 

@@ -26,9 +26,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import AttentionState, calls_of_one
-from musicgen.layers.few_rows import into, multiple_of, product, rows_for, way_for
+from musicgen.layers.few_rows import Product, into, multiple_of, product, rows_for, way_for
+from musicgen.layers.joined_layers import can_be_joined, joined
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.quantise import Int8Linear
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.metre.clock import Times
 from musicgen.model.performer import Performer, State
@@ -134,8 +134,9 @@ class ReadyCalls:
     def _block(self, block: Any, state: AttentionState) -> Calls:
         """Yield the calls of a `Block`."""
         attention, feedforward, x = block.attention, block.feedforward, self.flow.x
-        branch = torch.empty_like(x)
-        inner = x.new_empty(self.rows, feedforward.inner.bias.numel())
+        self.inputs.scratch.next_layer()
+        branch = self._scratch(*x.shape).zero_()
+        inner = self._scratch(self.rows, feedforward.inner.bias.numel()).zero_()
         attention_norm, feedforward_norm = bare(block.attention_norm), bare(block.feedforward_norm)
         if self.pre:
             yield from self._normalised(attention_norm)
@@ -147,7 +148,7 @@ class ReadyCalls:
             yield from self._normalised(feedforward_norm)
         yield "matrices", self._of_normed(feedforward.inner, inner)
         yield "activation", _in_place(feedforward.activation, inner)
-        yield "matrices", partial(into(feedforward.output, branch), inner)
+        yield "matrices", partial(self._into(feedforward.output, branch), inner)
         yield "rest", partial(x.add_, branch)
         if not self.pre:
             yield "norms", lambda: x.copy_(feedforward_norm(x))
@@ -155,46 +156,52 @@ class ReadyCalls:
     def _attention(self, attention: Any, state: AttentionState, out: Tensor) -> Calls:
         """Yield the calls of an `Attention`, whose result goes to `out`, (rows, C)."""
         batch, heads, layer, position = self.batch, self.heads, attention.layer, self.position
-        x = self.flow.x
+        x, scratch = self.flow.x, self.inputs.scratch
         assert attention.features is not None, "softmax attention does not go in these steps"
-        qkv = x.new_empty(self.rows, 3 * x.shape[1])
-        all_heads = qkv[:batch].view(batch, 3 * heads, -1)  # (B, 3H, D)
+        projected, products = self._queries_keys_values(attention)
+        all_heads = projected[0][:batch].view(batch, 3 * heads, -1)  # (B, 3H, D)
         qk, v = all_heads[:, : 2 * heads], all_heads[:, 2 * heads :].unsqueeze(2)
-        placed = x.new_empty(batch, 2 * heads, position.qk_width)
-        features = state.sums.new_empty(batch, 2 * heads, attention.features.features)
+        placed = self._scratch(batch, 2 * heads, position.qk_width)
+        features = scratch.empty(state.sums, batch, 2 * heads, attention.features.features)
         fq, fk = features.unsqueeze(2).chunk(2, 1)  # (B, H, 1, M) each
-        y = x.new_zeros(self.rows, attention.output.weight.shape[1])
+        y = self._scratch(self.rows, attention.output.weight.shape[1]).zero_()
         by_head = y[:batch, : x.shape[1]].view(v.shape)
-        yield "matrices", self._of_normed(attention.qkv, qkv)
+        for call in products:
+            yield "matrices", call
         for call in position.for_steps(layer, qk, placed, self.inputs):
             yield "positions", call
-        for call in attention.features.for_steps(placed, features):
+        for call in attention.features.for_steps(placed, features, scratch):
             yield "features", call
         normaliser = None if position.normaliser_is_positioned else (fq, fk)
         if type(position).features is not Position.features:
             place, fq, fk = self._placed(fq, fk, layer, state)
             yield "positions", place
-        for call in calls_of_one(fq, fk, v, position.decay, normaliser, state, by_head):
+        for call in calls_of_one(fq, fk, v, position.decay, normaliser, state, by_head, scratch):
             yield "attention state", call
         if attention.metre is not None:
-            yield from self._by_metre(attention.metre, state, y[:batch, x.shape[1] :])
-        yield "matrices", partial(into(attention.output, out), y)
+            assert state.metre is not None, "a state of a model with metric heads has their memory"
+            rows, out_by_head = projected[1][:batch], y[:batch, x.shape[1] :]
+            out_by_head = out_by_head.unflatten(1, (attention.metre.heads, -1))
+            for call in attention.metre.for_steps(rows, state.metre, out_by_head, self.inputs):
+                yield "attention state", call
+        yield "matrices", partial(self._into(attention.output, out), y)
 
-    def _by_metre(self, heads: Any, state: AttentionState, out: Tensor) -> Calls:
-        """Yield the calls of `MetricHeads`, whose result goes to `out`, (B, H·D)."""
-        assert state.metre is not None, "a state of a model with metric heads has their memory"
-        qkv = self.flow.x.new_empty(self.rows, heads.qkv.bias.numel())
-        yield "matrices", self._of_normed(heads.qkv, qkv)
-        by_head = out.view(self.batch, heads.heads, -1)
-        for call in heads.for_steps(qkv[: self.batch], state.metre, by_head, self.inputs):
-            yield "attention state", call
+    def _queries_keys_values(self, attention: Any) -> tuple[Sequence[Tensor], list[Call]]:
+        """Return where those of the heads are written, and of metric heads, (rows, ·) each, and the products."""
+        layers = projections(attention)
+        widths = [len(layer.weight) for layer in layers]
+        if can_be_joined(layers):
+            out = self._scratch(self.rows, sum(widths))
+            return out.split(widths, 1), [self._of_normed(joined(layers), out)]
+        outs = [self._scratch(self.rows, width) for width in widths]
+        return outs, [self._of_normed(*each) for each in zip(layers, outs, strict=True)]
 
     def _placed(
         self, fq: Tensor, fk: Tensor, layer: int, state: AttentionState
     ) -> tuple[Call, Tensor, Tensor]:
         """Return the encoding's hook after the feature map as a call, and the tensors that it writes."""
         shape = *fq.shape[:-1], state.sums.shape[-2]
-        placed_q, placed_k = fq.new_empty(shape), fk.new_empty(shape)
+        placed_q, placed_k = (self.inputs.scratch.empty(fq, *shape) for _ in "qk")
         by_time = fq.transpose(1, 2), fk.transpose(1, 2)  # (B, 1, H, M)
         hook, inputs = self.position.features, self.inputs
 
@@ -210,7 +217,7 @@ class ReadyCalls:
         if model.head is None:
             head = product(self.embedding, None, self.logits)
         else:
-            head = into(model.head, self.logits)
+            head = self._into(model.head, self.logits)
         flow = self.flow
         yield "matrices", lambda: head(flow.normed)
 
@@ -224,16 +231,32 @@ class ReadyCalls:
 
     def _of_normed(self, layer: nn.Module, out: Tensor) -> Call:
         """Return the product with what was normalised before the branch, or with x where that comes after it."""
-        multiply, flow = into(layer, out), self.flow
+        multiply, flow = self._into(layer, out), self.flow
         return (lambda: multiply(flow.normed)) if self.pre else partial(multiply, flow.x)
+
+    def _into(self, layer: nn.Module, out: Tensor) -> Product:
+        """Return a linear layer as a function that writes to `out`, of as few of its rows as this layer needs."""
+        rows = rows_for(self.batch, [multiple_of(layer)])
+        multiply = into(layer, out[:rows])
+        return multiply if rows == self.rows else lambda x: multiply(x[:rows])
+
+    def _scratch(self, *shape: int) -> Tensor:
+        return self.inputs.scratch.empty(self.flow.x, *shape)
+
+
+def projections(attention: Any) -> list[Any]:
+    """Return the layers that make queries, keys and values: of the heads, and of the metric heads if there are any."""
+    return [attention.qkv] if attention.metre is None else [attention.qkv, attention.metre.qkv]
 
 
 def _multiples(model: Performer) -> Iterator[int]:
     """Yield of what the number of rows has to be a multiple, for each matrix of a model."""
-    for block in model.blocks:
-        for layer in block.modules():
-            if isinstance(layer, nn.Linear | Int8Linear):
-                yield multiple_of(layer)
+    blocks: Any = model.blocks
+    for block in blocks:
+        first, feedforward = projections(block.attention), block.feedforward
+        first = [joined(first)] if can_be_joined(first) else first
+        for layer in (*first, block.attention.output, feedforward.inner, feedforward.output):
+            yield multiple_of(layer)
     yield (
         way_for(model.embedding.weight).multiple if model.head is None else multiple_of(model.head)
     )
@@ -256,6 +279,8 @@ _TWO_VECTORS = 32  # numbers of float32, of the widest there are
 
 def _in_place(activation: Callable[..., Tensor], x: Tensor) -> Call:
     """Return an activation of x as a call."""
+    if activation is F.relu:
+        return x.relu_
     if activation is F.gelu and len(x) > 1 and x.shape[1] % _TWO_VECTORS == 0:
         # By torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start. Torch's computes what
         # is left after the last two whole vectors by other means, so that rows would not be alike.

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from itertools import cycle
 from typing import NamedTuple
@@ -197,7 +197,12 @@ def _fastest(
     for name in possible():
         way = partial(_WAYS[name], weight, bias)
         right.append((name, least_multiple(way, width, out_width)))
-    trials = [_Trial(name, multiple, weight, bias) for name, multiple in right]
+    copies = -(-_ALL // weight.numel()) if weight.numel() >= _SMALL else 1
+    weights = [weight, *(weight.clone() for _ in range(copies - 1))]
+    trials = [
+        _Trial(name, multiple, weights, bias, number / len(right))
+        for number, (name, multiple) in enumerate(right)
+    ]
     for _ in range(_TURNS):
         for trial in trials:
             trial.turn()
@@ -230,30 +235,33 @@ def least_multiple(way: Callable[[Tensor], Product], width: int, out_width: int)
 _LINE = 16  # numbers of float32 in a line of the cache
 _TURNS = 32  # each way keeps its best time, since other programs can only make it slower
 _NEARLY = 1.1  # times the best time: then the order of the ways decides and not the noise
-_CACHED = 1 << 18  # numbers of a matrix from which on no cache holds all the weights of its model
+_SMALL = 1 << 14  # numbers of a matrix below which a cache holds all the weights of its model
 _ALL = 1 << 24  # numbers that no cache holds
 
 
 class _Trial:
-    """The time of one way for a single take, and for each of eight.
+    """The time of one way for a single take, and for two of eight.
 
-    Large matrices take turns with others of their shape, as in a model, whose weights come from memory each time.
+    A matrix takes turns with others of its shape, as in a model, whose weights come from afar each time: what is
+    fastest in the nearest cache may then take twice as long as another way. All go round at the same pace, each from
+    a part of its own on, so that none finds near what another has just read.
     """
 
-    def __init__(self, name: str, multiple: int, weight: Tensor, bias: Tensor) -> None:
-        out_width, width = weight.shape
-        copies = -(-_ALL // weight.numel()) if weight.numel() >= _CACHED else 1
-        weights = [weight, *(weight.clone() for _ in range(copies - 1))]
+    def __init__(
+        self, name: str, multiple: int, weights: Sequence[Tensor], bias: Tensor, part: float
+    ) -> None:
+        out_width, width = weights[0].shape
         x = torch.ones(MOST, width)
         self.runs = []
-        for rows in (rows_for(1, [multiple]), MOST):
-            out = x.new_empty(rows, out_width)
-            self.runs.append(cycle([partial(_WAYS[name](w, bias, out), x[:rows]) for w in weights]))
+        for rows, place in ((rows_for(1, [multiple]), part), (MOST, part + 0.5 / len(_WAYS))):
+            out, first = x.new_empty(rows, out_width), int(place * len(weights))
+            turns = [*weights[first:], *weights[:first]]
+            self.runs.append(cycle([partial(_WAYS[name](w, bias, out), x[:rows]) for w in turns]))
         self.best = [math.inf, math.inf]
 
     @property
     def seconds(self) -> float:
-        return self.best[0] + self.best[1] / MOST
+        return self.best[0] + 2 * self.best[1] / MOST
 
     def turn(self) -> None:
         """Time both once."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from musicgen.attention.linear_attention import GUARD
 from musicgen.layers.linear import Linear
 from musicgen.layers.precision import without_autocast
+from musicgen.layers.row_products import row_products
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.metre.dense_sums import touched_sums
 from musicgen.metre.rows import MetreConfig, Stretch, Stretches
@@ -55,18 +56,25 @@ class MetricHeads(nn.Module):
     def for_steps(self, qkv: Tensor, memory: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
         """Return the same as calls for one token after the other, which update the memory in place.
 
-        They read what `qkv` computes, (B, H·(2M + D)), and write (B, H, D). They add up without matrix products,
-        whose order would depend on how many variations there are.
+        They read what `qkv` computes, (B, H·(2M + D)), and write (B, H, D).
         """
-        batch, features = len(qkv), self.features
-        heads = qkv.view(batch, self.heads, -1)
+        batch, features, width = len(qkv), self.features, self.head_width
+        scratch, heads = inputs.scratch, qkv.view(batch, self.heads, -1)
         table = memory.view(-1, *memory.shape[2:])  # (B·R, M, D + 1)
-        row = table.new_empty(batch * self.heads, *table.shape[1:])
-        qk = table.new_empty(batch, self.heads, 2 * features)
-        fq, fk = qk.view(-1, 2 * features, 1).split(features, 1)  # (B·H, M, 1) each
-        v = table.new_ones(batch, self.heads, self.head_width + 1)
-        v_of_row = v.view(-1, 1, self.head_width + 1)
-        y = torch.empty_like(v)
+        row = scratch.empty(table, batch * self.heads, *table.shape[1:])
+        qk = scratch.empty(table, batch, self.heads, 2 * features)
+        fk = qk.view(-1, 2 * features, 1)[:, features:]  # (B·H, M, 1)
+        v = scratch.empty(table, batch, self.heads, width + 1).fill_(1)
+        v_of_row = v.view(-1, 1, width + 1)
+        guard = scratch.empty(table, 1, 1, width + 1).zero_()
+        guard[..., width] = GUARD
+        fq, found = qk[..., None, :features], row.view(batch, self.heads, features, -1)
+        y, products = row_products(fq, found, scratch, guard)
+
+        given = heads[..., : 2 * features]
+        clamped: list[Call] = [partial(torch.clamp, given, min=LEAST, out=qk)]
+        if given.dtype is not qk.dtype:  # which `clamp` does not bring together
+            clamped = [partial(qk.copy_, given), partial(qk.clamp_, min=LEAST)]
 
         def file() -> None:
             step = inputs.metre
@@ -74,17 +82,13 @@ class MetricHeads(nn.Module):
             row.mul_(step.fading).addcmul_(fk, v_of_row)
             table.index_copy_(0, step.key_rows, row)
 
-        def look_up() -> None:
-            torch.index_select(table, 0, inputs.metre.query_rows, out=row)
-            torch.sum(row.mul_(fq), 1, out=y.view(-1, self.head_width + 1))
-
         return [
-            partial(qk.copy_, heads[..., : 2 * features]),
-            partial(qk.clamp_, min=LEAST),
-            partial(v[..., : self.head_width].copy_, heads[..., 2 * features :]),
+            *clamped,
+            partial(v[..., :width].copy_, heads[..., 2 * features :]),
             file,
-            look_up,
-            lambda: torch.div(y[..., :-1], y[..., -1:] + GUARD, out=out),
+            lambda: torch.index_select(table, 0, inputs.metre.query_rows, out=row),
+            *products,
+            partial(torch.div, y[..., 0, :width], y[..., 0, width:], out=out),
         ]
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -71,8 +71,8 @@ class SpeCode:
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
     ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
     ticks: tuple[
-        dict[int, tuple[Tensor, ...]], ...
-    ] = ()  # a slot each: q̄ and k̄ of the ticks where rows are, with ε, (H, 2D, R) each
+        dict[int, Tensor], ...
+    ] = ()  # a slot each: q̄ over k̄ of the ticks where rows are, with ε, (2H, 2D, R)
     rows: tuple[tuple[int, int], ...] = ()  # at which ticks a row's query and key are
     sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 2, D)
 
@@ -179,21 +179,19 @@ class StochasticPosition(Position):
         """
         slot = 0 if self.config.shared else layer
         batch, heads, width = qk.shape
-        mixed = qk.new_empty(batch, heads, 2 if self.config.gated else 1, width)
+        mixed = inputs.scratch.empty(qk, batch, heads, 2 if self.config.gated else 1, width)
         rows = mixed.flatten(2).unsqueeze(2).unbind()  # (2H, 1, 2D or D) each
         placed = out.unsqueeze(2).unbind()  # (2H, 1, R) each
-        apart = 2 if self.musical else 1
-        sides = [
-            list(zip(row.chunk(apart), y.chunk(apart), strict=True))
-            for row, y in zip(rows, placed, strict=True)
-        ]
+        together = [[both] for both in zip(rows, placed, strict=True)]
+        by_side = [[*zip(x.chunk(2), y.chunk(2), strict=True)] for ((x, y),) in together]
 
         def mix() -> None:
             torch.mul(qk.unsqueeze(2), inputs.code.sides_mix[layer], out=mixed)
 
         def contract() -> None:
-            for codes, row in zip(inputs.code.rows[slot], sides, strict=True):
-                for code, (x, y) in zip(codes, row, strict=True):
+            for row, codes in enumerate(inputs.code.rows[slot]):
+                sides = together[row] if len(codes) == 1 else by_side[row]
+                for code, (x, y) in zip(codes, sides, strict=True):
                     _product(x, code, y)
 
         first = mix if self.config.gated else partial(mixed.copy_, qk.unsqueeze(2))
@@ -232,13 +230,13 @@ class StochasticPosition(Position):
         return replace(code, long=(), ticks=ticks, rows=rows, sides_mix=self._sides_mix(code))
 
     def _ticks(
-        self, code: SpeCode, slot: int, wanted: set[int], known: dict[int, tuple[Tensor, ...]]
-    ) -> dict[int, tuple[Tensor, ...]]:
+        self, code: SpeCode, slot: int, wanted: set[int], known: dict[int, Tensor]
+    ) -> dict[int, Tensor]:
         """Each by itself, so that a row's code does not depend, in the last bit, on where the others are."""
         return {
             tick: known[tick]
             if tick in known
-            else self._ahead(code, slot, tick, tick + 1).rows[0][0].chunk(2)
+            else self._ahead(code, slot, tick, tick + 1).rows[0][0]
             for tick in wanted
         }
 
@@ -249,11 +247,14 @@ class StochasticPosition(Position):
 
     def _ahead(self, code: SpeCode, slot: int, start: int, stop: int) -> Window:
         noise, gate = code.noise[slot], code.gate_noise
-        sides = torch.cat(self.materialise(noise, slot, start, stop), 1)  # (T, 2H, D, R)
+        q, k = self.materialise(noise, slot, start, stop)
+        length, heads, width, realisations = q.shape
+        rows = width if gate is None else 2 * width
+        sides = q.new_empty(length, 2, heads, rows, realisations)
+        sides[:, 0, :, :width], sides[:, 1, :, :width] = q, k
         if gate is not None:
-            gate = gate[slot].to(sides.dtype).repeat(2, 1, 1).expand_as(sides)
-            sides = torch.cat([sides, gate], 2)
-        return Window(start=start, rows=(sides,))
+            sides[..., width:, :] = gate[slot]
+        return Window(start=start, rows=(sides.flatten(1, 2),))
 
     def _mix(self) -> tuple[Tensor, ...]:
         """√(1 − δ) and √δ by logarithms, so that a shut gate has a gradient of 0 and not NaN."""

@@ -16,7 +16,7 @@ Ticks = tuple[int, int]  # of a row's query and key
 
 @dataclass(frozen=True, kw_only=True)
 class RowCodes:
-    """The codes of one token a row: of queries and keys together, (2H, 2D, R), or of each, (H, 2D, R)."""
+    """The codes of one token a row: of queries and keys together, (2H, 2D, R), or, at two times, (H, 2D, R) each."""
 
     rows: tuple[list[tuple[Tensor, ...]], ...]  # a slot each, a row each
     sides_mix: tuple[Tensor, ...]  # as that of SpeCode
@@ -54,10 +54,14 @@ def by_ticks(
 def at_ticks(codes: Sequence[Any], ticks: Sequence[Ticks]) -> RowCodes:
     """Look up the codes of rows at their ticks."""
     rows = tuple(
-        [
-            (code.ticks[slot][query][0], code.ticks[slot][key][1])
-            for code, (query, key) in zip(codes, ticks, strict=True)
-        ]
+        [_of_sides(code.ticks[slot], *own) for code, own in zip(codes, ticks, strict=True)]
         for slot in range(len(codes[0].ticks))
     )
     return RowCodes(rows=rows, sides_mix=codes[0].sides_mix)
+
+
+def _of_sides(ticks: dict[int, Tensor], query: int, key: int) -> tuple[Tensor, ...]:
+    """Return the codes of a query and a key, as one where they stand at the same tick, as most do."""
+    if query == key:
+        return (ticks[query],)
+    return ticks[query].chunk(2)[0], ticks[key].chunk(2)[1]

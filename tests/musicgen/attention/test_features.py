@@ -21,6 +21,7 @@ from musicgen.attention.features import (
     orthogonal_gaussian,
 )
 from musicgen.attention.linear_attention import chunked, exact, recurrent
+from musicgen.layers.step_calls import Scratch
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
@@ -217,7 +218,7 @@ def test_the_features_of_a_step_are_those_of_a_sequence_but_for_a_factor_of_a_qu
     features = feature_map(config(features=number), 16).double()
     q, k = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)).double() * 20
     qk, both = torch.cat([q, k])[None], torch.empty(1, 12, features.features).double()
-    for call in features.for_steps(qk, both):
+    for call in features.for_steps(qk, both, Scratch()):
         call()
     fq, fk = both[0].chunk(2)
     expected = features.queries(q.view(1, 1, 6, 16))[0, 0]

@@ -1,0 +1,56 @@
+"""Layers joined to one: the same numbers, anew when one changes, and gone with them."""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+from torch import nn
+
+from musicgen.layers import joined_layers as module
+from musicgen.layers.joined_layers import can_be_joined, joined
+from musicgen.layers.quantise import Int8Linear
+from tests.musicgen.toys import generator
+
+
+def test_the_output_is_that_of_the_layers_side_by_side() -> None:
+    layers = [nn.Linear(16, 24), nn.Linear(16, 10)]
+    x = torch.randn(3, 16, generator=generator())
+    for change in (0.0, 1.0):  # a layer that learns on is joined anew
+        with torch.no_grad():
+            layers[1].bias.add_(change)
+        with torch.inference_mode():
+            wanted = torch.cat([layer(x) for layer in layers], 1)
+            torch.testing.assert_close(joined(layers)(x), wanted)
+            assert joined(layers) is joined(layers)
+
+
+def test_it_goes_with_the_layers() -> None:
+    layers = [nn.Linear(16, 24), nn.Linear(16, 10)]
+    before = len(module._KEPT)
+    joined(layers)
+    assert len(module._KEPT) == before + 1
+    del layers
+    gc.collect()
+    assert len(module._KEPT) == before
+
+
+def test_weights_that_do_not_say_when_they_change_are_joined_each_time() -> None:
+    with torch.inference_mode():
+        layers = [nn.Linear(16, 24), nn.Linear(16, 10)]
+        first = joined(layers)
+        layers[0].weight.zero_()
+        assert joined(layers).weight[:24].eq(0).all()
+        assert first.weight[:24].ne(0).any()
+
+
+def test_only_several_plain_ones_are_joined() -> None:
+    plain = nn.Linear(64, 8)
+    assert can_be_joined([plain, nn.Linear(64, 3)])
+    for others in (
+        [],
+        [Int8Linear(plain)],
+        [nn.Linear(64, 8, bias=False)],
+        [nn.Linear(64, 8).double()],
+    ):
+        assert not can_be_joined([plain, *others])
