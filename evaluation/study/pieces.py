@@ -16,7 +16,7 @@ from musicgen.continuation import Continuation
 from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
-from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.metres import bar_lines
 from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -121,7 +121,7 @@ def measure_form(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
 ) -> Measure:
     """Return the form of a continuation beside that of the piece, and how either ends."""
-    from evaluation.metrics.endings import SIGNS, signs
+    from evaluation.metrics.endings import SIGNS, last_bar, signs
     from evaluation.metrics.form import MEASURES
     from evaluation.metrics.form import form as form_of
 
@@ -137,7 +137,7 @@ def measure_form(
     own, real = form_of(written, prompt_bars, stop), form_of(piece.score, prompt_bars, stop)
     rows = [_row(data, row, name, written=own[name], real=real[name]) for name in MEASURES]
     if ended:
-        last = bar_count(piece.score) - 1
+        last = last_bar(piece.score)
         sides = {
             "written": signs(ended[0], stop - 1),
             "real": signs(piece.score, last),

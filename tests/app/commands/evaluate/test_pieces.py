@@ -113,6 +113,26 @@ def test_bars_are_counted_as_the_model_counts_them(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["pieces"] == 2
 
 
+def test_the_end_of_a_piece_whose_last_note_rings_on_is_measured(tmp_path, capsys):
+    language = RemiInEveryMetre()
+    with PreparedWriter(tmp_path / "set", replace=False) as writer:
+        for name, split in (("a", "validation"), ("b", "train")):
+            onset = np.arange(21) * 24
+            length = np.append(0 * onset[:-1] + 24, 8 * 24)  # past the line that its bar ends at
+            notes = Notes(onset, length, 0 * onset + 60, 0 * onset + 80, 0 * onset)
+            score = piano(1).replace(notes=notes, ticks_per_beat=24)
+            one = language.encode(language.arrange(score))
+            writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
+        writer.commit(
+            {"language": language.spec(), "vocabulary": language.vocabulary.to_json(), "source": {}}
+        )
+    words = ("--data", tmp_path / "set", "--prompt-bars", 2, "--bars", 3)
+    assert run("form", MODEL, *words, "--json") == 0
+    [model] = json.loads(capsys.readouterr().out)["models"]
+    table = {row["measure"]: row for row in model["table"]}
+    assert (table["end: longer"]["real"]["n"], table["end: longer"]["real"]["mean"]) == (1, 1)
+
+
 def test_a_long_piece_with_silence_where_it_is_cut_is_filled(tmp_path, capsys):
     language = RemiInEveryMetre()
     with PreparedWriter(tmp_path / "set", replace=False) as writer:
