@@ -33,6 +33,24 @@ def test_nothing_is_claimed_where_nothing_is_sure():
     assert said[2].startswith("Past the trained length the losses of all models grow alike")
 
 
+def test_one_piece_tells_nothing():
+    def alone(mean: float) -> dict:
+        return {"mean": mean, "deviation": None, "pieces": 1}
+
+    parts = {"trained": alone(1.0), "far": alone(2.0)}
+    models = [
+        {"model": name, "parts": parts, "drift": {"far": alone(1.0)}, "growth": alone(grows)}
+        for name, grows in (("ape", 0.5), ("sine", -0.5))
+    ]
+    said = findings.extrapolation({"models": models, "length": LENGTH})
+    assert said[2:] == ["One piece does not tell whose loss grows more past the trained length."]
+    del models[0]["growth"]
+    (said,) = findings.extrapolation({"models": models[:1], "length": LENGTH})
+    assert "ape costs +1.000 nats a token" in said
+    tests = [{"realisations": n, "change": alone(0.1 * (n - 8))} for n in (4, 8)]
+    assert findings.realisations({"models": [{"model": "a", "trained": 8, "tests": tests}]}) == []
+
+
 def test_one_model_is_compared_with_itself():
     (said,) = findings.extrapolation({"models": [model("ape", 1.0, 2.0)], "length": LENGTH})
     assert said.startswith("From its trained length to 64 tokens, ape costs +1.000 ± 0.020")

@@ -93,6 +93,15 @@ def test_the_table_of_losses(place: Path, capsys):
     assert "2 pieces" in err
 
 
+def test_the_table_of_one_piece_has_no_spread(place: Path, tmp_path: Path, capsys):
+    options = ("--data", place / "remi", "--pieces", 1, "-o", tmp_path / "out")
+    evaluate("extrapolation", place / "ape", place / "sine", *options)
+    out, _ = capsys.readouterr()
+    assert "(1)" in out.splitlines()[-1]
+    assert "±" not in "".join(out.splitlines()[1:])
+    assert {row["deviation"] for row in read_csv(tmp_path / "out" / "extrapolation.csv")} == {""}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
