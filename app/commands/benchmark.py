@@ -95,6 +95,8 @@ def run(arguments: argparse.Namespace) -> None:
             say=lambda sentence: output.remark([sentence]),
         )  # fmt: skip
     output.remark(failures(rows))
+    if not any(row.values for row in rows):
+        raise ValueError("no encoding could be measured; the sentences above say why")
     if arguments.output is not None:
         _write(arguments.output, arguments.task, recipe, data, rows)
     if arguments.json:

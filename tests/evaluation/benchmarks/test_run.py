@@ -263,6 +263,7 @@ def test_the_command_prints_tables_with_what_the_papers_report(
         ("listops --recipe text-short", "recipe text-short is of the task text"),
         ("points --seeds 0", "--seeds is 0; it is 1 or more"),
         ("points --recipe nothing", "there is no recipe 'nothing'"),
+        ("listops --short --encodings learned --steps 0", "no encoding could be measured"),
     ],
 )
 def test_a_wrong_request_is_one_sentence(
