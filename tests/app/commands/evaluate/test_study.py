@@ -316,6 +316,31 @@ def test_a_report_has_what_whole_pieces_show(tmp_path: Path):
     assert {row["side"] for row in rows if row["kind"] == "accompaniment"} >= {"written", "next"}
 
 
+def test_a_report_keeps_to_the_split_that_is_asked_for(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = prepared_set(tmp_path / "set", "remi-2", train=2, held_out=1)
+    model = write_model(tmp_path / "model", "remi-2", "sine_spe")
+    options = ("--data", data, "--split", "train", "--pieces", 1, "--whole", 1, "-o", "report")
+    evaluate("report", model, *options)
+    found = json.loads(Path("report/results.json").read_text())
+    (whole,), (losses,), (ablated,) = (
+        found[name] for name in ("whole_pieces", "extrapolation", "ablation")
+    )
+    assert (whole["kind"], whole["split"]) == ("infilling", "train")
+    assert {losses["data"]["split"], ablated["data"]["split"]} == {"train"}
+    for one in (whole, losses, ablated):
+        assert "--split train" in one["command"]
+    text = Path("report/index.html").read_text(encoding="utf-8")
+    assert "of the train split" in text
+    assert "held-out" not in text
+
+
+@pytest.mark.parametrize(("option", "value"), [("--limit", 0), ("--whole", -1)])
+def test_a_report_of_less_than_nothing_is_refused(option: str, value: int, place: Path, capsys):
+    evaluate("report", place / "trio", option, value, code=2)
+    assert f"{option} {'is ' if option == '--limit' else ''}{value}" in capsys.readouterr().err
+
+
 def test_a_report_without_data_says_what_it_lacks(place: Path, tmp_path: Path):
     evaluate("report", place / "trio", "-o", tmp_path)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
