@@ -44,7 +44,7 @@ def part_losses(
     """Return the loss of pieces, (number, ids) each, without a part of a model, or of the whole one."""
     if part == REDRAWN:
         seed += _OTHER
-    changed = model if part == WHOLE else without(model, part)
+    changed = model if part == WHOLE else without(model, part, seed)
     return [piece_loss(changed, ids, edges, seed + number) for number, ids in pieces]
 
 
