@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evaluation.metrics.bootstrap import standard_error
+from evaluation.tables.losses import of_one_stretch
 from evaluation.tables.table import signed
 
 Result = Mapping[str, Any]
@@ -16,9 +17,7 @@ def extrapolation(result: Result) -> list[str]:
     """Say which model predicts best inside and past the trained length, and whose loss grows more than others'."""
     models, found = result["models"], []
     for part, where in (("trained", "Within the trained length"), ("far", "Furthest out")):
-        rows = {m["model"]: m["parts"].get(part) for m in models}
-        known = {name: row["mean"] for name, row in rows.items() if row}
-        if len(known) > 1:
+        if known := of_one_stretch(models, part):
             best = min(known, key=lambda name: known[name])
             found.append(
                 f"{where}, {best} has the lowest loss: {known[best]:.3f} nats a token "
