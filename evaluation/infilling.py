@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import mean
 from evaluation.metrics.form import CELLS_A_BEAT
-from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
+from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
@@ -71,11 +71,16 @@ def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
     onset, drums, beat = score.notes.onset_ticks, score.on_drums, score.ticks_per_beat
     inside = (onset >= line) & (onset < seam)
     around = ~inside & (onset < end)
+    placed = in_bars(score)
     found = []
-    for profile, own in ((onset_duration, ~drums), (time_pitch, ~drums), (onset_drum, drums)):
-        expected = profile(score.notes[around & own], beat)
+    for profile, notes, own in (
+        (onset_duration, placed, ~drums),
+        (time_pitch, score.notes, ~drums),
+        (onset_drum, placed, drums),
+    ):
+        expected = profile(notes[around & own], beat)
         if expected.any():
-            found.append(cosine(expected, profile(score.notes[inside & own], beat)) or 0.0)
+            found.append(cosine(expected, profile(notes[inside & own], beat)) or 0.0)
     return mean(found)
 
 
