@@ -107,6 +107,7 @@ def test_the_table_of_one_piece_has_no_spread(place: Path, tmp_path: Path, capsy
     [
         (("trio", "--data", "remi"), "which none of the models speaks"),
         (("ape", "--data", "remi", "--length", "0"), "--length is 0"),
+        (("ape", "--data", "remi", "--seed", "-1"), "--seed: '-1' is no seed"),
         (("ape", "--data", "nowhere"), "there is no prepared data set"),
         (("nobody", "--data", "remi"), "there is no model 'nobody'"),
         (("ape", "--data", "remi", "--split", "test"), "has no piece in its test split"),
