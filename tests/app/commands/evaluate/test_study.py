@@ -160,6 +160,19 @@ def test_a_model_is_tried_on_what_it_learned_from(
     assert f"2 pieces of data/{takes}" in capsys.readouterr().err
 
 
+def test_of_several_sets_that_a_model_learned_from_the_first_that_holds_pieces_out_is_taken(
+    tmp_path: Path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    for name, title, held_out in (("a", "Songs", 1), ("b", "Folk", 1), ("c", "Etudes, op. 10", 0)):
+        prepared_set(tmp_path / "data" / name, "remi", held_out=held_out)
+        meta = tmp_path / "data" / name / "meta.json"
+        meta.write_text(meta.read_text().replace("test pieces", title))
+    model = write_model(tmp_path / "one", "remi", "absolute", data="Etudes, op. 10, Folk, Songs")
+    evaluate("extrapolation", model)
+    assert "1 pieces of data/b" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("title", "says"),
     [
