@@ -57,7 +57,11 @@ def infilling(
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that fills a gap in the middle of pieces."""
     language = _language_of(data)
-    able = [s for s in subjects if s.language.name == language.name and language.can_end()]
+    if not language.can_end():
+        raise ValueError(
+            f"{data} is in {language.name}, in which no gap is filled; name data in a later version of it"
+        )
+    able = [s for s in subjects if s.language.name == language.name]
     return _experiment(
         "infilling", measure_infilling, able, subjects, data, {"gap": gap}, pieces, split, seed, device,
         fewest_bars=gap + 2,
@@ -83,11 +87,9 @@ def _experiment(
     fewest_bars: int,
 ) -> tuple[Experiment, dict[str, Any]]:
     prepared, language = Prepared.open(data), _language_of(data)
+    left_out = left_out_of(name, language.name, [s for s in subjects if s not in able])
     if not able:
-        raise ValueError(
-            "; ".join(left_out_of(name, language.name, subjects))
-            + f"; name a model that speaks {language.name}"
-        )
+        raise ValueError("; ".join(left_out) + f"; name a model that speaks {language.name}")
     rows, places = drawn(prepared, split, np.random.default_rng(seed), fewest_bars=fewest_bars)
     others = [s.language for s in able if s.language.spec() != language.spec()]
     long_enough = (
@@ -103,7 +105,7 @@ def _experiment(
     experiment = by_piece(
         measure, able, prepared, chosen, device=device, seed=seed, table=_table, **arguments
     )
-    return experiment, facts(prepared, split, len(chosen), **arguments)
+    return experiment, facts(prepared, split, len(chosen), left_out=left_out, **arguments)
 
 
 def _table(rows: Rows, seed: int) -> Rows:

@@ -65,7 +65,7 @@ def run_and_print(
     with progress_bar(doing) as progress:
         results, failures = conducted({name: experiment}, arguments, progress)
     found = results[name]
-    output.remark(failures)
+    output.remark([*facts["left_out"], *failures])
     if not found["models"]:
         raise ValueError("no model could be measured" + "".join(f"; {why}" for why in failures))
     result = {"command": command_line(), **facts, **found, "failures": failures}

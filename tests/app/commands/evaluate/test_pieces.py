@@ -149,6 +149,29 @@ def test_a_long_piece_with_silence_where_it_is_cut_is_filled(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["failures"] == []
 
 
+def test_who_is_left_out_is_named(data, tmp_path, capsys):
+    words = ("untrained:tiny:groove", "--data", data, "--json")
+    for kind, *options in (("form", "--prompt-bars", 2, "--bars", 3), ("infilling", "--gap", 1)):
+        assert run(kind, MODEL, *words, *options) == 0
+        said = capsys.readouterr()
+        [sentence] = json.loads(said.out)["left_out"]
+        assert sentence == (
+            f"left out of {kind}, which is in remi-2, for speaking groove: untrained:tiny:groove"
+        )
+        assert sentence in said.err
+    grooves = prepared_set(tmp_path / "grooves", "groove", train=1, held_out=1)
+    options = ("--data", grooves, "--split", "validation", "--bars", 1, "--hide", "drums")
+    assert run("accompaniment", "untrained:tiny:groove-2", "untrained:tiny:groove", *options) == 0
+    assert "for speaking groove: untrained:tiny:groove\n" in capsys.readouterr().err
+
+
+def test_in_a_language_without_goals_no_gap_is_filled(tmp_path, capsys):
+    plain = prepared_set(tmp_path / "plain", "remi", train=1, held_out=1)
+    assert run("infilling", "untrained:tiny:remi", "--data", plain) == 2
+    said = capsys.readouterr().err
+    assert f"{plain} is in remi, in which no gap is filled; name data in a later version" in said
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
