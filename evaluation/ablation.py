@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 
 from evaluation.likelihood import Loss, piece_loss
 from evaluation.metrics.bootstrap import estimate
+from musicgen.common.learning import generator_from
 from musicgen.model.performer import Performer
 from musicgen.position import Position
 from musicgen.position.lrpe import Lrpe
@@ -44,7 +45,7 @@ def part_losses(
     """Return the loss of pieces, (number, ids) each, without a part of a model, or of the whole one."""
     if part == REDRAWN:
         seed += _OTHER
-    changed = model if part == WHOLE else without(model, part)
+    changed = model if part == WHOLE else without(model, part, seed)
     return [piece_loss(changed, ids, edges, seed + number) for number, ids in pieces]
 
 
@@ -52,7 +53,7 @@ def part_losses(
 def without(model: Performer, part: str, seed: int = 0) -> Performer:
     """Return a copy of a model that lacks a part; the seed is that of a shuffle."""
     changed = copy.deepcopy(model)
-    _PARTS[part][1](changed, Generator().manual_seed(seed))
+    _PARTS[part][1](changed, generator_from(seed))
     return changed
 
 

@@ -7,6 +7,9 @@ and by time and pitch. Beside it stands how like the hidden part are parts that 
     same     the part of another piece of the style: to play the style's usual figure, whatever the others do
     other    the part of a piece of another style
 
+What was written is in no respect like the hidden part, 0, where it has nothing of what that is measured by; the others
+have no value there.
+
 A style is one value, the mean over its pieces; means and intervals are over styles.
 """
 
@@ -61,7 +64,7 @@ def compared(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> lis
     found = {
         name: {} if notes is None else _profiles(notes, part) for name, notes in others.items()
     }
-    return [
+    rows = [
         {
             "metric": metric,
             **{
@@ -71,6 +74,10 @@ def compared(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> lis
         }
         for metric, histogram in true.items()
     ]
+    for row in rows:
+        if row.get(WRITTEN, 0) is None and true[row["metric"]].any():
+            row[WRITTEN] = 0.0
+    return rows
 
 
 def _profiles(notes: Notes, part: int) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from musicgen.attention.features import Favor
+from musicgen.common.learning import generator_from
 from musicgen.model.block import Attention, Passage
 from musicgen.model.config import needs_linear_attention
 from musicgen.model.performer import Performer
@@ -73,7 +74,7 @@ def sides_of(
     model: Performer, tokens: Tensor, layers: Sequence[int], seed: int = 0
 ) -> dict[int, Sides]:
     """Return queries and keys of the given layers, counted from 0, for one sequence: tokens (T,)."""
-    at = model.start(torch.Generator().manual_seed(seed))
+    at = model.start(generator_from(seed))
     states: list[Any] = [None] * (max(layers) + 1)
     parts: dict[int, list[tuple[Tensor, ...]]] = {layer: [] for layer in layers}
     for start in range(0, len(tokens), WINDOW):

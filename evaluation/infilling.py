@@ -2,7 +2,8 @@
 
     loss       nats a token of the true bars, given the bars before and after the gap, and given those before alone
     f1         of the cells (sixteenth, pitch) of the gap: the written ones found in the true ones, and the reverse
-    likeness   of the gap's style to the bars around it (style.py), of what was written and of the true bars
+    likeness   of the gap's style to the bars around it, of what was written and of the true bars: by the profiles of
+               style.py, those of pitched notes without drums and that of drums; 0 in one that is around and not inside
     leap       semitones from the highest of the last notes that begin before the seam to that of the first after it
 
 Tokens that only count bars, and those that give what comes after the gap, are in no loss.
@@ -14,7 +15,7 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import mean
 from evaluation.metrics.form import CELLS_A_BEAT
-from evaluation.metrics.style import cosine, onset_duration, time_pitch
+from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
@@ -65,15 +66,21 @@ def f1(true: Score, written: Score, start: int, stop: int) -> float | None:
 
 
 def likeness(score: Score, start: int, stop: int, bars: int) -> float | None:
-    """Return how like a gap's style is to that of all around it, by onset and duration and by time and pitch."""
+    """Return how like a gap's style is to that of all around it, on average over its profiles; None in silence."""
     line, seam, end = (int(bar_lines(score, bars)[bar]) for bar in (start, stop, bars))
-    notes = score.notes[score.notes.onset_ticks < end]
-    inside = (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
-    beat = score.ticks_per_beat
-    found = [
-        cosine(profile(notes[inside], beat), profile(notes[~inside], beat))
-        for profile in (onset_duration, time_pitch)
-    ]
+    onset, drums, beat = score.notes.onset_ticks, score.on_drums, score.ticks_per_beat
+    inside = (onset >= line) & (onset < seam)
+    around = ~inside & (onset < end)
+    placed = in_bars(score)
+    found = []
+    for profile, notes, own in (
+        (onset_duration, placed, ~drums),
+        (time_pitch, score.notes, ~drums),
+        (onset_drum, placed, drums),
+    ):
+        expected = profile(notes[around & own], beat)
+        if expected.any():
+            found.append(cosine(expected, profile(notes[inside & own], beat)) or 0.0)
     return mean(found)
 
 

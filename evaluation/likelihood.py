@@ -2,7 +2,8 @@
 
 A model reads real pieces and is asked for each next token (teacher forcing). Each piece counts once, by the mean over
 its tokens in a stretch of positions; given are the mean over pieces and their deviation, and, paired by piece, how much
-more a stretch costs than the trained one: the drift. Realisations (appendix D.4) are the same with another R.
+more a stretch costs than the trained one: the drift. One piece alone has no deviation: None. Realisations (appendix
+D.4) are the same with another R.
 """
 
 from __future__ import annotations
@@ -127,7 +128,10 @@ def _row(
     losses: np.ndarray, tokens: np.ndarray, place: dict[int, int], start: int, stop: int
 ) -> dict[str, Any] | None:
     found = stretch(losses, tokens, place[start], place[stop])
-    return None if found is None else {**asdict(found), "start": start, "stop": stop}
+    if found is None:
+        return None
+    deviation = found.deviation if found.pieces > 1 else None
+    return {**asdict(found), "deviation": deviation, "start": start, "stop": stop}
 
 
 def _drift(
@@ -147,5 +151,5 @@ def _drift(
 
 
 def _spread(values: np.ndarray) -> dict[str, Any]:
-    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else None
     return {"mean": float(values.mean()), "deviation": deviation, "pieces": len(values)}

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from evaluation.attention import sides_of
+from musicgen.common.learning import generator_from
 from musicgen.model.performer import Performer
 from musicgen.position.flt import Flt
 from musicgen.position.musical import PERIODS, MusicalFrequencies
@@ -148,7 +149,7 @@ def _distances(reach: np.ndarray) -> list[list[list[float]]]:
 @torch.inference_mode()
 def _realised(position: StochasticPosition, length: int, layer: int, seed: int) -> torch.Tensor:
     """Return the products q̄_m k̄_0 / R of one draw, at lags m: (H, D, N)."""
-    code = position.begin(torch.Generator().manual_seed(seed))
+    code = position.begin(generator_from(seed))
     slot = 0 if position.config.shared else layer
     q, k = position.materialise(code.noise[slot], slot, 0, length)  # (N, H, D, R) each
     scale = position.scale**2 * position.realisations

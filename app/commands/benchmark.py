@@ -71,7 +71,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Make or read the data, train, and print the tables."""
     from app.commands.evaluate.study_options import chosen_device
-    from evaluation.benchmarks.run import benchmark, fitting
+    from evaluation.benchmarks.run import benchmark, examples_measured, fitting
     from evaluation.benchmarks.tables import anchor_tables, failures, plain, result_table
     from evaluation.benchmarks.tasks import TASKS as KNOWN
     from evaluation.benchmarks.tasks import material
@@ -85,6 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     recipe = _recipe(arguments)
     with progress_bar("Data") as progress:
         data = material(arguments.task, arguments.source, recipe.data, progress)
+    data = replace(data, remarks=[*data.remarks, *examples_measured(recipe, data)])
     names = arguments.encodings or fitting(recipe.encodings, data)
     output.remark([recipe.about, *data.remarks, f"On {machine()}."])
     with progress_bar("Training") as progress:
@@ -94,6 +95,8 @@ def run(arguments: argparse.Namespace) -> None:
             say=lambda sentence: output.remark([sentence]),
         )  # fmt: skip
     output.remark(failures(rows))
+    if not any(row.values for row in rows):
+        raise ValueError("no encoding could be measured; the sentences above say why")
     if arguments.output is not None:
         _write(arguments.output, arguments.task, recipe, data, rows)
     if arguments.json:

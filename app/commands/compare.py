@@ -116,7 +116,8 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     from training.config import find, read
     from training.data.shards import Shards
     from training.initial_model import model_config
-    from training.storage.run_folder import CONFIG
+    from training.precision import with_precision
+    from training.storage.run_folder import CONFIG, differences
 
     changes = [
         f"model.preset={arguments.preset}",
@@ -142,6 +143,10 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     for config in configs.values():
         for run in _of_seeds(config, arguments.seeds):
             model_config(run, language)
+            if changes := differences(with_precision(run, resume=True)[0]):
+                raise ValueError(
+                    f"{run.run} holds a run of other settings ({'; '.join(changes)}): name another folder with -o"
+                )
     return configs
 
 

@@ -24,7 +24,7 @@ class Sizes:
     """How much data, and of what size; a task reads those that it knows."""
 
     train: int = 1000  # examples that are made; from users' files all are read
-    test: int = 500
+    test: int = 0  # examples that are made; of users' files so many at most, or 0: all
     shortest: int = 500  # tokens of an expression
     longest: int = 2000  # tokens, or bytes, of a sequence
     size: int = 32  # of a picture, or points of a cloud

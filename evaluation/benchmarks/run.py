@@ -105,6 +105,14 @@ def fitting(names: Sequence[str], data: Material) -> list[str]:
     ]
 
 
+def examples_measured(recipe: Recipe, data: Material) -> list[str]:
+    """Say with how many examples is measured, where that is not with all that there are."""
+    count = 0 if data.test is None else len(data.test.labels)
+    if not 0 < recipe.data.test < count:
+        return []
+    return [f"measured with {recipe.data.test:,} of the {count:,} examples of the test"]
+
+
 def edges(length: int, past: int, counted: int | None) -> list[int]:
     """Return the borders of the stretches of positions whose perplexity is given."""
     inside = [0, length // 4, length // 2] if counted is None else [0, length - counted]
@@ -162,8 +170,8 @@ def _measured(
 
 
 def _first(examples: Any, count: int) -> Any:
-    """Return at most so many examples, spread over all: users' files may be sorted by class."""
-    if len(examples.labels) <= count:
+    """Return at most so many examples (0: all), spread over all: users' files may be sorted by class."""
+    if not count or len(examples.labels) <= count:
         return examples
     rows = np.linspace(0, len(examples.labels) - 1, count, dtype=int)
     numbers = (rows[:, None] * examples.each + np.arange(examples.each)).reshape(-1)

@@ -177,6 +177,12 @@ def _make_points(sizes: Sizes, progress: Progress) -> Material:
 
 def _read_language(folder: Path, sizes: Sizes) -> Material:
     corpus = read_corpus(folder, sizes.unit)
+    longest = sizes.length * sizes.past
+    if len(corpus.train) <= sizes.length or len(corpus.test) <= longest:
+        raise ValueError(
+            f"{folder} has {len(corpus.train):,} {sizes.unit} to train on and {len(corpus.test):,} to test with; "
+            f"more than {sizes.length:,} and {longest:,} are needed: give more text"
+        )
     about = (
         f"{folder}: {corpus.files} files, {len(corpus.train):,} {sizes.unit} to train on and "
         f"{len(corpus.test):,} to test with ({corpus.about}); {corpus.vocabulary:,} different ones"

@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenization.analysis.chord_names import NO_CHORD
 from tokenization.analysis.chords import recognise
-from tokenization.analysis.metres import bar_lines
+from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
 
 SIGNS = ("tonic", "thinner", "longer", "all")
@@ -43,6 +43,12 @@ def signs(score: Score, last: int) -> dict[str, bool] | None:
         "longer": float(lasts[bar == last].mean()) > float(lasts[bar < last].mean()),
     }
     return {**found, "all": all(found.values())}
+
+
+def last_bar(score: Score) -> int:
+    """Return the number of the last bar in which a note begins, from 0: a last note that rings on makes none."""
+    lines = bar_lines(score, bar_count(score))
+    return int(np.searchsorted(lines, score.notes.onset_ticks.max(initial=0), side="right")) - 1
 
 
 def tonic(pitch: np.ndarray, weight: np.ndarray) -> int:

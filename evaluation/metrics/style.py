@@ -9,7 +9,9 @@ ours. Times are binned exactly, from integer ticks: a tick before a bin's edge i
                     semitones, 24 × 41 bins; simultaneous notes make two such pairs
     onset_drum      (onset mod 4 beats, drum) of a drum note, 24 × 128 bins
 
-What lies outside is not counted. An empty histogram is similar to nothing: None, neither 0 nor NaN.
+The onset is the place in the bar, which the paper writes so for its bars of four beats. Of other metres it is the place
+too, and a longer bar's fifth beat counts as its first. What lies outside is not counted. An empty histogram is similar
+to nothing: None, neither 0 nor NaN.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tokenization.analysis.metres import bars_of
 from tokenization.score import Notes, Score
 
 Key = TypeVar("Key", bound=Hashable)
@@ -43,8 +46,20 @@ PITCHES = 128
 PAIRS_AT_ONCE = 1 << 20  # bounds the memory that any piece takes
 
 
+def in_bars(score: Score) -> Notes:
+    """Return a score's notes with the place in their bar for an onset, where any bar is not one of four beats."""
+    notes, meters, bar_ticks = score.notes, score.meters, BAR_BEATS * score.ticks_per_beat
+    four_beats = meters.numerator * 4 == meters.denominator * BAR_BEATS
+    if (four_beats & (meters.onset_ticks % bar_ticks == 0)).all():
+        return notes
+    last = 4 * int(notes.onset_ticks.max(initial=0)) // score.ticks_per_beat
+    lines = bars_of(meters, score.ticks_per_beat, last).start * score.ticks_per_beat // 4
+    bar = np.searchsorted(lines, notes.onset_ticks, side="right") - 1
+    return notes.replace(onset_ticks=notes.onset_ticks - lines[bar])
+
+
 def onset_duration(notes: Notes, ticks_per_beat: int) -> np.ndarray:
-    """Return the onset-duration histogram, (24, 12)."""
+    """Return the onset-duration histogram, (24, 12), of notes as `in_bars` has them."""
     onset = _onset_bins(notes, ticks_per_beat)
     duration = notes.duration_ticks * BINS_PER_BEAT // ticks_per_beat
     short = duration < DURATION_BINS
@@ -52,7 +67,7 @@ def onset_duration(notes: Notes, ticks_per_beat: int) -> np.ndarray:
 
 
 def onset_drum(notes: Notes, ticks_per_beat: int) -> np.ndarray:
-    """Return the onset-drum histogram, (24, 128); `notes` are those of the drums."""
+    """Return the onset-drum histogram, (24, 128); `notes` are those of the drums, as `in_bars` has them."""
     return _histogram(_onset_bins(notes, ticks_per_beat), notes.pitch, (ONSET_BINS, PITCHES))
 
 
@@ -91,23 +106,24 @@ def profiles(score: Score, tracks: str = PITCHED) -> Profiles:
         raise ValueError(
             f"style is measured on the {' or '.join(TRACKS)} tracks, not from {tracks}"
         )
-    is_drum = score.on_drums
-    notes = score.notes[~is_drum] if tracks == PITCHED else score.notes
-    found = _melodic(notes, score.ticks_per_beat)
+    is_drum, placed = score.on_drums, in_bars(score)
+    rows = ~is_drum if tracks == PITCHED else np.ones_like(is_drum)
+    found = _melodic(score.notes[rows], placed[rows], score.ticks_per_beat)
     if tracks == ALL:
-        found["onset_drum"] = onset_drum(score.notes[is_drum], score.ticks_per_beat)
+        found["onset_drum"] = onset_drum(placed[is_drum], score.ticks_per_beat)
     return found
 
 
 def track_profiles(score: Score) -> dict[tuple[str, str], np.ndarray]:
     """Return the histograms by track and metric; tracks of one name are one, drums have onset_drum alone."""
-    is_drum, found = score.on_drums, {}
+    is_drum, placed, found = score.on_drums, in_bars(score), {}
     names = np.array([track.name.strip() for track in score.tracks], dtype=object)
     for name in dict.fromkeys(names):
         own = (names == name)[score.notes.track]
-        pitched, drums = score.notes[own & ~is_drum], score.notes[own & is_drum]
-        if len(pitched):
-            for metric, histogram in _melodic(pitched, score.ticks_per_beat).items():
+        rows, drums = own & ~is_drum, placed[own & is_drum]
+        if rows.any():
+            melodic = _melodic(score.notes[rows], placed[rows], score.ticks_per_beat)
+            for metric, histogram in melodic.items():
                 found[name, metric] = histogram
         if len(drums):
             found[name, "onset_drum"] = onset_drum(drums, score.ticks_per_beat)
@@ -136,9 +152,9 @@ def quarters(score: Score, start_ticks: int = 0) -> list[Score]:
     return [score.replace(notes=notes[part == quarter]) for quarter in range(QUARTERS)]
 
 
-def _melodic(notes: Notes, ticks_per_beat: int) -> Profiles:
+def _melodic(notes: Notes, placed: Notes, ticks_per_beat: int) -> Profiles:
     return {
-        "onset_duration": onset_duration(notes, ticks_per_beat),
+        "onset_duration": onset_duration(placed, ticks_per_beat),
         "time_pitch": time_pitch(notes, ticks_per_beat),
     }
 

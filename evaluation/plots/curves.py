@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import nan
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from evaluation.metrics.bootstrap import standard_error
 from evaluation.plots.style import COLOURS, FAINT, series
 
 Result = Mapping[str, Any]
@@ -49,7 +50,7 @@ def loss_by_realisations(axes: Axes, models: Sequence[Result]) -> Axes:
         x = [test["realisations"] for test in tests]
         changes = [test["change"] for test in tests]
         mean = [change["mean"] for change in changes]
-        error = [change["deviation"] / sqrt(change["pieces"]) for change in changes]
+        error = [_error(change) for change in changes]
         label = f"{model['model']} (trained with {model['trained']})"
         axes.errorbar(x, mean, error, capsize=2.5, label=label, **vars(look))
         own = [(n, m) for n, m in zip(x, mean, strict=True) if n == model["trained"]]
@@ -141,6 +142,12 @@ def _curve(axes: Axes, rows: Sequence[Result], model: Result, *, shaded: bool = 
     mean = [row["mean"] for row in rows]
     axes.plot(x, mean, color=look.color, linestyle=look.linestyle, label=model["model"])
     if shaded:
-        error = [row["deviation"] / sqrt(row["pieces"]) for row in rows]
+        error = [_error(row) for row in rows]
         low, high = ([m + sign * e for m, e in zip(mean, error, strict=True)] for sign in (-1, 1))
         axes.fill_between(x, low, high, color=look.color, alpha=0.13, linewidth=0)
+
+
+def _error(row: Result) -> float:
+    """Return the standard error of a mean over pieces; of one piece none, which is not drawn."""
+    error = standard_error(row["deviation"], row["pieces"])
+    return nan if error is None else error

@@ -60,7 +60,9 @@ def all_templates(axes: Axes, drawn: Result) -> Axes:
     axes.set_xticks([head * step + 0.5 for head in range(len(values))], names)
     axes.set_yticks([])
     axes.xaxis.tick_top()
-    axes.set_xlabel(f"lag from key to query, 0 … {drawn['length']} tokens in each panel")
+    bar = drawn.get("bar")
+    lags = f"{drawn['length']} tokens" if bar is None else f"{drawn['length'] / bar:g} bars"
+    axes.set_xlabel(f"lag from key to query, 0 … {lags} in each panel")
     axes.set_ylabel("features, slow to fast")
     return _bare(axes)
 

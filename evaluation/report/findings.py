@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
 from typing import Any
+
+from evaluation.metrics.bootstrap import standard_error
+from evaluation.tables.losses import of_one_stretch
+from evaluation.tables.table import signed
 
 Result = Mapping[str, Any]
 SURE = 2.0  # standard errors
@@ -14,9 +17,7 @@ def extrapolation(result: Result) -> list[str]:
     """Say which model predicts best inside and past the trained length, and whose loss grows more than others'."""
     models, found = result["models"], []
     for part, where in (("trained", "Within the trained length"), ("far", "Furthest out")):
-        rows = {m["model"]: m["parts"].get(part) for m in models}
-        known = {name: row["mean"] for name, row in rows.items() if row}
-        if len(known) > 1:
+        if known := of_one_stretch(models, part):
             best = min(known, key=lambda name: known[name])
             found.append(
                 f"{where}, {best} has the lowest loss: {known[best]:.3f} nats a token "
@@ -27,7 +28,7 @@ def extrapolation(result: Result) -> list[str]:
         drift = models[0]["drift"]["far"]
         found.append(
             f"From its trained length to {result['length']} tokens, {models[0]['model']} costs "
-            f"{_signed(drift)} nats a token against what it costs within (n = {drift['pieces']} pieces)."
+            f"{signed(drift)} nats a token against what it costs within (n = {drift['pieces']} pieces)."
         )
     return found
 
@@ -36,14 +37,16 @@ def _grown(models: Sequence[Result]) -> list[str]:
     known = {m["model"]: m["growth"] for m in models if m.get("growth")}
     if not known:
         return []
-    sure = {name: row for name, row in known.items() if abs(row["mean"]) > SURE * _error(row)}
-    more = [f"{name} ({_signed(row)})" for name, row in sure.items() if row["mean"] > 0]
-    less = [f"{name} ({_signed(row)})" for name, row in sure.items() if row["mean"] < 0]
+    pieces = next(iter(known.values()))["pieces"]
+    if pieces == 1:
+        return ["One piece does not tell whose loss grows more past the trained length."]
+    sure = {name: row for name, row in known.items() if _is_sure(row)}
+    more = [f"{name} ({signed(row)})" for name, row in sure.items() if row["mean"] > 0]
+    less = [f"{name} ({signed(row)})" for name, row in sure.items() if row["mean"] < 0]
     if not sure:
         return [
             "Past the trained length the losses of all models grow alike, as far as these pieces can tell."
         ]
-    pieces = next(iter(known.values()))["pieces"]
     found = []
     if more:
         found.append(
@@ -60,12 +63,12 @@ def realisations(result: Result) -> list[str]:
     found = []
     for model in result["models"]:
         others = [t for t in model["tests"] if t["realisations"] != model["trained"]]
-        sure = [t for t in others if abs(t["change"]["mean"]) > SURE * _error(t["change"])]
-        if not others:
+        sure = [t for t in others if _is_sure(t["change"])]
+        if not others or others[0]["change"]["pieces"] == 1:  # one piece does not tell
             continue
         tried = f"{model['model']}, trained with R = {model['trained']}"
         if sure:
-            rows = [f"R = {t['realisations']} ({_signed(t['change'])})" for t in sure]
+            rows = [f"R = {t['realisations']} ({signed(t['change'])})" for t in sure]
             found.append(
                 f"{tried}: the loss changes by more than two standard errors at {_listed(rows)}."
             )
@@ -121,13 +124,10 @@ def continuation(result: Result) -> list[str]:
     return found
 
 
-def _error(row: Result) -> float:
-    """Return the standard error of a mean over pieces."""
-    return row["deviation"] / sqrt(max(1, row["pieces"]))
-
-
-def _signed(row: Result) -> str:
-    return f"{row['mean']:+.3f} ± {_error(row):.3f}".replace("-", "−")
+def _is_sure(row: Result) -> bool:
+    """Say whether a mean change over pieces is more than its spread allows for; of one piece it never is."""
+    error = standard_error(row["deviation"], row["pieces"])
+    return error is not None and abs(row["mean"]) > SURE * error
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ LEADS = {
     "page": """Loss past the trained length, properties of the encodings of position, where attention looks, and the
         style of continuations: the measurements of the papers, made again.""",
     "models": "",
-    "extrapolation": """A model reads pieces that it has never seen and predicts each next token. An encoding that
-        carries over to lengths it was not trained with keeps the loss down after the dashed line.""",
+    "extrapolation": """A model reads pieces and predicts each next token. An encoding that carries over to lengths
+        it was not trained with keeps the loss down after the dashed line.""",
     "realisations": """A stochastic encoding draws R realisations of its templates; R can be another at the test than
         in training. The paper finds the number of training best (appendix D.4).""",
     "ablation": """The same pieces, read by the model without a part of it: with the gates of a stochastic encoding
@@ -22,10 +22,10 @@ LEADS = {
     "continuation": """Every prompt, the first {prompt_bars} bars of a piece, is continued {samples} times to {tokens}
         tokens at temperature {temperature:g}. A model that does not drift stays as similar to its prompt in the last
         quarter as in the first.""",
-    "form": """Songs come back to what they said, and they end. Held-out pieces are continued from their first bars;
+    "form": """Songs come back to what they said, and they end. Real pieces are continued from their first bars;
         the same bars of the real piece stand beside.""",
-    "infilling": """Some bars of held-out pieces are taken out and written anew between what comes before and after.""",
-    "accompaniment": """One part of held-out pieces after the other is hidden and written anew to the other parts.
+    "infilling": """Some bars of real pieces are taken out and written anew between what comes before and after.""",
+    "accompaniment": """One part of real pieces after the other is hidden and written anew to the other parts.
         Beside it, what nobody wrote for these bars: the part's own next bars, another piece of the style, another
         style.""",
     "benchmark": """An experiment of the papers that is not about music: {what}. The same small model with one encoding
@@ -51,16 +51,16 @@ CAPTIONS = {
 
 HOW = {
     "extrapolation": (
-        """Teacher forcing on {pieces} held-out pieces from their beginning, {whole} of them at least as long as
-        measured; a stochastic encoding is drawn once a piece. Data: {folder}, checksum {checksum:.16}….""",
+        """Teacher forcing on {pieces} pieces of the {split} split from their beginning, {whole} of them at least as
+        long as measured; a stochastic encoding is drawn once a piece. Data: {folder}, checksum {checksum:.16}….""",
         """A piece counts once, by its mean over a stretch. ± is the deviation over pieces, as in table 6 of the SPE
         paper. Growth is by how much more a model's loss grows after its trained length than that of the models on
         average, with its standard error, paired by piece.""",
     ),
     "ablation": (
-        """Read are {pieces} held-out pieces of {folder}, paired piece by piece with the whole model. The model has not
-        learned to do without the part: what another would come to that learned without it, only training says
-        (`musicgen compare`).""",
+        """Read are {pieces} pieces of the {split} split of {folder}, paired piece by piece with the whole model. The
+        model has not learned to do without the part: what another would come to that learned without it, only
+        training says (`musicgen compare`).""",
     ),
     "form": (
         """{pieces} pieces of the {split} split of {data}: {prompt_bars} bars given, {bars} written.""",

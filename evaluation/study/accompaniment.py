@@ -34,11 +34,10 @@ def accompaniment(
     if language.family != "groove":
         raise ValueError(f"{data} is in {language.name}; parts are hidden in a data set of grooves")
     able = [s for s in subjects if s.language.parts]
+    others = [s for s in subjects if not s.language.parts]
+    left_out = left_out_of("accompaniment", "groove-2", others)
     if not able:
-        raise ValueError(
-            "; ".join(left_out_of("accompaniment", "groove-2", subjects))
-            + "; name a model that speaks groove-2"
-        )
+        raise ValueError("; ".join(left_out) + "; name a model that speaks groove-2")
     chosen = _chosen(prepared, split, pieces, seed)
     if not chosen:
         raise ValueError(f"{data} has no piece in its {split} split; another --split may have")
@@ -46,7 +45,7 @@ def accompaniment(
         accompanied, able, prepared, chosen,
         device=device, seed=seed, table=summary, hide=list(hide), bars=bars,
     )  # fmt: skip
-    return experiment, facts(prepared, split, len(chosen), bars=bars)
+    return experiment, facts(prepared, split, len(chosen), left_out=left_out, bars=bars)
 
 
 def _chosen(prepared: Prepared, split: str, pieces: int, seed: int) -> list[dict[str, Any]]:

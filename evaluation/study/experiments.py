@@ -70,6 +70,7 @@ class HeldOut:
     """Pieces of a prepared data set that models are tried on."""
 
     prepared: Prepared
+    split: str
     rows: list[int]
     length: int
 
@@ -94,6 +95,7 @@ class HeldOut:
             "folder": str(self.prepared.folder),
             "checksum": self.prepared.meta["checksum"],
             "language": self.language,
+            "split": self.split,
             "pieces": len(self.rows),
             "whole": int((lengths > self.length).sum()),
             "rows": hashlib.sha256(str(self.rows).encode()).hexdigest()[:16],
@@ -114,7 +116,7 @@ def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int
         raise ValueError(f"{folder} has no piece in its {split} split; another --split may have")
     fills = prepared.pieces.length[drawn] > length
     chosen = drawn[np.argsort(~fills, kind="stable")][:pieces]
-    return HeldOut(prepared=prepared, rows=chosen.tolist(), length=length)
+    return HeldOut(prepared=prepared, split=split, rows=chosen.tolist(), length=length)
 
 
 def language_of_data(folder: str | Path) -> str:

@@ -16,7 +16,7 @@ from musicgen.continuation import Continuation
 from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
-from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.analysis.metres import bar_lines
 from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
@@ -57,7 +57,11 @@ def infilling(
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that fills a gap in the middle of pieces."""
     language = _language_of(data)
-    able = [s for s in subjects if s.language.name == language.name and language.can_end()]
+    if not language.can_end():
+        raise ValueError(
+            f"{data} is in {language.name}, in which no gap is filled; name data in a later version of it"
+        )
+    able = [s for s in subjects if s.language.name == language.name]
     return _experiment(
         "infilling", measure_infilling, able, subjects, data, {"gap": gap}, pieces, split, seed, device,
         fewest_bars=gap + 2,
@@ -83,11 +87,9 @@ def _experiment(
     fewest_bars: int,
 ) -> tuple[Experiment, dict[str, Any]]:
     prepared, language = Prepared.open(data), _language_of(data)
+    left_out = left_out_of(name, language.name, [s for s in subjects if s not in able])
     if not able:
-        raise ValueError(
-            "; ".join(left_out_of(name, language.name, subjects))
-            + f"; name a model that speaks {language.name}"
-        )
+        raise ValueError("; ".join(left_out) + f"; name a model that speaks {language.name}")
     rows, places = drawn(prepared, split, np.random.default_rng(seed), fewest_bars=fewest_bars)
     others = [s.language for s in able if s.language.spec() != language.spec()]
     long_enough = (
@@ -103,7 +105,7 @@ def _experiment(
     experiment = by_piece(
         measure, able, prepared, chosen, device=device, seed=seed, table=_table, **arguments
     )
-    return experiment, facts(prepared, split, len(chosen), **arguments)
+    return experiment, facts(prepared, split, len(chosen), left_out=left_out, **arguments)
 
 
 def _table(rows: Rows, seed: int) -> Rows:
@@ -121,7 +123,7 @@ def measure_form(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
 ) -> Measure:
     """Return the form of a continuation beside that of the piece, and how either ends."""
-    from evaluation.metrics.endings import SIGNS, signs
+    from evaluation.metrics.endings import SIGNS, last_bar, signs
     from evaluation.metrics.form import MEASURES
     from evaluation.metrics.form import form as form_of
 
@@ -137,7 +139,7 @@ def measure_form(
     own, real = form_of(written, prompt_bars, stop), form_of(piece.score, prompt_bars, stop)
     rows = [_row(data, row, name, written=own[name], real=real[name]) for name in MEASURES]
     if ended:
-        last = bar_count(piece.score) - 1
+        last = last_bar(piece.score)
         sides = {
             "written": signs(ended[0], stop - 1),
             "real": signs(piece.score, last),

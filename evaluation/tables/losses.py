@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evaluation.tables.table import Result, Table, lowest, named, signed, spread
@@ -34,9 +35,18 @@ def extrapolation_table(result: Result) -> Table:
     best = [
         place
         for column, part in enumerate(parts, start=1)
-        for place in lowest([_mean(m["parts"].get(part)) for m in models], column)
+        if (of_part := of_one_stretch(models, part))
+        for place in lowest([of_part.get(m["model"]) for m in models], column)
     ]
-    return Table(head=head, rows=rows, caption=EXTRAPOLATION, best=best if len(models) > 1 else ())
+    return Table(head=head, rows=rows, caption=EXTRAPOLATION, best=best)
+
+
+def of_one_stretch(models: Sequence[Result], part: str) -> dict[str, float]:
+    """Return the losses of models in a part that can be compared: of two or more, at the same positions."""
+    rows = {model["model"]: row for model in models if (row := model["parts"].get(part))}
+    stretches = {(row["start"], row["stop"]) for row in rows.values()}
+    comparable = len(rows) > 1 and len(stretches) == 1
+    return {name: row["mean"] for name, row in rows.items()} if comparable else {}
 
 
 def realisations_table(result: Result) -> Table:
@@ -98,7 +108,3 @@ def _part_title(model: Result, part: str, alike: bool) -> str:
 
 def _range(row: Result) -> str:
     return f"{row['start'] + 1:,} … {row['stop']:,}"
-
-
-def _mean(row: Result | None) -> float | None:
-    return None if row is None else row["mean"]

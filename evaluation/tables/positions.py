@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evaluation.tables.table import Result, Table, lowest, named, with_error
+from evaluation.tables.table import NONE, Result, Table, lowest, named, with_error
 from tokenization.wording import filled
 
 CAPTION = """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for queries
@@ -13,15 +13,18 @@ CAPTION = """T: translation invariance, M: monotonicity; best head ± standard e
 
 def positions_table(result: Result) -> Table:
     """Return both metrics of the best head by range of queries and offsets."""
-    first = result["models"][0]["probes"]["best_table"]
+    # A model with a longest sequence has no ranges past it.
+    furthest = max(result["models"], key=lambda model: len(model["probes"]["best_table"]))
+    first = furthest["probes"]["best_table"]
     alike = len({model["probes"]["length"] for model in result["models"]}) == 1
-    head = ["model", "", *(_range_title(row, result["models"][0], alike) for row in first)]
+    head = ["model", "", *(_range_title(row, furthest, alike) for row in first)]
     rows: list[list[str]] = []
     values: dict[str, list[list[float | None]]] = {"translation": [], "monotonicity": []}
     for model in result["models"]:
         for metric, letter in (("translation", "T"), ("monotonicity", "M")):
             found = model["probes"]["best_table"]
             cells = [with_error(row[metric], row.get(f"{metric}_error")) for row in found]
+            cells += [NONE] * (len(first) - len(found))
             values[metric].append([row[metric] for row in found])
             rows.append([model["model"] if letter == "T" else "", letter, *cells])
     best = []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
+
+from evaluation.metrics.bootstrap import standard_error
 
 Result = Mapping[str, Any]
 NONE = "–"
@@ -38,14 +39,18 @@ def estimated(row: Result | None) -> str:
 
 def spread(row: Result | None) -> str:
     """Return a mean over pieces, their deviation, and how many they are."""
-    return NONE if row is None else f"{row['mean']:.3f} ± {row['deviation']:.3f} ({row['pieces']})"
+    if row is None:
+        return NONE
+    deviation = "" if row["deviation"] is None else f" ± {row['deviation']:.3f}"
+    return f"{row['mean']:.3f}{deviation} ({row['pieces']})"
 
 
 def signed(row: Result | None) -> str:
-    """Return a mean change over pieces with its standard error."""
+    """Return a mean change over pieces with its standard error, which one piece does not have."""
     if row is None:
         return NONE
-    return f"{row['mean']:+.3f} ± {row['deviation'] / sqrt(row['pieces']):.3f}".replace("-", "−")
+    error = standard_error(row["deviation"], row["pieces"])
+    return f"{row['mean']:+.3f}{'' if error is None else f' ± {error:.3f}'}".replace("-", "−")
 
 
 def with_error(value: float | None, error: float | None) -> str:

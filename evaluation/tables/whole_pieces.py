@@ -48,7 +48,7 @@ def whole_pieces_table(kind: str, result: Result) -> Table:
         [
             model["model"],
             _measure(row),
-            *(_value(row.get(side)) for side in sides),
+            *(_value(row.get(side), row["written"]["n"]) for side in sides),
             str(row["written"]["n"]),
             *([f"{row['above_same']} of {row['of']}"] if above else []),
         ]
@@ -84,9 +84,11 @@ def _measure(row: Result) -> str:
     return row["measure"] if "part" not in row else f"{row['part']}: {METRICS[row['metric']]}"
 
 
-def _value(found: Result | None) -> str:
+def _value(found: Result | None, of_row: int) -> str:
+    """Return an estimate, with its n where that is not the row's: what a piece does not have is in no mean."""
     if found is None or found["mean"] is None:
         return NONE
     deviation = "" if found["deviation"] is None else f" ± {found['deviation']:.2f}"
     between = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
-    return f"{found['mean']:.2f}{deviation}{between}"
+    of_its_own = "" if found["n"] == of_row else f" (n {found['n']})"
+    return f"{found['mean']:.2f}{deviation}{between}{of_its_own}"

@@ -1,4 +1,4 @@
-"""What every training needs, of a piece of music or of a benchmark: seeds, and which parameters decay."""
+"""What models that learn and that write need, of music or of a benchmark: seeds, and which parameters decay."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def seed_of(*parts: int) -> int:
 def generator_of(*purpose: int) -> Generator:
     """Return the generator of a purpose, on the CPU."""
     return Generator().manual_seed(seed_of(*purpose))
+
+
+def generator_from(seed: int) -> Generator:
+    """Return the generator of a seed that a person gives, on the CPU, where torch takes 32 bits: of more, all count."""
+    return Generator().manual_seed(seed if seed < 1 << 32 else seed_of(seed) & 0xFFFFFFFF)
 
 
 def decayed(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from musicgen.common.learning import generator_from
 from musicgen.model.performer import Performer
 
 WINDOW = 1024  # tokens read at once: bounds the memory of any piece
@@ -32,7 +33,7 @@ def position_losses(model: Performer, ids: np.ndarray, seed: int) -> np.ndarray:
     """
     device = model.embedding.weight.device
     tokens = torch.from_numpy(ids.astype(np.int64)).to(device)[None]
-    state = model.start(torch.Generator().manual_seed(seed))
+    state = model.start(generator_from(seed))
     losses = []
     for start in range(0, len(ids) - 1, WINDOW):
         inputs = tokens[:, start : start + WINDOW]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musicgen.common.learning import generator_from
 from musicgen.model.performer import Performer, State
 
 WINDOW = 1024  # tokens read by the same products: bounds the memory of any prompt
@@ -21,7 +22,7 @@ def pieces(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None
     Cut in time instead, products would have other sizes, and with them other last bits.
     """
     tokens = torch.from_numpy(ids).to(model.embedding.weight.device)[None]
-    state = model.start(torch.Generator().manual_seed(seed))
+    state = model.start(generator_from(seed))
     logits = None
     for window in tokens.split(WINDOW, dim=1):
         logits, state = yield from model.prefill_in_pieces(window, state)

@@ -70,6 +70,8 @@ def _write_if_absent(file: Path, choice: Choice) -> None:
     with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".part") as written:
         json.dump({"way": way, "multiple": multiple}, written)
         written.flush()
+        if file.exists() and _read(file) is None:  # damaged, as by a loss of power
+            file.unlink(missing_ok=True)
         with suppress(FileExistsError):
             os.link(written.name, file)
 

@@ -27,6 +27,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from musicgen.attention.features import FEATURES, FeatureMap
+from musicgen.common.learning import generator_from
 from musicgen.layers.dropout import Dropout
 from musicgen.layers.linear import Linear, linear
 from musicgen.metre.clock import Timekeeper, Times
@@ -59,7 +60,7 @@ class Performer(nn.Module):
         super().__init__()
         self.config = config
         with torch.random.fork_rng(devices=[]):  # parts that draw without being given a generator
-            torch.manual_seed(0 if seed is None else seed)
+            torch.manual_seed(generator_from(seed or 0).initial_seed())
             self.position = POSITIONS[config.position_name][1](config.position, config.shape())
             self.time, self.metre = None, None
             if config.metre is not None or self.position.musical:
@@ -76,7 +77,7 @@ class Performer(nn.Module):
                 else Linear(config.width, config.vocabulary_size, bias=False)
             )
         if seed is not None:
-            self.initialise(torch.Generator().manual_seed(seed))
+            self.initialise(generator_from(seed))
 
     def _block(self, layer: int) -> Block:
         config, features = self.config, None

@@ -49,6 +49,16 @@ def test_parts_are_those_that_a_model_has(model: Performer, parts: list[str]) ->
     assert torch.equal(logits(model, tokens), before)  # the model itself is left as it was
 
 
+def test_another_seed_is_another_shuffle() -> None:
+    pieces = [(0, toy_tokens(1, 30)[0].numpy())]
+    model = toy("rope")
+    losses = [
+        part_losses(model, "frequencies shuffled", pieces, [0, 29], seed)[0]["sums"]
+        for seed in (0, 0, 1)
+    ]
+    assert losses[0] == losses[1] != losses[2]
+
+
 @pytest.mark.parametrize("time", ["tokens", "music"])
 @pytest.mark.parametrize("name", ["rope", "permuteformer"])
 def test_at_one_position_an_exact_encoding_is_none(name: str, time: str) -> None:

@@ -42,6 +42,16 @@ def test_the_same_part_is_like_itself_and_one_off_the_beat_is_not():
     assert duration["b"] is None  # no bass in it
 
 
+def test_a_part_that_was_left_silent_is_like_the_hidden_one_in_nothing():
+    piece = music(*BEATS, *LINE)
+    nothing = music(*BEATS)
+    for row in compared(piece, BASS, {"written": nothing, "same": nothing}):
+        assert (row["written"], row["same"]) == (0, None)
+    held = music(*BEATS, (0, 96, 40, BASS))  # of no duration that is counted
+    duration, pitch = compared(held, BASS, {"written": piece})
+    assert (duration["written"], pitch["written"]) == (None, None)
+
+
 def test_a_part_that_plays_alone_is_not_hidden():
     assert hidden_parts(music(*BEATS)) == []
     assert hidden_parts(music(*BEATS, *LINE)) == [BASS, DRUMS]

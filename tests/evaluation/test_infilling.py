@@ -12,6 +12,7 @@ from tests.evaluation.scores import piano_of
 from tests.tokenization.groove.cases import trio_of
 from tokenization.groove.tokens import BASS, DRUMS
 from tokenization.language import Language, language
+from tokenization.score import Score
 
 BAR = 4 * 12
 
@@ -75,7 +76,25 @@ def test_the_leap_is_that_of_the_top_over_the_seam():
 def test_a_gap_like_its_surroundings_is_likest():
     steady = [(12 * n, 6, 60) for n in range(16)]
     assert likeness(piano_of(steady), 1, 2, 4) == pytest.approx(1, abs=0.02)
+    assert likeness(piano_of(steady[:4] + steady[8:]), 1, 2, 4) == 0  # silent, and not around
+    assert likeness(piano_of(steady[4:8]), 1, 2, 4) is None
     off = [(12 * n + (6 if 4 <= n < 8 else 0), 6, 60) for n in range(16)]
     found = likeness(piano_of(off), 1, 2, 4)
     assert found is not None
     assert found < 0.6
+
+
+def test_drums_are_told_by_their_beats_and_not_by_intervals():
+    def groove(moved: int, kick: int) -> Score:
+        bass = [(12 * n, 6, 40 + n % 3, 80, BASS) for n in range(16)]
+        drums = [
+            (12 * n + (moved if 4 <= n < 8 else 0), 2, kick if 4 <= n < 8 else 36, 80, DRUMS)
+            for n in range(16)
+        ]
+        return trio_of([*bass, *drums])
+
+    plain = likeness(groove(0, 36), 1, 2, 4)
+    assert plain is not None
+    assert plain > 0.9
+    for other in (groove(6, 36), groove(0, 38)):
+        assert likeness(other, 1, 2, 4) == pytest.approx(plain - 1 / 3)  # the bass is as it was

@@ -53,6 +53,14 @@ def test_parts_count_pieces_once_and_drift_is_paired():
     assert found["tokens"] == 16
 
 
+def test_one_piece_has_no_deviation():
+    found = summary([loss(1, 3, 5)], EDGES, trained_length=4)
+    assert found["parts"]["trained"]["deviation"] is None
+    assert (found["drift"]["near"]["deviation"], found["drift"]["near"]["pieces"]) == (None, 1)
+    longer = summary([loss(1, 3, 5), loss(2, 2)], EDGES, trained_length=4)
+    assert [row["deviation"] is None for row in longer["positions"]] == [False, False, True]
+
+
 def test_what_is_hard_for_every_model_cancels():
     easy, hard = [loss(1, 1, 1), loss(8, 2, 9)], [loss(2, 2, 3), loss(9, 3, 11)]
     first, second = apart([easy, hard], EDGES)

@@ -1,14 +1,17 @@
 """A line of chords that music keeps to: read from text, and as the rules of pop piano.
 
-A bar stands between bars, `C | G/B | Am F | C`; the line is repeated as often as the music needs. A bar without a chord
-goes on with the one before. A chord stands where its share of the bar begins, on a beat where there are beats enough.
-It needs no training: whatever a model draws that would pass the place of a chord, it goes to that place instead, and
-there the chord is the only one to choose. Between these places no other chord is named.
+A bar stands between bars, `C | G/B | Am F | C`, of which a double one, `||`, is one; the line is repeated as often as
+the music needs. A bar without a chord, `| |`, goes on with the one before. A chord stands where its share of the bar
+begins, on a beat where there are beats enough. It needs no training: whatever a model draws that would pass the place
+of a chord, it goes to that place instead, and there the chord is the only one to choose. Between these places no other
+chord is named.
 
 Letters: B rows of a batch, M chords a bar at most, N bars of the line.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
@@ -37,7 +40,8 @@ NONE = -1
 
 def read_chords(text: str) -> list[list[str]]:
     """Return the chords of each bar of a line, as the vocabulary names them; what is none raises ValueError."""
-    bars = text.strip().removeprefix("|").removesuffix("|").split("|")
+    single = re.sub(r"\|+", "|", text.strip())
+    bars = single.removeprefix("|").removesuffix("|").split("|")
     line = []
     for number, bar in enumerate(bars, 1):
         names = bar.split()

@@ -71,21 +71,29 @@ def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
         before = yaml_of(known)
     except ValueError as error:
         raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
-    return _differences(before, _plain(config), folder)
-
-
-def _differences(old: Any, new: dict[str, Any], folder: Path) -> list[str]:
-    """Return remarks on changes that make it another run from here on."""
-    before = _flat(_completed(old)) if isinstance(old, Mapping) else {}
-    after = _flat(new)
-    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    changes = [
-        f"{key} was {before.get(key)} and is {after.get(key)}" for key in keys if key not in _FREE
-    ]
+    changes = _differences(before, _plain(config))
     if not changes:
         return []
     said = "; ".join(changes)
     return [f"From here on {folder} is trained otherwise than it was begun: {said}."]
+
+
+def differences(config: RunConfig) -> list[str]:
+    """Return what makes a configuration another run than the one that is saved in its folder, if one is."""
+    known = Path(config.run) / CONFIG
+    if not known.is_file() or saving.newest(Path(config.run)) is None:
+        return []
+    return _differences(yaml_of(known), _plain(config))
+
+
+def _differences(old: Any, new: dict[str, Any]) -> list[str]:
+    """Return the changes of a configuration that make it another run."""
+    before = _flat(_completed(old)) if isinstance(old, Mapping) else {}
+    after = _flat(new)
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return [
+        f"{key} was {before.get(key)} and is {after.get(key)}" for key in keys if key not in _FREE
+    ]
 
 
 def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:

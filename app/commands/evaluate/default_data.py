@@ -53,16 +53,26 @@ def data_by_language(subjects: Sequence[Playable]) -> list[Path]:
 
 
 def _folder_of(subject: Playable) -> Path | None:
-    """Return the set with the checksum in the model's card, else with the title there, else with the model's name."""
-    here = _sets(subject.language.name)
-    tests = (
-        lambda folder, meta: meta["checksum"] == subject.training.get("checksum"),
-        lambda folder, meta: meta.get("source", {}).get("title") == subject.training.get("data"),
-        lambda folder, meta: folder.name == subject.name,
-    )
+    """Return the set with the checksum in the model's card, else with a title there, else with the model's name.
+
+    Of several sets that a model learned from, it is the first one that holds pieces out.
+    """
     if "data" not in subject.training:
         return None
-    return next((f for test in tests for f, meta in here.items() if test(f, meta)), None)
+    here, learned = _sets(subject.language.name), f", {subject.training['data']}, "
+    titles = {folder: f", {meta.get('source', {}).get('title')}, " for folder, meta in here.items()}
+    of_several = sorted(
+        (learned.index(titles[folder]), folder)
+        for folder, meta in here.items()
+        if titles[folder] in learned and meta["counts"]["validation"]["pieces"]
+    )
+    found = [
+        *(f for f, meta in here.items() if meta["checksum"] == subject.training.get("checksum")),
+        *(folder for folder in here if titles[folder] == learned),
+        *(folder for _, folder in of_several),
+        *(folder for folder in here if folder.name == subject.name),
+    ]
+    return next(iter(found), None)
 
 
 def _sets(language: str) -> dict[Path, dict[str, Any]]:

@@ -65,9 +65,14 @@ def run_and_print(
     with progress_bar(doing) as progress:
         results, failures = conducted({name: experiment}, arguments, progress)
     found = results[name]
-    output.remark(failures)
+    output.remark([*facts["left_out"], *failures])
     if not found["models"]:
         raise ValueError("no model could be measured" + "".join(f"; {why}" for why in failures))
+    if not any(model["table"] for model in found["models"]):  # as where no part is to be hidden
+        raise ValueError(
+            f"in none of the {facts['pieces']} pieces of {facts['data']} is there anything to measure: "
+            "a part that is hidden has another one beside it"
+        )
     result = {"command": command_line(), **facts, **found, "failures": failures}
     if arguments.output is not None:
         _write(arguments.output, name, result)

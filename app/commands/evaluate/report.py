@@ -80,6 +80,10 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.continuation.experiment import SAMPLES
     from evaluation.study.models import facts_of, models_of
 
+    if arguments.limit < 1 or arguments.whole < 0:
+        raise ValueError(
+            f"--limit is {arguments.limit} and --whole {arguments.whole}; they are 1, and 0, or more"
+        )
     subjects = models_of(arguments.models, arguments.device)
     arguments.data = arguments.data or data_by_language(subjects)
     benchmarks = _benchmarks(arguments.benchmarks)
@@ -140,7 +144,8 @@ def _experiments(
         left_out += [] if len(arguments.data) > 1 else others
         names = [subject.given for subject in able]
         size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
-        asked = _alone("extrapolation", names, ["--data", str(folder), *size], arguments)
+        which = ["--data", str(folder), "--split", arguments.split]
+        asked = _alone("extrapolation", names, [*which, *size], arguments)
         for kind, make in (("extrapolation", extrapolation), ("realisations", realisations)):
             experiments[f"{kind} on {folder}"] = make(able, pieces, **options)
             commands[f"{kind} on {folder}"] = asked if kind == "extrapolation" else command_line()
@@ -161,17 +166,17 @@ def _whole_pieces(
     experiments: dict[str, Experiment] = {}
     facts: dict[str, dict[str, Any]] = {}
     left_out: list[str] = []
-    options = {"pieces": arguments.whole, "split": "validation"}
+    options = {"pieces": arguments.whole, "split": arguments.split}
     common = {**options, "seed": arguments.seed, "device": chosen_device(arguments.device)}
-    for folder in map(str, arguments.data if arguments.whole > 0 else []):
+    for folder in map(str, arguments.data if arguments.whole else []):
         for found in whole_pieces(subjects, folder, **common):
             if isinstance(found, str):
                 left_out.append(found)
                 continue
             kind, models, experiment, known = found
             given = [model.given for model in models]
-            asked = ["--data", folder, "--pieces", str(arguments.whole), "--split", "validation"]
-            command = _alone(kind, given, asked, arguments)
+            asked = ["--data", folder, "--pieces", str(arguments.whole)]
+            command = _alone(kind, given, [*asked, "--split", arguments.split], arguments)
             experiments[f"{kind} on {folder}"] = experiment
             facts[f"{kind} on {folder}"] = {"kind": kind, "command": command, **known}
     return experiments, facts, left_out

@@ -23,11 +23,20 @@ def add_study(parser: argparse.ArgumentParser) -> None:
         "models", metavar="MODEL", nargs="+",
         help="models of `musicgen models`, folders, or untrained:tiny[:groove]",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
+    parser.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="of all that is drawn (default: 0)"
+    )
     parser.add_argument(
         "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
     )
     add_workers(parser)
+
+
+def seed(text: str) -> int:
+    """Read a seed as it is typed."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed, which is a whole number, 0 or more")
+    return int(text)
 
 
 def conducted(

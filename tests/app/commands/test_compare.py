@@ -165,6 +165,21 @@ def test_several_seeds_are_paired_and_go_on(
     assert "| rope | 2 |" in again.out
 
 
+def test_runs_of_other_settings_are_not_tabulated_as_those_that_are_asked_for(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["compare", *two]) == 0
+    table = (tmp_path / "out" / "comparison.md").read_text()
+    capsys.readouterr()
+    for change in (["--set", "optimiser.learning_rate=0.001"], ["--set", "optimiser.steps=8"]):
+        assert main(["compare", *two, *change]) == 2
+        said = capsys.readouterr().err
+        assert "out/none holds a run of other settings (optimiser." in said
+        assert "name another folder with -o" in said
+    assert (tmp_path / "out" / "comparison.md").read_text() == table
+    assert main(["compare", *two, "--set", "log_every=1"]) == 0  # which changes no result
+
+
 def test_no_seeds_are_refused(two: list[str], capsys: pytest.CaptureFixture[str]):
     assert main(["compare", *two, "--seeds", "0"]) == 2
     assert "--seeds is 0; it is 1 or more" in capsys.readouterr().err

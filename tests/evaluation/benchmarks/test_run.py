@@ -9,8 +9,8 @@ import pytest
 
 from app.cli import main
 from evaluation.benchmarks.arms import ARMS
-from evaluation.benchmarks.recipe import Recipe, Sizes, recipe
-from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, fitting
+from evaluation.benchmarks.recipe import Recipe, Sizes, names, recipe
+from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, examples_measured, fitting
 from evaluation.benchmarks.tables import (
     ANCHORS,
     anchor_tables,
@@ -109,6 +109,31 @@ def test_what_cannot_be_is_said_and_the_rest_measured() -> None:
     assert rows["none"].values
     table = result_table(list(rows.values()), MATERIAL.rules)
     assert [line[0] for line in table] == ["encoding", "none", "most common class"]
+
+
+def test_with_how_many_examples_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def count(model, train, test, *rest) -> dict[str, float]:
+        counted.append(len(test.labels))
+        return {"accuracy": 0.5}
+
+    monkeypatch.setattr("evaluation.benchmarks.run.classified", count)
+    some = replace(TINY, data=replace(TINY.data, test=50))
+    for given in (TINY, some):
+        measured(given, encodings=["none"], seeds=1)
+    assert counted == [200, 50]
+    assert examples_measured(TINY, MATERIAL) == []
+    assert examples_measured(some, MATERIAL) == ["measured with 50 of the 200 examples of the test"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_recipes_of_papers_measure_with_the_whole_test_of_users_files(name: str) -> None:
+    found = recipe(name)
+    if TASKS[found.task].maker is not None:
+        assert found.data.test > 0
+    elif not name.endswith("-short"):
+        assert found.data.test == 0
 
 
 def test_a_text_is_predicted_past_the_trained_length() -> None:
@@ -238,6 +263,7 @@ def test_the_command_prints_tables_with_what_the_papers_report(
         ("listops --recipe text-short", "recipe text-short is of the task text"),
         ("points --seeds 0", "--seeds is 0; it is 1 or more"),
         ("points --recipe nothing", "there is no recipe 'nothing'"),
+        ("listops --short --encodings learned --steps 0", "no encoding could be measured"),
     ],
 )
 def test_a_wrong_request_is_one_sentence(

@@ -132,3 +132,8 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("short")
     with pytest.raises(ValueError, match="10,000 or more is wanted"):
         read_corpus(tmp_path, "bytes")
+    (tmp_path / "a.txt").write_text("a few more words\n" * 1000)
+    sizes = {"unit": "words", "length": 512}
+    with pytest.raises(ValueError, match=r"500 to test with; more than 512 and 2,048 are needed"):
+        read("language", tmp_path, **sizes)
+    assert read("language", tmp_path, **sizes, past=0).corpus is not None

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evaluation.metrics.endings import signs, tonic
+from evaluation.metrics.endings import last_bar, signs, tonic
 from tests.evaluation.scores import piano_of
 
 BAR = 4 * 12
@@ -41,6 +41,15 @@ def test_another_chord_is_not_the_tonic():
 
 def test_a_silent_bar_says_nothing():
     assert signs(music(RUN, RUN), 2) is None
+
+
+def test_a_piece_ends_with_the_bar_in_which_its_last_note_begins():
+    ringing = [(tick, 3 * BAR, pitch) for tick, _, pitch in CHORD]
+    score = music(RUN, RUN, RUN, ringing)
+    assert last_bar(score) == 3
+    assert signs(score, 3) is not None
+    assert last_bar(music(RUN)) == 0
+    assert last_bar(music()) == 0
 
 
 def test_the_key_of_a_scale_is_its_own_in_every_key():

@@ -20,9 +20,10 @@ from evaluation.metrics.style import (
     track_profiles,
 )
 from tests.evaluation.metrics.slow_style import slow_cosine, slow_onset_duration, slow_time_pitch
-from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
+from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, random_trio, trio
 from tests.tools.measure_style import measure
-from tokenization.score import Notes, Track
+from tokenization.excerpt import excerpt
+from tokenization.score import Meters, Notes, Track
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "style_profiles.json").read_text())
 GOLDEN_NOTES = [trio([(*note, OTHER) for note in piece]).notes for piece in GOLDEN["pieces"]]
@@ -113,6 +114,23 @@ def test_speed_and_equality_at_2000_notes():
 def test_onset_drum():
     notes = trio([(0, 1, 36, DRUMS), (48, 1, 36, DRUMS), (6, 1, 42, DRUMS)]).notes
     assert cells(onset_drum(notes, 12)) == {(0, 36): 2, (3, 42): 1}
+
+
+def test_an_onset_is_the_place_in_the_bar_of_any_metre():
+    waltz = [(36 * bar + at, 6, 60 + at % 5) for bar in range(8) for at in (0, 12, 24, 30)]
+    score = piano_of(waltz).replace(meters=Meters(*np.array([[0, 3, 4]]).T))
+    found = profiles(score)["onset_duration"]
+    assert cells(found) == {(beat, 3): 8 for beat in (0, 6, 12, 15)}
+    first, later = excerpt(score, 0, 72), excerpt(score, 108)
+    for part in (first, later, *quarters(score)):
+        style = profiles(part)["onset_duration"]
+        assert cosine(found, style) == pytest.approx(1)
+    by_track = track_profiles(score)["Piano", "onset_duration"]
+    np.testing.assert_array_equal(by_track, found)
+    # After a bar of one beat, those of four begin elsewhere.
+    upbeat = Meters(*np.array([[0, 1, 4], [12, 4, 4]]).T)
+    moved = piano_of([(0, 6, 60), *[(12 + 48 * bar, 6, 62) for bar in range(3)]])
+    assert cells(profiles(moved.replace(meters=upbeat))["onset_duration"]) == {(0, 3): 4}
 
 
 def test_cosine():

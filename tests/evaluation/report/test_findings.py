@@ -8,7 +8,10 @@ def row(mean: float, deviation: float = 0.1, pieces: int = 25) -> dict:
 
 
 def model(name: str, trained: float, far: float, grows: float | None = None) -> dict:
-    parts = {"trained": row(trained), "far": row(far)}
+    parts = {
+        "trained": {**row(trained), "start": 0, "stop": 16},
+        "far": {**row(far), "start": 24, "stop": LENGTH},
+    }
     growth = {} if grows is None else {"growth": row(grows)}
     return {"model": name, "parts": parts, "drift": {"far": row(far - trained)}, **growth}
 
@@ -27,10 +30,38 @@ def test_the_best_are_named_and_growth_only_where_it_is_sure():
     assert "lrpe" not in "".join(said[2:])
 
 
+def test_other_positions_are_not_compared():
+    models = [model("short", 1.0, 2.0), model("long", 1.1, 1.2)]
+    models[1]["parts"]["trained"]["stop"] = 32
+    said = findings.extrapolation({"models": models, "length": LENGTH})
+    assert [text.partition(",")[0] for text in said] == ["Furthest out"]
+
+
 def test_nothing_is_claimed_where_nothing_is_sure():
     models = [model("ape", 1.0, 2.0, 0.03), model("sine", 1.1, 1.2, -0.03)]
     said = findings.extrapolation({"models": models, "length": LENGTH})
     assert said[2].startswith("Past the trained length the losses of all models grow alike")
+
+
+def test_one_piece_tells_nothing():
+    def alone(mean: float) -> dict:
+        return {"mean": mean, "deviation": None, "pieces": 1}
+
+    parts = {
+        "trained": {**alone(1.0), "start": 0, "stop": 16},
+        "far": {**alone(2.0), "start": 24, "stop": LENGTH},
+    }
+    models = [
+        {"model": name, "parts": parts, "drift": {"far": alone(1.0)}, "growth": alone(grows)}
+        for name, grows in (("ape", 0.5), ("sine", -0.5))
+    ]
+    said = findings.extrapolation({"models": models, "length": LENGTH})
+    assert said[2:] == ["One piece does not tell whose loss grows more past the trained length."]
+    del models[0]["growth"]
+    (said,) = findings.extrapolation({"models": models[:1], "length": LENGTH})
+    assert "ape costs +1.000 nats a token" in said
+    tests = [{"realisations": n, "change": alone(0.1 * (n - 8))} for n in (4, 8)]
+    assert findings.realisations({"models": [{"model": "a", "trained": 8, "tests": tests}]}) == []
 
 
 def test_one_model_is_compared_with_itself():

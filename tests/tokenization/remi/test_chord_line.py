@@ -21,6 +21,8 @@ BOTH = pytest.mark.parametrize("speaker", VERSIONS.values(), ids=VERSIONS)
     [
         ("C | G/B | Am F | C", [["C_M"], ["G_M"], ["A_m", "F_M"], ["C_M"]]),
         ("| Bbmaj7 | |", [["A#_M7"], []]),
+        ("C | G ||", [["C_M"], ["G_M"]]),
+        ("|| C || G | | F |||", [["C_M"], ["G_M"], [], ["F_M"]]),
         ("N", [["N_N"]]),
     ],
 )

@@ -56,6 +56,14 @@ def test_what_cannot_be_measured_is_said_in_a_line(data, capsys, words, says):
     assert "Traceback" not in captured.err
 
 
+def test_pieces_without_a_part_to_hide_are_no_result(data, capsys, monkeypatch):
+    monkeypatch.setattr("evaluation.accompaniment.hidden_parts", lambda piece: [])
+    assert run(MODEL, "--data", data, "--split", "validation", "--bars", 1) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"in none of the 2 pieces of {data} is there anything to measure" in said.err
+
+
 def test_data_of_another_language_are_refused(tmp_path, capsys):
     pianos = prepared_set(tmp_path / "pianos", "remi", train=1, held_out=1)
     assert run(MODEL, "--data", pianos) == 2

@@ -113,6 +113,26 @@ def test_bars_are_counted_as_the_model_counts_them(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["pieces"] == 2
 
 
+def test_the_end_of_a_piece_whose_last_note_rings_on_is_measured(tmp_path, capsys):
+    language = RemiInEveryMetre()
+    with PreparedWriter(tmp_path / "set", replace=False) as writer:
+        for name, split in (("a", "validation"), ("b", "train")):
+            onset = np.arange(21) * 24
+            length = np.append(0 * onset[:-1] + 24, 8 * 24)  # past the line that its bar ends at
+            notes = Notes(onset, length, 0 * onset + 60, 0 * onset + 80, 0 * onset)
+            score = piano(1).replace(notes=notes, ticks_per_beat=24)
+            one = language.encode(language.arrange(score))
+            writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
+        writer.commit(
+            {"language": language.spec(), "vocabulary": language.vocabulary.to_json(), "source": {}}
+        )
+    words = ("--data", tmp_path / "set", "--prompt-bars", 2, "--bars", 3)
+    assert run("form", MODEL, *words, "--json") == 0
+    [model] = json.loads(capsys.readouterr().out)["models"]
+    table = {row["measure"]: row for row in model["table"]}
+    assert (table["end: longer"]["real"]["n"], table["end: longer"]["real"]["mean"]) == (1, 1)
+
+
 def test_a_long_piece_with_silence_where_it_is_cut_is_filled(tmp_path, capsys):
     language = RemiInEveryMetre()
     with PreparedWriter(tmp_path / "set", replace=False) as writer:
@@ -127,6 +147,29 @@ def test_a_long_piece_with_silence_where_it_is_cut_is_filled(tmp_path, capsys):
         )
     assert run("infilling", MODEL, "--data", tmp_path / "set", "--gap", 1, "--json") == 0
     assert json.loads(capsys.readouterr().out)["failures"] == []
+
+
+def test_who_is_left_out_is_named(data, tmp_path, capsys):
+    words = ("untrained:tiny:groove", "--data", data, "--json")
+    for kind, *options in (("form", "--prompt-bars", 2, "--bars", 3), ("infilling", "--gap", 1)):
+        assert run(kind, MODEL, *words, *options) == 0
+        said = capsys.readouterr()
+        [sentence] = json.loads(said.out)["left_out"]
+        assert sentence == (
+            f"left out of {kind}, which is in remi-2, for speaking groove: untrained:tiny:groove"
+        )
+        assert sentence in said.err
+    grooves = prepared_set(tmp_path / "grooves", "groove", train=1, held_out=1)
+    options = ("--data", grooves, "--split", "validation", "--bars", 1, "--hide", "drums")
+    assert run("accompaniment", "untrained:tiny:groove-2", "untrained:tiny:groove", *options) == 0
+    assert "for speaking groove: untrained:tiny:groove\n" in capsys.readouterr().err
+
+
+def test_in_a_language_without_goals_no_gap_is_filled(tmp_path, capsys):
+    plain = prepared_set(tmp_path / "plain", "remi", train=1, held_out=1)
+    assert run("infilling", "untrained:tiny:remi", "--data", plain) == 2
+    said = capsys.readouterr().err
+    assert f"{plain} is in remi, in which no gap is filled; name data in a later version" in said
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,21 @@ def test_the_table_of_losses(place: Path, capsys):
     assert "2 pieces" in err
 
 
+def test_the_table_of_one_piece_has_no_spread(place: Path, tmp_path: Path, capsys):
+    options = ("--data", place / "remi", "--pieces", 1, "-o", tmp_path / "out")
+    evaluate("extrapolation", place / "ape", place / "sine", *options)
+    out, _ = capsys.readouterr()
+    assert "(1)" in out.splitlines()[-1]
+    assert "±" not in "".join(out.splitlines()[1:])
+    assert {row["deviation"] for row in read_csv(tmp_path / "out" / "extrapolation.csv")} == {""}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("trio", "--data", "remi"), "which none of the models speaks"),
         (("ape", "--data", "remi", "--length", "0"), "--length is 0"),
+        (("ape", "--data", "remi", "--seed", "-1"), "--seed: '-1' is no seed"),
         (("ape", "--data", "nowhere"), "there is no prepared data set"),
         (("nobody", "--data", "remi"), "there is no model 'nobody'"),
         (("ape", "--data", "remi", "--split", "test"), "has no piece in its test split"),
@@ -148,6 +158,19 @@ def test_a_model_is_tried_on_what_it_learned_from(
     model = write_model(tmp_path / name, "remi", "absolute", **knows)
     evaluate("extrapolation", model)
     assert f"2 pieces of data/{takes}" in capsys.readouterr().err
+
+
+def test_of_several_sets_that_a_model_learned_from_the_first_that_holds_pieces_out_is_taken(
+    tmp_path: Path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    for name, title, held_out in (("a", "Songs", 1), ("b", "Folk", 1), ("c", "Etudes, op. 10", 0)):
+        prepared_set(tmp_path / "data" / name, "remi", held_out=held_out)
+        meta = tmp_path / "data" / name / "meta.json"
+        meta.write_text(meta.read_text().replace("test pieces", title))
+    model = write_model(tmp_path / "one", "remi", "absolute", data="Etudes, op. 10, Folk, Songs")
+    evaluate("extrapolation", model)
+    assert "1 pieces of data/b" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -305,6 +328,31 @@ def test_a_report_has_what_whole_pieces_show(tmp_path: Path):
         assert {row["written"]["n"] for model in one["models"] for row in model["table"]} <= {0, 1}
     rows = read_csv(report / "whole_pieces.csv")
     assert {row["side"] for row in rows if row["kind"] == "accompaniment"} >= {"written", "next"}
+
+
+def test_a_report_keeps_to_the_split_that_is_asked_for(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = prepared_set(tmp_path / "set", "remi-2", train=2, held_out=1)
+    model = write_model(tmp_path / "model", "remi-2", "sine_spe")
+    options = ("--data", data, "--split", "train", "--pieces", 1, "--whole", 1, "-o", "report")
+    evaluate("report", model, *options)
+    found = json.loads(Path("report/results.json").read_text())
+    (whole,), (losses,), (ablated,) = (
+        found[name] for name in ("whole_pieces", "extrapolation", "ablation")
+    )
+    assert (whole["kind"], whole["split"]) == ("infilling", "train")
+    assert {losses["data"]["split"], ablated["data"]["split"]} == {"train"}
+    for one in (whole, losses, ablated):
+        assert "--split train" in one["command"]
+    text = Path("report/index.html").read_text(encoding="utf-8")
+    assert "of the train split" in text
+    assert "held-out" not in text
+
+
+@pytest.mark.parametrize(("option", "value"), [("--limit", 0), ("--whole", -1)])
+def test_a_report_of_less_than_nothing_is_refused(option: str, value: int, place: Path, capsys):
+    evaluate("report", place / "trio", option, value, code=2)
+    assert f"{option} {'is ' if option == '--limit' else ''}{value}" in capsys.readouterr().err
 
 
 def test_a_report_without_data_says_what_it_lacks(place: Path, tmp_path: Path):

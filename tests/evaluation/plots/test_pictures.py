@@ -1,0 +1,16 @@
+"""Pictures say in which unit they are."""
+
+import numpy as np
+import pytest
+
+from evaluation.maps import pack
+from evaluation.plots.pictures import all_templates
+from evaluation.plots.style import figure
+
+
+@pytest.mark.parametrize(("bar", "says"), [(None, "0 … 24 tokens"), (6, "0 … 4 bars")])
+def test_lags_of_templates_are_tokens_or_bars(bar: int | None, says: str):
+    values = np.zeros((2, 3, 24), dtype=np.int8)
+    with figure() as drawn:
+        axes = all_templates(drawn.add_subplot(), {"all": pack(values), "length": 24, "bar": bar})
+    assert says in axes.get_xlabel()
