@@ -138,9 +138,7 @@ def _client(address: str) -> Iterator[Any]:
     if not ADDRESS.fullmatch(address):
         raise ValueError(f"{address} is no address of a scheduler; tcp://HOST:8786 is one")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
-    warnings.simplefilter(
-        "ignore", distributed.versions.VersionMismatchWarning
-    )  # by _check_versions
+    warnings.filterwarnings("ignore", "Mismatched versions")
     _check_versions({f"the scheduler at {address}": _versions_at(address)})
     with distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False) as client:
         try:
@@ -149,8 +147,8 @@ def _client(address: str) -> Iterator[Any]:
             raise ValueError(
                 f"the scheduler at {address} has no workers: dask worker {address}"
             ) from error
-        workers = client.get_versions()["workers"]
-        _check_versions({f"the worker at {name}": said for name, said in workers.items()})
+        found: Any = client.get_versions()
+        _check_versions({f"the worker at {name}": has for name, has in found["workers"].items()})
         yield client
 
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 import app.web.server.front_door
+from app.web.errors import FULL_DISK
 from app.web.examples import example
 from app.web.server.front_door import FrontDoor
 from app.web.server.jobs import MOST_JOBS, Jobs
@@ -406,3 +407,21 @@ def test_what_is_sent_in_half_is_not_kept(server, files: Path):
     while [*files.glob(HALF)] and time.monotonic() < late:
         time.sleep(0.05)
     assert not [*files.glob(HALF)]
+
+
+def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path):
+    tune = b"X:1\nK:C\nCDEF|\n"
+    with (
+        started(
+            "--model", MODEL, module="tests.app.web.full_disk_app", TMPDIR=str(tmp_path)
+        ) as server,
+        httpx.Client(base_url=server.address, timeout=60) as client,
+    ):
+        answer = client.post(f"{API}/upload", files={"files": ("a.mid", bytes(100_000))})
+        assert (answer.status_code, answer.json()) == (507, {"detail": FULL_DISK})
+        sent = client.post(f"{API}/upload", files={"files": ("a.abc", tune)}).json()
+        file = {"path": sent[0], "meta": {"_type": "gradio.FileData"}}
+        assert FULL_DISK in called(client, "sound", [file])
+        assert '"notes": 4' in called(client, "read", [file, MODEL])
+        assert "Traceback" not in server.said()
+    assert not [*tmp_path.rglob("*.wav")]
