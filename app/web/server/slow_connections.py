@@ -6,6 +6,7 @@ uvicorn waits for them without end, and each is an open file: so one client has 
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections import Counter
 from typing import Any, ClassVar
@@ -97,5 +98,6 @@ def most_of_one() -> int:
 
 
 def close_slow_connections() -> None:
-    """Let servers that are started from here on speak HTTP so."""
+    """Let servers that are started from here on speak HTTP so; who speaks none fills no log."""
+    logging.getLogger("uvicorn.error").addFilter(lambda said: said.levelno > logging.WARNING)
     config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{ImpatientProtocol.__name__}"

@@ -120,10 +120,13 @@ def test_a_request_that_never_ends_is_ended(visitors: Visitors, monkeypatch):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "[::2]", "]"],
-)
+    ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "[::2]", "]",
+     "evil.example@127.0.0.1", "127.0.0.1/evil", "127.0.0.1?evil", "127.0.0.1:99999999", "127.0.0.1:x"],
+)  # fmt: skip
 def test_another_name_than_the_servers_is_not_answered(visitors: Visitors, host: str):
     assert ask(visitors, "/", [b""], "GET", host=host)[0] == 421
+    assert ask(visitors, "/", [b""], "GET", x_forwarded_host=host)[0] == 421
+    assert ask(visitors, "/", [b""], "GET", x_forwarded_host=f"{host}, localhost")[0] == 421
 
 
 @pytest.mark.parametrize(
@@ -392,6 +395,25 @@ def test_many_calls_of_programs_push_nobody_out(client: httpx.Client, server):
             answer = client.post(f"{API}/run/desk_open", json=opened)
             assert answer.status_code in (200, 429)
         assert client.get(f"{API}/file={path[1]}").content[:4] == b"MThd"
+
+
+@pytest.mark.parametrize("said", ["http://evil.example", "["])
+def test_no_header_makes_the_page_name_another_server(client: httpx.Client, said: str):
+    answer = client.get("/config", headers={"x-gradio-server": said})
+    assert answer.status_code == 200
+    assert "evil.example" not in answer.text
+
+
+def test_who_speaks_no_http_writes_nothing_to_the_terminal(server):
+    host, port = server.address.removeprefix("http://").split(":")
+    for said in (
+        b"\xff\r\n\r\n",
+        b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+    ):
+        with socket.create_connection((host, int(port)), timeout=60) as one:
+            one.sendall(said)
+            assert b" 400 " in one.recv(1000)
+    assert "WARNING" not in server.said()
 
 
 def test_what_is_sent_in_half_is_not_kept(server, files: Path):
