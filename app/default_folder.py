@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from itertools import count
 from pathlib import Path
+
+from tokenization.whole_file import write_bytes, write_json
 
 ASKED = ".asked.json"
 # What has no say in the results: a request that was interrupted goes on with other values of these.
@@ -32,11 +33,11 @@ def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
     """
     others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{ASKED}"))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / ASKED).write_text(json.dumps(_asked(arguments), indent=2), encoding="utf-8")
-    unfinished = shutil.ignore_patterns(".*.part")
+    write_json(folder / ASKED, _asked(arguments))
     for source, name in ((other.parent / name, name) for other in others for name in reused):
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=unfinished, dirs_exist_ok=True)
+        for file in (path for path in source.rglob("*") if path.is_file()):
+            if not file.match(".*.part"):
+                write_bytes(folder / name / file.relative_to(source), file.read_bytes())
 
 
 def _asked(arguments: argparse.Namespace) -> dict[str, str]:

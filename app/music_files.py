@@ -38,7 +38,7 @@ def write_take(
     A number that another command has taken meanwhile is left to it: the first file is the claim.
     """
     from tokenization.formats import write_score
-    from tokenization.whole_file import write_whole
+    from tokenization.whole_file import write_text
 
     number, named = _claimed(folder, take, scores, number)
     first, *others = paths = [*named]
@@ -46,8 +46,7 @@ def write_take(
         write_score(path, named[path.with_suffix(".mid")], take.provenance)
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-    # A name that is no text becomes escapes, which JSON reads as the same name.
-    write_whole(first.with_suffix(".json"), text.encode(errors="backslashreplace"))
+    write_text(first.with_suffix(".json"), text)
     return number + 1, paths
 
 

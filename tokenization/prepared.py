@@ -121,6 +121,8 @@ class Prepared:
 
 def _read_pieces(path: Path, meta: dict[str, Any]) -> Pieces:
     try:
+        if not path.is_file():
+            raise OSError("a pipe would be waited for")
         with np.load(path, allow_pickle=False) as columns:
             unpacked = sum(column.file_size for column in columns.zip.infolist())
             if unpacked > FREE_BYTES + MOST_TIMES * path.stat().st_size:

@@ -53,7 +53,7 @@ def from_yaml(text: str, where: str) -> Any:
 
 def yaml_of(path: Path) -> Any:
     """Return what a YAML file says."""
-    if not path.is_file():  # a pipe would be waited for, a device be read without end
+    if not path.is_file():
         raise FileNotFoundError(f"there is no configuration {path}")
     data = _bytes_of(path, 4 * LONGEST_YAML)
     try:
@@ -68,6 +68,10 @@ def json_of(path: Path) -> Any:
 
 
 def _bytes_of(path: Path, most: int) -> bytes:
+    if (
+        path.exists() and not path.is_file()
+    ):  # a pipe would be waited for, a device be read without end
+        raise ValueError(f"{path} is no file")
     with path.open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most:

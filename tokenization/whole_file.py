@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+_BEGIN_FORMULAS = ("=", "+", "-", "@", "\t")
+
 
 def write_whole(path: Path, data: bytes, *, new: bool = False) -> None:
     """Write a file beside its place and put it there when all of it is on the disk; errors name the file.
@@ -35,16 +37,22 @@ def write_bytes(path: Path, data: bytes) -> None:
     write_whole(path, data)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text; a file's name in it that is none becomes escapes, which JSON reads as the same name."""
+    write_bytes(path, text.encode(errors="backslashreplace"))
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write plain data; a number that is none is refused."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_bytes(path, f"{text}\n".encode())
+    write_text(path, f"{text}\n")
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write a line a row under the names of all columns; what is None stays empty.
 
-    A mapping gives a column a key, under both names; lists are in no table: they are told in JSON.
+    A mapping gives a column a key, under both names; lists are in no table: they are told in JSON. A text that a
+    spreadsheet would compute as a formula, as a stranger's name may be, has an apostrophe before it.
     """
     flat = [dict(_flat(row)) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
@@ -52,7 +60,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     writer = csv.DictWriter(stream, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(flat)
-    write_bytes(path, stream.getvalue().encode())
+    write_text(path, stream.getvalue())
 
 
 def _flat(row: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
@@ -60,24 +68,42 @@ def _flat(row: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}_")
         elif not isinstance(value, list):
-            yield f"{before}{name}", value
+            yield f"{before}{name}", _cell(value) if isinstance(value, str) else value
+
+
+def _cell(text: str) -> str:
+    text = text.replace("\r", " ")  # it would end the line
+    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) else text
 
 
 @contextmanager
 def beside(path: Path, *, new: bool = False) -> Iterator[Path]:
-    """Give the path of a new file to fill, which takes the place of `path` if nothing goes wrong."""
+    """Give the path of a new file to fill, which takes the place of `path` if nothing goes wrong.
+
+    It takes that of a file alone: a device or a pipe of that name stays.
+    """
     target = path if new else Path(os.path.realpath(path))  # a link stays one
+    if not new and target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "it is there and no file", str(path))
     part = target.with_name(f".{secrets.token_hex(6)}.part")
     try:
-        yield part
-        (_put_where_none_is if new else os.replace)(part, target)
+        with naming(path):
+            yield part
+            (_put_where_none_is if new else os.replace)(part, target)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let what the system says to be wrong name a file, which it does not where the disk is full."""
+    try:
+        yield
     except OSError as error:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def _put_where_none_is(part: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ try:
 except ImportError:  # Windows: nothing is locked there
     fcntl = None
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def full_disk_named(folder: Path, advice: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
         raise OSError(f"the disk of {folder} is full; free some space, or {advice}") from None
 

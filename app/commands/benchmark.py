@@ -115,7 +115,7 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
     from app.commands.evaluate.study_options import command_line
     from evaluation.benchmarks.tables import SUMMARY, plain, table_beside_papers
     from musicgen.common.machine import machine
-    from tokenization.whole_file import write_bytes, write_json
+    from tokenization.whole_file import write_json, write_text
     from tokenization.wording import markdown
 
     given = recipe.optimiser
@@ -136,7 +136,7 @@ def _write(folder: Path, task: str, recipe: Recipe, data: Material, rows: list[R
     }
     write_json(folder / SUMMARY, facts)
     table = table_beside_papers(task, rows, data.rules)
-    write_bytes(folder / "benchmark.md", f"{markdown(table)}\n".encode())
+    write_text(folder / "benchmark.md", f"{markdown(table)}\n")
 
 
 def _recipe(arguments: argparse.Namespace) -> Recipe:

@@ -179,6 +179,8 @@ def _trained(name: str, config: RunConfig) -> Compared:
     try:
         train(config, resume=(folder / "config.yaml").exists())
         return replace(compared(folder), name=name)
+    except OSError:  # as of a full disk, where the others would fail too
+        raise
     except Exception as error:  # whatever it is, the others are trained
         failed = " ".join(str(error).split()) or type(error).__name__
         output.remark([f"{name} failed: {failed}"])

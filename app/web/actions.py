@@ -199,5 +199,5 @@ def _region(made: dict[str, Any] | None, bars: int) -> dict[str, Any] | None:
 
 def _two(value: Any) -> list[int] | None:
     """Return the first and the last bar that a file names."""
-    fits = isinstance(value, list) and len(value) == 2
-    return value if fits and all(isinstance(one, int) and one >= 1 for one in value) else None
+    fits = isinstance(value, list) and len(value) == 2 and all(type(one) is int for one in value)
+    return value if fits and 1 <= value[0] <= value[1] else None

@@ -18,8 +18,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.web.composing.requests import sentence
+from training.disk import FULL
 
 FAULT = "The server failed at this request; its log says how."
+FULL_DISK = "The disk of the server is full; tell who runs it, or try again in a while."
 
 
 def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
@@ -45,6 +47,8 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
                 said = "this file was not sent to this server: upload it first"
             elif isinstance(error, ValueError):
                 said = str(error)
+            elif _is_of_full_disk(error):
+                said = FULL_DISK
             raise gr.Error(sentence(said[:200]), print_exception=False) from None
 
     @functools.wraps(process)
@@ -57,12 +61,18 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
         except gr.Error:
             raise
         except Exception as error:
+            if _is_of_full_disk(error):
+                raise gr.Error(FULL_DISK, print_exception=False) from None
             raise gr.Error(FAULT) from error
         finally:
             if not more:
                 answered(named.get("session_hash"))
 
     blocks.preprocess_data, blocks.process_api = reading, processing
+
+
+def _is_of_full_disk(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in FULL
 
 
 class _ElsewhereError(Exception):
@@ -79,6 +89,13 @@ async def tell_fault(_: Request, error: Exception) -> JSONResponse:
     unknown = isinstance(error, FnIndexInferError)
     said = "There is no endpoint of that name." if unknown else FAULT
     return JSONResponse({"detail": said}, 404 if unknown else 500)
+
+
+async def tell_disk(_: Request, error: Exception) -> JSONResponse:
+    """Answer a request whose file there is no room for."""
+    if not _is_of_full_disk(error):
+        raise error
+    return JSONResponse({"detail": FULL_DISK}, 507)
 
 
 async def refuse_values(_: Request, error: Any) -> JSONResponse:
@@ -112,5 +129,6 @@ HANDLERS: dict[Any, Any] = {
     FnIndexInferError: tell_fault,
     KeyError: refuse_names,
     TypeError: refuse_names,
+    OSError: tell_disk,
     Exception: tell_fault,
 }

@@ -18,6 +18,7 @@ from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.benchmarks.tasks import Material, Progress
 from evaluation.benchmarks.training import Optimiser, classified, perplexities
+from tokenization.records import json_of, value_of
 from tokenization.whole_file import write_json
 
 RESULTS = "results.json"
@@ -183,14 +184,18 @@ def _first(examples: Any, count: int) -> Any:
 def _stored(folder: Path | None, recipe: Recipe, data: Material) -> dict[str, Any]:
     """Return what is in a folder, if it is of the same recipe and data; another's is refused."""
     own = {"recipe": _plain(recipe), "data": _checksum(data), "results": {}}
-    if folder is None or not (folder / RESULTS).is_file():
+    if folder is None or not (file := folder / RESULTS).is_file():
         return own
-    found = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    if (found.get("recipe"), found.get("data")) != (own["recipe"], own["data"]):
+    found = json_of(file)
+    if not isinstance(found, dict) or any(found.get(x) != own[x] for x in ("recipe", "data")):
         raise ValueError(
             f"{folder} holds results of another recipe or other data; name another folder"
         )
-    return found
+    results = value_of(dict[str, dict[str, float]], found.get("results"), f"{file}: results")
+    measures = {frozenset(one) for one in results.values()}
+    if len(measures) > 1 or any("seconds" not in one for one in measures):
+        raise ValueError(f"{file} is damaged: not all of its results have the same measures")
+    return {**own, "results": results}
 
 
 def _plain(recipe: Recipe) -> Any:

@@ -46,6 +46,7 @@ _SETTINGS: Any = {  # matplotlib types these keys one by one
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9.0,
     "text.color": INK,
+    "text.parse_math": False,  # a model or a style may be called $x
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "axes.facecolor": "none",

@@ -48,6 +48,8 @@ def _read_or_try(file: Path, trial: Trial) -> Choice:
         return choice
     right, fastest = trial()
     try:
+        if not file.is_absolute():  # of who has no home
+            raise FileNotFoundError(file)
         file.parent.mkdir(parents=True, exist_ok=True)
         _write_if_absent(file, fastest)
     except OSError:

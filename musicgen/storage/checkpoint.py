@@ -27,6 +27,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from tokenization.records import from_plain, json_of
+from tokenization.whole_file import naming
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
@@ -76,9 +77,9 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
         sha256=hashlib.sha256(weights).hexdigest(),
     )
     content = {"format": FORMAT, "model": model.config.plain(), "card": asdict(card)}
-    config = json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     _write(folder / NEW_WEIGHTS, weights)
-    _write(folder / f"{CONFIG}.new", config)
+    _write(folder / f"{CONFIG}.new", text.encode(errors="backslashreplace"))
     os.replace(folder / f"{CONFIG}.new", folder / CONFIG)
     sync(folder)
     os.replace(folder / NEW_WEIGHTS, folder / WEIGHTS)
@@ -281,7 +282,7 @@ def _hash(path: Path) -> str:
 def _write(path: Path, content: bytes) -> None:
     """Write a file down to the disk, or leave none."""
     try:
-        with path.open("wb") as file:
+        with naming(path), path.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -4,10 +4,14 @@ import os
 import resource
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from app.default_folder import claim
+from musicgen.loading import load
+from musicgen.storage.checkpoint import Card, save
 from tokenization.whole_file import beside, write_whole
 
 ROOT = Path(__file__).parent.parent.parent
@@ -78,6 +82,38 @@ def test_what_goes_wrong_leaves_the_file_as_it_was(fails: BaseException, tmp_pat
     assert path.read_bytes() == b"before"
     if isinstance(fails, OSError):
         assert raised.value.filename == str(path)
+
+
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_model_that_the_disk_does_not_take_is_named(tmp_path: Path, monkeypatch):
+    model = load("untrained:tiny")
+    card = Card(name="x", language=model.language.spec(), trained_length=64)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space") as raised:
+        save(tmp_path, model.performer, card)
+    assert raised.value.filename == str(tmp_path / "model.safetensors.new")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_a_folder_takes_over_from_another_is_whole(tmp_path: Path, monkeypatch):
+    asked = [Namespace(models=["a"]), Namespace(models=["b"]), Namespace(models=["c"])]
+    first, second, third = (tmp_path / name for name in ("report", "report-2", "report-3"))
+    claim(first, asked[0])
+    (first / "kept" / "deep").mkdir(parents=True)
+    for name in ("deep/one.json", ".two.part", "three.json"):
+        (first / "kept" / name).write_text(name * 1000)
+    claim(second, asked[1], "kept")
+    taken = {path.relative_to(second).as_posix() for path in second.rglob("*") if path.is_file()}
+    assert taken == {".asked.json", "kept/deep/one.json", "kept/three.json"}
+    assert (second / "kept" / "three.json").read_text() == "three.json" * 1000
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space") as raised:
+        claim(third, asked[2], "kept")
+    assert raised.value.filename == str(third / ".asked.json")
+    assert not [path for path in third.rglob("*") if path.is_file()]
 
 
 def test_a_link_stays_one_and_a_name_may_be_as_long_as_names_are(tmp_path: Path):

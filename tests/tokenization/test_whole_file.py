@@ -1,5 +1,7 @@
 """Results as files."""
 
+import csv
+import json
 import os
 from pathlib import Path
 
@@ -23,6 +25,35 @@ def test_json_is_whole_or_not_at_all(tmp_path: Path):
         write_json(path, {"mean": float("nan")})
     assert path.read_text() == '{\n "mean": null,\n "name": "–"\n}\n'
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_name_that_is_no_text_is_written_as_escapes(tmp_path: Path):
+    write_json(tmp_path / "a.json", {"name": "a\udcff"})
+    write_csv(tmp_path / "a.csv", [{"name": "a\udcff"}])
+    assert json.loads((tmp_path / "a.json").read_text()) == {"name": "a\udcff"}
+    assert (tmp_path / "a.csv").read_text() == "name\na\\udcff\n"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_no_name_is_computed_by_a_spreadsheet(name: str, tmp_path: Path):
+    write_csv(tmp_path / "a.csv", [{"name": name, "mean": -1.5, "of": {"piece": name}}])
+    with (tmp_path / "a.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row == {"name": f"'{name}", "mean": "-1.5", "of_piece": f"'{name}"}
+    write_csv(tmp_path / "a.csv", [{"name": f"a\r{name}"}])
+    assert (tmp_path / "a.csv").read_bytes() == f"name\na {name}\n".encode()
+
+
+def test_no_device_or_pipe_gives_way_to_a_file(tmp_path: Path):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link, tmp_path):
+        with pytest.raises(OSError, match="it is there and no file") as raised:
+            write_whole(path, b"1")
+        assert raised.value.filename == str(path)
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
 
 
 @pytest.mark.parametrize("has_links", [True, False])

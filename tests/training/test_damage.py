@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -52,7 +53,14 @@ DAMAGE = {
     "odd sums": lambda found: change(found / saving.STATE, checksums=[1]),
     "nested": lambda found: (found / saving.STATE).write_text("[" * 200_000),
     "a bit of the weights": lambda found: flip(found / "model.safetensors", -5),
+    "a pipe for averages": lambda found: _pipe(found / saving.OPTIMISER),
+    "a pipe for a state": lambda found: _pipe(found / saving.STATE),
 }
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
 
 
 def _without_one(path: Path) -> None:
@@ -168,6 +176,13 @@ def test_a_set_of_another_language_than_it_says_is_not_trained_on(
     assert main(words) == 2
     assert "this remi differs from the one at hand" in capsys.readouterr().err
     assert not run.exists()
+
+
+def test_columns_that_are_a_pipe_are_not_waited_for(grooves: Path, tmp_path: Path):
+    path = copied(grooves, tmp_path) / PIECES_FILE
+    _pipe(path)
+    with pytest.raises(ValueError, match=r"pieces\.npz is missing or damaged"):
+        Prepared.open(path.parent)
 
 
 def test_columns_that_unpack_to_more_than_any_set_are_not_unpacked(grooves: Path, tmp_path: Path):

@@ -207,7 +207,9 @@ def _notices(root: Path) -> list[tuple[Path, str]]:
     notices: dict[str, Path] = {}
     for top in tops[: 2 if len(tops) == 2 else 1]:  # archives hold all in one folder
         for name, kept in _NOTICES.items():
-            if (top / name).is_file() and os.access(top / name, os.R_OK):
+            # A link may lead to what is nobody's to hand on: it goes with the set, and with its models.
+            inside = (top / name).resolve().is_relative_to(root.resolve())
+            if inside and (top / name).is_file() and os.access(top / name, os.R_OK):
                 notices.setdefault(kept, top / name)
     return [(path, name) for name, path in notices.items()]
 

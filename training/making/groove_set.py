@@ -7,17 +7,21 @@ Everything is a function of the seed, the charts and MMA's styles, down to the b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score, Track
-from tokenization.whole_file import write_whole
+from tokenization.whole_file import write_bytes, write_text
+from training.disk import full_disk_named
 from training.making.charts import Chart, charts_of
 from training.making.mma import Style, accompaniment, installed, styles
 
@@ -94,13 +98,23 @@ def make_groove_set(
         raise ValueError(
             f"none of {len(chosen)} styles made a groove of bass, drums and another track"
         )
-    for path, midi in kept.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / path, midi)
     table = "\n".join(["file\tlibrary file\tgroove\tseed", *sorted(rows)]) + "\n"
-    write_whole(folder / "styles.tsv", table.encode())
-    write_whole(folder / "README.md", _readme(about, seed, kept, left_out).encode())
+    with full_disk_named(folder, "name another one"), _whole(folder) as part:
+        for path, midi in kept.items():
+            write_bytes(part / path, midi)
+        write_text(part / "styles.tsv", table)
+        write_text(part / "README.md", _readme(about, seed, kept, left_out))
     return Made(files=_counted(kept), left_out=left_out, checksum=_checksum(kept))
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[Path]:
+    """Give a hidden folder to fill, whose content goes into `folder` if nothing goes wrong."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".", suffix=".part") as part:
+        yield Path(part)
+        for entry in Path(part).iterdir():
+            os.replace(entry, folder / entry.name)
 
 
 def _chosen(found: list[Style], seed: int, most: int | None) -> list[Style]:

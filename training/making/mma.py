@@ -13,10 +13,12 @@ from pathlib import Path
 
 from tokenization.midi.reading import read_midi
 from tokenization.score import Score
+from training.disk import full_disk_named
 
 PROGRAM = "mma"
 LIBRARIES = (Path("/usr/share/mma/lib"), Path("/usr/local/share/mma/lib"))
 SECONDS = 600  # that a file may take on a busy machine: the usual is a fifth of one
+ROOM_BYTES = 1 << 20  # more than a file takes
 TEMPO = 120
 _QUALITIES = {
     "M": "", "m": "m", "o": "dim", "+": "aug", "7": "7", "M7": "M7", "m7": "m7", "o7": "dim7", "/o7": "m7b5",
@@ -79,11 +81,14 @@ def accompaniment(
     """Return a style over bars of chords, one a beat, the same for a seed; None where MMA makes nothing of it."""
     lines = [f"RndSeed {seed}", f"Tempo {TEMPO}", f"Use {style.file}", f"Groove {style.groove}"]
     lines += [f"{number} {_bar(bar)}" for number, bar in enumerate(bars, 1)]
-    with tempfile.TemporaryDirectory(prefix="musicgen-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="musicgen-") as folder,
+        full_disk_named(Path(folder), "point TMPDIR to another disk"),
+    ):
         source, made = Path(folder) / "in.mma", Path(folder) / "out.mid"
         source.write_text("\n".join(lines) + "\n", encoding="ascii")
         try:
-            subprocess.run(
+            ended = subprocess.run(
                 [program, "-f", made, source],
                 cwd=folder,
                 env={"HOME": folder, "PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"},
@@ -97,6 +102,9 @@ def accompaniment(
                 f"{program} took more than {SECONDS} s for {style.groove} of {style.file}; leave that file out of "
                 "its library, or try on a machine with less to do"
             ) from None
+        if ended.returncode != 0:  # as where there is no room, which is no fault of the style
+            made.write_bytes(bytes(ROOM_BYTES))
+            return None
         return read_midi(made) if made.is_file() else None
 
 

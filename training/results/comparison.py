@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.storage.checkpoint import read_card
-from tokenization.whole_file import beside, write_csv, write_whole
+from tokenization.whole_file import beside, write_csv, write_text
 from tokenization.wording import markdown
 from training.loop import MODEL
 from training.results.curves import Table, read_table
@@ -76,7 +76,7 @@ def write_comparison(
         names.remove("failed")
     lines = [[_cell(asdict(row)[name]) for name in names] for row in rows]
     text = markdown([[headings[name] for name in names], *lines])
-    write_whole(folder / "comparison.md", f"{text}\n".encode())
+    write_text(folder / "comparison.md", f"{text}\n")
 
 
 def draw_comparison(runs: Mapping[str, Sequence[Path]], folder: Path, trained_length: int) -> Path:

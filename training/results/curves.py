@@ -31,7 +31,7 @@ def write_curves(run: Path, trained_length: int) -> Path:
     over_steps, by_position = figure.subplots(1, 2)
     draw_losses(over_steps, read_table(run / "train.csv"), read_table(run / "validation.csv"))
     draw_positions(by_position, read_table(run / "positions.csv"), trained_length)
-    figure.suptitle(run.name)
+    figure.suptitle(_plain(run.name))
     with beside(run / "curves.png") as part:
         figure.savefig(part, dpi=150, format="png")
     return run / "curves.png"
@@ -85,8 +85,13 @@ def draw_position_means(axes: Axes, tables: Mapping[str, Table], trained_length:
     looks = cycle([(color, dash) for dash in DASHES for color in SERIES])
     for (name, table), (color, dash) in zip(tables.items(), looks, strict=False):
         middle, loss, _ = _last(table)
-        axes.plot(middle, loss, dash, marker="o", markersize=3, color=color, label=name)
+        axes.plot(middle, loss, dash, marker="o", markersize=3, color=color, label=_plain(name))
     return _with_positions(axes, trained_length)
+
+
+def _plain(name: str) -> str:
+    """Return a name for a figure, where text between two $ is mathematics, and an error if it is none."""
+    return name.replace("$", r"\$")
 
 
 def _last(positions: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,7 +6,6 @@ python -m training.results.publish RUN DEST
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from musicgen.common.learning import seed_of
 from musicgen.common.machine import machine
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
-from tokenization.whole_file import write_whole
+from tokenization.whole_file import write_text, write_whole
 from training.config import DeviceConfig, read
 from training.data.batches import Batches
 from training.devices import start_fabric
@@ -76,7 +75,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
     text = model_readme(model.config, card, config, losses, _encodings(destination))
-    write_whole(destination / "README.md", text.encode())
+    write_text(destination / "README.md", text)
     return [chosen, *(way for way in ways if way is not chosen)]
 
 
@@ -117,9 +116,9 @@ def _copy_beside(run: Path, data: Sequence[Path], destination: Path) -> None:
     licences = [folder / "LICENSE" for folder in data if (folder / "LICENSE").is_file()]
     if licences:
         texts = dict.fromkeys(licence.read_bytes() for licence in licences)
-        (destination / "DATA-LICENSE").write_bytes(b"\n\n".join(texts))
+        write_whole(destination / "DATA-LICENSE", b"\n\n".join(texts))
     if (run / "curves.png").is_file():
-        shutil.copyfile(run / "curves.png", destination / "curves.png")
+        write_whole(destination / "curves.png", (run / "curves.png").read_bytes())
 
 
 def _encodings(destination: Path) -> str:

@@ -66,9 +66,12 @@ class Log:
 
 def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
     """Keep the whole rows up to `step`; an absent table gets its header."""
-    text = path.read_text() if path.exists() else ""
-    whole = text[: text.rfind("\n") + 1]  # a crash may have torn the last line
-    rows = [row for row in csv.reader(whole.splitlines()[1:]) if row and int(row[0]) <= step]
+    try:
+        text = path.read_text() if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]  # a crash may have torn the last line
+        rows = [row for row in csv.reader(whole.splitlines()[1:]) if row and int(row[0]) <= step]
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"{path} is damaged ({error}); delete it, and the run goes on") from None
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows([header, *rows])
     write_whole(path, stream.getvalue().encode())

@@ -159,6 +159,8 @@ def _read_averages(
     """Return what the optimiser kept of each parameter: all of it, and of those parameters alone."""
     path = folder / OPTIMISER
     try:
+        if not path.is_file():  # a pipe would be waited for
+            raise FileNotFoundError("it is no file")
         data = path.read_bytes()
         averages = tensors_of(data)
     except (OSError, SafetensorError) as error:

@@ -1,9 +1,9 @@
 // What the file of a desk must hold to be opened: it may be damaged, or come from a stranger, and is kept once it is open.
 
-const isText = (value) => typeof value === "string";
+export const isText = (value) => typeof value === "string";
 const within = (low, high) => (value) => Number.isInteger(value) && value >= low && value <= high;
 const isTick = within(0, 2 ** 31 - 1);
-const isCount = isTick;
+export const isCount = isTick;
 const isAbove = (low) => (value) => Number.isFinite(value) && value > low;
 const isList = (test) => (value) => Array.isArray(value) && value.every(test);
 const isRow = (...tests) => (value) => Array.isArray(value) && tests.every((test, place) => test(value[place]));
@@ -18,10 +18,21 @@ function isPiece(piece) {
     && isList(isRow(Number.isFinite, isText))(piece.chords) && isList(isRow(Number.isFinite, isCount, isCount))(piece.meters);
 }
 
-const isRegion = (region) => isCount(region?.first) && isCount(region.stop);
+// What may be left unsaid.
+export const isMaybe = (test) => (value) => value === undefined || value === null || test(value);
+const isRegion = (region) => isCount(region?.first) && isCount(region.stop) && isMaybe(isList(isCount))(region.tracks);
+const isLikeness = (one) => isText(one?.metric) && isList(isMaybe(Number.isFinite))(one.quarters);
+// What else a piece on the desk can say of itself, and the kind that it is of.
+const SAID = {
+  ...Object.fromEntries(["parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act", "heardOf"].map((name) => [name, isText])),
+  ...Object.fromEntries(["number", "bars", "chosen", "fresh", "now", "trainedBars", "made"].map((name) => [name, Number.isFinite])),
+  notices: isList((notice) => isText(notice?.text)), remarks: isList(isText), likeness: isList(isLikeness),
+  real: (real) => Object.values(real).every(Number.isFinite),
+};
+const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
 const isFile = (file) => !file || (isText(file) && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
-const isEntry = (entry) => [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) && isPiece(entry.piece) && isFile(entry.file)
-  && (isRegion(entry.region) || (!entry.region && entry.state !== "running"));
+const isEntry = (entry) => [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) && isPiece(entry.piece) && isFile(entry.file) && isSaid(entry)
+  && (isRegion(entry.region) ? (entry.region.tracks ?? []).every((track) => track < entry.piece.tracks.length) : !entry.region && entry.state !== "running");
 
 export function isDesk(found) {
   if (!isList(isEntry)(found?.entries) || !isList(isText)(found.desk?.stars ?? [])) return false;

@@ -1,5 +1,6 @@
 // A link that opens the same piece with the same choices on the same server: all of it stands behind the #, which no
 // browser sends to a server.
+import { isCount, isMaybe, isText } from "./check.js";
 import { fromBase64, toBase64 } from "./file.js";
 
 const KEPT = ["bars", "variations", "ends", "dense", "chords", "temperature", "topP", "topK", "minP", "seed"];
@@ -30,8 +31,10 @@ export async function readLink(hash) {
   const found = /^#desk=([\w-]+)$/.exec(hash);
   if (!found) return null;
   try {
+    if (hash.length > MOST_LETTERS) throw new Error(); // little text may stand for very much
     const bytes = await through(fromBase64(unsafe(found[1])), new DecompressionStream("deflate-raw"));
     const said = JSON.parse(new TextDecoder().decode(bytes));
+    if (![said.model, said.title, said.name, said.example, said.file].every(isMaybe(isText)) || !isCount(said.chosen)) throw new Error();
     const settings = Object.fromEntries(KEPT.filter((name) => name in said).map((name) => [name, said[name]]));
     return { ...said, settings: { ...settings, newSeed: false }, bytes: said.file ? fromBase64(unsafe(said.file)) : null };
   } catch {

@@ -1,4 +1,5 @@
 // What a person can do with the desk; the parts of the page call this and watch the desk.
+import { settingsOf } from "../desk/check.js";
 import { readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
 import { newId } from "../desk/state.js";
@@ -266,7 +267,7 @@ export class App {
         const file = said.bytes ?? (opened.file ? fromBase64(opened.file) : null);
         const kind = said.example ? "example" : said.bytes ? "file" : "nothing";
         this.opened({ ...opened, title: said.title ?? opened.title, chosen: Math.min(said.chosen, opened.bars), region: null }, { kind, example: said.example, file, fileName: said.name }, "opening a link");
-        this.desk.set(said.settings);
+        this.desk.set(settingsOf(said.settings, this.desk.settings));
       };
     });
     return true;

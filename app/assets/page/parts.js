@@ -117,4 +117,5 @@ export function download(bytes, name, kind) {
   setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
 
-export const fileName = (title) => title.replace(/[\\/:*?"<>|\x00-\x1f]/g, "_").slice(0, 80);
+// A title as a file's name: without folders, and nothing that turns the direction of letters or is none.
+export const fileName = (title) => title.replace(/[\\/:*?"<>|\p{C}\p{Zl}\p{Zp}]/gu, "_").slice(0, 80);

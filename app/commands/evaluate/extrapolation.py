@@ -114,11 +114,11 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots.figures import extrapolation
     from evaluation.plots.style import png, svg
     from evaluation.tables.losses import extrapolation_rows, position_rows
-    from tokenization.whole_file import write_bytes, write_csv, write_json
+    from tokenization.whole_file import write_bytes, write_csv, write_json, write_text
 
     write_json(folder / "extrapolation.json", result)
     write_csv(folder / "extrapolation.csv", extrapolation_rows(result))
     write_csv(folder / "extrapolation_by_position.csv", position_rows(result))
     drawn = extrapolation(result)
     write_bytes(folder / "extrapolation.png", png(drawn))
-    write_bytes(folder / "extrapolation.svg", svg(drawn, "extrapolation").encode())
+    write_text(folder / "extrapolation.svg", svg(drawn, "extrapolation"))

@@ -261,10 +261,10 @@ def _machine() -> dict[str, str]:
 def _write(folder: Path, results: dict[str, Any]) -> None:
     from evaluation.report.csv_files import csv_files
     from evaluation.report.page import page
-    from tokenization.whole_file import write_bytes, write_csv, write_json
+    from tokenization.whole_file import write_csv, write_json, write_text
 
     write_json(folder / "results.json", results)
     for name, rows in csv_files(results).items():
         write_csv(folder / f"{name}.csv", rows)
     with progress_bar("Drawing: sections") as progress:
-        write_bytes(folder / "index.html", page(results, progress).encode())
+        write_text(folder / "index.html", page(results, progress))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import threading
 from collections import OrderedDict
@@ -15,6 +14,7 @@ from musicgen.pieces import Piece, piece_of
 from tokenization.any_file import read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD
+from tokenization.records import from_json
 from tokenization.score import Score
 from tokenization.wording import Remark
 
@@ -135,7 +135,7 @@ def made_here(data: bytes) -> dict[str, Any] | None:
     """Return what a file that was written here says of itself."""
     found = MADE_HERE.search(data[: 1 << 14])
     try:
-        said = json.loads(found[1]) if found else None
+        said = from_json(found[1], "it") if found else None
     except ValueError:
         return None
     return said if isinstance(said, dict) else None

@@ -39,6 +39,7 @@ READ = {
     "startup-events", "login_check", "queue/status", "queue/data",
 }  # fmt: skip
 READ_BELOW = ("/static/", "/assets/", "/musicgen/", "file=", "heartbeat/", "call/")
+SERVER = b"x-gradio-server"  # what gradio would name in its page instead, whatever it is
 # The browser fetches nothing that this server does not have, whatever a part of the page asks for.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -86,7 +87,10 @@ class FrontDoor:
 
     async def _let_in(self, scope: Any, receive: Any, send: Any) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}
-        self.names.check(headers.get(b"host", b"").decode("latin-1"))
+        # By the second one, which a proxy says, gradio names this server in its page.
+        for name in (b"host", *{b"x-forwarded-host"} & headers.keys()):
+            self.names.check(headers.get(name, b"").decode("latin-1").partition(",")[0].strip())
+        scope = {**scope, "headers": [one for one in scope["headers"] if one[0].lower() != SERVER]}
         if is_from_elsewhere(scope["method"], headers):
             raise Refused(403, "this server answers its own pages alone, not those of other sites")
         path = scope["path"].rstrip("/")

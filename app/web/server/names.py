@@ -65,6 +65,8 @@ def is_from_elsewhere(method: str, headers: Mapping[bytes, bytes]) -> bool:
 def _name(host: str) -> str | None:
     """Return the name in a Host header, without its port."""
     try:
-        return urlsplit(f"//{host}").hostname
+        found = urlsplit(f"//{host}")
+        whole = found.netloc == host and "@" not in host and found.port != 0  # it may be no number
+        return found.hostname if whole else None
     except ValueError:
         return None

@@ -1,16 +1,21 @@
 """Close connections that send nothing, never more than the beginning of a request's headers, or do not read answers.
 
-uvicorn waits for them without end, and each is an open file.
+uvicorn waits for them without end, and each is an open file: so one client has a part of those that there can be.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import logging
+import sys
+from collections import Counter
+from typing import Any, ClassVar
 
 from uvicorn import config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+MOST_CONNECTIONS = 2048  # of one client, as of all who come through one proxy …
+SHARE = 4  # … and no more than a quarter of the files that can be open
 HEAD_SECONDS = 15
 UNREAD_SECONDS = 60  # in which a buffer's worth of an answer is to be read: 64 KB
 
@@ -18,12 +23,19 @@ UNREAD_SECONDS = 60  # in which a buffer's worth of an answer is to be read: 64 
 class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """HTTP as uvicorn speaks it, with a clock that runs while no request is at work."""
 
+    _open: ClassVar[Counter[str]] = Counter()  # connections, by client
+    _client = ""
     _late: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Start the clock."""
+        """Start the clock; hang up on who has too many."""
         super().connection_made(transport)
+        self._client = str((transport.get_extra_info("peername") or [""])[0])
+        self._open[self._client] += 1
+        if self._open[self._client] > most_of_one():
+            transport.abort()
+            return
         self._late = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._give_up)
 
     def data_received(self, data: bytes) -> None:
@@ -47,6 +59,9 @@ class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop both."""
+        self._open[self._client] -= 1
+        if not self._open[self._client]:
+            del self._open[self._client]
         self._stop()
         self._stop_unread()
         super().connection_lost(exc)
@@ -72,6 +87,17 @@ class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             transport.close()
 
 
+def most_of_one() -> int:
+    """Return how many connections one client can have."""
+    if sys.platform == "win32":
+        return MOST_CONNECTIONS
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(MOST_CONNECTIONS, files // SHARE) if files > 0 else MOST_CONNECTIONS
+
+
 def close_slow_connections() -> None:
-    """Let servers that are started from here on speak HTTP so."""
+    """Let servers that are started from here on speak HTTP so; who speaks none fills no log."""
+    logging.getLogger("uvicorn.error").addFilter(lambda said: said.levelno > logging.WARNING)
     config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{ImpatientProtocol.__name__}"

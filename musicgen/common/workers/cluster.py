@@ -7,17 +7,18 @@ gives its tasks to another.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import multiprocessing
 import os
 import re
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
-from queue import Empty, Queue
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, TypeVar
 
 from musicgen.common.workers.clock import LOOK_SECONDS
@@ -26,6 +27,7 @@ from musicgen.common.workers.process import Bounds, Failed, Worker
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
+ALIKE = ("dask", "distributed")  # what all machines have in the same version
 AHEAD = 256  # tasks that are with the scheduler, beyond the oldest that is not done
 ADDRESS = re.compile(r"(tcp|tls)://(\[[\da-fA-F:]+\]|[\w.-]+):\d{1,5}")
 CONNECT_SECONDS = 15
@@ -119,7 +121,9 @@ def _answer(future: Any, address: str) -> Any:
         return Failed("the workers that had it were lost, one after the other")
     except CancelledError as error:
         raise ConnectionError(f"the scheduler at {address} is gone") from error
-    except RuntimeError as error:  # what dask says where it cannot make sense of a task
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # what dask says where it cannot make sense of a task
         raise ValueError(
             f"{address} cannot do this work: is musicgen on its machines? {error}"
         ) from error
@@ -134,34 +138,48 @@ def _client(address: str) -> Iterator[Any]:
     if not ADDRESS.fullmatch(address):
         raise ValueError(f"{address} is no address of a scheduler; tcp://HOST:8786 is one")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
-    client = _connected(distributed, address)
-    with client:
+    warnings.filterwarnings("ignore", "Mismatched versions")
+    _check_versions({f"the scheduler at {address}": _versions_at(address)})
+    with distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False) as client:
         try:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError as error:
             raise ValueError(
                 f"the scheduler at {address} has no workers: dask worker {address}"
             ) from error
+        found: Any = client.get_versions()
+        _check_versions({f"the worker at {name}": has for name, has in found["workers"].items()})
         yield client
 
 
-def _connected(distributed: Any, address: str) -> Any:
-    """Return a client; whatever else listens at the address may say anything, or nothing for ever."""
-    found: Queue[Any] = Queue()
+def _versions_at(address: str) -> Any:
+    """Return what a scheduler says it has; whatever else listens there may say anything, or nothing for ever."""
+    from distributed.core import rpc
+    from distributed.security import Security
 
-    def connect() -> None:
-        try:
-            found.put(distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
-        except Exception as error:  # of bytes that are none of dask's, it raises anything
-            found.put(error)
+    async def asked() -> Any:
+        settings = Security().get_connection_args("client")
+        async with rpc(address, timeout=CONNECT_SECONDS, connection_args=settings) as scheduler:
+            return await scheduler.versions()
 
-    Thread(target=connect, daemon=True).start()
     try:
-        client = found.get(timeout=2 * CONNECT_SECONDS)
-    except Empty:
-        raise ValueError(f"no scheduler answers at {address}") from None
-    if isinstance(client, OSError):
-        raise ValueError(f"no scheduler answers at {address}") from client
-    if isinstance(client, Exception):
-        raise ValueError(f"what answers at {address} is no scheduler of dask") from client
-    return client
+        return asyncio.run(asyncio.wait_for(asked(), 2 * CONNECT_SECONDS))
+    except (OSError, asyncio.TimeoutError) as error:
+        raise ValueError(f"no scheduler answers at {address}") from error
+    except Exception as error:  # of bytes that are none of dask's, it raises anything
+        raise ValueError(f"what answers at {address} is no scheduler of dask") from error
+
+
+def _check_versions(everyone: dict[str, Any]) -> None:
+    """Refuse another dask than ours: they may understand each other in part, or wait for ever."""
+    from distributed.versions import get_versions
+
+    ours = get_versions()["packages"]
+    for who, said in everyone.items():
+        theirs = (said or {}).get("packages") or {}
+        for name in ALIKE:
+            if theirs.get(name) != ours[name]:
+                raise ValueError(
+                    f"{who} has {name} {theirs.get(name)}, and here is {ours[name]}; "
+                    f"on all machines: pip install {name}=={ours[name]}"
+                )

@@ -81,6 +81,17 @@ def test_one_that_fails_is_a_row_and_the_rest_goes_on(
     assert "none failed: the loss was not finite" in said.err
 
 
+def test_a_full_disk_ends_all_of_it(
+    two: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def full(config: RunConfig, *, resume: bool) -> None:
+        raise OSError(f"the disk of {config.run} is full")
+
+    monkeypatch.setattr("app.commands.compare.train", full)
+    assert main(["compare", *two]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("musicgen: the disk of ")
+
+
 def test_so_is_one_for_which_the_memory_does_not_suffice(
     two: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

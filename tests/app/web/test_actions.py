@@ -168,6 +168,18 @@ def test_a_file_over_a_long_line_of_chords_is_known_to_be_made_here():
     assert made_here(midi(take.score, provenance=made)) == made
 
 
+@pytest.mark.parametrize("said", ['{"a": ' + "[" * 11_000 + "}", "{" + '"a":{' * 2000 + "}"])
+def test_what_a_file_says_of_itself_without_end_is_not_believed(said: str):
+    assert made_here(f"\x00musicgen {said}\x00".encode()) is None
+
+
+@pytest.mark.parametrize("bars", [[5, 2], [True, True], [0, 1], [1], "12", [[1], [2]]])
+def test_bars_that_are_none_are_not_shown_as_new(bars: object, actions: PageActions):
+    score = read_midi(example("trio-jazz"))
+    data = midi(score, provenance={"written_bars": bars, "prompt_bars": bars})
+    assert actions.open(data, "a.mid", MODEL, fit=False)["region"] is None
+
+
 def test_a_stop_keeps_what_there_is_and_as_many_bars(actions: PageActions):
     views = written(actions, bars=100, stop_at=3)
     take = views[-1]["takes"][0]

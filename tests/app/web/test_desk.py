@@ -316,3 +316,20 @@ def test_a_link_opens_the_same_piece_with_the_same_choices(page: Page, browser: 
     assert notes == len(read_midi(example("trio-jazz")).notes)
     assert "#" not in other.url
     context.close()
+
+
+def test_a_link_of_odd_kinds_opens_its_piece_with_what_is_usual(page: Page, browser: Browser):
+    odd = "{ bars: 'many', chords: 7, ends: [], temperature: null, seed: 42 }"
+    link = page.evaluate(
+        f"() => ((musicgen.desk.settings = {{ ...musicgen.desk.settings, ...{odd} }}), musicgen.app.link())"
+    )
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(link)
+    expect(other.locator("#mg-seed-number")).to_have_value("42", timeout=WAIT)
+    settings = other.evaluate("musicgen.desk.settings")
+    kinds = [type(settings[name]) for name in ("bars", "chords", "ends")]
+    assert kinds == [int, str, bool]
+    go_on(other, bars=1)
+    await_end(other)
+    context.close()

@@ -13,13 +13,18 @@ from evaluation.benchmarks.recipe import Recipe, Sizes, names, recipe
 from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, examples_measured, fitting
 from evaluation.benchmarks.tables import (
     ANCHORS,
+    SUMMARY,
     anchor_tables,
+    from_plain_rows,
+    plain,
+    read_summary,
     result_table,
     table_beside_papers,
 )
 from evaluation.benchmarks.tasks import TASKS, Material, material
 from evaluation.benchmarks.text import Corpus
 from evaluation.benchmarks.training import Examples, Optimiser
+from tokenization.whole_file import write_json
 from tokenization.wording import markdown
 
 TINY = Recipe(
@@ -96,6 +101,51 @@ def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / RESULTS).read_text())["results"]) == 4
     with pytest.raises(ValueError, match="results of another recipe or other data"):
         measured(TINY, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: "", lambda _: "[]", lambda _: "[" * 100_000,
+        lambda found: json.dumps({**found, "results": [1]}),
+        lambda found: json.dumps({**found, "results": {"none/1": 3}}),
+        lambda found: json.dumps({**found, "results": {"none/1": {"accuracy": "all"}}}),
+        lambda found: json.dumps({**found, "results": {"none/1": {"accuracy": 1.0}}}),
+    ],
+)  # fmt: skip
+def test_results_that_are_damaged_are_named(damage, tmp_path: Path) -> None:
+    short = replace(TINY, optimiser={**TINY.optimiser, "steps": 1})
+    asked = {"encodings": ["none"], "seeds": 1, "folder": tmp_path}
+    measured(short, **asked)
+    path = tmp_path / RESULTS
+    path.write_text(damage(json.loads(path.read_text())))
+    with pytest.raises(ValueError, match=str(tmp_path)):
+        measured(short, **asked)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": 7}, {"rows": [{}]}, {"task": "none"}, {"task": []}, {"rules": []}, {"rules": {"a": "x"}},
+        {"training": None}, {"threads": "many"}, {"remarks": "said"}, {"machine": {"a": 1}},
+    ],
+)  # fmt: skip
+def test_a_summary_that_is_none_is_refused(change: dict, tmp_path: Path) -> None:
+    row = Row(encoding="none", values=({"accuracy": 0.5},))
+    whole = {
+        "task": "listops", "command": "", "about": "", "machine": "", "remarks": [], "threads": 1,
+        "training": {"batch": 1, "learning_rate": 0.1, "steps": 1, "epochs": None}, "rules": {"most common": 0.5},
+        "rows": plain([row]),
+    }  # fmt: skip
+    write_json(tmp_path / SUMMARY, whole)
+    assert from_plain_rows(read_summary(tmp_path)["rows"]) == [row]
+    write_json(tmp_path / SUMMARY, {**whole, **change})
+    with pytest.raises(ValueError, match=r"benchmark\.json"):
+        read_summary(tmp_path)
+    other = {**whole["rows"][0], "means": {"loss": 1.0}}
+    write_json(tmp_path / SUMMARY, {**whole, "rows": [other]})
+    with pytest.raises(ValueError, match="not all rows have the same measures"):
+        read_summary(tmp_path)
 
 
 def test_what_cannot_be_is_said_and_the_rest_measured() -> None:

@@ -41,3 +41,16 @@ def test_each_variable_has_a_light_and_a_dark_colour():
 def test_many_series_look_different():
     looks = [series(i) for i in range(28)]
     assert len({(look.color, look.linestyle) for look in looks}) == 28
+
+
+def test_a_name_is_text_and_no_mathematics_or_markup():
+    name = r"$\foo$ <script>"
+    with figure() as drawn:
+        axes = drawn.subplots()
+        axes.plot([0, 1], label=name)
+        axes.set_title(name)
+        axes.legend()
+    text = svg(drawn, "a")
+    assert text.count(r"$\foo$ &lt;script&gt;") == 2
+    assert "<script>" not in text
+    assert png(drawn, 50).startswith(b"\x89PNG")

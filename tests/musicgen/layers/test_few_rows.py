@@ -142,6 +142,18 @@ def test_a_way_that_is_not_known_here_is_not_taken(forgotten: Path, way: dict[st
     assert way_for(weight) == ("rows", MOST)
 
 
+def test_who_has_no_home_gets_no_folder_called_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # a user by number alone, as in containers
+    monkeypatch.setattr(few_rows_table, "_chosen", {})
+    assert way_for(torch.ones(3, 4)).multiple in MULTIPLES
+    assert not [*tmp_path.iterdir()]
+
+
 def test_without_a_place_to_store_time_does_not_choose(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

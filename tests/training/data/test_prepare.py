@@ -150,6 +150,18 @@ def test_the_licence_goes_with_the_data_also_out_of_an_archive(tmp_path: Path):
     assert Prepared.open(tmp_path / "set1").meta["source"]["folder"] == "pop909.tar.xz"
 
 
+def test_no_link_hands_on_what_lies_elsewhere(tmp_path: Path):
+    source, secret = disk.midi_folder(tmp_path / "source", 4), tmp_path / "secret"
+    secret.write_text("a key")
+    (source / "LICENSE").symlink_to(secret)
+    (source / "terms").write_text("MIT License")
+    (source / "README").symlink_to("terms")
+    prepare("midi", source, tmp_path / "set", HERE)
+    held = contents(tmp_path / "set").values()
+    assert b"a key" not in held
+    assert b"MIT License" in held
+
+
 def test_what_the_pieces_are_and_their_licence_can_be_told(tmp_path: Path):
     source = disk.midi_folder(tmp_path / "source")
     told = replace(HERE, title="Songs of mine", licence="CC BY 4.0")

@@ -9,7 +9,7 @@ from app.cli import main
 from tests.training.making.stand_in import install
 from tokenization.midi.reading import read_midi
 from training.making.groove_set import BARS, FILES, make_groove_set
-from training.making.mma import installed, styles
+from training.making.mma import accompaniment, installed, styles
 
 
 @pytest.fixture
@@ -101,6 +101,35 @@ def test_without_mma_the_command_says_how_to_get_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["data", "make-groove", str(tmp_path / "set")]) == 2
     assert "MMA, which is not installed here: `apt-get install mma`" in capsys.readouterr().err
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_on_a_full_disk_no_half_of_a_set_is_left(stand_in: Path, capsys, monkeypatch):
+    monkeypatch.setattr("training.making.groove_set.write_text", full)  # after all pieces
+    folder = stand_in / "set"
+    assert main(["data", "make-groove", str(folder)]) == 2
+    assert capsys.readouterr().err.startswith(f"musicgen: the disk of {folder} is full")
+    assert not [*folder.rglob("*")]
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("where", ["in the program", "before it"])
+def test_a_style_is_not_left_out_for_want_of_room(where: str, stand_in: Path, monkeypatch):
+    program = stand_in / "bin" / "mma"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert made_of(stand_in) is None
+    name = "write_bytes" if where == "in the program" else "write_text"
+    monkeypatch.setattr(Path, name, full)
+    with pytest.raises(OSError, match="is full; free some space, or point TMPDIR to another disk"):
+        made_of(stand_in)
+
+
+def made_of(stand_in: Path):
+    program, library = installed()
+    return accompaniment(program, styles(library, 1)[0], [["C_M"] * 4], 1)
 
 
 def test_a_folder_that_holds_something_is_left_alone(stand_in: Path):

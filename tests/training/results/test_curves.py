@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from training.results.curves import draw_losses, draw_positions, read_table, smoothed, write_curves
+from training.results.curves import (
+    draw_losses,
+    draw_position_means,
+    draw_positions,
+    read_table,
+    smoothed,
+    write_curves,
+)
 
 TRAIN = "step,loss\n1,3.0\n2,2.0\n3,1.0\n"
 VALIDATION = "step,inside,beyond\n2,2.5,\n3,1.5,\n"
@@ -26,6 +33,17 @@ def test_a_table_is_read_by_columns(run: Path):
 
 def test_a_picture_is_written(run: Path):
     assert write_curves(run, 8).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_name_of_a_run_is_no_mathematics(run: Path):
+    named = run / r"$\foo$"
+    named.mkdir()
+    for table in run.glob("*.csv"):
+        table.rename(named / table.name)
+    assert write_curves(named, 8).exists()
+    axes = Figure().subplots()
+    draw_position_means(axes, {r"$\foo$": read_table(named / "positions.csv")}, 8)
+    axes.figure.savefig(run / "means.png")
 
 
 def test_nothing_logged_yet_is_drawn_too(run: Path):

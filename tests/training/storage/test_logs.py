@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from training.storage.logs import TABLES, Log
 from training.validation import Measured
 
@@ -47,6 +49,15 @@ def test_a_line_torn_by_a_crash_is_dropped(tmp_path: Path):
         file.write("1")  # of a row of step 12, say: not one of step 1
     log_until(tmp_path / "torn", 3, 4)
     assert tables(tmp_path / "torn") == tables(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("damage", [b"\xff\n", b"many,2\n", b'"' + b"1" * 200_000 + b"\n"])
+def test_a_table_that_is_damaged_is_named(damage: bytes, tmp_path: Path):
+    log_until(tmp_path, 0, 1)
+    path = tmp_path / "train.csv"
+    path.write_bytes(path.read_bytes() + damage)
+    with pytest.raises(ValueError, match=str(path)):
+        Log(tmp_path, 1, enabled=True)
 
 
 def test_only_the_first_process_writes(tmp_path: Path):

@@ -139,6 +139,9 @@ export const tests = {
       (_, __, ___, piece) => (piece.lines = [0, 0]), (_, __, ___, piece) => (piece.lines = [48, 0]), (_, __, ___, piece) => (piece.tempos = []),
       (_, __, ___, piece) => (piece.tempos = [[0, 0]]), (_, __, ___, piece) => (piece.tempos = [null]), (_, __, ___, piece) => (piece.chords = [[0, {}]]),
       (_, __, ___, piece) => (piece.meters = [[0, "a", 4]]), (_, __, ___, piece) => (piece.ticksPerBeat = "many"),
+      ...[{ notices: 7 }, { notices: [null] }, { remarks: "said" }, { remarks: [{}] }, { likeness: 1 }, { likeness: [null] }, { likeness: [{ metric: "a", quarters: ["x"] }] },
+        { real: { a: "x" } }, { parent: {} }, { how: [] }, { by: { a: 1 } }, { act: 3 }, { fresh: "x" }, { now: [] }, { model: [] }, { fileName: {} },
+        { region: { first: 0, stop: 1, tracks: [9] } }, { region: { first: 0, stop: 1, tracks: "x" } }].map((odd) => (_, __, entry) => Object.assign(entry, odd)),
     ];
     for (const change of changes) throws(() => readDesk(changed(change), "a.musicgen", before), /no desk/);
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
@@ -156,5 +159,19 @@ export const tests = {
     equal(await readLink("#elsewhere"), null);
     const broken = await readLink(new URL(link).hash.slice(0, -8)).catch((error) => error.message);
     ok(/broken/.test(broken), broken);
+  },
+  async "a link of odd kinds, or that stands for very much, is broken"() {
+    const linked = async (said) => {
+      const packed = new Blob([said]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+      const bytes = new Uint8Array(await new Response(packed).arrayBuffer());
+      return `#desk=${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
+    };
+    const told = { model: "m", chosen: 2, title: "song", nothing: true };
+    equal((await readLink(await linked(JSON.stringify(told)))).title, "song");
+    const odd = [{ model: {} }, { title: 7 }, { name: [] }, { example: { a: 1 } }, { file: 3 }, { chosen: "many" }, { chosen: -1 }];
+    for (const more of [...odd.map((one) => JSON.stringify({ ...told, ...one })), "null", "7", JSON.stringify({ ...told, a: "a".repeat(1 << 26) })]) {
+      const said = await readLink(await linked(more)).catch((error) => error.message);
+      ok(/broken/.test(said), more.slice(0, 80));
+    }
   },
 };

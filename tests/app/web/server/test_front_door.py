@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 import app.web.server.front_door
+from app.web.errors import FULL_DISK
 from app.web.examples import example
 from app.web.server.front_door import FrontDoor
 from app.web.server.jobs import MOST_JOBS, Jobs
@@ -119,10 +120,13 @@ def test_a_request_that_never_ends_is_ended(visitors: Visitors, monkeypatch):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "[::2]", "]"],
-)
+    ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.7", "[::2]", "]",
+     "evil.example@127.0.0.1", "127.0.0.1/evil", "127.0.0.1?evil", "127.0.0.1:99999999", "127.0.0.1:x"],
+)  # fmt: skip
 def test_another_name_than_the_servers_is_not_answered(visitors: Visitors, host: str):
     assert ask(visitors, "/", [b""], "GET", host=host)[0] == 421
+    assert ask(visitors, "/", [b""], "GET", x_forwarded_host=host)[0] == 421
+    assert ask(visitors, "/", [b""], "GET", x_forwarded_host=f"{host}, localhost")[0] == 421
 
 
 @pytest.mark.parametrize(
@@ -393,6 +397,25 @@ def test_many_calls_of_programs_push_nobody_out(client: httpx.Client, server):
         assert client.get(f"{API}/file={path[1]}").content[:4] == b"MThd"
 
 
+@pytest.mark.parametrize("said", ["http://evil.example", "["])
+def test_no_header_makes_the_page_name_another_server(client: httpx.Client, said: str):
+    answer = client.get("/config", headers={"x-gradio-server": said})
+    assert answer.status_code == 200
+    assert "evil.example" not in answer.text
+
+
+def test_who_speaks_no_http_writes_nothing_to_the_terminal(server):
+    host, port = server.address.removeprefix("http://").split(":")
+    for said in (
+        b"\xff\r\n\r\n",
+        b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+    ):
+        with socket.create_connection((host, int(port)), timeout=60) as one:
+            one.sendall(said)
+            assert b" 400 " in one.recv(1000)
+    assert "WARNING" not in server.said()
+
+
 def test_what_is_sent_in_half_is_not_kept(server, files: Path):
     host, port = server.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as one:
@@ -406,3 +429,21 @@ def test_what_is_sent_in_half_is_not_kept(server, files: Path):
     while [*files.glob(HALF)] and time.monotonic() < late:
         time.sleep(0.05)
     assert not [*files.glob(HALF)]
+
+
+def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path):
+    tune = b"X:1\nK:C\nCDEF|\n"
+    with (
+        started(
+            "--model", MODEL, module="tests.app.web.full_disk_app", TMPDIR=str(tmp_path)
+        ) as server,
+        httpx.Client(base_url=server.address, timeout=60) as client,
+    ):
+        answer = client.post(f"{API}/upload", files={"files": ("a.mid", bytes(100_000))})
+        assert (answer.status_code, answer.json()) == (507, {"detail": FULL_DISK})
+        sent = client.post(f"{API}/upload", files={"files": ("a.abc", tune)}).json()
+        file = {"path": sent[0], "meta": {"_type": "gradio.FileData"}}
+        assert FULL_DISK in called(client, "sound", [file])
+        assert '"notes": 4' in called(client, "read", [file, MODEL])
+        assert "Traceback" not in server.said()
+    assert not [*tmp_path.rglob("*.wav")]

@@ -69,6 +69,27 @@ def test_who_does_not_read_is_hung_up_on(requests: int, monkeypatch: pytest.Monk
         assert received(one) < len(ANSWER)
 
 
+def test_one_client_leaves_connections_to_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(slow_connections, "MOST_CONNECTIONS", 3)
+    with connection() as (one, server):
+        address = one.getsockname()[0], one.getpeername()[1]
+        many = [socket.create_connection(address, timeout=60) for _ in range(5)]
+        for refused in many[2:]:
+            assert received(refused) == 0
+        with socket.create_connection(address, 60, ("127.0.0.2", 0)) as other:
+            other.sendall(ASKED)
+            assert received(other) >= len(ANSWER)
+        for held in many:
+            held.close()
+        late = time.monotonic() + 60
+        while len(server.server_state.connections) > 1 and time.monotonic() < late:
+            time.sleep(0.05)
+        with socket.create_connection(address, 60) as again:
+            again.sendall(ASKED)
+            assert received(again) >= len(ANSWER)
+    assert not ImpatientProtocol._open
+
+
 def test_who_reads_gets_all_of_it():
     with connection() as (one, _):
         one.sendall(ASKED)

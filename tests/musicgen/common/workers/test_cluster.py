@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 
@@ -25,6 +28,7 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 # and the first to come to another kills the worker of the cluster that asked for it, as a machine does that goes down.
 READER = """
 import os, signal
+from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 import training.data.prepare
@@ -50,18 +54,30 @@ if __name__ == "__main__":
 """
 
 
+# A program of dask that says to be of another version.
+OLD = """
+import runpy, sys
+import distributed.versions
+distributed.versions._version_cached = lambda name: "2019.1.0"
+runpy.run_module(sys.argv.pop(1), run_name="__main__")
+"""
+
+
 @contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """Run a scheduler and two workers on this machine; yield the address."""
+def cluster(folder: Path, old: str = "") -> Iterator[str]:
+    """Run a scheduler and two workers on this machine, one of the kinds in an `old` version; yield the address."""
     file = folder / "scheduler.json"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "ALONE": "0"}
     shared = ["--scheduler-file", str(file), "--no-dashboard"]
     scheduler = ["dask_scheduler", "--host", "127.0.0.1", "--port", "0", *shared]
     worker = ["dask_worker", "--nthreads", "1", *shared, "--local-directory", str(folder)]
+    if old == worker[0]:
+        worker.append("--no-nanny")  # which would start another process, of ours
     with ExitStack() as stack:
         for program in (scheduler, worker, worker):
+            runs = ["-c", OLD] if program[0] == old else ["-m"]
             started = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.{program[0]}", *program[1:]],
+                [sys.executable, *runs, f"distributed.cli.{program[0]}", *program[1:]],
                 env=environment, cwd=folder, start_new_session=True, **QUIET,
             )  # fmt: skip
             stack.callback(started.wait)
@@ -103,6 +119,18 @@ def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path: Path):
     assert here[2] == [
         {"name": "song0.mid", "reason": "working on it ended the process twice (signal 11)"}
     ]
+
+
+@pytest.mark.parametrize("old", ["dask_scheduler", "dask_worker"])
+def test_a_cluster_of_another_version_is_told(old: str, tmp_path: Path):
+    distributed = pytest.importorskip("distributed")
+    who = "the scheduler" if old == "dask_scheduler" else r"the worker at tcp://127\.0\.0\.1:\d+"
+    ours = re.escape(version("dask"))
+    said = rf"^{who}.* has dask 2019\.1\.0, and here is {ours}; .*pip install dask=={ours}$"
+    with cluster(tmp_path, old) as address, warnings.catch_warnings():
+        warnings.simplefilter("error", distributed.versions.VersionMismatchWarning)
+        with pytest.raises(ValueError, match=said):
+            list(in_order(abs, [-1], workers=address))
 
 
 def test_an_address_without_a_scheduler_is_told(monkeypatch: pytest.MonkeyPatch):
