@@ -82,7 +82,7 @@ def test_the_straight_line_between_the_marks_says_some() -> None:
     one[:, 2, [0, 4]] = MARK
     one[0, 2, 1:4] = INK
     one[1, [0, 4], 2] = INK
-    assert line(one)[:, 0] == pytest.approx([1.0, 0.2], abs=0.1)
+    assert line(one)[:, 0] == pytest.approx([1.0, 0.4], abs=0.05)  # the marks alone are two of five
     found = statistics(one)
     assert found[:, 0].tolist() == [5, 4]  # drawn
     assert found[:, 1].tolist() == [4, 2]  # the marks and those beside them
@@ -116,7 +116,7 @@ def test_one_mark_may_stand_in_the_corner_always() -> None:
     pixels, _ = short(2000, 4)
     assert SHORT.paths.corner
     assert (pixels[:, 0, 0] == MARK).all()
-    open_paths, _ = pathfinder(2000, 8, replace(SHORT.paths, corner=False), 4, quiet)
+    open_paths, _ = pathfinder(2000, 7, replace(SHORT.paths, corner=False), 4, quiet)
     assert (open_paths[:, 0, 0] == MARK).mean() < 0.2
 
 
