@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from evaluation.benchmarks.arms import Arm, arm, with_choice
+from evaluation.benchmarks.pathfinder.pictures import Paths
 from evaluation.benchmarks.training import Optimiser
 from tokenization.records import from_plain, from_yaml, suggestion
 
@@ -28,6 +29,7 @@ class Sizes:
     shortest: int = 500  # tokens of an expression
     longest: int = 2000  # tokens, or bytes, of a sequence
     size: int = 32  # of a picture, or points of a cloud
+    paths: Paths = field(default_factory=Paths)  # of Pathfinder
     patch: int = 4  # pixels
     unit: str = "bytes"  # of text: bytes | words
     length: int = 512  # of stretches of text to train on

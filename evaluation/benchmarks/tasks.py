@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.benchmarks import files, listops, pathfinder, points
+from evaluation.benchmarks import files, listops, points
+from evaluation.benchmarks.pathfinder import pictures
+from evaluation.benchmarks.pathfinder.rules import rules
 from evaluation.benchmarks.recipe import Sizes
 from evaluation.benchmarks.text import Corpus, read_corpus
 from evaluation.benchmarks.training import Examples
@@ -97,34 +99,32 @@ def _listops(train: files.Labelled, test: files.Labelled) -> Material:
 
 
 def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
-    def made(count: int, seed: int) -> files.Labelled:
-        pixels, labels = pathfinder.pathfinder(count, sizes.size, seed, progress)
-        return files.Labelled(sequences=pixels, labels=labels)
+    count = sizes.train + sizes.test
+    pixels, labels = pictures.pathfinder(count, sizes.size, sizes.paths, TRAIN, progress)
+    both = [
+        (pixels[part], labels[part]) for part in (slice(sizes.train), slice(sizes.train, count))
+    ]
+    train, test = (files.Labelled(sequences=list(x.reshape(len(x), -1)), labels=y) for x, y in both)
+    return _classified(
+        train, test, pictures.CLASSES, 256, grid=(sizes.size, sizes.size),
+        rules=rules(*both), remarks=[_pictures(sizes)],
+    )  # fmt: skip
 
-    train, test = made(sizes.train, TRAIN), made(sizes.test, TEST)
-    rules = {"rule by how far the marks are apart": _by_distance(train, test, sizes.size)}
-    own = "The pictures are those of a generator of our own: accuracies on the benchmark's files do not compare."
-    grid = (sizes.size, sizes.size)
-    return _classified(train, test, pathfinder.CLASSES, 256, grid=grid, rules=rules, remarks=[own])
 
-
-def _by_distance(train: files.Labelled, test: files.Labelled, size: int) -> float:
-    """Return the accuracy of the best threshold on the distance of the marks, chosen on what is trained on."""
-    away = [np.array([_marks_apart(x, size) for x in split.sequences]) for split in (train, test)]
-    best = max(
-        ((t, sign) for t in np.unique(away[0]) for sign in (True, False)),
-        key=lambda rule: float((((away[0] > rule[0]) == rule[1]) == train.labels).mean()),
+def _pictures(sizes: Sizes) -> str:
+    """Return what is drawn, in words."""
+    paths = sizes.paths
+    drawn = f"dashes of {paths.dash} and gaps of {paths.gap}" if paths.gap else "no gaps"
+    return (
+        f"Pictures of our own generator, {sizes.train:,} to train on and {sizes.test:,} others to measure with: on "
+        f"{sizes.size} by {sizes.size} pixels, two paths of {paths.steps} pixels with {drawn}, "
+        f"{paths.short} shorter ones, and two of the four ends marked, of one path or of both; the marks are as far "
+        "apart in either class. Accuracies on the Long Range Arena's files do not compare."
     )
-    return float((((away[1] > best[0]) == best[1]) == test.labels).mean())
-
-
-def _marks_apart(pixels: np.ndarray, size: int) -> float:
-    one, other = np.argwhere(pixels.reshape(size, size) == pathfinder.MARK)[[0, -1]]
-    return float(np.hypot(*(one - other)))
 
 
 def _read_pathfinder(folder: Path, sizes: Sizes) -> Material:
-    return _pixels(folder, sizes, files.read_pathfinder, pathfinder.CLASSES)
+    return _pixels(folder, sizes, files.read_pathfinder, pictures.CLASSES)
 
 
 def _read_image(folder: Path, sizes: Sizes) -> Material:

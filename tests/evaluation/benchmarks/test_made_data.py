@@ -16,7 +16,6 @@ from evaluation.benchmarks.listops import (
     listops,
     read_expression,
 )
-from evaluation.benchmarks.pathfinder import APART, GAP, MARK, joined, pathfinder, picture
 from evaluation.benchmarks.points import (
     NEGATIVE,
     POSITIVE,
@@ -100,23 +99,6 @@ def test_files_are_read_without_their_round_brackets() -> None:
 def test_the_first_token_rule() -> None:
     rule = {word: first_token_rule(read_expression(f"{word} 1 2 ]")) for word in TOKENS[10:14]}
     assert rule == {"[MIN": 0, "[MAX": 9, "[MED": 4, "[SM": 4}
-
-
-def test_following_the_dashes_finds_every_answer() -> None:
-    pictures = [picture(np.random.default_rng([3, number]), 32) for number in range(40)]
-    assert [joined(one) for one in pictures] == [bool(one.label) for one in pictures]
-    assert {one.label for one in pictures} == {0, 1}
-    assert GAP + 1 + 2**0.5 < APART  # dashes of one path are joined, and those of two are not
-    for one in pictures:
-        assert sorted(map(tuple, np.argwhere(one.pixels == MARK).tolist())) == sorted(one.marks)
-        assert one.pixels.shape == (32, 32)
-
-
-def test_both_classes_of_pictures_have_as_much_ink() -> None:
-    pixels, labels = pathfinder(40, 32, 9, lambda done, total: None)
-    ink = np.array([(x > 0).sum() for x in pixels])
-    spread = ink.std() * (1 / (labels == 0).sum() + 1 / (labels == 1).sum()) ** 0.5
-    assert abs(ink[labels == 1].mean() - ink[labels == 0].mean()) < 4 * spread
 
 
 def test_the_field_is_that_of_all_charges() -> None:

@@ -1,0 +1,1 @@
+"""Pathfinder, made on the spot: its pictures, and what can be said of them without following a path."""
