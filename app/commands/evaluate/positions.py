@@ -21,7 +21,6 @@ examples:
   musicgen evaluate positions pop-piano
   musicgen evaluate positions runs/ape runs/sine -o positions
 """
-NONE = "–"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.experiments import positions
     from evaluation.study.models import models_of
+    from evaluation.tables.positions import positions_table
 
     if arguments.tokens is not None and arguments.tokens < 1:
         raise ValueError(f"--tokens is {arguments.tokens}; it is 1 or more")
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         output.write_json(result)
     else:
-        output.write("\n\n".join(_table(model) for model in result["models"]))
+        output.write(output.captioned(positions_table(result), across=False))
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:
@@ -84,24 +84,3 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
             drawn["all_templates"] = figures.all_templates(model)
         for kind, one in drawn.items():
             write_bytes(folder / f"{kind}-{name}.png", png(one))
-
-
-def _table(model: dict[str, Any]) -> str:
-    rows = [
-        [
-            f"{row['start']} < pos ≤ {row['stop']}",
-            f"< {row['offset']}",
-            *(_cell(row, metric) for metric in ("translation", "monotonicity")),
-            str(row["tokens"]),
-        ]
-        for row in model["probes"]["best_table"]
-    ]
-    head = [f"{model['model']} ({model['encoding']})", "offset", "T", "M", "tokens"]
-    return output.table([head, *rows])
-
-
-def _cell(row: dict[str, Any], metric: str) -> str:
-    if row[metric] is None:
-        return NONE
-    error = row[f"{metric}_error"]
-    return f"{row[metric]:.4f}" if error is None else f"{row[metric]:.4f} ± {error:.4f}"
