@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from app.counts import check_counts
+
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Declare the options, of which one can be given."""
@@ -24,6 +26,5 @@ def workers_of(arguments: argparse.Namespace, device: str) -> int | str:
 
     if arguments.scheduler:
         return arguments.scheduler
-    if arguments.workers is not None and arguments.workers < 1:
-        raise ValueError(f"--workers is {arguments.workers}; it is 1 or more")
+    check_counts(arguments, "workers")
     return arguments.workers or (processors() if device == "cpu" else 1)

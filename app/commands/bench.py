@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from app import output
+from app.counts import check_counts
 from app.progress import progress_bar
 
 EXAMPLES = """\
@@ -39,8 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.speed.bench import bench, gpu_facts
     from musicgen.common.machine import machine
 
-    if arguments.rounds < 1:
-        raise ValueError(f"--rounds is {arguments.rounds}; it is 1 or more")
+    check_counts(arguments, "rounds")
     if arguments.profile:
         _profile(as_json=arguments.json)
         return

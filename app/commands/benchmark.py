@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.counts import check_counts
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.task not in KNOWN:
         raise ValueError(f"there is no task {arguments.task!r}{suggestion(arguments.task, KNOWN)}")
-    if arguments.seeds < 1:
-        raise ValueError(f"--seeds is {arguments.seeds}; it is 1 or more")
+    check_counts(arguments, "seeds")
     recipe = _recipe(arguments)
     with progress_bar("Data") as progress:
         data = material(arguments.task, arguments.source, recipe.data, progress)

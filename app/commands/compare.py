@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
+from app.counts import check_counts
 
 if TYPE_CHECKING:
     from training.config import RunConfig
@@ -64,8 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     from training.results.repeats import HEADINGS as REPEATED
     from training.results.repeats import repeated, without_encoding
 
-    if arguments.seeds < 1:
-        raise ValueError(f"--seeds is {arguments.seeds}; it is 1 or more")
+    check_counts(arguments, "seeds")
     named = arguments.output is not None
     arguments.output = arguments.output or own_folder("compare", arguments)
     configs = configured(arguments)

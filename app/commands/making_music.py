@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.counts import check_counts
 from app.music_files import first_free, sound, writable, write_take
 from app.progress import progress_bar
 
@@ -138,20 +139,24 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
+    check_counts(arguments, "variations")
+    if (number := arguments.variations) > MOST_VARIATIONS:
+        raise ValueError(f"--variations is {number}; up to {MOST_VARIATIONS} are written at a time")
     lengths = {}
     if "bars" in arguments:
+        check_counts(arguments, "bars", "tokens")
         tokens = arguments.tokens
         if arguments.end and tokens is not None:
             raise ValueError("--end takes --bars, in which to come to the end, not --tokens")
         lengths = {
-            "bars": _positive(arguments.bars, "--bars"),
-            "tokens": None if tokens is None else _positive(tokens, "--tokens"),
+            "bars": arguments.bars,
+            "tokens": tokens,
             "may_end": arguments.may_end,
             "ends": arguments.end,
             "chords": None if arguments.chords is None else read_chords(arguments.chords),
         }
     return Options(
-        variations=_variations(arguments.variations),
+        variations=arguments.variations,
         seed=arguments.seed,
         sampling=Sampling(
             temperature=arguments.temperature,
@@ -286,15 +291,3 @@ def _told(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> l
 def _tokens_a_bar(prompt: Prompt) -> float:
     """Return about how many tokens a bar takes, for the progress bar."""
     return len(prompt.ids) / prompt.bars if prompt.bars else 60.0
-
-
-def _variations(number: int) -> int:
-    if number > MOST_VARIATIONS:
-        raise ValueError(f"--variations is {number}; up to {MOST_VARIATIONS} are written at a time")
-    return _positive(number, "--variations")
-
-
-def _positive(value: int, option: str) -> int:
-    if value < 1:
-        raise ValueError(f"{option} is {value}; it is 1 or more")
-    return value

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import (
-    add_pieces,
-    check_counts,
-    chosen_pieces,
-    run_and_print,
-)
+from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.counts import check_counts
 
 EXAMPLES = """\
 Of each held-out piece one part after the other is hidden and written anew to the others. Its style is

@@ -8,6 +8,7 @@ from typing import Any
 
 from app import output
 from app.commands.evaluate.study_options import command_line
+from app.counts import check_counts
 from app.progress import progress_bar
 from app.workers_option import add_workers, workers_of
 
@@ -92,8 +93,7 @@ def run(arguments: argparse.Namespace) -> None:
         samples=arguments.samples,
         seed=arguments.seed,
     )
-    if arguments.limit is not None and arguments.limit < 1:
-        raise ValueError(f"--limit is {arguments.limit}; it is 1 or more")
+    check_counts(arguments, "limit")
     workers = workers_of(arguments, device_of(arguments.device))
     models, left_out = of_one_language(models_of(arguments.models, arguments.device))
     output.remark(left_out)

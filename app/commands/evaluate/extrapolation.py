@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
+from app.counts import check_counts
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -95,10 +96,7 @@ def tried(
     """Return the models that speak the language of the data, the pieces for them, and who is left out."""
     from evaluation.study.experiments import default_length, held_out, language_of_data, speaking
 
-    for option in ("length", "pieces"):
-        value = getattr(arguments, option)
-        if value is not None and value < 1:
-            raise ValueError(f"--{option} is {value}; it is 1 or more")
+    check_counts(arguments, "length", "pieces")
     language = language_of_data(data)
     able, left_out = speaking(subjects, language, str(data))
     if not able:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import (
-    add_pieces,
-    check_counts,
-    chosen_pieces,
-    run_and_print,
-)
+from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.counts import check_counts
 
 EXAMPLES = """\
 Real pieces are continued from their first bars. Measured of the bars written, and of the same bars of the

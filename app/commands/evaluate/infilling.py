@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import (
-    add_pieces,
-    check_counts,
-    chosen_pieces,
-    run_and_print,
-)
+from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.counts import check_counts
 
 EXAMPLES = """\
 Bars in the middle of real pieces are taken out and written anew. Measured are the loss of the true bars in

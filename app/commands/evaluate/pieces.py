@@ -35,13 +35,6 @@ def add_pieces(
     output.add_json(parser)
 
 
-def check_counts(arguments: argparse.Namespace, *options: str) -> None:
-    """Refuse what is below 1."""
-    for option in options:
-        if (value := getattr(arguments, option.replace("-", "_"))) < 1:
-            raise ValueError(f"--{option} is {value}; it is 1 or more")
-
-
 def chosen_pieces(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return which pieces are asked for, and how they are to be measured, as the experiments take it."""
     return {

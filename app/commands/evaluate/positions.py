@@ -9,6 +9,7 @@ from typing import Any
 
 from app import output
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
+from app.counts import check_counts
 from app.progress import progress_bar
 
 EXAMPLES = """\
@@ -43,8 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.models import models_of
     from evaluation.tables.positions import positions_table
 
-    if arguments.tokens is not None and arguments.tokens < 1:
-        raise ValueError(f"--tokens is {arguments.tokens}; it is 1 or more")
+    check_counts(arguments, "tokens")
     experiment = positions(
         models_of(arguments.models),
         tokens=arguments.tokens,
