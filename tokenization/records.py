@@ -132,6 +132,18 @@ def value_of(hint: Any, value: Any, where: str) -> Any:
     return value
 
 
+def check_fields(record: Any, *counted: str) -> None:
+    """Refuse a field that is none of what its `Literal` annotation lists, and a `counted` one that is below 1."""
+    for name, hint in typing.get_type_hints(type(record)).items():
+        value, choices = getattr(record, name), typing.get_args(hint)
+        if typing.get_origin(hint) is typing.Literal and value not in choices:
+            raise ValueError(f"{name} is {value!r}; it is one of {', '.join(choices)}")
+    for name in counted:
+        value = getattr(record, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}; it is at least 1")
+
+
 def suggestion(key: str, known: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name: the nearest known one, and all of them."""
     names = sorted(known)

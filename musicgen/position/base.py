@@ -50,15 +50,6 @@ class Shape:
     bar_ticks: int | None = None  # of the language's clock; only encodings in musical time use it
 
 
-TIMES = ("tokens", "music")
-
-
-def check_time(time: str) -> None:
-    """Refuse what is no way to count."""
-    if time not in TIMES:
-        raise ValueError(f"time is {time!r}; it is one of {', '.join(TIMES)}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Window:
     """What `cover` made ready: tensors with a row a position, the first being that of `start`."""

@@ -15,12 +15,10 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window, check_time
+from musicgen.position.base import Position, Shape, Window
 from musicgen.position.phase import exact, waves
+from tokenization.records import check_fields
 
-MASKS = ("gaussian", "local", "shift_invariant")
-KERNELS = ("gaussian", "laplace", "cauchy")
-FREQUENCIES = ("normal", "folded")
 _SAFE = 1e-6  # keeps the gradient of √|g/p| finite where g = 0; it cancels in the product
 
 
@@ -40,23 +38,12 @@ class FltConfig:
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
-        check_time(self.time)
-        if self.mask not in MASKS:
-            raise ValueError(f"mask is {self.mask!r}; it is one of {', '.join(MASKS)}")
-        if self.kernel not in KERNELS:
-            raise ValueError(f"kernel is {self.kernel!r}; it is one of {', '.join(KERNELS)}")
-        if self.frequencies not in FREQUENCIES:
-            raise ValueError(
-                f"frequencies is {self.frequencies!r}; it is one of {', '.join(FREQUENCIES)}"
-            )
+        check_fields(self, "random_features", "components")
         if self.frequencies == "folded" and self.mask != "local":
             raise ValueError(
                 f"frequencies: folded goes with mask: local; the estimate of mask {self.mask} has a finite "
                 "variance as it is"
             )
-        for name in ("random_features", "components"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
 
 class GaussianMask(nn.Module):

@@ -14,8 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from musicgen.position.base import Position, Shape, Window, check_time
+from musicgen.position.base import Position, Shape, Window
 from musicgen.position.permutation import PermutationPowers
+from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class PermuteformerConfig:
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
-        check_time(self.time)
+        check_fields(self)
 
 
 class Permuteformer(Position):

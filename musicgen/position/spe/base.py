@@ -30,6 +30,7 @@ from torch import Generator, Tensor, nn
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.spe.row_codes import RowCodes, at_ticks, by_positions, by_ticks
+from tokenization.records import check_fields
 
 SHORT = 16  # a window of no more positions, without gradients, is a step of generation
 AHEAD = 32  # positions that are made in one go then, or
@@ -45,8 +46,7 @@ class SpeConfig:
     shared: bool = True  # one code for all layers
 
     def __post_init__(self) -> None:
-        if self.realisations < 1:
-            raise ValueError(f"realisations is {self.realisations}; it must be at least 1")
+        check_fields(self, "realisations")
 
 
 class Placement(Protocol):
