@@ -25,9 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="NAME", help="works whose names begin so"
     )
-    parser.add_argument(
-        "--rounds", type=int, default=2, metavar="N", help="turns of each work (default: 2)"
-    )
+    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="turns of each work")
     parser.add_argument(
         "--profile", action="store_true", help="show the parts of one generated token, and no table"
     )

@@ -55,14 +55,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--encodings", nargs="+", metavar="NAME", help="what is compared (default: the recipe's)"
     )
     parser.add_argument("--features", metavar="NAME", help="feature map: favor, relu or elu")
-    parser.add_argument(
-        "--seeds", type=int, default=3, metavar="N", help="runs of each (default: 3)"
-    )
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each")
     parser.add_argument(
         "--steps", type=int, metavar="N", help="of training, instead of the recipe's"
     )
     parser.add_argument("--unit", choices=("bytes", "words"), help="of a text")
-    parser.add_argument("--device", default="cpu", help="such as cuda (default: cpu)")
+    parser.add_argument("--device", default="cpu", help="such as cuda")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="folder of the results, for going on"
     )

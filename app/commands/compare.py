@@ -40,16 +40,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="DIR",
         help="folder for all (default: compare, or compare-2, … if that is another comparison's)",
     )  # fmt: skip
-    parser.add_argument("--preset", default="tiny", help="size of the models (default: tiny)")
+    parser.add_argument("--preset", default="tiny", help="size of the models")
+    parser.add_argument("--steps", type=int, default=2000, metavar="N", help="of each")
     parser.add_argument(
-        "--steps", type=int, default=2000, metavar="N", help="of each (default: 2000)"
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=1,
-        metavar="N",
-        help="train each N times, from as many seeds (default: 1)",
+        "--seeds", type=int, default=1, metavar="N", help="train each N times, from as many seeds"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",

@@ -30,10 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the MIDI, MusicXML or ABC files to go on with, in one batch",
     )
     parser.add_argument(
-        "--prompt-bars",
-        default="all",
-        metavar="N|all",
-        help="go on from its first N bars (default: all)",
+        "--prompt-bars", default="all", metavar="N|all", help="go on from its first N bars"
     )
     parser.add_argument(
         "--tracks",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.compute_options import add_device
 from app.counts import check_counts
 from app.music_files import first_free, sound, writable, write_take
 from app.progress import progress_bar
@@ -49,25 +50,21 @@ def add_options(
     if lengths:
         _add_lengths(parser)
     parser.add_argument(
-        "--variations",
-        type=int,
-        default=Options.variations,
-        metavar="K",
-        help="how many to write (default: %(default)s)",
+        "--variations", type=int, default=Options.variations, metavar="K", help="how many to write"
     )
     parser.add_argument(
         "--temperature",
         type=float,
         default=Options.sampling.temperature,
         metavar="T",
-        help="how daring: 0 always takes the likeliest token, 1 is the model itself (default: %(default)s)",
+        help="how daring: 0 always takes the likeliest token, 1 is the model itself",
     )
     parser.add_argument(
         "--top-p",
         type=float,
         default=Options.sampling.top_p,
         metavar="P",
-        help="only the likeliest tokens that make up P of all together (default: %(default)s)",
+        help="only the likeliest tokens that make up P of all together",
     )
     parser.add_argument(
         "--top-k", type=int, metavar="K", help="only the K likeliest tokens (default: any)"
@@ -77,20 +74,12 @@ def add_options(
         type=float,
         default=Options.sampling.min_p,
         metavar="P",
-        help="only tokens at least P times as likely as the likeliest, 0 for all (default: %(default)s)",
+        help="only tokens at least P times as likely as the likeliest, 0 for all",
     )
     parser.add_argument(
-        "--seed",
-        type=int,
-        default=Options.seed,
-        help="the same seed, the same music (default: %(default)s)",
+        "--seed", type=int, default=Options.seed, help="the same seed, the same music"
     )
-    parser.add_argument(
-        "--device",
-        default="auto",
-        metavar="auto|cpu|cuda|mps",
-        help="where to compute (default: auto, a GPU if there is one)",
-    )
+    add_device(parser)
     parser.add_argument(
         "--score",
         action="store_true",
@@ -105,13 +94,7 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     from musicgen.options import Options
 
     length = parser.add_mutually_exclusive_group()
-    length.add_argument(
-        "--bars",
-        type=int,
-        default=Options.bars,
-        metavar="N",
-        help="bars to write (default: %(default)s)",
-    )
+    length.add_argument("--bars", type=int, default=Options.bars, metavar="N", help="bars to write")
     length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
     end = parser.add_mutually_exclusive_group()
     end.add_argument("--may-end", action="store_true", help="let the music end before that length")

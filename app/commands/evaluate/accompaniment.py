@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--hide", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
         help=f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
-    parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece (default: 8)")
+    parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece")
     parser.epilog = EXAMPLES
 
 

@@ -50,10 +50,10 @@ def add_pieces(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokens a piece (default: 4 times the trained length)",
     )
-    parser.add_argument("--pieces", type=int, default=32, metavar="N", help="(default: 32)")
+    parser.add_argument("--pieces", type=int, default=32, metavar="N", help="how many")
     parser.add_argument(
         "--split", choices=("train", "validation", "test"), default="validation",
-        help="part of the data (default: validation)",
+        help="part of the data",
     )  # fmt: skip
 
 

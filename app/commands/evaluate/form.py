@@ -22,10 +22,8 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_pieces(parser, 20)
-    parser.add_argument(
-        "--prompt-bars", type=int, default=8, metavar="N", help="bars given (default: 8)"
-    )
-    parser.add_argument("--bars", type=int, default=56, metavar="N", help="written (default: 56)")
+    parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
+    parser.add_argument("--bars", type=int, default=56, metavar="N", help="written")
     parser.epilog = EXAMPLES
 
 

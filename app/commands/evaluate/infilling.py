@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_pieces(parser, 20)
     parser.add_argument(
-        "--gap", type=int, default=4, metavar="N", help="bars taken out, 16 at most (default: 4)"
+        "--gap", type=int, default=4, metavar="N", help="bars taken out, 16 at most"
     )
     parser.epilog = EXAMPLES
 

@@ -21,12 +21,10 @@ def add_pieces(
     """Declare which pieces are taken."""
     add_study(parser)
     parser.add_argument("--data", required=True, metavar="DEST", help=f"a prepared data set{of}")
-    parser.add_argument(
-        "--pieces", type=int, default=pieces, metavar="N", help=f"how many (default: {pieces})"
-    )
+    parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="how many")
     parser.add_argument(
         "--split", choices=("validation", "test", "train"), default=split,
-        help=f"(default: {split})",
+        help="part of the data",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR",

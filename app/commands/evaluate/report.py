@@ -18,8 +18,8 @@ from app.commands.evaluate.study_options import (
     command_line,
     conducted,
 )
+from app.compute_options import workers_of
 from app.progress import progress_bar
-from app.workers_option import workers_of
 
 if TYPE_CHECKING:
     from evaluation.continuation.plan import Plan
@@ -58,7 +58,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompts", type=Path, metavar="DIR", help="MIDI files to continue, for the style"
     )
-    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts (default: 24)")
+    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts")
     parser.add_argument(
         "--whole", type=int, default=8, metavar="N",
         help="pieces of each data set that are continued over many bars, filled in and accompanied, as far as "

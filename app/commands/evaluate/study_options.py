@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.workers_option import add_workers, workers_of
+from app.compute_options import add_device, add_workers, workers_of
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -23,10 +23,8 @@ def add_study(parser: argparse.ArgumentParser) -> None:
         "models", metavar="MODEL", nargs="+",
         help="models of `musicgen models`, folders, or untrained:tiny[:groove]",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
-    parser.add_argument(
-        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
-    )
+    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn")
+    add_device(parser)
     add_workers(parser)
 
 

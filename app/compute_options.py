@@ -1,10 +1,18 @@
-"""Who does the work of a command: processes of this machine, or those of a cluster."""
+"""Where the work of a command is done: on which device, by processes of this machine or those of a cluster."""
 
 from __future__ import annotations
 
 import argparse
 
 from app.counts import check_counts
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that names a device of torch."""
+    parser.add_argument(
+        "--device", default="auto", metavar="auto|cpu|cuda|mps",
+        help="where to compute; auto takes a GPU if there is one",
+    )  # fmt: skip
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
