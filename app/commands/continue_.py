@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app import output
 from app.commands.making_music import add_options, do, going_on, model_of, options_of
+from app.track_choice import add_tracks, tracks_of
 
 EXAMPLES = """\
 examples:
@@ -32,19 +33,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompt-bars", default="all", metavar="N|all", help="go on from its first N bars"
     )
-    parser.add_argument(
-        "--tracks",
-        nargs="+",
-        metavar="TRACK",
-        help="tracks to use, as `musicgen tokenize` takes them",
-    )
+    add_tracks(parser)
     add_options(parser)
     parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.cont_0.mid …, the continuations, and NAME.prompt_cont_0.mid …, with the prompt."""
-    from app.track_choice import tracks_of
     from musicgen.loading import load
     from musicgen.pieces import read_piece
 

@@ -17,11 +17,12 @@ from app.compute_options import add_device
 from app.counts import check_counts
 from app.music_files import first_free, sound, writable, write_take
 from app.progress import progress_bar
+from app.track_choice import tracks_of
 
 if TYPE_CHECKING:
     from musicgen.continuation import MusicGeneration, Take
     from musicgen.options import Options
-    from musicgen.pieces import Prompt
+    from musicgen.pieces import Piece, Prompt
     from musicgen.playable import Playable
     from tokenization.score import Score
 
@@ -193,6 +194,31 @@ def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Ma
         expected=options.tokens or round(options.bars * _tokens_a_bar(prompt)),
         kinds=(f"{name}.cont_", f"{name}.prompt_cont_"),
         scores=scores,
+    )
+
+
+def piece_of(arguments: argparse.Namespace, model: Playable) -> Piece:
+    """Return the piece that is to be completed, as a model hears it."""
+    from musicgen.pieces import read_piece
+
+    path = Path(arguments.piece)
+    tracks = tracks_of(arguments.tracks, model.language.name)
+    return read_piece(model.language, path, name=path.name, tracks=tracks)
+
+
+def completing(
+    piece: Piece, work: MusicGeneration, kind: str, expected: int, *, whole_counts: bool = False
+) -> Making:
+    """Return a piece to be completed; what it was assumed to be is said."""
+    output.remark(piece.remarks)
+    name = f"{fit(Path(piece.name).stem)}.{kind}_"
+    return Making(
+        name=piece.name,
+        work=work,
+        expected=expected,
+        kinds=(name,),
+        scores=lambda take, number: {f"{name}{number}": take.score},
+        whole_counts=whole_counts,
     )
 
 
