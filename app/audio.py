@@ -17,9 +17,7 @@ from tokenization.whole_file import beside
 
 SECONDS = 60  # of wall clock, for one piece
 MEMORY_BYTES = 3 << 30  # of address space: 20 minutes of sound are 230 MB, held some times over
-NOT_WRITTEN = (
-    3  # how a child ends whose sound the disk did not take; it says the number of the error
-)
+NOT_WRITTEN = 3  # the exit code of a child whose sound the disk did not take; it prints the errno
 
 
 class AudioError(ValueError):

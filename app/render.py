@@ -15,9 +15,7 @@ from app.audio import NOT_WRITTEN
 
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PEAK = 0.89  # of full scale: −1 dB
-LOUDEST_GAIN = (
-    12.0  # brings a single loud note to the peak; near silence is not blown up into noise
-)
+LOUDEST_GAIN = 12.0  # brings one loud note to the peak, but blows near silence up into no noise
 
 
 def levelled(wave: bytes) -> bytes:

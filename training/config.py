@@ -152,9 +152,7 @@ class RunConfig:
     data: DataConfig
     optimiser: OptimiserConfig
     model: Any = None
-    start: str | None = (
-        None  # a trained model, by name or folder, that learns on (initial_model.py)
-    )
+    start: str | None = None  # a trained model, by name or folder, that learns on
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     seed: int = 1

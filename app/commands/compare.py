@@ -72,9 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     found: dict[str, list[Compared]] = {}
     rows: list[Any] = []
     runs = [(name, run) for name in configs for run in _of_seeds(configs[name], arguments.seeds)]
-    runs.sort(
-        key=lambda named: named[1].seed
-    )  # all of one seed, then of the next: pairs come first
+    runs.sort(key=lambda named: named[1].seed)  # all of one seed, then of the next: pairs first
     for number, (name, config) in enumerate(runs, 1):
         seed = f", seed {config.seed}" if several else ""
         output.remark([f"{number} of {len(runs)}: {name}{seed}"])

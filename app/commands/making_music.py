@@ -172,9 +172,7 @@ class Making:
     work: MusicGeneration
     expected: int  # tokens, about
     kinds: Sequence[str]  # how the names of its files begin, before a number
-    scores: Callable[
-        [Take, int], dict[str, Score]
-    ]  # what to write of a take, by names without endings
+    scores: Callable[[Take, int], dict[str, Score]]  # what to write of a take, by names of files
     whole_counts: bool = False  # a take is one if the whole of it has a note: bars may be emptied
 
 

@@ -12,9 +12,7 @@ from markupsafe import Markup
 from evaluation.plots.style import style_sheet
 from evaluation.tables.table import Table
 
-ENLARGED = (
-    1.62  # pixels a point of a figure, at most: its type is then as large as that of the page
-)
+ENLARGED = 1.62  # pixels a point of a figure, at most: its letters are then as large as the page's
 WIDE = 8  # columns, from which on a table is set smaller
 
 _PAGE = Environment(

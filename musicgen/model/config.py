@@ -41,9 +41,8 @@ class ModelConfig:
     chunk: int = 128  # positions a block of the chunked backend
     features: Any = "favor"  # the feature map of linear attention
     position: Any = "none"
-    horizons: tuple[float, ...] | None = (
-        None  # tokens heads remember: shortest, longest; null: all, or the encoding's
-    )
+    # Tokens that heads remember, the shortest and the longest; null: all, or the encoding's.
+    horizons: tuple[float, ...] | None = None
     metre: MetreConfig | None = None  # further heads, which remember by the place in the bar
     clock: Clock | None = None  # how the language's tokens move time: what the metre needs to know
     tie_embeddings: bool = False  # one matrix for the embedding and the logits

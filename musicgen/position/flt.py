@@ -159,9 +159,7 @@ class FltCode:
     """What was drawn, and the features made of it for the covered positions."""
 
     noise: Tensor  # (H, r)
-    window: Window | None = (
-        None  # the query's and the key's features, (T, H, 2r) or (B, T, H, 2r) each
-    )
+    window: Window | None = None  # features of query and key, (T, H, 2r) or (B, T, H, 2r) each
 
 
 class Flt(Position):
@@ -197,9 +195,8 @@ class Flt(Position):
         """Return the draw with the features of the window's positions."""
         frequencies, ratio = self.mask.spectrum(code.noise)  # (H, r) each
         places = self.places(start, stop, times)
-        features = torch.cat(
-            waves(frequencies, places, like=ratio), -1
-        )  # (T, H, 2r) or (2, B, T, H, 2r)
+        # (T, H, 2r) or (2, B, T, H, 2r)
+        features = torch.cat(waves(frequencies, places, like=ratio), -1)
         # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
         features = features * (self.qk_width**0.25 / self.config.random_features**0.5)
         root = (ratio.abs() + _SAFE).sqrt()

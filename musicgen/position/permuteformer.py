@@ -39,9 +39,8 @@ class Permuteformer(Position):
 
     def __init__(self, config: PermuteformerConfig, shape: Shape) -> None:
         super().__init__(config, shape)
-        ratio = torch.sigmoid(
-            3 * torch.arange(shape.heads) / shape.heads + 2
-        )  # the authors' values
+        # The authors' values.
+        ratio = torch.sigmoid(3 * torch.arange(shape.heads) / shape.heads + 2)
         self.register_buffer("ratio", ratio, persistent=False)
         if config.with_permutation:
             self.powers = PermutationPowers(shape.heads, shape.features, config.seed)

@@ -78,9 +78,8 @@ def _gap(
 ) -> np.ndarray:
     """Return a piece with a gap somewhere, from the first bar on from which all that fits."""
     ids = groove.spell(notes)
-    ends = np.append(
-        groove.bars(ids), len(ids)
-    )  # where each bar starts, in tokens, and the last ends
+    # Where each bar starts, in tokens, and the last one ends.
+    ends = np.append(groove.bars(ids), len(ids))
     bars = len(ends) - 1
     length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
     start = int(random.integers(bars - length + 1))
