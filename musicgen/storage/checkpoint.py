@@ -26,6 +26,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from tokenization.records import from_plain, json_of
+from tokenization.whole_file import sync
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
@@ -284,13 +285,3 @@ def _write(path: Path, content: bytes) -> None:
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-
-
-def sync(path: Path) -> None:
-    """Make a file, or renames inside a folder, last."""
-    if os.name == "posix":
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -24,6 +24,7 @@ from torch.optim import Optimizer
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from tokenization.records import from_plain, json_of
+from tokenization.whole_file import sync
 from training.optimiser import kept_of
 from training.sharding import laid_out_like, whole
 
@@ -70,12 +71,12 @@ def save(
         sums = {OPTIMISER: hashlib.sha256(stored).hexdigest(), STATE: _sum(plain)}
         (fresh / STATE).write_text(json.dumps({**plain, CHECKSUMS: sums}, indent=2) + "\n")
         for path in [*fresh.iterdir(), fresh]:
-            checkpoint.sync(path)
+            sync(path)
         os.replace(fresh, target)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    checkpoint.sync(target.parent)
+    sync(target.parent)
     return target
 
 
