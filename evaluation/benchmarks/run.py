@@ -18,10 +18,10 @@ from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.benchmarks.tasks import Material, Progress
 from evaluation.benchmarks.training import Optimiser, classified, perplexities
+from musicgen.common.intervals import mean_interval
 from tokenization.whole_file import write_json
 
 RESULTS = "results.json"
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +36,7 @@ class Row:
 
     def mean(self, measure: str) -> tuple[float, float | None]:
         """Return the mean of a measure over the seeds, and half its 95 % interval (Student's)."""
-        values = np.array([one[measure] for one in self.values])
-        if len(values) < 2:
-            return float(values.mean()), None
-        from scipy.stats import t  # takes a second to import
-
-        error = values.std(ddof=1) / np.sqrt(len(values))
-        return float(values.mean()), float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * error)
+        return mean_interval([one[measure] for one in self.values])
 
     def change(self, other: Row, measure: str) -> tuple[float, float | None]:
         """Return the same of the differences to another encoding, seed by seed."""
