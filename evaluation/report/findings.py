@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import sqrt
-from typing import Any
 
-Result = Mapping[str, Any]
+from evaluation.tables.table import Result, signed
+from tokenization.wording import listed
+
 SURE = 2.0  # standard errors
 
 
@@ -27,7 +28,7 @@ def extrapolation(result: Result) -> list[str]:
         drift = models[0]["drift"]["far"]
         found.append(
             f"From its trained length to {result['length']} tokens, {models[0]['model']} costs "
-            f"{_signed(drift)} nats a token against what it costs within (n = {drift['pieces']} pieces)."
+            f"{signed(drift)} nats a token against what it costs within (n = {drift['pieces']} pieces)."
         )
     return found
 
@@ -37,8 +38,8 @@ def _grown(models: Sequence[Result]) -> list[str]:
     if not known:
         return []
     sure = {name: row for name, row in known.items() if abs(row["mean"]) > SURE * _error(row)}
-    more = [f"{name} ({_signed(row)})" for name, row in sure.items() if row["mean"] > 0]
-    less = [f"{name} ({_signed(row)})" for name, row in sure.items() if row["mean"] < 0]
+    more = [f"{name} ({signed(row)})" for name, row in sure.items() if row["mean"] > 0]
+    less = [f"{name} ({signed(row)})" for name, row in sure.items() if row["mean"] < 0]
     if not sure:
         return [
             "Past the trained length the losses of all models grow alike, as far as these pieces can tell."
@@ -48,10 +49,10 @@ def _grown(models: Sequence[Result]) -> list[str]:
     if more:
         found.append(
             "Past the trained length the loss grows more than that of the models on average, by more than "
-            f"two standard errors, for {_listed(more)}, in nats a token, paired by piece, n = {pieces}."
+            f"two standard errors, for {listed(more)}, in nats a token, paired by piece, n = {pieces}."
         )
     if less:
-        found.append(f"It grows less for {_listed(less)}.")
+        found.append(f"It grows less for {listed(less)}.")
     return found
 
 
@@ -65,9 +66,9 @@ def realisations(result: Result) -> list[str]:
             continue
         tried = f"{model['model']}, trained with R = {model['trained']}"
         if sure:
-            rows = [f"R = {t['realisations']} ({_signed(t['change'])})" for t in sure]
+            rows = [f"R = {t['realisations']} ({signed(t['change'])})" for t in sure]
             found.append(
-                f"{tried}: the loss changes by more than two standard errors at {_listed(rows)}."
+                f"{tried}: the loss changes by more than two standard errors at {listed(rows)}."
             )
         else:
             numbers = f"from {others[0]['realisations']} to {others[-1]['realisations']}"
@@ -123,12 +124,4 @@ def continuation(result: Result) -> list[str]:
 
 def _error(row: Result) -> float:
     """Return the standard error of a mean over pieces."""
-    return row["deviation"] / sqrt(max(1, row["pieces"]))
-
-
-def _signed(row: Result) -> str:
-    return f"{row['mean']:+.3f} ± {_error(row):.3f}".replace("-", "−")
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return row["deviation"] / sqrt(row["pieces"])
