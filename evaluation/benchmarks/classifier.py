@@ -78,6 +78,10 @@ class Classifier(nn.Module):
                 module.bias.zero_()
         if isinstance(self.embedding, nn.Embedding):
             self.embedding.weight.normal_(0, 1, generator=generator)
+        self.redraw(generator)
+
+    def redraw(self, generator: Generator) -> None:
+        """Draw the random features of every layer anew."""
         for module in self.modules():
             if isinstance(module, FeatureMap):
                 module.redraw(generator)

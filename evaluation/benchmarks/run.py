@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from evaluation.benchmarks.arms import ARMS, Arm, language_model, model_config, parameters
+from evaluation.benchmarks.arms import ARMS, Arm, language_model, model_config
 from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.benchmarks.tasks import Material, Progress
 from evaluation.benchmarks.training import Optimiser, classified, perplexities
 from musicgen.common.intervals import mean_interval
+from musicgen.model.performer import parameter_count
 from tokenization.whole_file import write_json
 
 RESULTS = "results.json"
@@ -112,7 +113,7 @@ def _first_row(recipe: Recipe, data: Material, name: str, device: str) -> Row:
         model = _model(recipe, data, recipe.arm(name, data.grid), 1)
     except ValueError as error:
         return Row(encoding=name, failed=" ".join(str(error).split()))
-    return Row(encoding=name, parameters=parameters(model))
+    return Row(encoding=name, parameters=parameter_count(model))
 
 
 def _model(recipe: Recipe, data: Material, chosen: Arm, seed: int) -> Any:

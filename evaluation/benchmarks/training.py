@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from evaluation.benchmarks.classifier import Classifier
@@ -106,7 +106,7 @@ def fit(
     losses = []
     for step in range(settings.steps):
         if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
-            redraw(model, generator_of(seed, step, REDRAW))
+            model.redraw(generator_of(seed, step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT))
         for group in optimiser.param_groups:
             group["lr"] = settings.rate(step)
@@ -191,15 +191,6 @@ def perplexities(
         f"{first}–{last}": float(np.exp(losses[:, first:last].mean()))
         for first, last in pairwise(edges)
     }
-
-
-def redraw(model: nn.Module, source: Generator) -> None:
-    """Draw the random features of every layer anew."""
-    from musicgen.attention.features import FeatureMap
-
-    for module in model.modules():
-        if isinstance(module, FeatureMap):
-            module.redraw(source)
 
 
 def _rows(seed: int, step: int, batch: int, count: int) -> np.ndarray:
