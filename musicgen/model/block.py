@@ -77,7 +77,7 @@ class Attention(nn.Module):
     def attend(
         self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
     ) -> tuple[Tensor, Any]:
-        """Weigh values by features of queries and keys, (B, T, H, ·) → (B, T, H, D); other ways to attend differ here."""
+        """Weigh values by features, (B, T, H, ·) → (B, T, H, D), beside the state after: where other mixers differ."""
         position = passage.position
         placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, self.layer)
         return attend(
