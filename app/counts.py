@@ -10,4 +10,4 @@ def check_counts(arguments: argparse.Namespace, *options: str) -> None:
     for option in options:
         value = getattr(arguments, option.replace("-", "_"))
         if value is not None and value < 1:
-            raise ValueError(f"--{option} is {value}; it is 1 or more")
+            raise ValueError(f"--{option} is {value}; it must be 1 or more")

@@ -190,7 +190,9 @@ class Language(ABC):
             return Fault(position, self.reason(known[: position + 1]))
         if len(unknown):
             found, size = ids[unknown[0]], len(self.vocabulary)
-            return Fault(int(unknown[0]), f"{found} is no id of this language, which has {size}")
+            return Fault(
+                int(unknown[0]), f"{found} is not an id of this language, which has {size}"
+            )
         return None
 
     def valid(self, ids: np.ndarray) -> np.ndarray:

@@ -46,7 +46,7 @@ class DataConfig:
             )
         for name in ("mix_drums", "skip_chance"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it is a probability, 0 to 1")
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 1")
         goals = (self.endings, self.gaps, self.accompaniments)
         if min(goals) < 0 or sum(goals) > 1:
             raise ValueError(
@@ -92,10 +92,10 @@ class OptimiserConfig:
         if (self.steps or self.epochs or 0) <= 0:
             raise ValueError(f"steps {self.steps}, epochs {self.epochs}: more than 0 is needed")
         if self.cosine_epochs is not None and not self.cosine_epochs > 0:
-            raise ValueError(f"cosine_epochs is {self.cosine_epochs}; it is above 0")
+            raise ValueError(f"cosine_epochs is {self.cosine_epochs}; it must be above 0")
         for name in ("learning_rate", "clip", "epsilon"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it is above 0")
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
         for name in ("redraw", "final_rate", "beta1", "beta2"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
@@ -124,7 +124,7 @@ class ValidationConfig:
     def __post_init__(self) -> None:
         check_fields(self, "every", "length", "sequences", "batch", "patience", "sample_tokens")
         if self.samples < 0:
-            raise ValueError(f"samples is {self.samples}; it is at least 0")
+            raise ValueError(f"samples is {self.samples}; it must be at least 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ class RunConfig:
                 "fsdp cuts matrices in parts, and muon needs them whole; ddp would work"
             )
         if not 0 <= self.seed < 1 << 63:
-            raise ValueError(f"seed is {self.seed}; it is at least 0, of 63 bits at most")
+            raise ValueError(f"seed is {self.seed}; it must be at least 0, of 63 bits at most")
 
     def model_config(
         self, vocabulary_size: int, clock: Callable[[], dict[str, Any]] | None = None

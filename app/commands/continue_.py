@@ -78,5 +78,5 @@ def _bars(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"--prompt-bars is {text!r}; it is a number of bars, or all")
+        raise ValueError(f"--prompt-bars is {text!r}; it must be a number of bars, or all")
     return int(text)

@@ -44,5 +44,5 @@ def _bars(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last:
-        raise ValueError(f"--range is {text!r}; it is the first and the last bar to write, as 9-12")
+        raise ValueError(f"--range is {text!r}; it must be the first and the last bar, as 9-12")
     return first, last

@@ -41,7 +41,7 @@ class Classifier(nn.Module):
         """`values` are those of ModelConfig; `vectors` is the width of inputs that are no tokens."""
         super().__init__()
         if pool not in POOLS:
-            raise ValueError(f"pool is {pool!r}; it is one of {', '.join(POOLS)}")
+            raise ValueError(f"pool is {pool!r}; it must be one of {', '.join(POOLS)}")
         self.pool = pool
         config = model_config(chosen, values)
         self.config, self.pairs = config, pairs

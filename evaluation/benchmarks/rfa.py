@@ -36,7 +36,7 @@ class RandomFeatures(FeatureMap):
 
     def __init__(self, width: int, features: int, kind: str = "gaussian") -> None:
         if kind not in KINDS:
-            raise ValueError(f"features of RFA are {kind!r}; they are one of {', '.join(KINDS)}")
+            raise ValueError(f"RFA has no features {kind!r}; there are {', '.join(KINDS)}")
         if kind == "gaussian" and features % 2:
             raise ValueError(f"Gaussian features come in pairs; {features} is odd")
         super().__init__(width, features, features // 2 if kind == "gaussian" else features)

@@ -54,7 +54,9 @@ class ModelConfig:
         object.__setattr__(self, "position", _part("position", POSITIONS, self.position))
         check_fields(self, "vocabulary_size", "layers", "width", "heads", "feedforward", "chunk")
         if self.backend not in BACKENDS:
-            raise ValueError(f"backend is {self.backend!r}; it is one of {', '.join(BACKENDS)}")
+            raise ValueError(
+                f"backend is {self.backend!r}; it must be one of {', '.join(BACKENDS)}"
+            )
         for part in (asdict(self.features), asdict(self.position), vars(self)):
             for name, size in part.items():
                 if isinstance(size, int) and size > LARGEST:

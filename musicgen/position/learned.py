@@ -21,7 +21,7 @@ class LearnedConfig:
     def __post_init__(self) -> None:
         check_fields(self, "max_length")
         if self.initial_deviation < 0:
-            raise ValueError(f"initial_deviation is {self.initial_deviation}; it is at least 0")
+            raise ValueError(f"initial_deviation is {self.initial_deviation}; it must be 0 or more")
 
 
 class Learned(Position):

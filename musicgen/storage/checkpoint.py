@@ -114,7 +114,7 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
     """Return configuration and card of a saved model without touching its weights."""
     path = Path(folder) / CONFIG
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} is no model: it holds no {CONFIG}")
+        raise FileNotFoundError(f"{folder} is not a model: it holds no {CONFIG}")
     try:
         content = json_of(path)
     except ValueError as error:
@@ -131,7 +131,7 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
     card = from_plain(Card, content["card"], f"{path}: card")
     if not 0 <= card.trained_length <= LONGEST_SEQUENCE:
         raise ValueError(
-            f"{path}: card: trained_length is {card.trained_length}; it is 0 to {LONGEST_SEQUENCE} tokens"
+            f"{path}: card: trained_length is {card.trained_length}; it must be 0 to {LONGEST_SEQUENCE}"
         )
     return config, replace(card, name=_plain_name(card.name))
 
@@ -172,7 +172,7 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
         return safetensors.torch.load_file(path)
     except SafetensorError as error:
         raise ValueError(
-            f"{path} is no safetensors file ({error}); copy or save the model again"
+            f"{path} is not a safetensors file ({error}); copy or save the model again"
         ) from None
 
 
@@ -199,7 +199,7 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
 def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
     if (asked := getattr(config.position, "realisations", 0)) > MOST_REALISATIONS:
         raise ValueError(
-            f"{path.parent / CONFIG} asks for {asked} realisations; {MOST_REALISATIONS} can be had"
+            f"{path.parent / CONFIG} asks for {asked} realisations; at most {MOST_REALISATIONS} can be used"
         )
     with torch.device("meta"), suppress(NotImplementedError):  # one that stores nothing may compute
         for name, empty in (

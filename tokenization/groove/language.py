@@ -125,7 +125,7 @@ class Groove(Language):
             or not 1 <= min(longest_ticks) <= max(longest_ticks) <= FAR_TICKS
         ):
             raise ValueError(
-                f"the longest notes are {[*longest_ticks[:9]]}; it is a tick or more for each of {', '.join(TRACKS)}"
+                f"the longest notes are {[*longest_ticks[:9]]}, not a tick or more for each of {', '.join(TRACKS)}"
             )
         return tuple(longest_ticks)
 

@@ -42,7 +42,7 @@ class SpaceFltConfig:
             check_sizes(self.sizes)
         check_fields(self, "random_features", "components", "dimensions")
         if not self.unit > 0:
-            raise ValueError(f"unit is {self.unit}; it is above 0")
+            raise ValueError(f"unit is {self.unit}; it must be above 0")
 
     @property
     def axes(self) -> int:

@@ -167,4 +167,4 @@ def test_several_seeds_are_paired_and_go_on(
 
 def test_no_seeds_are_refused(two: list[str], capsys: pytest.CaptureFixture[str]):
     assert main(["compare", *two, "--seeds", "0"]) == 2
-    assert "--seeds is 0; it is 1 or more" in capsys.readouterr().err
+    assert "--seeds is 0; it must be 1 or more" in capsys.readouterr().err

@@ -190,7 +190,7 @@ class TestDetokenize:
             ("one two", "holds no tokens of the languages remi, remi-2, groove and groove-2"),
             (
                 "begin\nbar subbeat_0 pitch_999",
-                "token 3 in line 2 of .*tokens is 'pitch_999', which is no token",
+                "token 3 in line 2 of .*tokens is 'pitch_999', which is not a token",
             ),
             (
                 "begin\nbar subbeat_0 pitch_60 bar",
@@ -203,7 +203,7 @@ class TestDetokenize:
             ('{"tokens": [], "ids": []}', "holds no tokens"),
             (
                 '{"tokens": ["begin", "bar", "x"]}',
-                r"tokens\[2\] of .*tokens is 'x', which is no token of the language remi",
+                r"tokens\[2\] of .*tokens is 'x', which is not a token of the language remi",
             ),
             ('{"tokens": ["begin"], "language": "abc"}', "there is no language 'abc'"),
             (
@@ -222,7 +222,7 @@ class TestDetokenize:
                 '"velocities": [90, 90, 90], "beats_per_minute": 0}}',
                 "setting in .* beats_per_minute above 0",
             ),
-            ("\xff\xfe", "is no text"),
+            ("\xff\xfe", "is not text"),
         ],
     )
     def test_a_fault_is_named_with_its_place(self, text: str, message: str, tmp_path: Path, capsys):

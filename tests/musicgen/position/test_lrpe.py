@@ -80,10 +80,13 @@ def test_denominator_is_left_to_the_features_before() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"type": "rotary"}, "type is 'rotary'; it is one of unitary, orthogonal, permutation"),
+        (
+            {"type": "rotary"},
+            "type is 'rotary'; it must be one of unitary, orthogonal, permutation",
+        ),
         (
             {"core": "wavelet"},
-            "core is 'wavelet'; it is one of householder, identity, odd_even, fourier",
+            "core is 'wavelet'; it must be one of householder, identity, odd_even, fourier",
         ),
         ({"core": "fourier", "type": "orthogonal"}, "complex features, which type orthogonal"),
         ({"core": "fourier", "type": "permutation"}, "choose type unitary, or another core"),

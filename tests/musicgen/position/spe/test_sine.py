@@ -131,5 +131,5 @@ def test_no_product_of_queries_and_waves_is_kept() -> None:
 
 
 def test_sines_are_at_least_one() -> None:
-    with pytest.raises(ValueError, match="sines is 0; it is at least 1"):
+    with pytest.raises(ValueError, match="sines is 0; it must be at least 1"):
         SineSpeConfig(sines=0)

@@ -296,7 +296,7 @@ class TestPopPiano:
     def test_a_list_of_pieces_that_is_none_is_named(self, tmp_path: Path):
         disk.pop_piano_events(tmp_path)
         (tmp_path / "val_pieces.pkl").write_bytes(pickle.dumps({"a": 1}))
-        with pytest.raises(ValueError, match=r"val_pieces\.pkl is no list of names"):
+        with pytest.raises(ValueError, match=r"val_pieces\.pkl is not a list of names"):
             find("pop-piano", tmp_path)
 
 
