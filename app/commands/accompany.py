@@ -1,4 +1,4 @@
-"""`musicgen accompany`: parts of a piece are written to its other parts, which stay note for note."""
+"""`musicgen accompany`: write parts of a piece to its other parts, which stay note for note."""
 
 from __future__ import annotations
 

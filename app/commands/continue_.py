@@ -1,4 +1,4 @@
-"""`musicgen continue`: a piece goes on."""
+"""`musicgen continue`: go on with pieces from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`musicgen detokenize`: tokens, as text or JSON, as a MIDI file."""
+"""`musicgen detokenize`: write tokens, given as text or JSON, as a MIDI file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`musicgen infill`: some bars of a piece are written anew, every note outside them stays."""
+"""`musicgen infill`: write some bars of a piece anew; every note outside them stays."""
 
 from __future__ import annotations
 

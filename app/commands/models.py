@@ -1,4 +1,4 @@
-"""`musicgen models`: the models at hand."""
+"""`musicgen models`: the models that come along, and others by their folders."""
 
 from __future__ import annotations
 

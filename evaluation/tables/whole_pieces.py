@@ -1,4 +1,4 @@
-"""Measures of whole pieces: their form, gaps filled in, and parts written to others."""
+"""The tables of whole pieces: their form, gaps filled in, and parts written to others."""
 
 from __future__ import annotations
 

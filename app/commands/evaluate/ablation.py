@@ -1,4 +1,4 @@
-"""`musicgen evaluate ablation`: what each part of a trained model is worth to it."""
+"""`musicgen evaluate ablation`: by how much the loss changes without each part of a trained model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`musicgen evaluate`: finds the evaluation that is meant."""
+"""`musicgen evaluate`: the table of the evaluations, of which it runs the one that is named."""
 
 from __future__ import annotations
 
