@@ -38,11 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.models import models_of
 
     check_counts(arguments, "bars", "pieces")
-    experiment, facts = accompaniment(
-        models_of(arguments.models),
-        arguments.data,
-        hide=arguments.hide,
-        bars=arguments.bars,
-        **chosen_pieces(arguments),
-    )
+    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    experiment, facts = accompaniment(models, choice, hide=arguments.hide, bars=arguments.bars)
     run_and_print("accompaniment", experiment, facts, arguments, "Accompanying")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-# Name, which is that of its module here, and what it does. A module has `add(parser)` and `run(arguments)`, as a command
-# has, and imports what it computes with when it runs.
+# Name, which is that of its module here, and what it does. A module has `add(parser)` and `run(arguments)`, as that of
+# a command has, and imports what it computes with when it runs.
 EVALUATIONS = {
     "style": "compare the style of MIDI files with a reference",
     "continuation": "continue the prompts of a folder, and score style and variety",

@@ -33,11 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.pieces import form
 
     check_counts(arguments, "prompt-bars", "bars", "pieces")
-    experiment, facts = form(
-        models_of(arguments.models),
-        arguments.data,
-        prompt_bars=arguments.prompt_bars,
-        bars=arguments.bars,
-        **chosen_pieces(arguments),
-    )
+    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    prompt_bars, bars = arguments.prompt_bars, arguments.bars
+    experiment, facts = form(models, choice, prompt_bars=prompt_bars, bars=bars)
     run_and_print("form", experiment, facts, arguments, "Continuing")

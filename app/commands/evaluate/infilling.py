@@ -35,10 +35,6 @@ def run(arguments: argparse.Namespace) -> None:
     check_counts(arguments, "gap", "pieces")
     if arguments.gap > 16:
         raise ValueError(f"--gap is {arguments.gap}; 16 bars at most can be filled at once")
-    experiment, facts = infilling(
-        models_of(arguments.models),
-        arguments.data,
-        gap=arguments.gap,
-        **chosen_pieces(arguments),
-    )
+    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    experiment, facts = infilling(models, choice, gap=arguments.gap)
     run_and_print("infilling", experiment, facts, arguments, "Filling")

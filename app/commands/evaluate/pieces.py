@@ -13,6 +13,7 @@ from app.progress import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
+    from evaluation.study.piece_jobs import Choice
 
 
 def add_pieces(
@@ -33,14 +34,17 @@ def add_pieces(
     output.add_json(parser)
 
 
-def chosen_pieces(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return which pieces are asked for, and how they are to be measured, as the experiments take it."""
-    return {
-        "pieces": arguments.pieces,
-        "split": arguments.split,
-        "seed": arguments.seed,
-        "device": chosen_device(arguments.device),
-    }
+def chosen_pieces(arguments: argparse.Namespace) -> Choice:
+    """Return which pieces are asked for, and how they are to be measured."""
+    from evaluation.study.piece_jobs import Choice
+
+    return Choice(
+        data=arguments.data,
+        pieces=arguments.pieces,
+        split=arguments.split,
+        seed=arguments.seed,
+        device=chosen_device(arguments.device),
+    )
 
 
 def run_and_print(

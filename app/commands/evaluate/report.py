@@ -156,6 +156,7 @@ def _whole_pieces(
     subjects: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], dict[str, dict[str, Any]], list[str]]:
     """Return the experiments with whole pieces by name, the facts beside their results, and what is left out."""
+    from evaluation.study.piece_jobs import Choice
     from evaluation.study.whole_pieces import whole_pieces
 
     experiments: dict[str, Experiment] = {}
@@ -164,7 +165,7 @@ def _whole_pieces(
     options = {"pieces": arguments.whole, "split": "validation"}
     common = {**options, "seed": arguments.seed, "device": chosen_device(arguments.device)}
     for folder in map(str, arguments.data if arguments.whole > 0 else []):
-        for found in whole_pieces(subjects, folder, **common):
+        for found in whole_pieces(subjects, Choice(data=folder, **common)):
             if isinstance(found, str):
                 left_out.append(found)
                 continue
