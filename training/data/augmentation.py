@@ -122,11 +122,7 @@ def transposed(
 
 def kind_of(config: DataConfig, random: np.random.Generator) -> str:
     """Return which kind of example a sequence is; nothing is drawn where there is one kind."""
-    shares = {
-        "ending": config.endings,
-        "gap": config.gaps,
-        "accompaniment": config.accompaniments,
-    }
+    shares = {"ending": config.endings, "gap": config.gaps, "accompaniment": config.accompaniments}
     drawn = random.random() if any(shares.values()) else 1.0
     for kind, share in shares.items():
         drawn -= share
