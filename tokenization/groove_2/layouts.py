@@ -1,8 +1,8 @@
 """How a groove is laid out for a goal: what is given before what is written, for prompts and for training alike.
 
-Metric heads look back by 1, 2 and 4 bars. So what is given stands in phase with what is written: accompaniment goes
-block by block of PERIOD bars, in each the given parts (silent past the piece's end) before the written ones; and so
-many bars after a gap come first as bring the bars before it to the same place of the period.
+What is given stands in phase with what is written: accompaniment goes block by block of PERIOD bars, in each the given
+parts (silent past the piece's end) before the written ones; and so many bars after a gap come first as bring the bars
+before it to the same place of the period.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from itertools import chain
 
 import numpy as np
 
-from tokenization.goal import COUNTED
+from tokenization.goal import COUNTED, PERIOD
 from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
 from tokenization.groove_2.spelling import bars_of, spell_bars
 from tokenization.groove_2.tokens import AFTER, BEFORE, GIVEN, LEFT_1, SEAM_1, WRITE
 from tokenization.score import Notes
-
-PERIOD = 4  # bars
 
 
 def ending(notes: Notes, counted: int) -> np.ndarray:
