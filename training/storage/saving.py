@@ -125,8 +125,8 @@ def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
 
 def _sum(plain: dict[str, Any]) -> str:
     lasting = {
-        key: value for key, value in plain.items() if key != "seconds"
-    }  # of the clock, not the run
+        k: v for k, v in plain.items() if k != "seconds"
+    }  # those are the clock's, not the run's
     return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
 
 

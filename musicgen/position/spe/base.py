@@ -70,9 +70,8 @@ class SpeCode:
     long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
     ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
-    ticks: tuple[
-        dict[int, tuple[Tensor, ...]], ...
-    ] = ()  # a slot each: q̄ and k̄ of the ticks where rows are, with ε, (H, 2D, R) each
+    # A slot each: q̄ and k̄ of the ticks where rows are, with ε, (H, 2D, R) each.
+    ticks: tuple[dict[int, tuple[Tensor, ...]], ...] = ()
     rows: tuple[tuple[int, int], ...] = ()  # at which ticks a row's query and key are
     sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 2, D)
 
