@@ -33,12 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a prepared data set (default: the one in ./data that the first model learned from)",
     )  # fmt: skip
     add_pieces(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR",
-        help="folder for extrapolation.json, .csv, .svg and .png; interrupted, it goes on there",
-    )  # fmt: skip
-    add_study(parser)
-    output.add_json(parser)
+    add_study(parser, results="extrapolation.json, .csv, .svg and .png")
     parser.epilog = EXAMPLES
 
 

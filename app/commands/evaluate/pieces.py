@@ -20,18 +20,13 @@ def add_pieces(
     parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation", of: str = ""
 ) -> None:
     """Declare which pieces are taken."""
-    add_study(parser)
+    add_study(parser, results="the results as JSON and CSV")
     parser.add_argument("--data", required=True, metavar="DEST", help=f"a prepared data set{of}")
     parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="how many")
     parser.add_argument(
         "--split", choices=("validation", "test", "train"), default=split,
         help="part of the data",
     )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR",
-        help="folder for the results as JSON and CSV; interrupted, it goes on there",
-    )  # fmt: skip
-    output.add_json(parser)
 
 
 def chosen_pieces(arguments: argparse.Namespace) -> Choice:

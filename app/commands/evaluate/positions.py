@@ -29,12 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokens", type=int, metavar="N", help="probe with N tokens (default: the vocabulary)"
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR",
-        help="folder for positions.json, .csv and pictures; interrupted, it goes on there",
-    )  # fmt: skip
-    add_study(parser)
-    output.add_json(parser)
+    add_study(parser, results="positions.json, .csv and pictures")
     parser.epilog = EXAMPLES
 
 
