@@ -198,7 +198,7 @@ class TestDetokenize:
             ),
             ("begin note_off_0_60", "token 2 in line 1 of .*tokens is wrong: "),
             ("begin bar bar", "make no note"),
-            ("{", "starts like JSON, but is none"),
+            ("{", "starts like JSON, but is not"),
             ('{"a": 1}', 'has no list "tokens"'),
             ('{"tokens": [], "ids": []}', "holds no tokens"),
             (
@@ -211,7 +211,7 @@ class TestDetokenize:
                 "setting in .* needs programs",
             ),
             ('{"tokens": ["begin"], "language": ["remi"]}', "there is no language"),
-            ('{"tokens":' * 100_000, "starts like JSON, but is none"),
+            ('{"tokens":' * 100_000, "starts like JSON, but is not"),
             (
                 '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": [Infinity, 0, 0], '
                 '"velocities": [90, 90, 90], "beats_per_minute": 120}}',

@@ -88,7 +88,7 @@ def test_rows_keep_their_own_time() -> None:
             {"moves": [[3, 0, 12]]},
             r"\[3, 0, 12\] is not a move: a token, steps, and a tick below 12",
         ),
-        ({"moves": [[3, 0]]}, r"\[3, 0\] is no move"),
+        ({"moves": [[3, 0]]}, r"\[3, 0\] is not a move"),
     ],
 )
 def test_a_wrong_clock_is_refused(changes: dict, says: str) -> None:

@@ -222,7 +222,7 @@ def restate(folder: Path, content: dict[str, Any]) -> None:
         ("scaled", ValueError, r"has 'embedding.weight.scale' in shape \(0,\), where"),
         ("whole numbers", ValueError, r"has 'embedding.weight' in torch.int32, which nothing"),
         ("another's", ValueError, r"has a superfluous tensor '\\x1b\[2J'"),
-        ("many", ValueError, r"is no safetensors file \(its header is longer than"),
+        ("many", ValueError, r"is not a safetensors file \(its header is longer than"),
         ("long", ValueError, r"config.json: card: trained_length is 1000"),
     ],
 )

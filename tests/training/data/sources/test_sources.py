@@ -79,8 +79,8 @@ class TestListing:
         listing = list_files(tmp_path)
         assert listing.files == ("songs/song0.mid",)
         assert {skipped.name: skipped.reason[:14] for skipped in listing.unreadable} == {
-            "lost.mid": "it is no file,",
-            "pipe.mid": "it is no file,",
+            "lost.mid": "it is not a file,",
+            "pipe.mid": "it is not a file,",
             "linked": "it is a link t",
         }
         assert recognise(listing) is SOURCES["midi"]
