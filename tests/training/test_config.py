@@ -140,7 +140,7 @@ def test_steps_displace_epochs_and_the_other_way_round():
         (["optimiser.epochs=.inf"], "epochs is inf, where a number is wanted"),
         (["optimiser.learning_rate=1e999"], "learning_rate is inf, where a number is wanted"),
         ([f"seed={1 << 63}"], "seed is 9223372036854775808; it must be at least 0, of 63 bits"),
-        (["device.precision=8"], "precision is '?8'?, "),
+        (["device.precision=8"], "precision is 8; it must be one of 32-true"),
         (["device.precision=fp8"], "precision is 'fp8'; it must be one of 32-true, bf16-mixed"),
         (["device.accelerator=tpu"], "accelerator is 'tpu'; it must be one of auto, cpu, cuda"),
         (["keep=0"], "keep is 0; it must be at least 1"),

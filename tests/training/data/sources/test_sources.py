@@ -78,10 +78,10 @@ class TestListing:
         (tmp_path / "linked").symlink_to("songs")
         listing = list_files(tmp_path)
         assert listing.files == ("songs/song0.mid",)
-        assert {skipped.name: skipped.reason[:14] for skipped in listing.unreadable} == {
+        assert {skipped.name: skipped.reason[:17] for skipped in listing.unreadable} == {
             "lost.mid": "it is not a file,",
             "pipe.mid": "it is not a file,",
-            "linked": "it is a link t",
+            "linked": "it is a link to a",
         }
         assert recognise(listing) is SOURCES["midi"]
 
