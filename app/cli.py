@@ -44,11 +44,17 @@ class UsageError(ValueError):
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Leaves examples as they are, and room for the longest names."""
+    """Leaves examples as they are, and room for the longest names; says the default of an option that does not."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28)
         self._action_max_length = 16  # argparse forgets that the names of commands are indented
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        said, default = action.help or "", action.default
+        is_value = isinstance(default, str | int | float) and not isinstance(default, bool)
+        is_said = "(default" in said or default == argparse.SUPPRESS
+        return f"{said} (default: %(default)s)" if is_value and not is_said else said
 
 
 class Parser(argparse.ArgumentParser):

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from musicgen.continuation import Take
     from tokenization.score import Score
 
-MOST_DIGITS = (
-    6  # of a number: past a longer one, which nobody has counted up to, names would grow too long
-)
+MOST_DIGITS = 6  # of a number: past a longer one names would grow too long
 
 
 def writable(folder: Path) -> Path:

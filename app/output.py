@@ -90,10 +90,10 @@ def table(rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
-def captioned(content: Table) -> str:
-    """Return a table of the evaluation under what its numbers are."""
-    head = [" ".join(title.split()) for title in content.head]
-    return f"{content.caption}\n{table([head, *content.rows])}"
+def captioned(content: Table, *, across: bool = True) -> str:
+    """Return a table of the evaluation under what its numbers are; not `across`, its rows become columns."""
+    rows = [[" ".join(title.split()) for title in content.head], *content.rows]
+    return f"{content.caption}\n{table(rows if across else [*zip(*rows, strict=True)])}"
 
 
 def visible(text: str, *, lines: bool = False) -> str:

@@ -13,9 +13,7 @@ import numpy as np
 NOT_WRITTEN = 3  # how this process ends where the disk did not take the sound; it says the number of the error
 HEADER = 44  # bytes of the WAV header that midirenderer writes
 PEAK = 0.89  # of full scale: −1 dB
-LOUDEST_GAIN = (
-    12.0  # brings a single loud note to the peak; near silence is not blown up into noise
-)
+LOUDEST_GAIN = 12.0  # brings one loud note to the peak, but blows near silence up into no noise
 
 
 def levelled(wave: bytes) -> bytes:

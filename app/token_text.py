@@ -76,12 +76,12 @@ def setting_of(speaker: Language, plain: Any, name: str) -> Any:
 def _content(text: str, name: str) -> dict[str, Any]:
     if text.count(",") > 4 * MOST_TOKENS or text.count("[") + text.count("{") > MOST_BRACKETS:
         raise ValueError(
-            f"{name} starts like JSON, but is none of `musicgen tokenize`: it holds more"
+            f"{name} starts like JSON, but is not from `musicgen tokenize`: it holds more"
         )
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} starts like JSON, but is none: {error}") from None
+        raise ValueError(f"{name} starts like JSON, but is not: {error}") from None
     if not isinstance(content.get("tokens"), list):
         raise ValueError(f'{name} has no list "tokens", as the JSON of `musicgen tokenize` has')
     return content
@@ -123,7 +123,7 @@ def _checked_ids(
     for index, word in enumerate(words):
         if word not in known:
             raise ValueError(
-                f"{place(index)} is {word[:40]!r}, which is no token of the language {speaker.name}"
+                f"{place(index)} is {word[:40]!r}, which is not a token of the language {speaker.name}"
             )
         ids.append(known[word])
     fault = speaker.validate(np.array(ids, dtype=np.int64))

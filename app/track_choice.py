@@ -1,8 +1,19 @@
-"""The words of --tracks, as a language takes them."""
+"""The option --tracks, and its words as a language takes them."""
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
+
+
+def add_tracks(parser: argparse.ArgumentParser) -> None:
+    """Declare the option."""
+    parser.add_argument(
+        "--tracks",
+        nargs="+",
+        metavar="TRACK",
+        help="tracks to use, as `musicgen tokenize` takes them",
+    )
 
 
 def tracks_of(words: list[str] | None, language: str) -> Any:

@@ -156,10 +156,7 @@ _Has = Callable[[Performer], bool]
 _Take = Callable[[Performer, Generator], None]
 _PARTS: dict[str, tuple[_Has, _Take]] = {
     "gates open": (lambda m: hasattr(m.position, "gates"), _open_gates),
-    "positions all one": (
-        lambda m: _has_waves(m) or hasattr(m.position, "powers"),
-        _stop,
-    ),
+    "positions all one": (lambda m: _has_waves(m) or hasattr(m.position, "powers"), _stop),
     "frequencies shuffled": (_has_waves, _shuffle),
     REDRAWN: (lambda m: type(m.position).begin is not Position.begin, _leave),
     "metric heads cut": (lambda m: m.config.metre is not None, _cut_metric_heads),

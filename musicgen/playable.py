@@ -34,9 +34,7 @@ class Playable:
 
     name: str  # by which tables and files call it
     language: Language
-    weights: Callable[
-        [], Performer
-    ]  # reads them; can be pickled, so that other processes do it too
+    weights: Callable[[], Performer]  # reads them; can be pickled, for other processes to read them
     trained_length: int = 0  # tokens; 0 of an untrained one
     sha256: str = ""  # of its weights; empty for an untrained one
     longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them

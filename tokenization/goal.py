@@ -21,6 +21,7 @@ from tokenization.grammar import Grammar
 from tokenization.wording import counted
 
 COUNTED = 16  # the bars before a goal that say how far it is
+PERIOD = 4  # bars: as metric heads look back by 1, 2 and 4, what is given stands in phase with what is written
 LEFT, SEAM, MARKER = "left", "seam", "marker"  # the names of these families in a vocabulary
 GOAL_FAMILIES: list[tuple[str, list[str]]] = [
     (LEFT, [f"left_{bars}" for bars in range(1, COUNTED + 1)]),  # bars left, this one included

@@ -30,9 +30,7 @@ class Encoded:
     ids: np.ndarray  # (T,) uint16
     bars: np.ndarray  # the offset in ids at which each bar starts
     notes: int  # in the tokens
-    losses: dict[str, int] = field(
-        default_factory=dict
-    )  # reason → notes that are not in the tokens, or were changed
+    losses: dict[str, int] = field(default_factory=dict)  # reason → notes left out or changed
     setting: Any = None  # what a language keeps beside its tokens, for `decode` to put back
 
 
@@ -53,9 +51,7 @@ class Language(ABC):
     begin: int  # ids that every language has
     end: int
     bar: int | None = None  # a token that begins every bar, where the language has one
-    idle: int | None = (
-        None  # one that `Grammar.advance` takes without effect; of languages with goals
-    )
+    idle: int | None = None  # one that `Grammar.advance` takes without effect, to have goals by
     every_metre = False  # whether its bars are of other metres than 4/4 too
     parts: tuple[str, ...] = ()  # that can be given to have others written to them
 
@@ -194,7 +190,9 @@ class Language(ABC):
             return Fault(position, self.reason(known[: position + 1]))
         if len(unknown):
             found, size = ids[unknown[0]], len(self.vocabulary)
-            return Fault(int(unknown[0]), f"{found} is no id of this language, which has {size}")
+            return Fault(
+                int(unknown[0]), f"{found} is not an id of this language, which has {size}"
+            )
         return None
 
     def valid(self, ids: np.ndarray) -> np.ndarray:

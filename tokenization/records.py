@@ -38,7 +38,7 @@ def from_yaml(text: str, where: str) -> Any:
     """Return what a YAML text says; `where` says in errors what was being read."""
     if len(text) > LONGEST_YAML or text.count("[") + text.count("{") > MOST_BRACKETS:
         raise ValueError(
-            f"{where} is no configuration: up to {LONGEST_YAML} characters and {MOST_BRACKETS} brackets are read"
+            f"{where} is not a configuration: up to {LONGEST_YAML} characters and {MOST_BRACKETS} brackets are read"
         )
     try:
         aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
@@ -47,7 +47,7 @@ def from_yaml(text: str, where: str) -> Any:
     except RecursionError:
         raise ValueError(f"{where} is nested more deeply than anything here is") from None
     except NOT_YAML as error:
-        raise ValueError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
+        raise ValueError(f"{where} is not YAML: {' '.join(str(error).split())}") from None
     raise ValueError(f"{where} has {aliases} aliases; {MOST_ALIASES} can be followed")
 
 
@@ -59,7 +59,7 @@ def yaml_of(path: Path) -> Any:
     try:
         return from_yaml(data.decode(), str(path))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no YAML: {error}") from None
+        raise ValueError(f"{path} is not YAML: {error}") from None
 
 
 def json_of(path: Path) -> Any:
@@ -86,13 +86,13 @@ def from_json(text: bytes | str, where: str) -> Any:
     except RecursionError:
         raise ValueError(f"{where} is nested more deeply than anything here is") from None
     except ValueError as error:
-        raise ValueError(f"{where} is no JSON ({error})") from None
+        raise ValueError(f"{where} is not JSON ({error})") from None
 
 
 def from_plain(cls: type[Record], data: Any, where: str) -> Record:
     """Build a dataclass from a mapping of its fields; `where` says in errors what was being read."""
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where} is {data!r}, which is no mapping of names to values")
+        raise ValueError(f"{where} is {data!r}, which is not a mapping of names to values")
     known = {f.name: f for f in fields(typing.cast(Any, cls)) if f.init}
     for key in () if issubclass(cls, Open) else data:
         if key not in known:
@@ -134,6 +134,18 @@ def value_of(hint: Any, value: Any, where: str) -> Any:
     if expected is dict and (arguments := typing.get_args(hint)):
         return {key: value_of(arguments[1], one, f"{where}: {key}") for key, one in value.items()}
     return value
+
+
+def check_fields(record: Any, *counted: str) -> None:
+    """Refuse a field that is none of what its `Literal` annotation lists, and a `counted` one that is below 1."""
+    for name, hint in typing.get_type_hints(type(record)).items():
+        value, choices = getattr(record, name), typing.get_args(hint)
+        if typing.get_origin(hint) is typing.Literal and value not in choices:
+            raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
+    for name in counted:
+        value = getattr(record, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
 
 
 def suggestion(key: str, known: Iterable[str]) -> str:

@@ -112,7 +112,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
     path = folder / META_FILE
     if not path.is_file():
         raise ValueError(
-            f"{folder} is no prepared data set: it has no {META_FILE}; `musicgen data` prepares one"
+            f"{folder} is not a prepared data set: it has no {META_FILE}; `musicgen data` prepares one"
         )
     try:
         meta = from_json(path.read_text(encoding="utf-8"), str(path))

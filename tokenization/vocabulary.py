@@ -63,7 +63,7 @@ class Vocabulary:
             return self.ids[name]
         except KeyError:
             raise ValueError(
-                f"{name!r} is no token of this language; its families are {', '.join(self.blocks)}"
+                f"{name!r} is not a token of this language; its families are {', '.join(self.blocks)}"
             ) from None
 
     def to_json(self) -> list[dict[str, object]]:

@@ -106,6 +106,17 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def sync(path: Path) -> None:
+    """Make sure that a file, or the entries of a folder, survive a power cut."""
+    if path.is_dir() and os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _put_where_none_is(part: Path, target: Path) -> None:
     """Give a file its name unless there is one of that name, as the system knows names: `Song` may be `song`."""
     try:

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from musicgen.model.config import ModelConfig, check_sense
-from tokenization.records import from_plain, from_yaml, suggestion, yaml_of
+from tokenization.records import check_fields, from_plain, from_yaml, suggestion, yaml_of
 
-PRECISIONS = ("32-true", "bf16-mixed", "64-true", "auto")  # the last: what is fastest here
-ACCELERATORS = ("auto", "cpu", "cuda", "mps")
-STRATEGIES = ("auto", "ddp", "fsdp")
 CONFIGS = Path(__file__).parent / "configs"
 _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset the other
 
@@ -42,14 +39,14 @@ class DataConfig:
     prefetch: int = 4  # batches prepared ahead
 
     def __post_init__(self) -> None:
-        _check_positive(self, "length", "windows", "batch", "prefetch", "skip_step")
+        check_fields(self, "length", "windows", "batch", "prefetch", "skip_step")
         if not 0 <= self.transpose <= 12 or not 0 <= self.drop_track < 1:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
             )
         for name in ("mix_drums", "skip_chance"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it is a probability, 0 to 1")
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 1")
         goals = (self.endings, self.gaps, self.accompaniments)
         if min(goals) < 0 or sum(goals) > 1:
             raise ValueError(
@@ -72,7 +69,7 @@ class DataConfig:
 class OptimiserConfig:
     """Adam or Muon, decoupled weight decay, warm-up and cosine; `epochs` is used where `steps` is not given."""
 
-    method: str = "adam"  # or muon: for the matrices of layers, and Adam for the rest
+    method: Literal["adam", "muon"] = "adam"  # muon: for the matrices of layers, Adam for the rest
     learning_rate: float = 2e-4
     final_rate: float = 0.1  # of the peak, at the end
     warmup: int = 200  # steps
@@ -89,18 +86,16 @@ class OptimiserConfig:
     redraw_every: int | None = None  # steps from one draw to the next, instead of by chance
 
     def __post_init__(self) -> None:
-        if self.method not in ("adam", "muon"):
-            raise ValueError(f"method is {self.method!r}; it is adam or muon")
+        check_fields(self, "accumulate", "redraw_every")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give either steps or epochs, and not both")
         if (self.steps or self.epochs or 0) <= 0:
             raise ValueError(f"steps {self.steps}, epochs {self.epochs}: more than 0 is needed")
-        _check_positive(self, "accumulate", "redraw_every")
         if self.cosine_epochs is not None and not self.cosine_epochs > 0:
-            raise ValueError(f"cosine_epochs is {self.cosine_epochs}; it is above 0")
+            raise ValueError(f"cosine_epochs is {self.cosine_epochs}; it must be above 0")
         for name in ("learning_rate", "clip", "epsilon"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it is above 0")
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
         for name in ("redraw", "final_rate", "beta1", "beta2"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
@@ -127,33 +122,24 @@ class ValidationConfig:
     sample_tokens: int = 512
 
     def __post_init__(self) -> None:
-        _check_positive(self, "every", "length", "sequences", "batch", "patience", "sample_tokens")
+        check_fields(self, "every", "length", "sequences", "batch", "patience", "sample_tokens")
         if self.samples < 0:
-            raise ValueError(f"samples is {self.samples}; it is at least 0")
+            raise ValueError(f"samples is {self.samples}; it must be at least 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
     """Where and how it is computed; Lightning Fabric carries it."""
 
-    accelerator: str = "auto"
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     devices: int = 1
     nodes: int = 1
-    strategy: str = "auto"
-    precision: str = "32-true"
+    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
+    precision: Literal["32-true", "bf16-mixed", "64-true", "auto"] = "32-true"  # auto: the fastest
     compile: bool = False  # torch.compile
 
     def __post_init__(self) -> None:
-        _check_positive(self, "devices", "nodes")
-        for name, choices in (
-            ("precision", PRECISIONS),
-            ("accelerator", ACCELERATORS),
-            ("strategy", STRATEGIES),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}; it is one of {', '.join(choices)}"
-                )
+        check_fields(self, "devices", "nodes")
         if self.strategy == "fsdp" and self.precision == "64-true":
             raise ValueError("fsdp knows no precision 64-true; 32-true or bf16-mixed would work")
 
@@ -166,9 +152,7 @@ class RunConfig:
     data: DataConfig
     optimiser: OptimiserConfig
     model: Any = None
-    start: str | None = (
-        None  # a trained model, by name or folder, that learns on (initial_model.py)
-    )
+    start: str | None = None  # a trained model, by name or folder, that learns on
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     seed: int = 1
@@ -177,7 +161,7 @@ class RunConfig:
     keep: int = 2  # checkpoints besides the best
 
     def __post_init__(self) -> None:
-        _check_positive(self, "log_every", "save_every", "keep")
+        check_fields(self, "log_every", "save_every", "keep")
         if self.data.windows > 1 and self.optimiser.redraw_every is not None:
             raise ValueError(
                 "optimiser.redraw_every would draw new features amid a sequence of several data.windows; "
@@ -188,7 +172,7 @@ class RunConfig:
                 "fsdp cuts matrices in parts, and muon needs them whole; ddp would work"
             )
         if not 0 <= self.seed < 1 << 63:
-            raise ValueError(f"seed is {self.seed}; it is at least 0, of 63 bits at most")
+            raise ValueError(f"seed is {self.seed}; it must be at least 0, of 63 bits at most")
 
     def model_config(
         self, vocabulary_size: int, clock: Callable[[], dict[str, Any]] | None = None
@@ -286,10 +270,3 @@ def _with_base(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     if not isinstance(base, str):
         raise ValueError(f"{path}: base is {base!r}, where the path of a file is wanted")
     return merged(_with_base(path.parent / base, (*seen, path)), values)
-
-
-def _check_positive(config: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and value < 1:
-            raise ValueError(f"{name} is {value}; it is at least 1")

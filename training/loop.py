@@ -1,4 +1,4 @@
-"""The training loop, and nothing else.
+"""The training loop of a run: its steps, and when it validates, logs, saves and ends.
 
 All randomness is a function of (seed, step, purpose): batch, draw of a stochastic encoding, dropout, and when the
 random features are drawn anew. So a run that goes on from a checkpoint continues bit for bit, and several processes

@@ -1,12 +1,11 @@
-"""`musicgen accompany`: parts of a piece are written to its other parts, which stay note for note."""
+"""`musicgen accompany`: write parts of a piece to its other parts, which stay note for note."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from app import output
-from app.commands.making_music import Making, add_options, do, fit, options_of
+from app.commands.making_music import add_options, completing, do, options_of, piece_of
+from app.track_choice import add_tracks
 
 EXAMPLES = """\
 examples:
@@ -26,35 +25,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="PART",
         help="the parts to write: one or two of bass, drums and other",
     )
-    parser.add_argument(
-        "--tracks",
-        nargs="+",
-        metavar="TRACK",
-        help="tracks to use, as `musicgen tokenize` takes them",
-    )
+    add_tracks(parser)
     add_options(parser, model="groove-2", lengths=False)
     parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.accompany_0.mid …, the given parts with those that were written."""
-    from app.track_choice import tracks_of
     from musicgen.completion import accompaniment
     from musicgen.loading import load
-    from musicgen.pieces import read_piece
 
-    options, path = options_of(arguments), Path(arguments.piece)
+    options = options_of(arguments)
     model = load(arguments.model, arguments.device)
-    tracks = tracks_of(arguments.tracks, model.language.name)
-    piece = read_piece(model.language, path, name=path.name, tracks=tracks)
+    piece = piece_of(arguments, model)
     work = accompaniment(model, piece, arguments.write, options)
-    output.remark(piece.remarks)
-    name = f"{fit(path.stem)}.accompany_"
-    making = Making(
-        name=path.name,
-        work=work,
-        expected=2 * len(piece.encoded.ids),
-        kinds=(name,),
-        scores=lambda take, number: {f"{name}{number}": take.score},
-    )
-    do(arguments, making)
+    do(arguments, completing(piece, work, "accompany", expected=2 * len(piece.encoded.ids)))

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     from app.web.server.process import leave
 
     if arguments.port is not None and not 1 <= arguments.port <= 65535:
-        raise ValueError(f"--port is {arguments.port}; it is a number from 1 to 65535")
+        raise ValueError(f"--port is {arguments.port}; it must be a number from 1 to 65535")
     output.remark(warnings(arguments.host, arguments.share))
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise ValueError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from app import output
+from app.counts import check_counts
 from app.progress import progress_bar
 
 EXAMPLES = """\
@@ -24,9 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="NAME", help="works whose names begin so"
     )
-    parser.add_argument(
-        "--rounds", type=int, default=2, metavar="N", help="turns of each work (default: 2)"
-    )
+    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="turns of each work")
     parser.add_argument(
         "--profile", action="store_true", help="show the parts of one generated token, and no table"
     )
@@ -39,8 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.speed.bench import bench, gpu_facts
     from musicgen.common.machine import machine
 
-    if arguments.rounds < 1:
-        raise ValueError(f"--rounds is {arguments.rounds}; it is 1 or more")
+    check_counts(arguments, "rounds")
     if arguments.profile:
         _profile(as_json=arguments.json)
         return

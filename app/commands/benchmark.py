@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.counts import check_counts
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -54,14 +55,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--encodings", nargs="+", metavar="NAME", help="what is compared (default: the recipe's)"
     )
     parser.add_argument("--features", metavar="NAME", help="feature map: favor, relu or elu")
-    parser.add_argument(
-        "--seeds", type=int, default=3, metavar="N", help="runs of each (default: 3)"
-    )
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each")
     parser.add_argument(
         "--steps", type=int, metavar="N", help="of training, instead of the recipe's"
     )
     parser.add_argument("--unit", choices=("bytes", "words"), help="of a text")
-    parser.add_argument("--device", default="cpu", help="such as cuda (default: cpu)")
+    parser.add_argument("--device", default="cpu", help="such as cuda")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="folder of the results, for going on"
     )
@@ -80,8 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.task not in KNOWN:
         raise ValueError(f"there is no task {arguments.task!r}{suggestion(arguments.task, KNOWN)}")
-    if arguments.seeds < 1:
-        raise ValueError(f"--seeds is {arguments.seeds}; it is 1 or more")
+    check_counts(arguments, "seeds")
     recipe = _recipe(arguments)
     with progress_bar("Data") as progress:
         data = material(arguments.task, arguments.source, recipe.data, progress)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
+from app.counts import check_counts
 
 if TYPE_CHECKING:
     from training.config import RunConfig
@@ -39,16 +40,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="DIR",
         help="folder for all (default: compare, or compare-2, … if that is another comparison's)",
     )  # fmt: skip
-    parser.add_argument("--preset", default="tiny", help="size of the models (default: tiny)")
+    parser.add_argument("--preset", default="tiny", help="size of the models")
+    parser.add_argument("--steps", type=int, default=2000, metavar="N", help="of each")
     parser.add_argument(
-        "--steps", type=int, default=2000, metavar="N", help="of each (default: 2000)"
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=1,
-        metavar="N",
-        help="train each N times, from as many seeds (default: 1)",
+        "--seeds", type=int, default=1, metavar="N", help="train each N times, from as many seeds"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
@@ -64,8 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     from training.results.repeats import HEADINGS as REPEATED
     from training.results.repeats import repeated, without_encoding
 
-    if arguments.seeds < 1:
-        raise ValueError(f"--seeds is {arguments.seeds}; it is 1 or more")
+    check_counts(arguments, "seeds")
     named = arguments.output is not None
     arguments.output = arguments.output or own_folder("compare", arguments)
     configs = configured(arguments)
@@ -78,9 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     found: dict[str, list[Compared]] = {}
     rows: list[Any] = []
     runs = [(name, run) for name in configs for run in _of_seeds(configs[name], arguments.seeds)]
-    runs.sort(
-        key=lambda named: named[1].seed
-    )  # all of one seed, then of the next: pairs come first
+    runs.sort(key=lambda named: named[1].seed)  # all of one seed, then of the next: pairs first
     for number, (name, config) in enumerate(runs, 1):
         seed = f", seed {config.seed}" if several else ""
         output.remark([f"{number} of {len(runs)}: {name}{seed}"])

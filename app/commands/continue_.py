@@ -1,4 +1,4 @@
-"""`musicgen continue`: a piece goes on."""
+"""`musicgen continue`: go on with pieces from files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app import output
 from app.commands.making_music import add_options, do, going_on, model_of, options_of
+from app.track_choice import add_tracks, tracks_of
 
 EXAMPLES = """\
 examples:
@@ -30,24 +31,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the MIDI, MusicXML or ABC files to go on with, in one batch",
     )
     parser.add_argument(
-        "--prompt-bars",
-        default="all",
-        metavar="N|all",
-        help="go on from its first N bars (default: all)",
+        "--prompt-bars", default="all", metavar="N|all", help="go on from its first N bars"
     )
-    parser.add_argument(
-        "--tracks",
-        nargs="+",
-        metavar="TRACK",
-        help="tracks to use, as `musicgen tokenize` takes them",
-    )
+    add_tracks(parser)
     add_options(parser)
     parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.cont_0.mid …, the continuations, and NAME.prompt_cont_0.mid …, with the prompt."""
-    from app.track_choice import tracks_of
     from musicgen.loading import load
     from musicgen.pieces import read_piece
 
@@ -86,5 +78,5 @@ def _bars(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"--prompt-bars is {text!r}; it is a number of bars, or all")
+        raise ValueError(f"--prompt-bars is {text!r}; it must be a number of bars, or all")
     return int(text)

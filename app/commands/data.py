@@ -8,9 +8,9 @@ from typing import Any
 
 from app import output
 from app.commands import make_groove
+from app.compute_options import add_workers
 from app.language_option import add_language
 from app.progress import progress_bar
-from app.workers_option import add_workers
 
 SOURCES = {
     "pop-piano": "the paper's pop piano data: MIDI files with chord markers, or event pickles",
@@ -67,7 +67,7 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         add_language(parser, None, FAMILIES[name], otherwise="the source's own")
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
-        help="share held out, by a hash of the names, where the source has no split (default: 0.05)",
+        help="share held out, by a hash of the names, where the source has no split",
     )  # fmt: skip
     parser.add_argument(
         "--title", metavar="TEXT", help="what these pieces are, for the model's README"

@@ -1,4 +1,4 @@
-"""`musicgen detokenize`: tokens, as text or JSON, as a MIDI file."""
+"""`musicgen detokenize`: write tokens, given as text or JSON, as a MIDI file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{name} is no text; give what `musicgen tokenize` prints") from None
+        raise ValueError(f"{name} is not text; give what `musicgen tokenize` prints") from None
     read = read_tokens(text, name, arguments.language)
     score = read.language.decode(read.ids, read.setting)
     if not len(score.notes):

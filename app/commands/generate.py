@@ -1,4 +1,4 @@
-"""`musicgen generate`: a piece from nothing."""
+"""`musicgen generate`: write a piece from nothing."""
 
 from __future__ import annotations
 

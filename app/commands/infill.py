@@ -1,13 +1,12 @@
-"""`musicgen infill`: some bars of a piece are written anew, every note outside them stays."""
+"""`musicgen infill`: write some bars of a piece anew; every note outside them stays."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
 
-from app import output
-from app.commands.making_music import Making, add_options, do, fit, options_of
+from app.commands.making_music import add_options, completing, do, options_of, piece_of
+from app.track_choice import add_tracks
 
 EXAMPLES = """\
 examples:
@@ -23,45 +22,27 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--range", required=True, metavar="FIRST-LAST", help="the bars to write, as in 9-12"
     )
-    parser.add_argument(
-        "--tracks",
-        nargs="+",
-        metavar="TRACK",
-        help="tracks to use, as `musicgen tokenize` takes them",
-    )
+    add_tracks(parser)
     add_options(parser, model="pop-piano-2", lengths=False)
     parser.epilog = EXAMPLES
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write NAME.infill_0.mid …, the whole piece with these bars written anew."""
-    from app.track_choice import tracks_of
     from musicgen.completion import infilling
     from musicgen.loading import load
-    from musicgen.pieces import read_piece
 
     (first, last), options = _bars(arguments.range), options_of(arguments)
-    path = Path(arguments.piece)
     model = load(arguments.model, arguments.device)
-    tracks = tracks_of(arguments.tracks, model.language.name)
-    piece = read_piece(model.language, path, name=path.name, tracks=tracks)
+    piece = piece_of(arguments, model)
     work = infilling(model, piece, (first, last), options)
-    output.remark(piece.remarks)
-    name = f"{fit(path.stem)}.infill_"
-    making = Making(
-        name=path.name,
-        work=work,
-        expected=round(len(piece.encoded.ids) / piece.bars * (last - first + 1)),
-        kinds=(name,),
-        scores=lambda take, number: {f"{name}{number}": take.score},
-        whole_counts=True,
-    )
-    do(arguments, making)
+    expected = round(len(piece.encoded.ids) / piece.bars * (last - first + 1))
+    do(arguments, completing(piece, work, "infill", expected, whole_counts=True))
 
 
 def _bars(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last:
-        raise ValueError(f"--range is {text!r}; it is the first and the last bar to write, as 9-12")
+        raise ValueError(f"--range is {text!r}; it must be the first and the last bar, as 9-12")
     return first, last

@@ -25,9 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = EXAMPLES
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of all draws (default: 1)"
-    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all draws")
     parser.add_argument(
         "--chords", type=Path, metavar="SOURCE",
         help="POP909 or the McGill Billboard annotations, a folder or archive (default: progressions made here)",
@@ -35,9 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--styles", type=int, metavar="N", help="at most so many styles (default: all)"
     )
-    parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes (default: 1)"
-    )
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes")
     output.add_json(parser)
 
 

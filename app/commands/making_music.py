@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.compute_options import add_device
+from app.counts import check_counts
 from app.music_files import first_free, sound, writable, write_take
 from app.progress import progress_bar
+from app.track_choice import tracks_of
 
 if TYPE_CHECKING:
     from musicgen.continuation import MusicGeneration, Take
     from musicgen.options import Options
-    from musicgen.pieces import Prompt
+    from musicgen.pieces import Piece, Prompt
     from musicgen.playable import Playable
     from tokenization.score import Score
 
@@ -48,25 +51,21 @@ def add_options(
     if lengths:
         _add_lengths(parser)
     parser.add_argument(
-        "--variations",
-        type=int,
-        default=Options.variations,
-        metavar="K",
-        help="how many to write (default: %(default)s)",
+        "--variations", type=int, default=Options.variations, metavar="K", help="how many to write"
     )
     parser.add_argument(
         "--temperature",
         type=float,
         default=Options.sampling.temperature,
         metavar="T",
-        help="how daring: 0 always takes the likeliest token, 1 is the model itself (default: %(default)s)",
+        help="how daring: 0 always takes the likeliest token, 1 is the model itself",
     )
     parser.add_argument(
         "--top-p",
         type=float,
         default=Options.sampling.top_p,
         metavar="P",
-        help="only the likeliest tokens that make up P of all together (default: %(default)s)",
+        help="only the likeliest tokens that make up P of all together",
     )
     parser.add_argument(
         "--top-k", type=int, metavar="K", help="only the K likeliest tokens (default: any)"
@@ -76,20 +75,12 @@ def add_options(
         type=float,
         default=Options.sampling.min_p,
         metavar="P",
-        help="only tokens at least P times as likely as the likeliest, 0 for all (default: %(default)s)",
+        help="only tokens at least P times as likely as the likeliest, 0 for all",
     )
     parser.add_argument(
-        "--seed",
-        type=int,
-        default=Options.seed,
-        help="the same seed, the same music (default: %(default)s)",
+        "--seed", type=int, default=Options.seed, help="the same seed, the same music"
     )
-    parser.add_argument(
-        "--device",
-        default="auto",
-        metavar="auto|cpu|cuda|mps",
-        help="where to compute (default: auto, a GPU if there is one)",
-    )
+    add_device(parser)
     parser.add_argument(
         "--score",
         action="store_true",
@@ -104,13 +95,7 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     from musicgen.options import Options
 
     length = parser.add_mutually_exclusive_group()
-    length.add_argument(
-        "--bars",
-        type=int,
-        default=Options.bars,
-        metavar="N",
-        help="bars to write (default: %(default)s)",
-    )
+    length.add_argument("--bars", type=int, default=Options.bars, metavar="N", help="bars to write")
     length.add_argument("--tokens", type=int, metavar="N", help="tokens to write, instead of bars")
     end = parser.add_mutually_exclusive_group()
     end.add_argument("--may-end", action="store_true", help="let the music end before that length")
@@ -138,20 +123,24 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
+    check_counts(arguments, "variations")
+    if (number := arguments.variations) > MOST_VARIATIONS:
+        raise ValueError(f"--variations is {number}; up to {MOST_VARIATIONS} are written at a time")
     lengths = {}
     if "bars" in arguments:
+        check_counts(arguments, "bars", "tokens")
         tokens = arguments.tokens
         if arguments.end and tokens is not None:
             raise ValueError("--end takes --bars, in which to come to the end, not --tokens")
         lengths = {
-            "bars": _positive(arguments.bars, "--bars"),
-            "tokens": None if tokens is None else _positive(tokens, "--tokens"),
+            "bars": arguments.bars,
+            "tokens": tokens,
             "may_end": arguments.may_end,
             "ends": arguments.end,
             "chords": None if arguments.chords is None else read_chords(arguments.chords),
         }
     return Options(
-        variations=_variations(arguments.variations),
+        variations=arguments.variations,
         seed=arguments.seed,
         sampling=Sampling(
             temperature=arguments.temperature,
@@ -183,9 +172,7 @@ class Making:
     work: MusicGeneration
     expected: int  # tokens, about
     kinds: Sequence[str]  # how the names of its files begin, before a number
-    scores: Callable[
-        [Take, int], dict[str, Score]
-    ]  # what to write of a take, by names without endings
+    scores: Callable[[Take, int], dict[str, Score]]  # what to write of a take, by names of files
     whole_counts: bool = False  # a take is one if the whole of it has a note: bars may be emptied
 
 
@@ -205,6 +192,31 @@ def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Ma
         expected=options.tokens or round(options.bars * _tokens_a_bar(prompt)),
         kinds=(f"{name}.cont_", f"{name}.prompt_cont_"),
         scores=scores,
+    )
+
+
+def piece_of(arguments: argparse.Namespace, model: Playable) -> Piece:
+    """Return the piece that is to be completed, as a model hears it."""
+    from musicgen.pieces import read_piece
+
+    path = Path(arguments.piece)
+    tracks = tracks_of(arguments.tracks, model.language.name)
+    return read_piece(model.language, path, name=path.name, tracks=tracks)
+
+
+def completing(
+    piece: Piece, work: MusicGeneration, kind: str, expected: int, *, whole_counts: bool = False
+) -> Making:
+    """Return a piece to be completed; what it was assumed to be is said."""
+    output.remark(piece.remarks)
+    name = f"{fit(Path(piece.name).stem)}.{kind}_"
+    return Making(
+        name=piece.name,
+        work=work,
+        expected=expected,
+        kinds=(name,),
+        scores=lambda take, number: {f"{name}{number}": take.score},
+        whole_counts=whole_counts,
     )
 
 
@@ -286,15 +298,3 @@ def _told(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> l
 def _tokens_a_bar(prompt: Prompt) -> float:
     """Return about how many tokens a bar takes, for the progress bar."""
     return len(prompt.ids) / prompt.bars if prompt.bars else 60.0
-
-
-def _variations(number: int) -> int:
-    if number > MOST_VARIATIONS:
-        raise ValueError(f"--variations is {number}; up to {MOST_VARIATIONS} are written at a time")
-    return _positive(number, "--variations")
-
-
-def _positive(value: int, option: str) -> int:
-    if value < 1:
-        raise ValueError(f"{option} is {value}; it is 1 or more")
-    return value

@@ -1,4 +1,4 @@
-"""`musicgen models`: the models at hand."""
+"""`musicgen models`: the models that come along, and others by their folders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
     from musicgen.storage.library import folder_of
 
     if made := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
-        raise ValueError(f"{made[0]} is no folder: untrained models are made when they are used")
+        raise ValueError(f"{made[0]} is not a folder: untrained models are made when they are used")
     rows = models() + [described(Path(name).name, folder_of(name)) for name in arguments.folder]
     if arguments.json:
         output.write_json(rows)

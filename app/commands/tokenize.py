@@ -1,4 +1,4 @@
-"""`musicgen tokenize`: a file of music as tokens that a person can read."""
+"""`musicgen tokenize`: print a file of music as tokens that a person can read."""
 
 from __future__ import annotations
 

@@ -39,9 +39,7 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
         except gr.Error as error:
             error.print_exception = False
             raise
-        except (
-            Exception
-        ) as error:  # a component that is given what it is not for, and trips over it
+        except Exception as error:  # of a component that trips over what it is not for
             said = "a value is of another kind than is wanted"
             if isinstance(error, (InvalidPathError, _ElsewhereError)):
                 said = "this file was not sent to this server: upload it first"

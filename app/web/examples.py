@@ -13,10 +13,7 @@ EXAMPLES = {
     "trio-jazz": "Jazz trio",
     "trio-trance": "Trance trio",
 }
-FAMILIES = {
-    "piano": "remi",
-    "trio": "groove",
-}  # of languages, by the first part of an example's name
+FAMILIES = {"piano": "remi", "trio": "groove"}  # of languages, by how an example's name begins
 
 
 def family_of_example(name: str) -> str:

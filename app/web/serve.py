@@ -47,7 +47,7 @@ def serve(
     from app.web.server.tunnel import TunnelError, public_address
 
     if port is not None and not free(host, port):
-        raise ValueError(f"port {port} of {host} cannot be had; choose another with --port")
+        raise ValueError(f"port {port} of {host} is taken or forbidden; choose another with --port")
     keep_memory_flat()
     allow_many_connections()
     delete_left_behind()

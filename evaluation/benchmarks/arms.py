@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torch import nn
-
 from evaluation.benchmarks.positions.conv_spe import GridConvSpe, GridConvSpeConfig
 from evaluation.benchmarks.positions.flt import SpaceFlt, SpaceFltConfig
 from evaluation.benchmarks.positions.grid import GridPermuteformer, GridPermuteformerConfig
@@ -141,8 +139,3 @@ def mixed(
         other = RandomFeatureAttention(config, layer, features, gated=gated)
     other.qkv, other.output = attention.qkv, attention.output
     return other
-
-
-def parameters(model: nn.Module) -> int:
-    """Return how many numbers are learned."""
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)

@@ -72,14 +72,13 @@ class WholePassage(Passage):
 class WholeAttention(Attention):
     """The attention of a block, over the whole sequence."""
 
-    def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+    def attend(
+        self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
+    ) -> tuple[Tensor, Any]:
+        """Attend to all positions that are no padding."""
         assert isinstance(passage, WholePassage), "whole sequences know their padding"
-        assert self.features is not None, "ModelConfig of a classifier is of linear attention"
-        position, code, start = passage.position, passage.code, passage.start
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
-        q, k = position.qk(q, k, code, start, self.layer)
-        fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M) each
-        placed_fq, placed_fk = position.features(fq, fk, code, start, self.layer)
+        position = passage.position
+        placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, self.layer)
         out = attend_both_ways(
             placed_fq,
             placed_fk,
@@ -89,4 +88,4 @@ class WholeAttention(Attention):
             present=passage.present,
             chunk=self.chunk,
         )
-        return out.flatten(2), None
+        return out, None

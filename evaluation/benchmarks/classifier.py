@@ -41,7 +41,7 @@ class Classifier(nn.Module):
         """`values` are those of ModelConfig; `vectors` is the width of inputs that are no tokens."""
         super().__init__()
         if pool not in POOLS:
-            raise ValueError(f"pool is {pool!r}; it is one of {', '.join(POOLS)}")
+            raise ValueError(f"pool is {pool!r}; it must be one of {', '.join(POOLS)}")
         self.pool = pool
         config = model_config(chosen, values)
         self.config, self.pairs = config, pairs
@@ -78,6 +78,10 @@ class Classifier(nn.Module):
                 module.bias.zero_()
         if isinstance(self.embedding, nn.Embedding):
             self.embedding.weight.normal_(0, 1, generator=generator)
+        self.redraw(generator)
+
+    def redraw(self, generator: Generator) -> None:
+        """Draw the random features of every layer anew."""
         for module in self.modules():
             if isinstance(module, FeatureMap):
                 module.redraw(generator)

@@ -81,5 +81,7 @@ def read_expression(text: str) -> np.ndarray:
     words = text.replace("(", " ").replace(")", " ").split()
     unknown = [word for word in words if word not in TOKENS]
     if unknown or not words:
-        raise ValueError(f"{unknown[0] if unknown else 'an empty line'!r} is no token of ListOps")
+        raise ValueError(
+            f"{unknown[0] if unknown else 'an empty line'!r} is not a token of ListOps"
+        )
     return np.array([TOKENS.index(word) for word in words], dtype=np.uint8)

@@ -34,9 +34,7 @@ class Sizes:
     unit: str = "bytes"  # of text: bytes | words
     length: int = 512  # of stretches of text to train on
     past: int = 4  # text is read up to so many times that length
-    counted: int | None = (
-        None  # perplexity of the last so many positions alone, as a paper gives it
-    )
+    counted: int | None = None  # perplexity of the last so many positions alone, as a paper has it
     sequences: int = 32  # of text, to measure with
 
 

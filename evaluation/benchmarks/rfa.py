@@ -36,7 +36,7 @@ class RandomFeatures(FeatureMap):
 
     def __init__(self, width: int, features: int, kind: str = "gaussian") -> None:
         if kind not in KINDS:
-            raise ValueError(f"features of RFA are {kind!r}; they are one of {', '.join(KINDS)}")
+            raise ValueError(f"RFA has no features {kind!r}; there are {', '.join(KINDS)}")
         if kind == "gaussian" and features % 2:
             raise ValueError(f"Gaussian features come in pairs; {features} is odd")
         super().__init__(width, features, features // 2 if kind == "gaussian" else features)
@@ -97,13 +97,12 @@ class RandomFeatureAttention(Attention):
             nn.init.zeros_(self.gate.weight)
             nn.init.constant_(self.gate.bias, 3.0)  # remember about 20 tokens at first
 
-    def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+    def attend(
+        self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
+    ) -> tuple[Tensor, Any]:
+        """Attend to the earlier positions, which a gate lets be forgotten."""
         if state is not None or isinstance(passage, WholePassage):
             raise ValueError("random feature attention is causal here, and reads whole sequences")
-        assert self.features is not None, "it has features of its own"
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
-        q, k = passage.position.qk(q, k, passage.code, passage.start, self.layer)
-        fq, fk = self.features.queries(q), self.features.keys(k)
         values = functional.pad(v, (0, 1), value=1.0)
         if self.gate is None:
             begun = fq.new_zeros(len(x), self.heads, fq.shape[-1], values.shape[-1])
@@ -112,4 +111,4 @@ class RandomFeatureAttention(Attention):
         else:
             y = gated_sums(fq, fk, values, functional.logsigmoid(self.gate(x)))
             keys = 1
-        return (y[..., :-1] / y[..., -1:].clamp(min=SMALLEST_SUM * keys)).flatten(2), None
+        return y[..., :-1] / y[..., -1:].clamp(min=SMALLEST_SUM * keys), None

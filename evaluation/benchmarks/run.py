@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from evaluation.benchmarks.arms import ARMS, Arm, language_model, model_config, parameters
+from evaluation.benchmarks.arms import ARMS, Arm, language_model, model_config
 from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.benchmarks.tasks import Material, Progress
 from evaluation.benchmarks.training import Optimiser, classified, perplexities
+from musicgen.common.intervals import mean_interval
+from musicgen.model.performer import parameter_count
 from tokenization.records import json_of, value_of
 from tokenization.whole_file import write_json
 
 RESULTS = "results.json"
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +38,7 @@ class Row:
 
     def mean(self, measure: str) -> tuple[float, float | None]:
         """Return the mean of a measure over the seeds, and half its 95 % interval (Student's)."""
-        values = np.array([one[measure] for one in self.values])
-        if len(values) < 2:
-            return float(values.mean()), None
-        from scipy.stats import t  # takes a second to import
-
-        error = values.std(ddof=1) / np.sqrt(len(values))
-        return float(values.mean()), float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * error)
+        return mean_interval([one[measure] for one in self.values])
 
     def change(self, other: Row, measure: str) -> tuple[float, float | None]:
         """Return the same of the differences to another encoding, seed by seed."""
@@ -127,7 +122,7 @@ def _first_row(recipe: Recipe, data: Material, name: str, device: str) -> Row:
         model = _model(recipe, data, recipe.arm(name, data.grid), 1)
     except ValueError as error:
         return Row(encoding=name, failed=" ".join(str(error).split()))
-    return Row(encoding=name, parameters=parameters(model))
+    return Row(encoding=name, parameters=parameter_count(model))
 
 
 def _model(recipe: Recipe, data: Material, chosen: Arm, seed: int) -> Any:

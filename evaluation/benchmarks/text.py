@@ -35,7 +35,7 @@ class Corpus:
 def read_corpus(folder: Path, unit: str, *, most_words: int = MOST_WORDS) -> Corpus:
     """Read a folder: as the split of WikiText-103, where its three files are there, else by a hash of the names."""
     if unit not in UNITS:
-        raise ValueError(f"unit is {unit!r}; it is one of {', '.join(UNITS)}")
+        raise ValueError(f"unit is {unit!r}; it must be one of {', '.join(UNITS)}")
     own = {split: folder / name for split, name in _WIKITEXT.items()}
     if all(file.is_file() for file in own.values()):
         texts = {split: own[split].read_bytes() for split in ("train", "test")}

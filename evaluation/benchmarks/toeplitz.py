@@ -62,16 +62,13 @@ class ToeplitzAttention(Attention):
         found = self.bias[:, lags.clamp(-self.reach, self.reach) + self.reach].exp()
         return found * (lags >= 0) if causal else found
 
-    def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
+    def attend(
+        self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
+    ) -> tuple[Tensor, Any]:
+        """Attend with a weight by distance, to all positions or to the earlier ones."""
         if state is not None:
             raise ValueError("log-linear attention has no state: it reads whole sequences alone")
-        assert self.features is not None, "there are no features of softmax attention"
         whole = isinstance(passage, WholePassage)
-        position, code, start = passage.position, passage.code, passage.start
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
-        q, k = position.qk(q, k, code, start, self.layer)
-        fq, fk = self.features.queries(q), self.features.keys(k)
         if whole and passage.present is not None:
             fk = fk * passage.present[..., None, None].to(fk.dtype)
-        out = toeplitz_attend(fq, fk, v, self.weights(x.shape[1], causal=not whole))
-        return out.flatten(2), None
+        return toeplitz_attend(fq, fk, v, self.weights(x.shape[1], causal=not whole)), None

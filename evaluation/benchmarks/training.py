@@ -10,18 +10,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from evaluation.benchmarks.classifier import Classifier
 from musicgen.common.learning import decayed, generator_of, seed_of
 from musicgen.model.performer import Performer
+from tokenization.records import check_fields
 
-SCHEDULES = ("cosine", "inverse_sqrt", "constant")
 ORDER, CODE, DROPOUT, REDRAW, MEASURE = range(5)  # purposes of randomness
 
 
@@ -33,7 +33,7 @@ class Optimiser:
     batch: int
     learning_rate: float = 1e-3
     warmup: int = 50
-    schedule: str = "cosine"  # to a hundredth of the peak | inverse_sqrt | constant
+    schedule: Literal["cosine", "inverse_sqrt", "constant"] = "cosine"  # to a hundredth of the peak
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-8
@@ -42,8 +42,7 @@ class Optimiser:
     redraw: float = 0.05  # probability of new random features at a step
 
     def __post_init__(self) -> None:
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule is {self.schedule!r}; it is one of {', '.join(SCHEDULES)}")
+        check_fields(self)
         if min(self.steps, self.batch) < 1:
             raise ValueError(f"steps {self.steps} and batch {self.batch} are at least 1")
 
@@ -107,7 +106,7 @@ def fit(
     losses = []
     for step in range(settings.steps):
         if np.random.default_rng([seed, step, REDRAW]).random() < settings.redraw:
-            redraw(model, generator_of(seed, step, REDRAW))
+            model.redraw(generator_of(seed, step, REDRAW))
         torch.manual_seed(seed_of(seed, step, DROPOUT))
         for group in optimiser.param_groups:
             group["lr"] = settings.rate(step)
@@ -192,15 +191,6 @@ def perplexities(
         f"{first}–{last}": float(np.exp(losses[:, first:last].mean()))
         for first, last in pairwise(edges)
     }
-
-
-def redraw(model: nn.Module, source: Generator) -> None:
-    """Draw the random features of every layer anew."""
-    from musicgen.attention.features import FeatureMap
-
-    for module in model.modules():
-        if isinstance(module, FeatureMap):
-            module.redraw(source)
 
 
 def _rows(seed: int, step: int, batch: int, count: int) -> np.ndarray:

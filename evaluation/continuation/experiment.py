@@ -44,9 +44,7 @@ REFERENCES = ("prompt", "piece")
 class Measured:
     """All that was measured, in rows."""
 
-    similarities: list[Row] = field(
-        default_factory=list
-    )  # one of a part of a passage to a reference
+    similarities: list[Row] = field(default_factory=list)  # of a part of a passage to a reference
     passages: list[Row] = field(default_factory=list)  # what else is known of each continuation
     diversities: list[Row] = field(default_factory=list)  # one of the samples of a model and prompt
 

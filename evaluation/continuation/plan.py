@@ -21,9 +21,9 @@ class Plan:
     def __post_init__(self) -> None:
         for name in ("prompt_bars", "tokens", "samples"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it is 1 or more")
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
         if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it is 0 or more")
+            raise ValueError(f"seed is {self.seed}; it must be 0 or more")
         Sampling(temperature=self.temperature)  # which says what is wrong with it
 
     def plain(self) -> dict[str, Any]:

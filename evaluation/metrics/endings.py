@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.analysis.chord_names import NO_CHORD
+from tokenization.analysis.chord_names import NO_CHORD, ROOTS
 from tokenization.analysis.chords import recognise
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
@@ -18,7 +18,6 @@ SIGNS = ("tonic", "thinner", "longer", "all")
 _MAJOR = (6.35, 2.23, 3.48, 2.33, 4.38, 4.09, 2.52, 5.19, 2.39, 3.66, 2.29, 2.88)
 _MINOR = (6.33, 2.68, 3.52, 5.38, 2.60, 3.53, 2.54, 4.75, 3.98, 2.69, 3.34, 3.17)
 _KEYS = np.array([np.roll(mode, tonic) for mode in (_MAJOR, _MINOR) for tonic in range(12)])
-_NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 
 
 def signs(score: Score, last: int) -> dict[str, bool] | None:
@@ -63,4 +62,4 @@ def _last_root(score: Score, notes: Notes, stop: int) -> int:
     """Return the root of the last chord before a time, as recognised; else that of the bar's lowest note."""
     named = [m.text for m in recognise(score) if m.onset_ticks < stop and m.text != NO_CHORD]
     root = named[-1].split("_")[0] if named else "N"
-    return _NAMES.index(root) if root in _NAMES else int(notes.pitch.min()) % 12
+    return ROOTS.index(root) if root in ROOTS else int(notes.pitch.min()) % 12

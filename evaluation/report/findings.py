@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from evaluation.metrics.bootstrap import standard_error
 from evaluation.tables.losses import of_one_stretch
-from evaluation.tables.table import signed
+from evaluation.tables.table import Result, signed
+from tokenization.wording import listed
 
-Result = Mapping[str, Any]
 SURE = 2.0  # standard errors
 
 
@@ -51,10 +50,10 @@ def _grown(models: Sequence[Result]) -> list[str]:
     if more:
         found.append(
             "Past the trained length the loss grows more than that of the models on average, by more than "
-            f"two standard errors, for {_listed(more)}, in nats a token, paired by piece, n = {pieces}."
+            f"two standard errors, for {listed(more)}, in nats a token, paired by piece, n = {pieces}."
         )
     if less:
-        found.append(f"It grows less for {_listed(less)}.")
+        found.append(f"It grows less for {listed(less)}.")
     return found
 
 
@@ -70,7 +69,7 @@ def realisations(result: Result) -> list[str]:
         if sure:
             rows = [f"R = {t['realisations']} ({signed(t['change'])})" for t in sure]
             found.append(
-                f"{tried}: the loss changes by more than two standard errors at {_listed(rows)}."
+                f"{tried}: the loss changes by more than two standard errors at {listed(rows)}."
             )
         else:
             numbers = f"from {others[0]['realisations']} to {others[-1]['realisations']}"
@@ -128,7 +127,3 @@ def _is_sure(row: Result) -> bool:
     """Say whether a mean change over pieces is more than its spread allows for; of one piece it never is."""
     error = standard_error(row["deviation"], row["pieces"])
     return error is not None and abs(row["mean"]) > SURE * error
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

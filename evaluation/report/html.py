@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,7 @@ from markupsafe import Markup
 from evaluation.plots.style import style_sheet
 from evaluation.tables.table import Table
 
-ENLARGED = (
-    1.62  # pixels a point of a figure, at most: its type is then as large as that of the page
-)
+ENLARGED = 1.62  # pixels a point of a figure, at most: its letters are then as large as the page's
 WIDE = 8  # columns, from which on a table is set smaller
 
 _PAGE = Environment(
@@ -22,22 +20,17 @@ _PAGE = Environment(
 ).get_template("page.html")
 _parts: Any = _PAGE.make_module({"sections": (), "models": "", "lead": "", "style": "",
                                  "results": {"command": "", "made": "", "machine": {}}})  # fmt: skip
+Part = Callable[..., Markup]
+paragraph: Part = _parts.paragraph  # of a text, and perhaps its class
+says: Part = _parts.says  # what the numbers say, in sentences, set off
+folded: Part = _parts.folded  # a title under which content can be opened, or is open
+how: Part = _parts.how  # how something was measured, in sentences, and the command that does it
 
 
 def document(models: str, lead: str, sections: Sequence[Any], results: Any) -> str:
     """Return a whole page; a section is its anchor, its title and its content."""
     style = Markup(style_sheet())
     return _PAGE.render(models=models, lead=lead, sections=sections, results=results, style=style)
-
-
-def paragraph(text: str, kind: str = "") -> Markup:
-    """Return a paragraph."""
-    return _parts.paragraph(text, kind)
-
-
-def says(sentences: Sequence[str]) -> Markup:
-    """Return what the numbers say, set off."""
-    return _parts.says(sentences)
 
 
 def picture(svg: str, caption: str, description: str) -> Markup:
@@ -54,13 +47,3 @@ def table(content: Table) -> Markup:
     caption = f"{content.caption} Bold: the lowest." if content.best else content.caption
     head = content.head
     return _parts.table(head, content.rows, caption, set(content.best), len(head) > WIDE)
-
-
-def folded(title: str, content: str, *, open_: bool = False) -> Markup:
-    """Return what can be opened and closed."""
-    return _parts.folded(title, content, open_)
-
-
-def how(sentences: Sequence[str], command: str = "") -> Markup:
-    """Return how something was measured, and the command that does it."""
-    return _parts.how(sentences, command)

@@ -122,7 +122,7 @@ def _pictures(model: Result, number: int) -> Markup:
         parts.append(_drawn("templates", model, f"-{number}", f"Learned templates of {name}"))
     if learned and learned["features"] > 1:
         parts.append(_drawn("all_templates", model, f"-{number}", f"All templates of {name}"))
-    return folded(f"{name}: {model['encoding']}", Markup("\n").join(parts), open_=number < 2)
+    return folded(f"{name}: {model['encoding']}", Markup("\n").join(parts), is_open=number < 2)
 
 
 def _continuation(results: Result) -> Iterator[Section]:

@@ -78,9 +78,8 @@ def gpu_facts(rows: list[dict[str, Any]]) -> dict[str, float]:
     if not {"gpu-product", "gpu-train"} <= seconds.keys():
         return {}
     tokens = GPU_BATCH * GPU_LENGTH / seconds["gpu-train"]
-    operations = (
-        6 * 76e6 * tokens
-    )  # a multiplication and an addition a weight, forward and twice backward
+    # A multiplication and an addition a weight, forward and twice backward.
+    operations = 6 * 76e6 * tokens
     return {
         "tokens_per_second": tokens,
         "share_of_peak": operations / (2 * GPU_SIDE**3 / seconds["gpu-product"]),

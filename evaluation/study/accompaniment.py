@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.study.experiments import Experiment, left_out_of
-from evaluation.study.piece_jobs import Measure, by_piece, drawn, facts, model_of
+from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, facts, model_of
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
 from tokenization.prepared import Prepared
@@ -16,20 +16,12 @@ from tokenization.score import Notes
 
 
 def accompaniment(
-    subjects: Sequence[Playable],
-    data: str,
-    *,
-    hide: Sequence[str],
-    bars: int,
-    pieces: int,
-    split: str,
-    seed: int,
-    device: str,
+    subjects: Sequence[Playable], choice: Choice, *, hide: Sequence[str], bars: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
     from evaluation.accompaniment import summary
 
-    prepared = Prepared.open(data)
+    prepared, data, split = choice.prepared, choice.data, choice.split
     language = prepared.language
     if language.family != "groove":
         raise ValueError(f"{data} is in {language.name}; parts are hidden in a data set of grooves")
@@ -38,14 +30,11 @@ def accompaniment(
     left_out = left_out_of("accompaniment", "groove-2", others)
     if not able:
         raise ValueError("; ".join(left_out) + "; name a model that speaks groove-2")
-    chosen = _chosen(prepared, split, pieces, seed)
+    chosen = _chosen(prepared, split, choice.pieces, choice.seed)
     if not chosen:
         raise ValueError(f"{data} has no piece in its {split} split; another --split may have")
-    experiment = by_piece(
-        accompanied, able, prepared, chosen,
-        device=device, seed=seed, table=summary, hide=list(hide), bars=bars,
-    )  # fmt: skip
-    return experiment, facts(prepared, split, len(chosen), left_out=left_out, bars=bars)
+    experiment = by_piece(accompanied, able, choice, chosen, summary, hide=list(hide), bars=bars)
+    return experiment, facts(choice, len(chosen), left_out=left_out, bars=bars)
 
 
 def _chosen(prepared: Prepared, split: str, pieces: int, seed: int) -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,24 @@ from musicgen.playable import Playable
 from tokenization.prepared import Prepared
 
 Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which pieces of a prepared data set are taken, and how they are measured."""
+
+    data: str  # its folder
+    pieces: int  # at most
+    split: str
+    seed: int
+    device: str
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The data set."""
+        return Prepared.open(self.data)
+
+
 Measure = Generator[Sequence[Generation], None, Rows]
 """A measurement that yields what is to be written for it, and goes on once that is."""
 
@@ -37,22 +56,21 @@ def drawn(
 def by_piece(
     measure: Callable[..., Measure],
     subjects: Iterable[Playable],
-    prepared: Prepared,
+    choice: Choice,
     pieces: Sequence[Mapping[str, Any]],
-    *,
-    device: str,
-    seed: int,
     table: Callable[[Rows, int], Rows],
     **arguments: Any,
 ) -> Experiment:
     """Return the experiment that measures each model with each piece; a piece is what tells its job from others."""
+    prepared, seed = choice.prepared, choice.seed
+    places = {"data": str(prepared.folder), "device": choice.device}
     jobs = [
         (
             subject,
             Job(
                 measure=measure,
                 arguments={**arguments, **piece, "seed": seed},
-                places={"model": subject.given, "data": str(prepared.folder), "device": device},
+                places={"model": subject.given, **places},
                 identity={**identity_of(subject), "data": prepared.meta["checksum"]},
             ),
         )
@@ -87,7 +105,8 @@ def _read(name: str, device: str, sha256: str | None) -> Playable:
     return load(name, device)
 
 
-def facts(prepared: Prepared, split: str, pieces: int, **more: Any) -> dict[str, Any]:
-    """Return what is to be said of the pieces beside the results."""
-    known = {"data": str(prepared.folder), "checksum": prepared.meta["checksum"], "split": split}
-    return {**known, "pieces": pieces, **more}
+def facts(choice: Choice, pieces: int, **more: Any) -> dict[str, Any]:
+    """Return what is to be said beside the results of so many pieces that were there to be taken."""
+    prepared = choice.prepared
+    known = {"data": str(prepared.folder), "checksum": prepared.meta["checksum"]}
+    return {**known, "split": choice.split, "pieces": pieces, **more}

@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import estimate
 from evaluation.study.experiments import Experiment, left_out_of
-from evaluation.study.piece_jobs import Measure, Rows, by_piece, drawn, facts, model_of
+from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
 from musicgen.continuation import Continuation
 from musicgen.options import Options
 from musicgen.pieces import Piece
@@ -26,86 +26,67 @@ SURROUNDING = 4  # bars left before and after them, where there are so many
 
 
 def form(
-    subjects: Sequence[Playable],
-    data: str,
-    *,
-    prompt_bars: int,
-    bars: int,
-    pieces: int,
-    split: str,
-    seed: int,
-    device: str,
+    subjects: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and measures their form beside the pieces' own."""
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
-    able = [s for s in subjects if s.language.family == _language_of(data).family]
+    language = choice.prepared.language
+    able = [s for s in subjects if s.language.family == language.family]
+    left_out = _left_out("form", language, able, subjects)
     return _experiment(
-        "form", measure_form, able, subjects, data, arguments, pieces, split, seed, device,
-        fewest_bars=prompt_bars + bars,
-    )  # fmt: skip
+        measure_form, able, choice, arguments, left_out, fewest_bars=prompt_bars + bars
+    )
 
 
 def infilling(
-    subjects: Sequence[Playable],
-    data: str,
-    *,
-    gap: int,
-    pieces: int,
-    split: str,
-    seed: int,
-    device: str,
+    subjects: Sequence[Playable], choice: Choice, *, gap: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that fills a gap in the middle of pieces."""
-    language = _language_of(data)
+    language = choice.prepared.language
     if not language.can_end():
         raise ValueError(
-            f"{data} is in {language.name}, in which no gap is filled; name data in a later version of it"
+            f"{choice.data} is in {language.name}, in which no gap is filled; name data in a later version of it"
         )
     able = [s for s in subjects if s.language.name == language.name]
-    return _experiment(
-        "infilling", measure_infilling, able, subjects, data, {"gap": gap}, pieces, split, seed, device,
-        fewest_bars=gap + 2,
-    )  # fmt: skip
+    left_out = _left_out("infilling", language, able, subjects)
+    return _experiment(measure_infilling, able, choice, {"gap": gap}, left_out, fewest_bars=gap + 2)
 
 
-def _language_of(data: str) -> Language:
-    return Prepared.open(data).language
-
-
-def _experiment(
-    name: str,
-    measure: Callable[..., Measure],
-    able: Sequence[Playable],
-    subjects: Sequence[Playable],
-    data: str,
-    arguments: Mapping[str, Any],
-    pieces: int,
-    split: str,
-    seed: int,
-    device: str,
-    *,
-    fewest_bars: int,
-) -> tuple[Experiment, dict[str, Any]]:
-    prepared, language = Prepared.open(data), _language_of(data)
+def _left_out(
+    name: str, language: Language, able: Sequence[Playable], subjects: Sequence[Playable]
+) -> list[str]:
+    """Say which models take no part; where none does, that is refused."""
     left_out = left_out_of(name, language.name, [s for s in subjects if s not in able])
     if not able:
         raise ValueError("; ".join(left_out) + f"; name a model that speaks {language.name}")
-    rows, places = drawn(prepared, split, np.random.default_rng(seed), fewest_bars=fewest_bars)
+    return left_out
+
+
+def _experiment(
+    measure: Callable[..., Measure],
+    able: Sequence[Playable],
+    choice: Choice,
+    arguments: Mapping[str, Any],
+    left_out: list[str],
+    *,
+    fewest_bars: int,
+) -> tuple[Experiment, dict[str, Any]]:
+    prepared, data, split = choice.prepared, choice.data, choice.split
+    language, random = prepared.language, np.random.default_rng(choice.seed)
+    rows, places = drawn(prepared, split, random, fewest_bars=fewest_bars)
     others = [s.language for s in able if s.language.spec() != language.spec()]
     long_enough = (
         {"row": row}
         for row in rows[places].tolist()
         if all(_piece(data, row, other).bars >= fewest_bars for other in others)  # as they count
     )
-    chosen = list(islice(long_enough, pieces))
+    chosen = list(islice(long_enough, choice.pieces))
     if not chosen:
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in its {split} split; ask for fewer, or another --split"
         )
-    experiment = by_piece(
-        measure, able, prepared, chosen, device=device, seed=seed, table=_table, **arguments
-    )
-    return experiment, facts(prepared, split, len(chosen), left_out=left_out, **arguments)
+    experiment = by_piece(measure, able, choice, chosen, _table, **arguments)
+    return experiment, facts(choice, len(chosen), left_out=left_out, **arguments)
 
 
 def _table(rows: Rows, seed: int) -> Rows:

@@ -8,19 +8,17 @@ from typing import Any
 
 from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import Experiment
+from evaluation.study.piece_jobs import Choice
 from evaluation.study.pieces import form, infilling
 from musicgen.playable import Playable
 from tokenization.groove.tokens import PARTS
-from tokenization.prepared import Prepared
 
 Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
 
 
-def whole_pieces(
-    subjects: Sequence[Playable], data: str, *, pieces: int, split: str, seed: int, device: str
-) -> Iterator[Found | str]:
+def whole_pieces(subjects: Sequence[Playable], choice: Choice) -> Iterator[Found | str]:
     """Yield the kind of each, who takes part, the experiment and its facts; or a sentence for one that cannot be."""
-    language = Prepared.open(data).language
+    language = choice.prepared.language
     can_end = [s for s in subjects if s.language.name == language.name and language.can_end()]
     possible = {
         # The songs of piano music are long enough to return.
@@ -38,10 +36,8 @@ def whole_pieces(
         if not able:
             continue
         try:
-            experiment, facts = make(
-                able, data, pieces=pieces, split=split, seed=seed, device=device
-            )
+            experiment, facts = make(able, choice)
         except ValueError as error:  # no piece has so many bars
-            yield f"{kind} on {data} is left out: {error}"
+            yield f"{kind} on {choice.data} is left out: {error}"
         else:
             yield kind, able, experiment, facts

@@ -1,4 +1,4 @@
-"""What models rely on."""
+"""The table of what models rely on: by how much the loss changes without each part of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How like their prompts continuations are, how much they vary, and their statistics beside those of real pieces."""
+"""The tables of continuations: how like their prompts they are, how much they vary, and their statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss past the trained length, and with other numbers of realisations."""
+"""The tables of the loss past the trained length, and with other numbers of realisations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the models under evaluation."""
+"""The table of the models under evaluation, and of what is known of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What encodings know of position (table 7 of the SPE paper)."""
+"""The table of what encodings know of position (table 7 of the SPE paper)."""
 
 from __future__ import annotations
 

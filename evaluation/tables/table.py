@@ -1,4 +1,4 @@
-"""A table of text, and how its numbers are written: with their spread, and with n."""
+"""What a table of results is, and how its numbers are written: with their spread, and with n."""
 
 from __future__ import annotations
 

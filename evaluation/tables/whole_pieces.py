@@ -1,4 +1,4 @@
-"""Measures of whole pieces: their form, gaps filled in, and parts written to others."""
+"""The tables of whole pieces: their form, gaps filled in, and parts written to others."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ KINDS = {
 # What stands side by side in a table of each kind, and what it is called there.
 SIDES = {
     "form": {"written": "written", "real": "the real piece", "middle": "where nothing ends"},
-    "infilling": {
-        "written": "written",
-        "real": "the true bars",
-        "alone": "without the bars after",
-    },
+    "infilling": {"written": "written", "real": "the true bars", "alone": "without the bars after"},
     "accompaniment": {
         "written": "written",
         "next": "its next bars",

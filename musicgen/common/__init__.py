@@ -1,1 +1,1 @@
-"""What every package may use: records read from plain data, child processes, the machine's name."""
+"""What several packages use: processes and workers, seeds, means over seeds, and the machine's name."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 
 import torch
+
+from musicgen.common.processes import processors
 
 
 def machine() -> str:
@@ -14,8 +15,7 @@ def machine() -> str:
     if torch.cuda.is_available():
         device = torch.cuda.get_device_name()
     else:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        device = f"{cores} cores of {_processor()}"
+        device = f"{processors()} cores of {_processor()}"
     return f"{device}, torch {torch.__version__}"
 
 

@@ -1,4 +1,4 @@
-"""What all that share work out over processes have in common: how many there may be, and how they begin and end."""
+"""Processes of this machine: how many there may be, and how they are started and ended."""
 
 from __future__ import annotations
 

@@ -76,9 +76,9 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.variations < 1:
-            raise ValueError(f"variations is {self.variations}; it is 1 or more")
+            raise ValueError(f"variations is {self.variations}; it must be 1 or more")
         if not 0 <= self.seed < 1 << 63:
-            raise ValueError(f"seed is {self.seed}; it is 0 or more, and less than 2 to the 63")
+            raise ValueError(f"seed is {self.seed}; it must be 0 or more, and less than 2**63")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,7 @@ def checked(model: Performer, prompt: Any) -> np.ndarray:
     ids = np.asarray(prompt).astype(np.int64)
     size = model.config.vocabulary_size
     if ids.ndim != 1:
-        raise ValueError(f"the prompt has {ids.ndim} dimensions; it is one sequence of tokens")
+        raise ValueError(f"the prompt has {ids.ndim} dimensions; it must be one sequence of tokens")
     if not len(ids):
         raise ValueError("the prompt is empty; give at least one token, the begin token say")
     if ids.min() < 0 or ids.max() >= size:

@@ -24,10 +24,10 @@ class Sampling:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ValueError(
-                f"temperature is {self.temperature}; it is 0 or more, 1 leaves the model as it is"
+                f"temperature is {self.temperature}; it must be 0 or more; 1 leaves the model as it is"
             )
         if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k is {self.top_k}; it is 1 or more, or none for no limit")
+            raise ValueError(f"top_k is {self.top_k}; it must be 1 or more, or none for no limit")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}; it lies in 0 < top_p ≤ 1, 1 for no limit")
         if not 0 <= self.min_p <= 1:

@@ -30,7 +30,7 @@ class Clock:
         for move in self.moves:
             if len(move) != 3 or min(move) < 0 or move[2] >= self.step_ticks:
                 raise ValueError(
-                    f"{list(move)} is no move: a token, steps, and a tick below {self.step_ticks} are wanted"
+                    f"{list(move)} is not a move: a token, steps, and a tick below {self.step_ticks} are wanted"
                 )
 
 

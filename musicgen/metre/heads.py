@@ -1,4 +1,4 @@
-"""The metric heads of a layer: what rows.py says is seen, looked up in a memory that does not grow.
+"""The metric heads of a layer: each looks back, in a memory that does not grow, at the places that rows.py names.
 
 B batch, T time, H metric heads, M features, D value width, c positions of a stretch, R rows of all heads together.
 """

@@ -39,10 +39,8 @@ from musicgen.metre.dense_sums import Touched, touched
 
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 MOST_BARS = 64  # of a period: a memory has a row a tick of it
-CHUNKS = {
-    "cpu": 128,
-    "cuda": 256,
-}  # positions a stretch: in the cache of the one, and large kernels for the other
+# Positions a stretch: in the cache of the one, and large kernels for the other.
+CHUNKS = {"cpu": 128, "cuda": 256}
 DENSE_CHUNK = 16  # … where dense products are taken (dense_sums.py)
 
 

@@ -65,15 +65,22 @@ class Attention(nn.Module):
 
     def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return what the heads find that count tokens, (B, T, C) → (B, T, C), and the state after."""
-        position, code, start = passage.position, passage.code, passage.start
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
-        q, k = position.qk(q, k, code, start, self.layer)
+        q, k = passage.position.qk(q, k, passage.code, passage.start, self.layer)
         if self.features is None:
             out, state = softmax_attend(q, k, v, state=state)
-            return out.flatten(2), state
-        fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M) each
-        placed_fq, placed_fk = position.features(fq, fk, code, start, self.layer)
-        out, state = attend(
+        else:
+            fq, fk = self.features.queries(q), self.features.keys(k)  # (B, T, H, M) each
+            out, state = self.attend(x, fq, fk, v, passage, state)
+        return out.flatten(2), state
+
+    def attend(
+        self, x: Tensor, fq: Tensor, fk: Tensor, v: Tensor, passage: Passage, state: Any
+    ) -> tuple[Tensor, Any]:
+        """Weigh values by features, (B, T, H, ·) → (B, T, H, D), beside the state after: where other mixers differ."""
+        position = passage.position
+        placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, self.layer)
+        return attend(
             placed_fq,
             placed_fk,
             v,
@@ -83,7 +90,6 @@ class Attention(nn.Module):
             backend=self.backend,
             chunk=self.chunk,
         )
-        return out.flatten(2), state
 
 
 class FeedForward(nn.Module):

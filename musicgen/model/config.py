@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -19,15 +19,9 @@ from musicgen.attention.linear_attention import BACKENDS
 from musicgen.metre.clock import Clock
 from musicgen.metre.rows import MetreConfig
 from musicgen.position import POSITIONS, Position, Shape
-from tokenization.records import from_plain, suggestion
+from tokenization.records import check_fields, from_plain, suggestion
 
 LARGEST = 1 << 20  # of all sizes; no computer holds a model that has one beyond
-_CHOICES = {
-    "norm": ("pre", "post"),
-    "activation": ("gelu", "relu"),
-    "attention": ("linear", "softmax"),
-    "backend": tuple(BACKENDS),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,16 +34,15 @@ class ModelConfig:
     heads: int = 8
     feedforward: int = 2048
     dropout: float = 0.1
-    norm: str = "pre"  # pre | post: where a block normalises
-    activation: str = "gelu"  # gelu | relu
-    attention: str = "linear"  # linear | softmax
+    norm: Literal["pre", "post"] = "pre"  # where a block normalises
+    activation: Literal["gelu", "relu"] = "gelu"
+    attention: Literal["linear", "softmax"] = "linear"
     backend: str = "chunked"  # how linear attention is computed in training
     chunk: int = 128  # positions a block of the chunked backend
     features: Any = "favor"  # the feature map of linear attention
     position: Any = "none"
-    horizons: tuple[float, ...] | None = (
-        None  # tokens heads remember: shortest, longest; null: all, or the encoding's
-    )
+    # Tokens that heads remember, the shortest and the longest; null: all, or the encoding's.
+    horizons: tuple[float, ...] | None = None
     metre: MetreConfig | None = None  # further heads, which remember by the place in the bar
     clock: Clock | None = None  # how the language's tokens move time: what the metre needs to know
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
@@ -59,14 +52,11 @@ class ModelConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _part("features", FEATURES, self.features))
         object.__setattr__(self, "position", _part("position", POSITIONS, self.position))
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}; it is one of {', '.join(choices)}"
-                )
-        for name in ("vocabulary_size", "layers", "width", "heads", "feedforward", "chunk"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it is at least 1")
+        check_fields(self, "vocabulary_size", "layers", "width", "heads", "feedforward", "chunk")
+        if self.backend not in BACKENDS:
+            raise ValueError(
+                f"backend is {self.backend!r}; it must be one of {', '.join(BACKENDS)}"
+            )
         for part in (asdict(self.features), asdict(self.position), vars(self)):
             for name, size in part.items():
                 if isinstance(size, int) and size > LARGEST:

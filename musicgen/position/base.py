@@ -41,22 +41,9 @@ class Shape:
     heads: int
     head_width: int  # D
     width: int  # C
-    features: (
-        int  # M, after a feature map of head_width; only encodings with a `features` hook use it
-    )
-    horizons: tuple[float, ...] | None = (
-        None  # tokens the heads remember: the shortest, the longest
-    )
+    features: int  # M, after a feature map of head_width; for encodings with a `features` hook
+    horizons: tuple[float, ...] | None = None  # tokens the heads remember: shortest, longest
     bar_ticks: int | None = None  # of the language's clock; only encodings in musical time use it
-
-
-TIMES = ("tokens", "music")
-
-
-def check_time(time: str) -> None:
-    """Refuse what is no way to count."""
-    if time not in TIMES:
-        raise ValueError(f"time is {time!r}; it is one of {', '.join(TIMES)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +51,8 @@ class Window:
     """What `cover` made ready: tensors with a row a position, the first being that of `start`."""
 
     start: int
-    rows: tuple[
-        Tensor, ...
-    ]  # (T, ...) each; of rows at places of their own (B, T, ...), or (2, B, T, ...)
+    # (T, ...) each; of rows at places of their own (B, T, ...), or (2, B, T, ...)
+    rows: tuple[Tensor, ...]
     axis: int = 0  # that of T
 
     def at(self, start: int, length: int) -> tuple[Tensor, ...]:

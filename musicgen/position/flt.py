@@ -15,12 +15,10 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window, check_time
+from musicgen.position.base import Position, Shape, Window
 from musicgen.position.phase import exact, waves
+from tokenization.records import check_fields
 
-MASKS = ("gaussian", "local", "shift_invariant")
-KERNELS = ("gaussian", "laplace", "cauchy")
-FREQUENCIES = ("normal", "folded")
 _SAFE = 1e-6  # keeps the gradient of √|g/p| finite where g = 0; it cancels in the product
 
 
@@ -40,23 +38,12 @@ class FltConfig:
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
-        check_time(self.time)
-        if self.mask not in MASKS:
-            raise ValueError(f"mask is {self.mask!r}; it is one of {', '.join(MASKS)}")
-        if self.kernel not in KERNELS:
-            raise ValueError(f"kernel is {self.kernel!r}; it is one of {', '.join(KERNELS)}")
-        if self.frequencies not in FREQUENCIES:
-            raise ValueError(
-                f"frequencies is {self.frequencies!r}; it is one of {', '.join(FREQUENCIES)}"
-            )
+        check_fields(self, "random_features", "components")
         if self.frequencies == "folded" and self.mask != "local":
             raise ValueError(
                 f"frequencies: folded goes with mask: local; the estimate of mask {self.mask} has a finite "
                 "variance as it is"
             )
-        for name in ("random_features", "components"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
 
 class GaussianMask(nn.Module):
@@ -172,9 +159,7 @@ class FltCode:
     """What was drawn, and the features made of it for the covered positions."""
 
     noise: Tensor  # (H, r)
-    window: Window | None = (
-        None  # the query's and the key's features, (T, H, 2r) or (B, T, H, 2r) each
-    )
+    window: Window | None = None  # features of query and key, (T, H, 2r) or (B, T, H, 2r) each
 
 
 class Flt(Position):
@@ -210,9 +195,8 @@ class Flt(Position):
         """Return the draw with the features of the window's positions."""
         frequencies, ratio = self.mask.spectrum(code.noise)  # (H, r) each
         places = self.places(start, stop, times)
-        features = torch.cat(
-            waves(frequencies, places, like=ratio), -1
-        )  # (T, H, 2r) or (2, B, T, H, 2r)
+        # (T, H, 2r) or (2, B, T, H, 2r)
+        features = torch.cat(waves(frequencies, places, like=ratio), -1)
         # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
         features = features * (self.qk_width**0.25 / self.config.random_features**0.5)
         root = (ratio.abs() + _SAFE).sqrt()

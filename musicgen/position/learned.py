@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from musicgen.position.base import Position, Shape
+from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,10 +19,9 @@ class LearnedConfig:
     initial_deviation: float = 0.02
 
     def __post_init__(self) -> None:
-        if self.max_length < 1:
-            raise ValueError(f"max_length is {self.max_length}; it must be at least 1")
+        check_fields(self, "max_length")
         if self.initial_deviation < 0:
-            raise ValueError(f"initial_deviation is {self.initial_deviation}; it is at least 0")
+            raise ValueError(f"initial_deviation is {self.initial_deviation}; it must be 0 or more")
 
 
 class Learned(Position):

@@ -15,14 +15,12 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from musicgen.position.base import Position, Shape, Window, check_time
+from musicgen.position.base import Position, Shape, Window
 from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.permutation import PermutationPowers
 from musicgen.position.phase import exact, geometric, waves
 from musicgen.position.rope import rotate
-
-TYPES = ("unitary", "orthogonal", "permutation")
-CORES = ("householder", "identity", "odd_even", "fourier")
+from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +33,7 @@ class LrpeConfig:
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
-        check_time(self.time)
-        if self.type not in TYPES:
-            raise ValueError(f"type is {self.type!r}; it is one of {', '.join(TYPES)}")
-        if self.core not in CORES:
-            raise ValueError(f"core is {self.core!r}; it is one of {', '.join(CORES)}")
+        check_fields(self)
         if self.core == "fourier" and self.type != "unitary":
             raise ValueError(
                 f"core fourier makes complex features, which type {self.type} cannot turn; "

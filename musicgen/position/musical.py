@@ -22,9 +22,8 @@ from musicgen.position.phase import exact
 
 PERIODS = (1, 2, 4, 8)  # bars, head by head
 FINEST = 16  # waves a bar
-_GOLDEN = (
-    math.sqrt(5) - 1
-) / 2  # its multiples, less whole turns, are spread evenly however many there are
+# Its multiples, less whole turns, are spread evenly however many there are.
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class MusicalFrequencies(nn.Module):

@@ -14,8 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from musicgen.position.base import Position, Shape, Window, check_time
+from musicgen.position.base import Position, Shape, Window
 from musicgen.position.permutation import PermutationPowers
+from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class PermuteformerConfig:
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
-        check_time(self.time)
+        check_fields(self)
 
 
 class Permuteformer(Position):
@@ -38,9 +39,8 @@ class Permuteformer(Position):
 
     def __init__(self, config: PermuteformerConfig, shape: Shape) -> None:
         super().__init__(config, shape)
-        ratio = torch.sigmoid(
-            3 * torch.arange(shape.heads) / shape.heads + 2
-        )  # the authors' values
+        # The authors' values.
+        ratio = torch.sigmoid(3 * torch.arange(shape.heads) / shape.heads + 2)
         self.register_buffer("ratio", ratio, persistent=False)
         if config.with_permutation:
             self.powers = PermutationPowers(shape.heads, shape.features, config.seed)

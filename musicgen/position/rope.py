@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from musicgen.layers.step_calls import Call, StepInputs
-from musicgen.position.base import Position, Shape, Window, check_time
+from musicgen.position.base import Position, Shape, Window
 from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.phase import geometric, waves
+from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,7 @@ class RopeConfig:
     time: Literal["tokens", "music"] = "tokens"
 
     def __post_init__(self) -> None:
-        check_time(self.time)
+        check_fields(self)
         if self.base <= 1:
             raise ValueError(f"base is {self.base}; it must be greater than 1")
 

@@ -27,7 +27,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from tokenization.records import from_plain, json_of
-from tokenization.whole_file import naming
+from tokenization.whole_file import naming, sync
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
@@ -118,7 +118,7 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
     """Return configuration and card of a saved model without touching its weights."""
     path = Path(folder) / CONFIG
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} is no model: it holds no {CONFIG}")
+        raise FileNotFoundError(f"{folder} is not a model: it holds no {CONFIG}")
     try:
         content = json_of(path)
     except ValueError as error:
@@ -135,7 +135,7 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
     card = from_plain(Card, content["card"], f"{path}: card")
     if not 0 <= card.trained_length <= LONGEST_SEQUENCE:
         raise ValueError(
-            f"{path}: card: trained_length is {card.trained_length}; it is 0 to {LONGEST_SEQUENCE} tokens"
+            f"{path}: card: trained_length is {card.trained_length}; it must be 0 to {LONGEST_SEQUENCE}"
         )
     return config, replace(card, name=_plain_name(card.name))
 
@@ -176,7 +176,7 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
         return safetensors.torch.load_file(path)
     except SafetensorError as error:
         raise ValueError(
-            f"{path} is no safetensors file ({error}); copy or save the model again"
+            f"{path} is not a safetensors file ({error}); copy or save the model again"
         ) from None
 
 
@@ -203,7 +203,7 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
 def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
     if (asked := getattr(config.position, "realisations", 0)) > MOST_REALISATIONS:
         raise ValueError(
-            f"{path.parent / CONFIG} asks for {asked} realisations; {MOST_REALISATIONS} can be had"
+            f"{path.parent / CONFIG} asks for {asked} realisations; at most {MOST_REALISATIONS} can be used"
         )
     # Sums on the device without memory import torch's compiler, 100 MB of it: it is for what might not be had.
     sizes = math.prod(n for n in vars(config.position).values() if type(n) is int and n > 0)
@@ -289,13 +289,3 @@ def _write(path: Path, content: bytes) -> None:
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-
-
-def sync(path: Path) -> None:
-    """Make a file, or renames inside a folder, last."""
-    if os.name == "posix":
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

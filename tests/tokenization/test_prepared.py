@@ -86,7 +86,7 @@ class TestOpening:
             Prepared.open(tmp_path / "nowhere")
 
     def test_a_foreign_folder(self, tmp_path: Path):
-        with pytest.raises(ValueError, match=r"is no prepared data set: it has no meta\.json"):
+        with pytest.raises(ValueError, match=r"is not a prepared data set: it has no meta\.json"):
             Prepared.open(tmp_path)
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', "\x00"])

@@ -58,7 +58,7 @@ def test_yaml_reads_1e_minus_4_as_text_and_we_as_a_number() -> None:
         ({"rate": 1.0, "sizes": 3}, r"sizes is 3, where tuple is wanted"),
         ({"rate": 1.0, "facts": 3}, r"facts is 3, where dict is wanted"),
         ({}, r"^here is incomplete: .*'rate'"),
-        ([1], r"^here is \[1\], which is no mapping"),
+        ([1], r"^here is \[1\], which is not a mapping"),
     ],
 )
 def test_what_is_wrong_is_named(data: Any, message: str) -> None:

@@ -19,7 +19,7 @@ def test_blocks_lie_end_to_end():
 
 def test_names_and_ids_are_inverse():
     assert [small().id(name) for name in small().names] == list(range(5))
-    with pytest.raises(ValueError, match=r"'z' is no token.*letter, digit"):
+    with pytest.raises(ValueError, match=r"'z' is not a token.*letter, digit"):
         small().id("z")
 
 

@@ -125,26 +125,26 @@ def test_steps_displace_epochs_and_the_other_way_round():
     [
         (["data.lenght=3"], r"unknown key 'lenght' \(did you mean 'length'\?\)"),
         (["data.length=soon"], "data: length is 'soon', where a whole number is wanted"),
-        (["data.length=0"], "length is 0; it is at least 1"),
+        (["data.length=0"], "length is 0; it must be at least 1"),
         (["data.batch"], "--set data.batch has no key and value; write it as key=value"),
         (["data..batch=3"], "has no key and value"),
-        (["data.batch=[1"], r"--set data.batch=\[1 is no YAML"),
+        (["data.batch=[1"], r"--set data.batch=\[1 is not YAML"),
         (["optimiser.steps=0"], "more than 0 is needed"),
         (["optimiser.steps="], "either steps or epochs"),
         (["optimiser.redraw=1.5"], "redraw is 1.5; it lies between 0 and 1"),
-        (["optimiser.redraw_every=0"], "redraw_every is 0; it is at least 1"),
-        (["optimiser.cosine_epochs=0"], "cosine_epochs is 0.0; it is above 0"),
-        (["data.skip_chance=2"], "skip_chance is 2.0; it is a probability, 0 to 1"),
+        (["optimiser.redraw_every=0"], "redraw_every is 0; it must be at least 1"),
+        (["optimiser.cosine_epochs=0"], "cosine_epochs is 0.0; it must be above 0"),
+        (["data.skip_chance=2"], "skip_chance is 2.0; it must be from 0 to 1"),
         (["optimiser.learning_rate=.nan"], "learning_rate is nan, where a number is wanted"),
-        (["optimiser.learning_rate=0.0"], "learning_rate is 0.0; it is above 0"),
+        (["optimiser.learning_rate=0.0"], "learning_rate is 0.0; it must be above 0"),
         (["optimiser.epochs=.inf"], "epochs is inf, where a number is wanted"),
         (["optimiser.learning_rate=1e999"], "learning_rate is inf, where a number is wanted"),
-        ([f"seed={1 << 63}"], "seed is 9223372036854775808; it is at least 0, of 63 bits"),
-        (["device.precision=8"], "precision is '?8'?, "),
-        (["device.precision=fp8"], "precision is 'fp8'; it is one of 32-true, bf16-mixed"),
-        (["device.accelerator=tpu"], "accelerator is 'tpu'; it is one of auto, cpu, cuda"),
-        (["keep=0"], "keep is 0; it is at least 1"),
-        (["validation.every=0"], "every is 0; it is at least 1"),
+        ([f"seed={1 << 63}"], "seed is 9223372036854775808; it must be at least 0, of 63 bits"),
+        (["device.precision=8"], "precision is 8; it must be one of 32-true"),
+        (["device.precision=fp8"], "precision is 'fp8'; it must be one of 32-true, bf16-mixed"),
+        (["device.accelerator=tpu"], "accelerator is 'tpu'; it must be one of auto, cpu, cuda"),
+        (["keep=0"], "keep is 0; it must be at least 1"),
+        (["validation.every=0"], "every is 0; it must be at least 1"),
     ],
 )
 def test_a_wrong_key_or_value_is_named(tmp_path: Path, changes: list[str], message: str):
@@ -162,7 +162,7 @@ def test_a_wrong_model_is_named(tmp_path: Path):
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path):
     with pytest.raises(ValueError, match="holds no mapping"):
         read(_text(tmp_path, "- 1"))
-    with pytest.raises(ValueError, match="is no YAML"):
+    with pytest.raises(ValueError, match="is not YAML"):
         read(_text(tmp_path, "a: [1"))
     with pytest.raises(ValueError, match="is its own base"):
         read(_text(tmp_path, "base: text.yaml"))

@@ -26,14 +26,8 @@ LENGTHS = np.array([SUBBEATS_PER_WHOLE * n // d for n, d in METRES])  # sub-beat
 LONGEST_BAR = int(LENGTHS.max())
 SHORTEST_BAR = int(LENGTHS.min())
 FOUR_FOUR = 0
-_BY_LENGTH = {
-    4: "1/4",
-    6: "3/8",
-    8: "2/4",
-    12: "3/4",
-    16: "4/4",
-    20: "5/4",
-}  # of a bar with no other name
+# Of a bar with no other name.
+_BY_LENGTH = {4: "1/4", 6: "3/8", 8: "2/4", 12: "3/4", 16: "4/4", 20: "5/4"}
 _IN_QUARTERS, _IN_EIGHTHS = (16, 12, 8, 6, 4), (12, 6, 8, 4)
 
 

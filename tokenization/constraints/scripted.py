@@ -25,9 +25,8 @@ class Script:
     is_bar: np.ndarray  # (L,) which of them are the bar tokens of the bars that are written
     stop: np.ndarray  # (L,) where each bar's part ends
     first: np.ndarray  # (N + 1,) the place of each bar's part; L after the last
-    opening: (
-        np.ndarray
-    )  # (N + 1,) what comes where a bar is over: the first of the next one's part; the end at last
+    # (N + 1,) what comes where a bar is over: the first of the next one's part; the end at last
+    opening: np.ndarray
 
     @classmethod
     def around(

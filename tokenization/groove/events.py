@@ -60,17 +60,17 @@ class Events(Columns):
         return self[np.lexsort((*age, self.is_on, self.time_ticks))]
 
 
-def spell(notes: Notes) -> np.ndarray:
-    """Return the tokens of notes on the grid, from begin up to the last event: (T,) int64."""
+def events_of(notes: Notes) -> Events:
+    """Return the events of notes, in order."""
     zeros, ones = np.zeros(len(notes), np.int64), np.ones(len(notes), np.int64)
     onset, pitch, track = notes.onset_ticks, notes.pitch, notes.track
     begins = Events(onset, ones, onset, pitch, track)
     ends = Events(notes.end_ticks, zeros, onset, pitch, track)
-    return spell_events(Events.concatenate([begins, ends]).sorted())
+    return Events.concatenate([begins, ends]).sorted()
 
 
 def spell_events(events: Events) -> np.ndarray:
-    """Return the tokens of sorted events, after begin, with the shifts they need: (T,) int64."""
+    """Return the tokens of sorted events on the grid, after begin, with the shifts they need: (T,) int64."""
     beat, tick = events.time_ticks // TICKS_PER_BEAT, events.time_ticks % TICKS_PER_BEAT
     beats = np.diff(beat, prepend=0)
     long_shifts, beats = beats // FARTHEST_BEATS, beats % FARTHEST_BEATS
@@ -149,6 +149,15 @@ class Reading:
         time, (begin, end) = self.time_ticks[self.said], self.complete
         key = self.key[begin]
         return notes_of_keys(time[begin], time[end], key)
+
+    def all_notes(self, line_ticks: int) -> Notes:
+        """Return the notes that begin before a line; what sounds there ends."""
+        onset = self.time_ticks[self.said]
+        end = np.full_like(onset, line_ticks)
+        begin, stop = self.complete
+        end[begin] = np.minimum(onset[stop], line_ticks)
+        kept = self.is_on & (onset < line_ticks)
+        return notes_of_keys(onset[kept], end[kept], self.key[kept])
 
 
 def notes_of_keys(onset_ticks: np.ndarray, end_ticks: np.ndarray, key: np.ndarray) -> Notes:

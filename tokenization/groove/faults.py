@@ -38,7 +38,7 @@ def explain(ids: np.ndarray) -> str:
         if _is_shift(last) and last != LONG_SHIFT:
             return f"a note-on or note-off must follow {previous}, but {name} does"
         return _why_not_shift(before, token, name)
-    return _why_not_event(before, token, name, previous)
+    return why_not_event(before, token, name, _why_not_here(before, previous))
 
 
 def _is_shift(token: int) -> bool:
@@ -64,23 +64,29 @@ def _why_not_shift(before: Reading, token: int, name: str) -> str:
     return f"{name} stays where time is, and no note-on may follow there"
 
 
-def _why_not_event(before: Reading, token: int, name: str, previous: str) -> str:
-    now = int(before.time_ticks[-1])
+def _why_not_here(before: Reading, previous: str) -> str:
+    """Say which shift an event off the beat lacks, if it lacks one."""
+    tick = int(before.time_ticks[-1]) % TICKS_PER_BEAT
+    if not tick or _is_shift(int(before.ids[-1])):
+        return ""
+    return f"lies off the beat and needs time_shift_0_{tick} before it, but follows {previous}"
+
+
+def why_not_event(before: Reading, token: int, name: str, misplaced: str = "") -> str:
+    """Say why a note may not begin or end after valid ids: it may also be `misplaced`, as this says."""
     is_on = token < NOTE_ON.stop
     key = token - (NOTE_ON.start if is_on else NOTE_OFF.start)
-    here = before.time_ticks[before.said] == now
     sounding = int(np.where(before.is_on, 1, -1)[before.key == key].sum())
     if not is_on and not sounding:
         return f"{name} would end a note that does not sound"
     if is_on and sounding == MOST_UNISONS:
         return f"{MOST_UNISONS} notes of {name} sound already"
-    if now % TICKS_PER_BEAT and not _is_shift(int(before.ids[-1])):
-        shift = f"time_shift_0_{now % TICKS_PER_BEAT}"
-        return f"{name} lies off the beat and needs {shift} before it, but follows {previous}"
-    said = VOCABULARY.names[int(before.ids[before.said[here][-1]])]
+    if misplaced:
+        return f"{name} {misplaced}"
+    said = VOCABULARY.names[int(before.ids[before.said[-1]])]
     if is_on:
         order = "the note-ons of one time ascend by pitch, and within a pitch by track"
-    elif before.is_on[here][-1]:
+    elif before.is_on[-1]:
         order = "the note-offs of one time come before its note-ons"
     else:
         order = "of the notes that end at one time the oldest ends first"

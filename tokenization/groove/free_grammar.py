@@ -35,11 +35,8 @@ from tokenization.groove.tokens import (
 )
 
 FAR_TICKS = 1 << 40  # no piece gets there
-MOST_SOUNDING = (
-    2,
-    6,
-    10,
-)  # notes of bass, drums and other at once: the most in 750 pieces of three data sets
+# Notes of bass, drums and other at once: the most in 750 pieces of three data sets.
+MOST_SOUNDING = (2, 6, 10)
 _IS_LONG = np.arange(TIME_SHIFT.start, TIME_SHIFT.stop) == LONG_SHIFT  # (24,)
 
 
@@ -63,9 +60,7 @@ class FreeGrooveGrammar(GrooveGrammar):
         # When the notes that sound on each key must end, in the order of `_ages`; and the first of all.
         self._due = np.full((1, MOST_UNISONS, KEYS), FAR_TICKS)
         self._next_due = np.array([FAR_TICKS])
-        self._sounding_of = np.zeros(
-            (1, len(TRACKS)), dtype=np.int64
-        )  # notes of each track: (B, 3)
+        self._sounding_of = np.zeros((1, len(TRACKS)), dtype=np.int64)  # by track: (B, 3)
         self._most = np.array([MOST_SOUNDING])
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:

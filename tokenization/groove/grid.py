@@ -9,14 +9,7 @@ import numpy as np
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
 from tokenization.analysis.grid import FOUR_FOUR
 from tokenization.groove.events import earlier_equals, notes_of_keys
-from tokenization.groove.tokens import (
-    DRUMS,
-    KEYS,
-    MOST_UNISONS,
-    PITCHES,
-    TICKS_PER_BEAT,
-    TRACKS,
-)
+from tokenization.groove.tokens import DRUMS, KEYS, MOST_UNISONS, PITCHES, TICKS_PER_BEAT, TRACKS
 from tokenization.score import Notes, Score, Tempos, Track, steps_of
 
 MOST_BEATS = 1 << 18  # a rest costs a token every two beats; longer than any music we know of

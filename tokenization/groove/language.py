@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenization.groove.arrange import arrange
-from tokenization.groove.events import Reading, notes_of_keys, spell
+from tokenization.groove.events import Reading, events_of, spell_events
 from tokenization.groove.faults import explain
 from tokenization.groove.free_grammar import FAR_TICKS, FreeGrooveGrammar
 from tokenization.groove.grammar import GrooveGrammar, is_valid
@@ -76,7 +76,7 @@ class Groove(Language):
 
     def spell(self, notes: Notes) -> np.ndarray:
         """Spell notes that are on the grid, such as some of a piece's own: (T,) uint16."""
-        return np.append(spell(notes), END).astype(np.uint16)
+        return np.append(spell_events(events_of(notes)), END).astype(np.uint16)
 
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
         """Complete a prefix: what still sounds ends with the bar, then comes the end token.
@@ -87,16 +87,10 @@ class Groove(Language):
         come so far, with the bar that it has come to.
         """
         reading = Reading(np.asarray(ids, dtype=np.int64))
-        onset = reading.time_ticks[reading.said]
         begun = self._bars_begun(reading)
         if bars and len(reading.ids):  # a shift to a bar's line has come to that bar
             begun = min(bars, int(reading.time_ticks[-1]) // BAR_TICKS + 1)
-        line = BAR_TICKS * begun
-        end = np.full_like(onset, line)
-        begin, stop = reading.complete
-        end[begin] = np.minimum(onset[stop], line)
-        kept = reading.is_on & (onset < line)
-        return self.spell(notes_of_keys(onset[kept], end[kept], reading.key[kept]))
+        return self.spell(reading.all_notes(BAR_TICKS * begun))
 
     def grammar(self, batch: int = 1) -> GrooveGrammar:
         """Return the grammar at the start of `batch` sequences, before the begin token."""
@@ -125,7 +119,7 @@ class Groove(Language):
             or not 1 <= min(longest_ticks) <= max(longest_ticks) <= FAR_TICKS
         ):
             raise ValueError(
-                f"the longest notes are {[*longest_ticks[:9]]}; it is a tick or more for each of {', '.join(TRACKS)}"
+                f"the longest notes are {[*longest_ticks[:9]]}, not a tick or more for each of {', '.join(TRACKS)}"
             )
         return tuple(longest_ticks)
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.groove.tokens import (
-    BAR_TICKS,
-    BEGIN,
-    END,
-    MOST_UNISONS,
-    NOTE_OFF,
-    NOTE_ON,
-)
+from tokenization.groove.faults import why_not_event
+from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
 from tokenization.groove_2.spelling import BarReading
 from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
 
@@ -37,22 +31,4 @@ def explain(ids: np.ndarray) -> str:
             return f"a note-on or note-off must follow {previous}, but {name} does"
         tick = int(before.time_ticks[-1]) % BAR_TICKS
         return f"places in a bar ascend, but tick {TICK_OF[token]} follows tick {tick}"
-    return _why_not_event(before, token, name)
-
-
-def _why_not_event(before: BarReading, token: int, name: str) -> str:
-    is_on = bool(NOTE_ON.holds(np.array([token]))[0])
-    key = token - (NOTE_ON.start if is_on else NOTE_OFF.start)
-    sounding = int(np.where(before.is_on, 1, -1)[before.key == key].sum())
-    if not is_on and not sounding:
-        return f"{name} would end a note that does not sound"
-    if is_on and sounding == MOST_UNISONS:
-        return f"{MOST_UNISONS} notes of {name} sound already"
-    said = VOCABULARY.names[int(before.ids[before.said[-1]])]
-    if is_on:
-        order = "the note-ons of one time ascend by pitch, and within a pitch by track"
-    elif before.is_on[-1]:
-        order = "the note-offs of one time come before its note-ons"
-    else:
-        order = "of the notes that end at one time the oldest ends first"
-    return f"{order}, but {name} follows {said}"
+    return why_not_event(before, token, name)

@@ -26,9 +26,8 @@ class Given:
 
     time_ticks: np.ndarray
     tokens: np.ndarray
-    last: (
-        np.ndarray
-    )  # (K,) the number of the last event of each key, G where it is never free, −1 without
+    # (K,) the number of the last event of each key, G where it is never free, −1 without
+    last: np.ndarray
 
     @classmethod
     def of(cls, events: Events, reserved: np.ndarray) -> Given:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from tokenization.constraints.scripted import Script, Scripted
-from tokenization.goal import Goal, check_gap
-from tokenization.groove.events import Events
+from tokenization.goal import PERIOD, Goal, check_gap
+from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PARTS, PITCHES, TRACKS
 from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
-from tokenization.groove_2.layouts import PERIOD, beyond, blocks
-from tokenization.groove_2.spelling import BarReading, events_of, plain, spell, spell_bars
+from tokenization.groove_2.layouts import beyond, blocks
+from tokenization.groove_2.spelling import BarReading, plain, spell, spell_bars
 from tokenization.groove_2.tokens import BAR, SEAM_1
 from tokenization.language import Language
 from tokenization.score import Notes

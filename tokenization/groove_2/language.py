@@ -110,11 +110,7 @@ class Groove2(Groove):
     def clock(self) -> dict[str, Any]:
         """Return how bars and the places in them move time, in ticks."""
         places = [[token, 0, int(TICK_OF[token])] for token in range(AT.start, AT.stop)]
-        return {
-            "bar_ticks": BAR_TICKS,
-            "step_ticks": BAR_TICKS,
-            "moves": [[BAR, 1, 0], *places],
-        }
+        return {"bar_ticks": BAR_TICKS, "step_ticks": BAR_TICKS, "moves": [[BAR, 1, 0], *places]}
 
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""

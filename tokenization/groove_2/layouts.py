@@ -1,8 +1,8 @@
 """How a groove is laid out for a goal: what is given before what is written, for prompts and for training alike.
 
-Metric heads look back by 1, 2 and 4 bars. So what is given stands in phase with what is written: accompaniment goes
-block by block of PERIOD bars, in each the given parts (silent past the piece's end) before the written ones; and so
-many bars after a gap come first as bring the bars before it to the same place of the period.
+What is given stands in phase with what is written: accompaniment goes block by block of PERIOD bars, in each the given
+parts (silent past the piece's end) before the written ones; and so many bars after a gap come first as bring the bars
+before it to the same place of the period.
 """
 
 from __future__ import annotations
@@ -12,40 +12,34 @@ from itertools import chain
 
 import numpy as np
 
-from tokenization.goal import COUNTED
+from tokenization.goal import COUNTED, PERIOD
+from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
-from tokenization.groove_2.spelling import bars_of, events_of, spell_bars
+from tokenization.groove_2.spelling import bars_of, spell_bars
 from tokenization.groove_2.tokens import AFTER, BEFORE, GIVEN, LEFT_1, SEAM_1, WRITE
 from tokenization.score import Notes
-
-PERIOD = 4  # bars
 
 
 def ending(notes: Notes, counted: int) -> np.ndarray:
     """Return a piece whose last bars, so many, count down to its end: (T,) int64."""
     bars = bars_of(notes)
     events, start = events_of(notes), max(bars - min(counted, COUNTED), 0)
-    said = [
-        counted_bar(spell_bars(events, bar, bar + 1), LEFT_1 + bars - bar - 1)
-        for bar in range(start, bars)
-    ]
+    said = counted_bars(events, start, bars, LEFT_1)
     return np.concatenate([[BEGIN], spell_bars(events, 0, start), *said, [END]])
 
 
 def gap(notes: Notes, start: int, stop: int) -> np.ndarray:
     """Return a piece laid out to have the bars start … stop − 1 written: (T,) int64."""
     events = events_of(notes)
-    said = [
-        counted_bar(spell_bars(events, bar, bar + 1), SEAM_1 + stop - bar - 1)
-        for bar in range(start, stop)
-    ]
+    said = counted_bars(events, start, stop, SEAM_1)
     given = spell_bars(events, 0, start)
     return np.concatenate([[BEGIN], beyond(notes, stop), given, *said, [END]])
 
 
-def counted_bar(bar: np.ndarray, count: int) -> np.ndarray:
-    """Return a bar that says how far it is to the goal, after its bar token."""
-    return np.concatenate([bar[:1], [count], bar[1:]])
+def counted_bars(events: Events, start: int, stop: int, last: int) -> list[np.ndarray]:
+    """Return bars that say, after their bar tokens, how far it is to the goal; `last` is what the last one says."""
+    bars = [spell_bars(events, bar, bar + 1) for bar in range(start, stop)]
+    return [np.insert(bar, 1, last + stop - start - n - 1) for n, bar in enumerate(bars)]
 
 
 def beyond(notes: Notes, stop: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenization.groove.events import Events, Reading, notes_of_keys
+from tokenization.groove.events import Events, Reading, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
 from tokenization.groove_2.tokens import AFTER, AT, BAR, BEFORE, GIVEN, GOAL_START, TICK_OF, WRITE
 from tokenization.score import Notes
@@ -23,15 +23,6 @@ def bars_of(notes: Notes) -> int:
     """Return how many bars notes take: the last one has a note in it."""
     last = int(notes.end_ticks.max()) if len(notes) else 0
     return max(-(-last // BAR_TICKS), 1)
-
-
-def events_of(notes: Notes) -> Events:
-    """Return the events of notes, in order."""
-    zeros, ones = np.zeros(len(notes), np.int64), np.ones(len(notes), np.int64)
-    onset, pitch, track = notes.onset_ticks, notes.pitch, notes.track
-    begins = Events(onset, ones, onset, pitch, track)
-    ends = Events(notes.end_ticks, zeros, onset, pitch, track)
-    return Events.concatenate([begins, ends]).sorted()
 
 
 def spell_bars(events: Events, start: int, stop: int) -> np.ndarray:
@@ -75,15 +66,6 @@ class BarReading(Reading):
     def bars(self) -> int:
         """How many bars have begun."""
         return int(self.bar[-1]) if len(self.ids) else 0
-
-    def all_notes(self, line_ticks: int) -> Notes:
-        """Return the notes that begin before a line; what sounds there ends."""
-        onset = self.time_ticks[self.said]
-        end = np.full_like(onset, line_ticks)
-        begin, stop = self.complete
-        end[begin] = np.minimum(onset[stop], line_ticks)
-        kept = self.is_on & (onset < line_ticks)
-        return notes_of_keys(onset[kept], end[kept], self.key[kept])
 
 
 def plain(ids: np.ndarray) -> np.ndarray:

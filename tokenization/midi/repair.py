@@ -15,13 +15,7 @@ from tokenization.midi.chunks import END_OF_TRACK
 LAST_TICK = (1 << 28) - 2
 DEFAULT_TEXT_ENCODING = "latin-1"
 TRACK_NAME, MARKER, END, TEMPO, METER = 0xFF03, 0xFF06, 0xFF2F, 0xFF51, 0xFF58
-SHORTEST_META = {
-    TRACK_NAME: 0,
-    MARKER: 0,
-    END: 0,
-    TEMPO: 3,
-    METER: 2,
-}  # those kept, and their bytes
+SHORTEST_META = {TRACK_NAME: 0, MARKER: 0, END: 0, TEMPO: 3, METER: 2}  # those kept: their bytes
 LONGEST_HANGING_BEATS = 4
 ALL_OFF = (120, 123)  # controllers that silence a channel
 SYSTEM_DATA_BYTES = {0xF1: 1, 0xF2: 2, 0xF3: 1}

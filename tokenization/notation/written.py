@@ -67,9 +67,7 @@ class Written:
     parts: list[Part]
     lines: list[Line]
     remarks: list[str] = field(default_factory=list)
-    sections: str = (
-        ""  # in the order in which they are played, a letter each; as they stand if empty
-    )
+    sections: str = ""  # in the order of playing, a letter each; as they stand if empty
 
 
 def place_graces(graces: list[WrittenNote], tick: int) -> list[WrittenNote]:

@@ -27,12 +27,7 @@ from tokenization.remi.grammar import (
     KIND,
     RemiGrammar,
 )
-from tokenization.remi.tokens import (
-    CHORD,
-    CHORD_INDEX,
-    SUBBEAT_IDS,
-    SUBBEAT_OF,
-)
+from tokenization.remi.tokens import CHORD, CHORD_INDEX, SUBBEAT_IDS, SUBBEAT_OF
 
 MOST = 4  # chords a bar
 NONE = -1

@@ -1,17 +1,16 @@
 """How a piano piece is laid out for a goal: what is given before what is written, for prompts and for training alike.
 
-Metric heads look back by 1, 2 and 4 bars. So many bars after a gap come first as bring the bars before it to the same
-place of the longest period. A countdown stands right after the bar token, before a metre.
+So many bars after a gap come first as bring the bars before it to the same place of the period. A countdown stands
+right after the bar token, before a metre.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tokenization.goal import COUNTED, LEFT, SEAM
+from tokenization.goal import COUNTED, LEFT, PERIOD, SEAM
 from tokenization.remi.tokens import BAR, BEGIN, END, METRE, VOCABULARY
 
-PERIOD = 4  # bars
 LEFT_1, SEAM_1 = VOCABULARY[LEFT].start, VOCABULARY[SEAM].start
 AFTER, BEFORE = VOCABULARY.id("after"), VOCABULARY.id("before")
 GOAL_START = LEFT_1  # all tokens from here on belong to goals and change nothing

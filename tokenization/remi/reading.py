@@ -121,9 +121,7 @@ class Reading:
         start, length = self.bars.start, self.bars.length
         last = (start + length - 1) * SUBBEAT_TICKS  # of each bar
         ends = self.onset_subbeats[self.notes] * SUBBEAT_TICKS + TICKS_OF[self.ids[self.notes + 2]]
-        begins = (
-            self.bar[self.notes] + 1
-        )  # the bars that each note sounds through: begins … until − 1
+        begins = self.bar[self.notes] + 1  # each note sounds through the bars begins … until − 1
         until = np.maximum(np.searchsorted(last, ends, side="left"), begins)
         size = len(start) + 1
         through = np.cumsum(

@@ -20,10 +20,7 @@ from training.data.sources.listing import Skipped
 from training.disk import full_disk_named
 
 MOST_BYTES = 32 << 30
-FREE_BYTES, MOST_TIMES = (
-    1 << 28,
-    100,
-)  # music is packed to a fifth: more than so many times its size is none
+FREE_BYTES, MOST_TIMES = 1 << 28, 100  # music is packed to a fifth of its size, not to a hundredth
 MOST_MEMBER_BYTES = 1 << 26  # no reader here takes more of a file
 MOST_MEMBERS = 2_000_000
 LONGEST_NAME = 200  # characters of one in a report

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tokenization.goal import COUNTED
+from tokenization.goal import COUNTED, PERIOD
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, BASS, DRUMS, OTHER
 from tokenization.remi.language import Remi
@@ -17,6 +17,7 @@ from tokenization.score import Notes
 from training.config import DataConfig
 
 MOST_SKIPPED = 64  # bars
+LONGEST_GAP = 8  # bars
 Another = Callable[[np.random.Generator], np.ndarray]
 """Draws another piece to train on: its ids."""
 
@@ -122,17 +123,30 @@ def transposed(
 
 def kind_of(config: DataConfig, random: np.random.Generator) -> str:
     """Return which kind of example a sequence is; nothing is drawn where there is one kind."""
-    shares = {
-        "ending": config.endings,
-        "gap": config.gaps,
-        "accompaniment": config.accompaniments,
-    }
+    shares = {"ending": config.endings, "gap": config.gaps, "accompaniment": config.accompaniments}
     drawn = random.random() if any(shares.values()) else 1.0
     for kind, share in shares.items():
         drawn -= share
         if drawn < 0:
             return kind
     return "plain"
+
+
+def gap_that_fits(
+    lines: np.ndarray, marks: int, config: DataConfig, random: np.random.Generator
+) -> tuple[int, int, int] | None:
+    """Draw a gap of a piece whose bars begin, and the last ends, at `lines`: the bar from which it fits, start, stop.
+
+    Laid out it takes so many `marks`, and one a bar of the gap; None where it does not fit.
+    """
+    bars = len(lines) - 1
+    length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
+    start = int(random.integers(bars - length + 1))
+    stop = start + length
+    most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
+    after = int(lines[min(stop + most, bars)]) + most
+    fits = after - lines[: start + 1] + length + marks <= config.trained_length + 1
+    return (int(fits.argmax()), start, stop) if fits.any() else None
 
 
 def first_to_the_end(bars: np.ndarray, tokens: int, config: DataConfig) -> int:

@@ -12,7 +12,6 @@ from tokenization.goal import COUNTED
 from tokenization.groove.tokens import BAR_TICKS, DRUMS, PITCHES, TRACKS
 from tokenization.groove_2 import layouts
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.layouts import PERIOD
 from tokenization.score import Notes
 from training.config import DataConfig
 from training.data.augmentation import (
@@ -22,13 +21,14 @@ from training.data.augmentation import (
     cut_remi,
     drums_of_another,
     first_to_the_end,
+    gap_that_fits,
     heard_from,
     kind_of,
     start_bar,
 )
 from training.data.piano_examples import cut_remi_2
 
-LONGEST_GAP = 8  # bars
+MARKS = 4  # begin, end, and around what stands after a gap
 
 
 def cut_groove_2(
@@ -78,23 +78,14 @@ def _gap(
 ) -> np.ndarray:
     """Return a piece with a gap somewhere, from the first bar on from which all that fits."""
     ids = groove.spell(notes)
-    ends = np.append(
-        groove.bars(ids), len(ids)
-    )  # where each bar starts, in tokens, and the last ends
-    bars = len(ends) - 1
-    length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
-    start = int(random.integers(bars - length + 1))
-    most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
-    after = int(ends[min(start + length + most, bars)]) + most
-    marks = length + 4  # seams, begin, end, and around what stands after
-    fits = after - ends[: start + 1] + marks <= config.trained_length + 1
-    if not fits.any():
+    found = gap_that_fits(np.append(groove.bars(ids), len(ids)), MARKS, config, random)
+    if found is None:
         return ids
-    first = int(fits.argmax())
+    first, start, stop = found
     line = first * BAR_TICKS
     later = notes[notes.onset_ticks >= line]
     later = later.replace(onset_ticks=later.onset_ticks - line)
-    return layouts.gap(later, start - first, start - first + length)
+    return layouts.gap(later, start - first, stop - first)
 
 
 def _transposed(notes: Notes, most: int, random: np.random.Generator) -> Notes:

@@ -10,11 +10,17 @@ import numpy as np
 
 from tokenization.goal import COUNTED
 from tokenization.remi.language import RemiInEveryMetre
-from tokenization.remi.layouts import PERIOD, bar_offsets, ending, from_bar, gap
+from tokenization.remi.layouts import bar_offsets, ending, from_bar, gap
 from training.config import DataConfig
-from training.data.augmentation import Another, first_to_the_end, kind_of, start_bar, transposed
+from training.data.augmentation import (
+    Another,
+    first_to_the_end,
+    gap_that_fits,
+    kind_of,
+    start_bar,
+    transposed,
+)
 
-LONGEST_GAP = 8  # bars
 MARKS = 6  # begin, end, those around what stands after a gap, and two metres
 
 
@@ -42,12 +48,5 @@ def cut_remi_2(
 
 def _gap(ids: np.ndarray, config: DataConfig, random: np.random.Generator) -> np.ndarray | None:
     """Return a piece with a gap somewhere, from the first bar on from which all that fits; None where nothing does."""
-    lines = bar_offsets(ids)
-    bars = len(lines) - 1
-    length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
-    start = int(random.integers(bars - length + 1))
-    stop = start + length
-    most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
-    after = int(lines[min(stop + most, bars)] - lines[stop]) + most
-    fits = lines[stop] - lines[: start + 1] + after + length + MARKS <= config.trained_length + 1
-    return gap(ids, int(fits.argmax()), start, stop) if fits.any() else None
+    found = gap_that_fits(bar_offsets(ids), MARKS, config, random)
+    return None if found is None else gap(ids, *found)

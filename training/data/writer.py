@@ -18,6 +18,7 @@ import numpy as np
 
 from tokenization.prepared import NO_STYLE, PIECES_FILE, TOKEN_TYPE, TOKENS_FILE, Pieces
 from tokenization.set_description import FORMAT, META_FILE, SPLITS, read_meta
+from tokenization.whole_file import sync
 from training.disk import full_disk_named, held
 
 
@@ -116,7 +117,7 @@ class PreparedWriter:
             for source, name in notices:
                 shutil.copyfile(source, self._part / name)
             for path in [*self._part.iterdir(), self._part]:
-                _sync(path)
+                sync(path)
             self._swap()
 
     def _swap(self) -> None:
@@ -126,7 +127,7 @@ class PreparedWriter:
             self.destination.rename(self._old)
         self._part.rename(self.destination)
         self._is_in_place = True
-        _sync(self.destination.parent)
+        sync(self.destination.parent)
         shutil.rmtree(self._old, ignore_errors=True)
 
     def _pieces(self) -> Pieces:
@@ -193,14 +194,3 @@ def check_destination(destination: Path, *, replace: bool) -> None:
             f"{destination} already holds a prepared data set of {meta['tokens']} tokens; "
             "choose another folder, or replace it with --force"
         )
-
-
-def _sync(path: Path) -> None:
-    """Make sure that a file, or the entries of a folder, survive a power cut."""
-    if path.is_dir() and os.name == "nt":
-        return
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

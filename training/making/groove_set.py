@@ -21,6 +21,7 @@ import numpy as np
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score, Track
 from tokenization.whole_file import write_bytes, write_text
+from training.data.sources.splits import split_by_name
 from training.disk import full_disk_named
 from training.making.charts import Chart, charts_of
 from training.making.mma import Style, accompaniment, installed, styles
@@ -138,11 +139,8 @@ def _orders(style: Style, charts: list[Chart], seed: int) -> list[Order]:
 
 def _split(library: str, seed: int) -> str:
     """Return where the styles of a library file go: all into one split, lest what is held out have a sibling."""
-    digest = hashlib.sha256(f"{seed}/{library}".encode()).digest()
-    place = int.from_bytes(digest[:8], "big") / 2**64
-    if place < SHARES["val"]:
-        return "val"
-    return "test" if place < sum(SHARES.values()) else "train"
+    split = split_by_name(f"{seed}/{library}", validation=SHARES["val"], test=SHARES["test"])
+    return "val" if split == "validation" else split
 
 
 def _made(program: Path, order: Order) -> bytes | None:

@@ -112,17 +112,18 @@ def _metric_heads(metre: MetreConfig | None) -> list[tuple[str, str]]:
 
 def _costs(losses: Losses) -> list[tuple[str, ...]]:
     return [
-        (dtype, f"{size / 1e6:.1f}", _number(measured.inside), _number(measured.beyond))
+        (dtype, f"{size / 1e6:.1f}", loss(measured.inside), loss(measured.beyond))
         for dtype, (size, measured) in losses.items()
     ]
 
 
 def _positions(measured: Measured) -> list[tuple[str, ...]]:
     return [
-        (f"{start} – {stop - 1}", _number(mean), _number(deviation), str(count))
+        (f"{start} – {stop - 1}", loss(mean), loss(deviation), str(count))
         for start, stop, mean, deviation, count in measured.rows
     ]
 
 
-def _number(value: float | None) -> str:
+def loss(value: float | None) -> str:
+    """Return a loss as tables have it."""
     return "–" if value is None else f"{value:.4f}"

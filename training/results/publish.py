@@ -24,7 +24,7 @@ from training.data.batches import Batches
 from training.devices import start_fabric
 from training.fabric_model import FabricModel, Sealed
 from training.loop import MODEL, VALIDATE
-from training.results.model_readme import model_readme
+from training.results.model_readme import loss, model_readme
 from training.storage import saving
 from training.storage.model_card import card_of
 from training.validation import Measured, Validation
@@ -139,9 +139,9 @@ def main() -> int:
         print(f"publish: {error}", file=sys.stderr)
         return 2
     for way in ways:
-        beyond = "–" if way.measured.beyond is None else f"{way.measured.beyond:.4f}"
+        inside, beyond = loss(way.measured.inside), loss(way.measured.beyond)
         print(
-            f"{way.dtype:9} {way.bytes / 1e6:6.1f} MB  loss {way.measured.inside:.4f}  past the trained length {beyond}"
+            f"{way.dtype:9} {way.bytes / 1e6:6.1f} MB  loss {inside}  past the trained length {beyond}"
         )
     print(f"{arguments.destination}: stored as {ways[0].dtype}")
     return 0

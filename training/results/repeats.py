@@ -10,12 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from musicgen.common.intervals import mean_interval
 from training.config import RunConfig
 from training.results.comparison import Compared
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +113,9 @@ def _less(one: float | None, other: float | None) -> float | None:
 
 
 def _mean(given: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Return the mean and half the width of its interval; one value has none."""
-    values = np.array([value for value in given if value is not None])
-    if len(values) < 2:
-        return (float(values[0]) if len(values) else None), None
-    from scipy.stats import t  # takes a second to import
-
-    error = values.std(ddof=1) / np.sqrt(len(values))
-    return float(values.mean()), float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * error)
+    """Return the mean of the values that there are, and half the width of its interval."""
+    values = [value for value in given if value is not None]
+    return mean_interval(values) if values else (None, None)
 
 
 def _but_for_the_encoding(config: RunConfig) -> tuple[Any, dict[str, Any]]:

@@ -24,6 +24,7 @@ from torch.optim import Optimizer
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from tokenization.records import from_plain, json_of
+from tokenization.whole_file import sync
 from training.optimiser import kept_of
 from training.sharding import laid_out_like, whole
 
@@ -70,12 +71,12 @@ def save(
         sums = {OPTIMISER: hashlib.sha256(stored).hexdigest(), STATE: _sum(plain)}
         (fresh / STATE).write_text(json.dumps({**plain, CHECKSUMS: sums}, indent=2) + "\n")
         for path in [*fresh.iterdir(), fresh]:
-            checkpoint.sync(path)
+            sync(path)
         os.replace(fresh, target)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    checkpoint.sync(target.parent)
+    sync(target.parent)
     return target
 
 
@@ -124,8 +125,8 @@ def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
 
 def _sum(plain: dict[str, Any]) -> str:
     lasting = {
-        key: value for key, value in plain.items() if key != "seconds"
-    }  # of the clock, not the run
+        k: v for k, v in plain.items() if k != "seconds"
+    }  # those are the clock's, not the run's
     return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""`musicgen evaluate ablation`: what each part of a trained model is worth to it."""
+"""`musicgen evaluate ablation`: by how much the loss changes without each part of a trained model."""
 
 from __future__ import annotations
 
@@ -31,12 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, required=True, metavar="DEST", help="a prepared data set"
     )
     add_pieces(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR",
-        help="folder for ablation.json and .csv; interrupted, it goes on there",
-    )  # fmt: skip
-    add_study(parser)
-    output.add_json(parser)
+    add_study(parser, results="ablation.json and .csv")
     parser.epilog = EXAMPLES
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import (
-    add_pieces,
-    check_counts,
-    chosen_pieces,
-    run_and_print,
-)
+from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.counts import check_counts
 
 EXAMPLES = """\
 Of each held-out piece one part after the other is hidden and written anew to the others. Its style is
@@ -32,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--hide", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
         help=f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
-    parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece (default: 8)")
+    parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece")
     parser.epilog = EXAMPLES
 
 
@@ -42,11 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.models import models_of
 
     check_counts(arguments, "bars", "pieces")
-    experiment, facts = accompaniment(
-        models_of(arguments.models),
-        arguments.data,
-        hide=arguments.hide,
-        bars=arguments.bars,
-        **chosen_pieces(arguments),
-    )
+    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    experiment, facts = accompaniment(models, choice, hide=arguments.hide, bars=arguments.bars)
     run_and_print("accompaniment", experiment, facts, arguments, "Accompanying")

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import command_line
+from app.commands.evaluate.study_options import add_study, chosen_device, command_line
+from app.compute_options import workers_of
+from app.counts import check_counts
 from app.progress import progress_bar
-from app.workers_option import add_workers, workers_of
 
 EXAMPLES = """\
 Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
@@ -27,10 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     from evaluation.continuation.plan import Plan
 
-    parser.add_argument(
-        "models", metavar="MODEL", nargs="+",
-        help="models of `musicgen models`, folders, or untrained:tiny:groove",
-    )  # fmt: skip
+    add_study(parser)
     parser.add_argument(
         "--prompts", type=Path, required=True, metavar="DIR", help="a folder of MIDI files"
     )
@@ -40,37 +38,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--limit", type=int, metavar="N", help="prompts to take (default: all)")
     parser.add_argument(
-        "--prompt-bars",
-        type=int,
-        default=Plan.prompt_bars,
-        metavar="N",
-        help="bars of a prompt (default: %(default)s)",
+        "--prompt-bars", type=int, default=Plan.prompt_bars, metavar="N", help="bars of a prompt"
     )
     parser.add_argument(
         "--tokens", type=int, default=Plan.tokens, metavar="N",
-        help="tokens of prompt and continuation together (default: %(default)s)",
+        help="tokens of prompt and continuation together",
     )  # fmt: skip
     parser.add_argument(
-        "--samples",
-        type=int,
-        default=Plan.samples,
-        metavar="K",
-        help="continuations a prompt (default: %(default)s)",
+        "--samples", type=int, default=Plan.samples, metavar="K", help="continuations a prompt"
     )
     parser.add_argument(
-        "--temperature",
-        type=float,
-        default=Plan.temperature,
-        metavar="T",
-        help="freedom (default: %(default)s)",
+        "--temperature", type=float, default=Plan.temperature, metavar="T", help="freedom"
     )
-    parser.add_argument(
-        "--seed", type=int, default=Plan.seed, help="of all that is drawn (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
-    )
-    add_workers(parser)
     output.add_json(parser)
     parser.epilog = EXAMPLES
 
@@ -83,7 +62,6 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.continuation.plan import Plan
     from evaluation.continuation.prompts import read_prompts
     from evaluation.study.models import models_of, of_one_language
-    from musicgen.loading import device_of
 
     plan = Plan(
         prompt_bars=arguments.prompt_bars,
@@ -92,9 +70,8 @@ def run(arguments: argparse.Namespace) -> None:
         samples=arguments.samples,
         seed=arguments.seed,
     )
-    if arguments.limit is not None and arguments.limit < 1:
-        raise ValueError(f"--limit is {arguments.limit}; it is 1 or more")
-    workers = workers_of(arguments, device_of(arguments.device))
+    check_counts(arguments, "limit")
+    workers = workers_of(arguments, chosen_device(arguments.device))
     models, left_out = of_one_language(models_of(arguments.models, arguments.device))
     output.remark(left_out)
     with progress_bar("Reading prompts") as progress:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
+from app.counts import check_counts
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -32,12 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a prepared data set (default: the one in ./data that the first model learned from)",
     )  # fmt: skip
     add_pieces(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR",
-        help="folder for extrapolation.json, .csv, .svg and .png; interrupted, it goes on there",
-    )  # fmt: skip
-    add_study(parser)
-    output.add_json(parser)
+    add_study(parser, results="extrapolation.json, .csv, .svg and .png")
     parser.epilog = EXAMPLES
 
 
@@ -49,10 +45,10 @@ def add_pieces(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokens a piece (default: 4 times the trained length)",
     )
-    parser.add_argument("--pieces", type=int, default=32, metavar="N", help="(default: 32)")
+    parser.add_argument("--pieces", type=int, default=32, metavar="N", help="how many")
     parser.add_argument(
         "--split", choices=("train", "validation", "test"), default="validation",
-        help="part of the data (default: validation)",
+        help="part of the data",
     )  # fmt: skip
 
 
@@ -95,10 +91,7 @@ def tried(
     """Return the models that speak the language of the data, the pieces for them, and who is left out."""
     from evaluation.study.experiments import default_length, held_out, language_of_data, speaking
 
-    for option in ("length", "pieces"):
-        value = getattr(arguments, option)
-        if value is not None and value < 1:
-            raise ValueError(f"--{option} is {value}; it is 1 or more")
+    check_counts(arguments, "length", "pieces")
     language = language_of_data(data)
     able, left_out = speaking(subjects, language, str(data))
     if not able:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import (
-    add_pieces,
-    check_counts,
-    chosen_pieces,
-    run_and_print,
-)
+from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.counts import check_counts
 
 EXAMPLES = """\
 Real pieces are continued from their first bars. Measured of the bars written, and of the same bars of the
@@ -26,10 +22,8 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_pieces(parser, 20)
-    parser.add_argument(
-        "--prompt-bars", type=int, default=8, metavar="N", help="bars given (default: 8)"
-    )
-    parser.add_argument("--bars", type=int, default=56, metavar="N", help="written (default: 56)")
+    parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
+    parser.add_argument("--bars", type=int, default=56, metavar="N", help="written")
     parser.epilog = EXAMPLES
 
 
@@ -39,11 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.pieces import form
 
     check_counts(arguments, "prompt-bars", "bars", "pieces")
-    experiment, facts = form(
-        models_of(arguments.models),
-        arguments.data,
-        prompt_bars=arguments.prompt_bars,
-        bars=arguments.bars,
-        **chosen_pieces(arguments),
-    )
+    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    prompt_bars, bars = arguments.prompt_bars, arguments.bars
+    experiment, facts = form(models, choice, prompt_bars=prompt_bars, bars=bars)
     run_and_print("form", experiment, facts, arguments, "Continuing")

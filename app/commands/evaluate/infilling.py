@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import (
-    add_pieces,
-    check_counts,
-    chosen_pieces,
-    run_and_print,
-)
+from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.counts import check_counts
 
 EXAMPLES = """\
 Bars in the middle of real pieces are taken out and written anew. Measured are the loss of the true bars in
@@ -26,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_pieces(parser, 20)
     parser.add_argument(
-        "--gap", type=int, default=4, metavar="N", help="bars taken out, 16 at most (default: 4)"
+        "--gap", type=int, default=4, metavar="N", help="bars taken out, 16 at most"
     )
     parser.epilog = EXAMPLES
 
@@ -39,10 +35,6 @@ def run(arguments: argparse.Namespace) -> None:
     check_counts(arguments, "gap", "pieces")
     if arguments.gap > 16:
         raise ValueError(f"--gap is {arguments.gap}; 16 bars at most can be filled at once")
-    experiment, facts = infilling(
-        models_of(arguments.models),
-        arguments.data,
-        gap=arguments.gap,
-        **chosen_pieces(arguments),
-    )
+    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    experiment, facts = infilling(models, choice, gap=arguments.gap)
     run_and_print("infilling", experiment, facts, arguments, "Filling")

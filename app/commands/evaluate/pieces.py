@@ -13,43 +13,33 @@ from app.progress import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
+    from evaluation.study.piece_jobs import Choice
 
 
 def add_pieces(
     parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation", of: str = ""
 ) -> None:
     """Declare which pieces are taken."""
-    add_study(parser)
+    add_study(parser, results="the results as JSON and CSV")
     parser.add_argument("--data", required=True, metavar="DEST", help=f"a prepared data set{of}")
-    parser.add_argument(
-        "--pieces", type=int, default=pieces, metavar="N", help=f"how many (default: {pieces})"
-    )
+    parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="how many")
     parser.add_argument(
         "--split", choices=("validation", "test", "train"), default=split,
-        help=f"(default: {split})",
+        help="part of the data",
     )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR",
-        help="folder for the results as JSON and CSV; interrupted, it goes on there",
-    )  # fmt: skip
-    output.add_json(parser)
 
 
-def check_counts(arguments: argparse.Namespace, *options: str) -> None:
-    """Refuse what is below 1."""
-    for option in options:
-        if (value := getattr(arguments, option.replace("-", "_"))) < 1:
-            raise ValueError(f"--{option} is {value}; it is 1 or more")
+def chosen_pieces(arguments: argparse.Namespace) -> Choice:
+    """Return which pieces are asked for, and how they are to be measured."""
+    from evaluation.study.piece_jobs import Choice
 
-
-def chosen_pieces(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return which pieces are asked for, and how they are to be measured, as the experiments take it."""
-    return {
-        "pieces": arguments.pieces,
-        "split": arguments.split,
-        "seed": arguments.seed,
-        "device": chosen_device(arguments.device),
-    }
+    return Choice(
+        data=arguments.data,
+        pieces=arguments.pieces,
+        split=arguments.split,
+        seed=arguments.seed,
+        device=chosen_device(arguments.device),
+    )
 
 
 def run_and_print(

@@ -9,6 +9,7 @@ from typing import Any
 
 from app import output
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
+from app.counts import check_counts
 from app.progress import progress_bar
 
 EXAMPLES = """\
@@ -21,7 +22,6 @@ examples:
   musicgen evaluate positions pop-piano
   musicgen evaluate positions runs/ape runs/sine -o positions
 """
-NONE = "–"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokens", type=int, metavar="N", help="probe with N tokens (default: the vocabulary)"
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR",
-        help="folder for positions.json, .csv and pictures; interrupted, it goes on there",
-    )  # fmt: skip
-    add_study(parser)
-    output.add_json(parser)
+    add_study(parser, results="positions.json, .csv and pictures")
     parser.epilog = EXAMPLES
 
 
@@ -42,9 +37,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.experiments import positions
     from evaluation.study.models import models_of
+    from evaluation.tables.positions import positions_table
 
-    if arguments.tokens is not None and arguments.tokens < 1:
-        raise ValueError(f"--tokens is {arguments.tokens}; it is 1 or more")
+    check_counts(arguments, "tokens")
     experiment = positions(
         models_of(arguments.models),
         tokens=arguments.tokens,
@@ -63,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         output.write_json(result)
     else:
-        output.write("\n\n".join(_table(model) for model in result["models"]))
+        output.write(output.captioned(positions_table(result), across=False))
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:
@@ -84,24 +79,3 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
             drawn["all_templates"] = figures.all_templates(model)
         for kind, one in drawn.items():
             write_bytes(folder / f"{kind}-{name}.png", png(one))
-
-
-def _table(model: dict[str, Any]) -> str:
-    rows = [
-        [
-            f"{row['start']} < pos ≤ {row['stop']}",
-            f"< {row['offset']}",
-            *(_cell(row, metric) for metric in ("translation", "monotonicity")),
-            str(row["tokens"]),
-        ]
-        for row in model["probes"]["best_table"]
-    ]
-    head = [f"{model['model']} ({model['encoding']})", "offset", "T", "M", "tokens"]
-    return output.table([head, *rows])
-
-
-def _cell(row: dict[str, Any], metric: str) -> str:
-    if row[metric] is None:
-        return NONE
-    error = row[f"{metric}_error"]
-    return f"{row[metric]:.4f}" if error is None else f"{row[metric]:.4f} ± {error:.4f}"

@@ -18,8 +18,8 @@ from app.commands.evaluate.study_options import (
     command_line,
     conducted,
 )
+from app.compute_options import workers_of
 from app.progress import progress_bar
-from app.workers_option import workers_of
 
 if TYPE_CHECKING:
     from evaluation.continuation.plan import Plan
@@ -58,7 +58,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompts", type=Path, metavar="DIR", help="MIDI files to continue, for the style"
     )
-    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts (default: 24)")
+    parser.add_argument("--limit", type=int, default=24, metavar="N", help="prompts")
     parser.add_argument(
         "--whole", type=int, default=8, metavar="N",
         help="pieces of each data set that are continued over many bars, filled in and accompanied, as far as "
@@ -161,6 +161,7 @@ def _whole_pieces(
     subjects: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], dict[str, dict[str, Any]], list[str]]:
     """Return the experiments with whole pieces by name, the facts beside their results, and what is left out."""
+    from evaluation.study.piece_jobs import Choice
     from evaluation.study.whole_pieces import whole_pieces
 
     experiments: dict[str, Experiment] = {}
@@ -169,7 +170,7 @@ def _whole_pieces(
     options = {"pieces": arguments.whole, "split": arguments.split}
     common = {**options, "seed": arguments.seed, "device": chosen_device(arguments.device)}
     for folder in map(str, arguments.data if arguments.whole else []):
-        for found in whole_pieces(subjects, folder, **common):
+        for found in whole_pieces(subjects, Choice(data=folder, **common)):
             if isinstance(found, str):
                 left_out.append(found)
                 continue

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.workers_option import add_workers, workers_of
+from app import output
+from app.compute_options import add_device, add_workers, workers_of
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
 KEPT = ".results"  # the folder of what was measured, inside that of the output
 
 
-def add_study(parser: argparse.ArgumentParser) -> None:
-    """Declare what all take."""
+def add_study(parser: argparse.ArgumentParser, results: str = "") -> None:
+    """Declare what all take; with `results`, the folder that such files go to, and --json instead of it."""
+    if results:
+        parser.add_argument(
+            "-o", "--output", type=Path, metavar="DIR",
+            help=f"folder for {results}; interrupted, it goes on there",
+        )  # fmt: skip
+        output.add_json(parser)
     parser.add_argument(
         "models", metavar="MODEL", nargs="+",
         help="models of `musicgen models`, folders, or untrained:tiny[:groove]",
     )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="of all that is drawn (default: 0)"
-    )
-    parser.add_argument(
-        "--device", default="auto", metavar="auto|cpu|cuda|mps", help="(default: auto)"
-    )
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of all that is drawn")
+    add_device(parser)
     add_workers(parser)
 
 

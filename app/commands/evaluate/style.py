@@ -73,7 +73,7 @@ def _read(name: str, grid: int | None) -> Score:
     from tokenization.any_file import read_file
 
     if grid is not None and grid < 1:
-        raise ValueError(f"--grid is {grid}; it is a number of ticks a beat, 12 say")
+        raise ValueError(f"--grid is {grid}; it must be a number of ticks a beat, 12 say")
     score = read_file(name)
     return score if grid is None else score.rescaled(grid)
 

@@ -43,7 +43,7 @@ class SamplingValues(NamedTuple):
     seed: int
 
     def checked(self) -> Sampling:
-        """Return them for a model; a value that is no number is refused."""
+        """Return them for a model; a value that is not a number is refused."""
         for name, value in self._asdict().items():
             (whole if name in ("top_k", "seed") else _check_number)(name, value)
         return Sampling(
@@ -84,24 +84,24 @@ def check(options: Options) -> None:
     """Refuse what would keep the machine too long from others."""
     if not 1 <= options.bars <= MOST_BARS:
         raise ValueError(
-            f"{options.bars} bars were asked for; 1 to {MOST_BARS} can be had at a time"
+            f"{options.bars} bars were asked for; 1 to {MOST_BARS} can be asked for at a time"
         )
     if not 1 <= options.variations <= MOST_VARIATIONS:
         raise ValueError(
-            f"{options.variations} variations were asked for; 1 to {MOST_VARIATIONS} can be had"
+            f"{options.variations} variations were asked for; at most {MOST_VARIATIONS} can be"
         )
 
 
 def request_from(plain: Any) -> MusicRequest:
     """Return what the page asks for; it sends one object with names and values."""
     if not isinstance(plain, Mapping):
-        raise ValueError("what is to be written is no object with names and values")
+        raise ValueError("what is to be written is not an object with names and values")
     given = dict(plain)
     names = ("bars", "variations", "sampling")
     _check_names("", given, names)
     sampling = given["sampling"]
     if not isinstance(sampling, Mapping):
-        raise ValueError("sampling is no object with names and values")
+        raise ValueError("sampling is not an object with names and values")
     _check_names("of sampling, ", sampling, SamplingValues._fields)
     kind = str(given.get("kind", "continue"))
     if kind not in KINDS:
@@ -140,17 +140,17 @@ def _check_names(where: str, given: Mapping[str, Any], names: Sequence[str]) -> 
 def whole(name: str, number: object) -> int:
     """Return a number of a request that has to be a whole one."""
     if (found := _check_number(name, number)) != int(found):
-        raise ValueError(f"{name} is {found}; it is a whole number")
+        raise ValueError(f"{name} is {found}; it must be a whole number")
     return int(found)
 
 
 def _check_number(name: str, number: object) -> float:
     if number is None:
-        raise ValueError(f"{name} is empty; it is a number")
+        raise ValueError(f"{name} is empty; it must be a number")
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise ValueError(f"{name} is no number")
+        raise ValueError(f"{name} is not a number")
     if not math.isfinite(number):
-        raise ValueError(f"{name} is {number}; it is a number with an end")
+        raise ValueError(f"{name} is {number}; it must be finite")
     return number
 
 

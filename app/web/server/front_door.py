@@ -167,7 +167,7 @@ class FrontDoor:
         try:
             content = orjson.loads(body)
         except orjson.JSONDecodeError:
-            raise Refused(400, "the request is no JSON, as RFC 8259 has it") from None
+            raise Refused(400, "the request is not JSON, as RFC 8259 has it") from None
         if not isinstance(content, dict):
             raise Refused(400, "the request is JSON, but no object with names and values")
         if sent in ("queue/join", "run/predict"):

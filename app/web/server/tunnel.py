@@ -12,7 +12,7 @@ from typing import Any
 
 
 class TunnelError(ValueError):
-    """A tunnel that cannot be had."""
+    """A tunnel that cannot be opened."""
 
 
 def public_address(blocks: Any) -> str:
@@ -33,7 +33,7 @@ def public_address(blocks: Any) -> str:
             )
     except (OSError, RuntimeError, ValueError, httpx.HTTPError, ChecksumMismatchError) as error:
         raise TunnelError(
-            f"gradio's tunnel cannot be had ({type(error).__name__}), so the page stays at "
+            f"gradio's tunnel cannot be opened ({type(error).__name__}), so the page stays at "
             f"{blocks.local_url}; --share takes a way to the internet"
         ) from error
     return address.replace("http://", "https://", 1)

@@ -17,6 +17,7 @@ from torch import Generator, Tensor, nn
 from evaluation.benchmarks.positions.grid import check_sizes
 from musicgen.position.base import Shape
 from musicgen.position.spe.base import SpeConfig, StochasticPosition, contract
+from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +29,8 @@ class GridConvSpeConfig(SpeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_fields(self, "taps")
         check_sizes(self.sizes)
-        if self.taps < 1:
-            raise ValueError(f"taps is {self.taps}; it must be at least 1")
         if not self.shared:
             raise ValueError("on a grid all layers share one code; leave out `shared`")
 

@@ -18,8 +18,7 @@ from torch import Generator, Tensor, nn
 from evaluation.benchmarks.positions.grid import check_sizes, coordinates
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.flt import FltCode, appended
-
-MASKS = ("gaussian", "radial", "box")
+from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +40,9 @@ class SpaceFltConfig:
     def __post_init__(self) -> None:
         if self.sizes is not None:
             check_sizes(self.sizes)
-        if self.mask not in MASKS:
-            raise ValueError(f"mask is {self.mask!r}; it is one of {', '.join(MASKS)}")
-        for name in ("random_features", "components", "dimensions"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        check_fields(self, "random_features", "components", "dimensions")
         if not self.unit > 0:
-            raise ValueError(f"unit is {self.unit}; it is above 0")
+            raise ValueError(f"unit is {self.unit}; it must be above 0")
 
     @property
     def axes(self) -> int:

@@ -30,6 +30,7 @@ from torch import Generator, Tensor, nn
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.spe.row_codes import RowCodes, at_ticks, by_positions, by_ticks
+from tokenization.records import check_fields
 
 SHORT = 16  # a window of no more positions, without gradients, is a step of generation
 AHEAD = 32  # positions that are made in one go then, or
@@ -45,8 +46,7 @@ class SpeConfig:
     shared: bool = True  # one code for all layers
 
     def __post_init__(self) -> None:
-        if self.realisations < 1:
-            raise ValueError(f"realisations is {self.realisations}; it must be at least 1")
+        check_fields(self, "realisations")
 
 
 class Placement(Protocol):
@@ -70,9 +70,8 @@ class SpeCode:
     long: tuple[Placement, ...] = ()  # a slot each; empty where layers make their own
     times: Tensor | None = None  # of the window, in musical time, (2, B, T)
     ahead: tuple[Window, ...] = ()  # a slot each: q̄ over k̄, both with ε, (T, 2H, 2D, R)
-    ticks: tuple[
-        dict[int, Tensor], ...
-    ] = ()  # a slot each: q̄ over k̄ of the ticks where rows are, with ε, (2H, 2D, R)
+    # A slot each: q̄ over k̄ of the ticks where rows are, with ε, (2H, 2D, R).
+    ticks: tuple[dict[int, Tensor], ...] = ()
     rows: tuple[tuple[int, int], ...] = ()  # at which ticks a row's query and key are
     sides_mix: tuple[Tensor, ...] = ()  # … and `mix` for them, (2H, 2, D)
 

@@ -18,6 +18,7 @@ from musicgen.position.base import Shape
 from musicgen.position.spe.base import SpeConfig, StochasticPosition, working_dtype
 from musicgen.position.spe.filtered_noise import FilteredPlacement, filtered, place_filtered
 from musicgen.position.spe.white_noise import WhiteNoise
+from tokenization.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +29,7 @@ class ConvSpeConfig(SpeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.taps < 1:
-            raise ValueError(f"taps is {self.taps}; it must be at least 1")
+        check_fields(self, "taps")
 
 
 class ConvSpe(StochasticPosition):

@@ -26,11 +26,12 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from musicgen.attention.features import orthogonal_matrices
-from musicgen.position.base import Shape, check_time
+from musicgen.position.base import Shape
 from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.phase import exact, phases, waves
 from musicgen.position.spe.base import SpeCode, SpeConfig, StochasticPosition, working_dtype
 from musicgen.position.spe.wave_product import wave_product
+from tokenization.records import check_fields
 
 AHEAD = 8  # positions made in one go for generation: so few are no hitch among the tokens
 
@@ -45,9 +46,7 @@ class SineSpeConfig(SpeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_time(self.time)
-        if self.sines < 1:
-            raise ValueError(f"sines is {self.sines}; it must be at least 1")
+        check_fields(self, "sines")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,4 +193,4 @@ def test_runs_of_other_settings_are_not_tabulated_as_those_that_are_asked_for(
 
 def test_no_seeds_are_refused(two: list[str], capsys: pytest.CaptureFixture[str]):
     assert main(["compare", *two, "--seeds", "0"]) == 2
-    assert "--seeds is 0; it is 1 or more" in capsys.readouterr().err
+    assert "--seeds is 0; it must be 1 or more" in capsys.readouterr().err

@@ -172,7 +172,7 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(
         (("continue", SEED_FILE, *UNTRAINED, "--top-p", "7"), "top_p is 7"),
         (("continue", SEED_FILE, *UNTRAINED, "--variations", "0"), "--variations is 0"),
         (("continue", SEED_FILE, *UNTRAINED, "--prompt-bars", "²"), "--prompt-bars is '²'"),
-        (("continue", SEED_FILE, *UNTRAINED, "--seed", str(1 << 63)), "less than 2 to the 63"),
+        (("continue", SEED_FILE, *UNTRAINED, "--seed", str(1 << 63)), "less than 2**63"),
         (("generate", *UNTRAINED, "--soundfont", "no.sf2"), "there is no soundfont no.sf2"),
         (("continue", SEED_FILE, *UNTRAINED, "--device", "abacus"), "there is no device 'abacus'"),
         (("continue", "nothing.mid", *UNTRAINED), "nothing.mid"),

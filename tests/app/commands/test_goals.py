@@ -113,8 +113,11 @@ def test_continue_comes_to_its_end_in_so_many_bars(band, tmp_path, bars):
     ("words", "says"),
     [
         (("infill", "--range", "3-4"), "bars 3 to 4 cannot be filled in a piece that has 3 bars"),
-        (("infill", "--range", "x"), "--range is 'x'; it is the first and the last bar to write"),
-        (("infill", "--range", "3-2"), "--range is '3-2'; it is the first and the last bar"),
+        (
+            ("infill", "--range", "x"),
+            "--range is 'x'; it must be the first and the last bar, as 9-12",
+        ),
+        (("infill", "--range", "3-2"), "--range is '3-2'; it must be the first and the last bar"),
         (("accompany", "--write", "flute"), "there is no part flute; a groove has bass, drums and"),
         (("accompany", "--write", "bass", "drums", "other"), "cannot all be written; choose one"),
         (("continue", "--end", "--tokens", "9"), "--end takes --bars, in which to come to the end"),

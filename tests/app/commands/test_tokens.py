@@ -190,7 +190,7 @@ class TestDetokenize:
             ("one two", "holds no tokens of the languages remi, remi-2, groove and groove-2"),
             (
                 "begin\nbar subbeat_0 pitch_999",
-                "token 3 in line 2 of .*tokens is 'pitch_999', which is no token",
+                "token 3 in line 2 of .*tokens is 'pitch_999', which is not a token",
             ),
             (
                 "begin\nbar subbeat_0 pitch_60 bar",
@@ -198,12 +198,12 @@ class TestDetokenize:
             ),
             ("begin note_off_0_60", "token 2 in line 1 of .*tokens is wrong: "),
             ("begin bar bar", "make no note"),
-            ("{", "starts like JSON, but is none"),
+            ("{", "starts like JSON, but is not"),
             ('{"a": 1}', 'has no list "tokens"'),
             ('{"tokens": [], "ids": []}', "holds no tokens"),
             (
                 '{"tokens": ["begin", "bar", "x"]}',
-                r"tokens\[2\] of .*tokens is 'x', which is no token of the language remi",
+                r"tokens\[2\] of .*tokens is 'x', which is not a token of the language remi",
             ),
             ('{"tokens": ["begin"], "language": "abc"}', "there is no language 'abc'"),
             (
@@ -211,7 +211,7 @@ class TestDetokenize:
                 "setting in .* needs programs",
             ),
             ('{"tokens": ["begin"], "language": ["remi"]}', "there is no language"),
-            ('{"tokens":' * 100_000, "starts like JSON, but is none"),
+            ('{"tokens":' * 100_000, "starts like JSON, but is not"),
             (
                 '{"tokens": ["begin", "note_on_0_40"], "setting": {"programs": [Infinity, 0, 0], '
                 '"velocities": [90, 90, 90], "beats_per_minute": 120}}',
@@ -222,7 +222,7 @@ class TestDetokenize:
                 '"velocities": [90, 90, 90], "beats_per_minute": 0}}',
                 "setting in .* beats_per_minute above 0",
             ),
-            ("\xff\xfe", "is no text"),
+            ("\xff\xfe", "is not text"),
         ],
     )
     def test_a_fault_is_named_with_its_place(self, text: str, message: str, tmp_path: Path, capsys):

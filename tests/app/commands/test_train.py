@@ -99,15 +99,15 @@ def test_a_run_goes_on_without_what_it_began_as_and_without_its_configuration(
     ("options", "message"),
     [
         (["--set", "data.folder=none"], "there is no prepared data set none; `musicgen data`"),
-        (["--set", "data.folder=."], "is no prepared data set: it has no meta.json"),
+        (["--set", "data.folder=."], "is not a prepared data set: it has no meta.json"),
         (["--set", "data.lenght=3"], "unknown key 'lenght' (did you mean 'length'?)"),
         (["--set", "model.position=spe"], "position 'spe' is unknown"),
         (["--set", "device.accelerator=cuda"], "no GPU is at hand; --set device.accelerator=cpu"),
         (["--devices", "3"], "data.batch is 4, which does not divide among 3 processes"),
-        (["--strategy", "horovod"], "strategy is 'horovod'; it is one of"),
+        (["--strategy", "horovod"], "strategy is 'horovod'; it must be one of"),
         (["--strategy", "fsdp"], "fsdp shares a model among several devices; give --devices 2"),
         (["--strategy", "fsdp", "--precision", "64-true"], "fsdp knows no precision 64-true"),
-        (["--precision", "8-bit"], "precision is '8-bit'; it is one of"),
+        (["--precision", "8-bit"], "precision is '8-bit'; it must be one of"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_and_nothing_is_written(

@@ -120,7 +120,7 @@ def test_a_classifier_may_decide_by_the_first_position() -> None:
     both = [[m(t, present, None) for t in (tokens, swapped)] for m in (first, mean)]
     assert not torch.allclose(*both[0])
     torch.testing.assert_close(*both[1])
-    with pytest.raises(ValueError, match="pool is 'last'; it is one of mean, first"):
+    with pytest.raises(ValueError, match="pool is 'last'; it must be one of mean, first"):
         classifier("none", pool="last")
 
 

@@ -92,7 +92,7 @@ def test_files_are_read_without_their_round_brackets() -> None:
     ids = read_expression("( ( ( ( [MED 3 ) 9 ) ( ( [SM 7 ) 8 ) ] ) ) ] )".replace(") ]", " ]"))
     assert [TOKENS[i] for i in ids] == ["[MED", "3", "9", "[SM", "7", "8", "]", "]"]
     assert evaluated(ids.tolist())[0] == 5
-    with pytest.raises(ValueError, match=r"'\[AVG' is no token of ListOps"):
+    with pytest.raises(ValueError, match=r"'\[AVG' is not a token of ListOps"):
         read_expression("( [AVG 3 ) ]")
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from evaluation.benchmarks.arms import model_config, parameters
+from evaluation.benchmarks.arms import model_config
 from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import FULL, names, recipe
 from evaluation.benchmarks.tasks import TASKS
+from musicgen.model.performer import parameter_count
 from training.config import find, read
 
 PRINTED = json.loads((Path(__file__).parents[2] / "golden" / "recipes.json").read_text())
@@ -64,7 +65,9 @@ def test_models_have_as_many_parameters_as_printed(task: str) -> None:
     found = recipe(task)
     values = {**found.model, "vocabulary_size": 257 if task != "listops" else 20}
     counts = [
-        parameters(Classifier(found.arm(name, None), values, classes=2, pairs=task == "retrieval"))
+        parameter_count(
+            Classifier(found.arm(name, None), values, classes=2, pairs=task == "retrieval")
+        )
         for name in ("absolute", "sine_spe", "conv_spe")
     ]
     assert counts[0] == pytest.approx(printed, rel=0.02)

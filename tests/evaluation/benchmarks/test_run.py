@@ -282,7 +282,7 @@ def test_rates_rise_and_fall_as_said() -> None:
     assert [cosine.rate(step) for step in (0, 9)] == [0.1, 1.0]
     assert cosine.rate(100) == pytest.approx(0.01)
     assert root.rate(39) == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="schedule is 'step'; it is one of cosine"):
+    with pytest.raises(ValueError, match="schedule is 'step'; it must be one of cosine"):
         Optimiser(**settings, schedule="step")
 
 
@@ -311,7 +311,7 @@ def test_the_command_prints_tables_with_what_the_papers_report(
         ("text", "give the folder aclImdb"),
         ("points --short --encodings rop", "there is no encoding 'rop'"),
         ("listops --recipe text-short", "recipe text-short is of the task text"),
-        ("points --seeds 0", "--seeds is 0; it is 1 or more"),
+        ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
         ("points --recipe nothing", "there is no recipe 'nothing'"),
         ("listops --short --encodings learned --steps 0", "no encoding could be measured"),
     ],

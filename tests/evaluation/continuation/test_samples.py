@@ -146,7 +146,7 @@ def test_names_of_files_stay_apart(prompts, tmp_path: Path):
 
 
 def test_a_plan_is_checked():
-    with pytest.raises(ValueError, match="samples is 0; it is 1 or more"):
+    with pytest.raises(ValueError, match="samples is 0; it must be 1 or more"):
         Plan(samples=0)
     with pytest.raises(ValueError, match="seed is -1"):
         Plan(seed=-1)

@@ -32,7 +32,7 @@ def test_a_picture_is_described_for_those_who_do_not_see_it():
 
 
 def test_a_page_is_whole():
-    content = folded("more", paragraph("x"), open_=True)
+    content = folded("more", paragraph("x"), is_open=True)
     text = document("t", "", [("more", "More", content)], RESULTS)
     assert text.startswith("<!doctype html>")
     assert text.endswith("</html>")

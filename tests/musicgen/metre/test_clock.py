@@ -84,8 +84,11 @@ def test_rows_keep_their_own_time() -> None:
     ("changes", "says"),
     [
         ({"bar_ticks": 0}, "a bar has 0 ticks and a step 12"),
-        ({"moves": [[3, 0, 12]]}, r"\[3, 0, 12\] is no move: a token, steps, and a tick below 12"),
-        ({"moves": [[3, 0]]}, r"\[3, 0\] is no move"),
+        (
+            {"moves": [[3, 0, 12]]},
+            r"\[3, 0, 12\] is not a move: a token, steps, and a tick below 12",
+        ),
+        ({"moves": [[3, 0]]}, r"\[3, 0\] is not a move"),
     ],
 )
 def test_a_wrong_clock_is_refused(changes: dict, says: str) -> None:

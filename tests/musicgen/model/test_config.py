@@ -64,9 +64,9 @@ def test_a_preset_takes_overrides() -> None:
         ({"features": 3}, r"features is 3, where a name"),
         ({"width": 100, "heads": 8}, r"width 100 does not divide into 8 heads; 96 would"),
         ({"width": "big"}, r"file.yaml: width is 'big', where a whole number"),
-        ({"layers": 0}, r"layers is 0; it is at least 1"),
-        ({"norm": "middle"}, r"norm is 'middle'; it is one of pre, post"),
-        ({"backend": "fast"}, r"backend is 'fast'; it is one of "),
+        ({"layers": 0}, r"layers is 0; it must be at least 1"),
+        ({"norm": "middle"}, r"norm is 'middle'; it must be one of pre, post"),
+        ({"backend": "fast"}, r"backend is 'fast'; it must be one of "),
         ({"dropout": 1.0}, r"dropout is 1.0"),
         (
             {"attention": "softmax", "position": "permuteformer"},

@@ -9,10 +9,10 @@ import torch
 from torch import Generator, Tensor
 
 from musicgen.position import POSITIONS, Position, Shape
-from musicgen.position.lrpe import TYPES
 
 SHAPE = Shape(layers=3, heads=2, head_width=8, width=16, features=12, bar_ticks=24)
 
+TYPES = ("unitary", "orthogonal", "permutation")  # of LRPE
 _LRPE = [
     {"type": kind, "core": core}
     for kind, core in product(

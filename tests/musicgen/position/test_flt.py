@@ -106,10 +106,10 @@ def test_layers_share_the_features_and_heads_do_not() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"mask": "box"}, "mask is 'box'; it is one of gaussian, local, shift_invariant"),
-        ({"kernel": "sinc"}, "kernel is 'sinc'; it is one of gaussian, laplace, cauchy"),
+        ({"mask": "box"}, "mask is 'box'; it must be one of gaussian, local, shift_invariant"),
+        ({"kernel": "sinc"}, "kernel is 'sinc'; it must be one of gaussian, laplace, cauchy"),
         ({"random_features": 0}, "random_features is 0; it must be at least 1"),
-        ({"frequencies": "some"}, "frequencies is 'some'; it is one of normal, folded"),
+        ({"frequencies": "some"}, "frequencies is 'some'; it must be one of normal, folded"),
         ({"frequencies": "folded"}, "folded goes with mask: local"),
         ({"components": 0}, "components is 0; it must be at least 1"),
     ],

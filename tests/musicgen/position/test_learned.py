@@ -21,5 +21,5 @@ def test_says_so_when_its_length_is_exceeded() -> None:
 def test_config_is_checked() -> None:
     with pytest.raises(ValueError, match="max_length is 0; it must be at least 1"):
         LearnedConfig(max_length=0)
-    with pytest.raises(ValueError, match="initial_deviation is -1; it is at least 0"):
+    with pytest.raises(ValueError, match="initial_deviation is -1; it must be 0 or more"):
         LearnedConfig(initial_deviation=-1)

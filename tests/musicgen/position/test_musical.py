@@ -154,7 +154,7 @@ def test_no_more_ticks_are_kept_than_there_are_rows_to_stand_at_them() -> None:
     ("changes", "says"),
     [
         ({"position": {"name": "rope", "time": "music"}, "clock": None}, "needs the clock of the language"),
-        ({"position": {"name": "sine_spe", "time": "bars"}}, "time is 'bars'; it is one of tokens, music"),
+        ({"position": {"name": "sine_spe", "time": "bars"}}, "time is 'bars'; it must be one of tokens, music"),
         ({"position": {"name": "conv_spe", "time": "music"}}, "'conv_spe' cannot count musical time; rope, .* can"),
         ({"position": {"name": "learned", "time": "music"}}, "'learned' cannot count musical time"),
         ({"vocabulary_size": 3}, "the clock moves by token 3, but there are 3 tokens"),

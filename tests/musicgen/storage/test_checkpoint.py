@@ -208,8 +208,8 @@ def restate(folder: Path, content: dict[str, Any]) -> None:
         ("truncated", ValueError, r"model.safetensors has \d+ bytes of the \d+ stated"),
         ("flipped", ValueError, r"model.safetensors is damaged: its SHA-256"),
         ("no weights", FileNotFoundError, r"holds no model.safetensors"),
-        ("no config", FileNotFoundError, r"is no model: it holds no config.json"),
-        ("no json", ValueError, r"config.json is no JSON"),
+        ("no config", FileNotFoundError, r"is not a model: it holds no config.json"),
+        ("no json", ValueError, r"config.json is not JSON"),
         ("a list", ValueError, r"config.json does not describe a model"),
         ("future", ValueError, r"config.json has format 2, but this version reads 1"),
         (
@@ -219,12 +219,12 @@ def restate(folder: Path, content: dict[str, Any]) -> None:
         ),
         ("wider", ValueError, r"has 'blocks.0.feedforward.inner.\w+' in shape .* says \(25"),
         ("deeper", ValueError, r"model.safetensors lacks tensor 'blocks.1.attention.*'"),
-        ("pickled", ValueError, r"model.safetensors is no safetensors file"),
+        ("pickled", ValueError, r"model.safetensors is not a safetensors file"),
         ("foreign", ValueError, r"model.safetensors lacks tensor"),
         ("scaled", ValueError, r"has 'embedding.weight.scale' in shape \(0,\), where"),
         ("whole numbers", ValueError, r"has 'embedding.weight' in torch.int32, which nothing"),
         ("another's", ValueError, r"has a superfluous tensor '\\x1b\[2J'"),
-        ("many", ValueError, r"is no safetensors file \(its header is longer than"),
+        ("many", ValueError, r"is not a safetensors file \(its header is longer than"),
         ("long", ValueError, r"config.json: card: trained_length is 1000"),
     ],
 )
@@ -241,7 +241,7 @@ def test_a_damaged_model_is_named(
 def test_other_dtypes_and_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="stored as float32, bfloat16, int8, not as 'float16'"):
         save(tmp_path, toy_model(), CARD, "float16")
-    with pytest.raises(FileNotFoundError, match="nowhere is no model"):
+    with pytest.raises(FileNotFoundError, match="nowhere is not a model"):
         load(tmp_path / "nowhere")
     assert not (tmp_path / NEW_WEIGHTS).exists()
 

@@ -152,6 +152,9 @@ def test_a_fault_is_explained(text, reason):
 def test_an_id_outside_the_vocabulary_is_named():
     fault = GROOVE.validate([0, 2, 9999])
     assert fault is not None
-    assert (fault.position, fault.reason) == (2, "9999 is no id of this language, which has 794")
+    assert (fault.position, fault.reason) == (
+        2,
+        "9999 is not an id of this language, which has 794",
+    )
     assert GROOVE.validate([-1]).position == 0  # type: ignore[union-attr]
     assert GROOVE.validate([]) is None

@@ -203,6 +203,9 @@ def check_explained(speaker, text: str, reason: str) -> None:
 def test_an_id_outside_the_vocabulary_is_named():
     fault = REMI.validate([1, 3, 9999])
     assert fault is not None
-    assert (fault.position, fault.reason) == (2, "9999 is no id of this language, which has 362")
+    assert (fault.position, fault.reason) == (
+        2,
+        "9999 is not an id of this language, which has 362",
+    )
     assert REMI.validate([-1]).position == 0  # type: ignore[union-attr]
     assert REMI.validate([]) is None

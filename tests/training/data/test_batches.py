@@ -118,7 +118,7 @@ def test_validation_is_the_same_for_every_run(pianos: Path):
 def test_a_set_of_another_kind_is_refused(pianos: Path, tmp_path: Path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="there is no prepared data set"):
         batches(tmp_path / "none")
-    with pytest.raises(ValueError, match="is no prepared data set"):
+    with pytest.raises(ValueError, match="is not a prepared data set"):
         batches(tmp_path)
     monkeypatch.setattr("training.data.batches.CUTS", {"groove": None})
     with pytest.raises(ValueError, match="is in the language 'remi'; groove can be trained on"):

@@ -42,7 +42,7 @@ _KINDS = {
 
 
 def number_in(element: ET.Element | None, path: str) -> float | None:
-    """Return the number at a path; None where there is none, ValueError where it is no number."""
+    """Return the number at a path; None where there is none, ValueError where it is not a number."""
     text = None if element is None else element.findtext(path)
     return None if text is None else number(text, path)
 

@@ -24,9 +24,7 @@ class Key(NamedTuple):
     """The key of a piece, for those who write its notes down."""
 
     fifths: int  # sharps of its signature, flats if negative
-    centre: (
-        int  # a place on the line of fifths: half of what is heard of the scale lies on either side
-    )
+    centre: int  # a place on the line of fifths: half of the scale, as heard, lies either side
 
 
 def key_of(score: Score) -> Key:

@@ -88,9 +88,7 @@ def _bars(score: Score) -> list[_Bar]:
         if length != whole:  # what it is called is how long it is, or all that follows moves
             new = own_metre(length, (4, 4), DIVISIONS)
         following = [tick for tick in changes if tick > at]
-        if (
-            following and min(following) - at < length
-        ):  # a time may change within what would be a bar
+        if following and min(following) - at < length:  # a time changes within what would be a bar
             length = min(following) - at
             new = own_metre(length, new, DIVISIONS)
         bars.append(_Bar(at, length, new, not bars or new != time))

@@ -137,7 +137,7 @@ def read_beats(path: Path) -> tuple[np.ndarray, np.ndarray]:
         ).reshape(-1, 3)
     except ValueError:
         raise ValueError(
-            f"{path} is no beats file, which has a line of seconds and two downbeat marks a beat"
+            f"{path} is not a beats file, which has a line of seconds and two downbeat marks a beat"
         ) from None
     seconds = rows[:, 0]
     if len(rows) < 2 or not np.isfinite(seconds).all() or (np.diff(seconds) <= 0).any():

@@ -68,7 +68,7 @@ def list_files(root: Path) -> Listing:
             if (here / name).is_file():
                 files.append(file)
             else:  # to open a pipe would be to wait for somebody to write into it
-                unreadable.append(Skipped(shown(file), "it is no file, or a link to nothing"))
+                unreadable.append(Skipped(shown(file), "it is not a file, or a link to nothing"))
     return Listing(root=root, files=tuple(sorted(files)), unreadable=tuple(unreadable))
 
 

@@ -102,7 +102,7 @@ def _listed_splits(listing: Listing) -> dict[str, str]:
             names = read_pickle(listing.path(file))
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(
-                    f"{listing.path(file)} is no list of names, as a list of pieces is"
+                    f"{listing.path(file)} is not a list of names, as a list of pieces is"
                 )
             split = _SPLITS.get(named[1], "validation")
             splits |= {PurePosixPath(name).stem: split for name in names}

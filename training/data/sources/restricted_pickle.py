@@ -49,7 +49,7 @@ def read_pickle(path: Path) -> Any:
         raise RestrictedPickleError(f"{path} {error}") from None
     except _DAMAGE as error:
         reason = str(error) or type(error).__name__
-        raise RestrictedPickleError(f"{path} is no readable pickle ({reason})") from None
+        raise RestrictedPickleError(f"{path} is not a readable pickle ({reason})") from None
 
 
 class _StandIn:

@@ -44,7 +44,7 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(data, capsys):
     [
         (("untrained:tiny:groove",), "name a model that speaks groove-2"),
         (("untrained:tiny",), "for speaking remi: untrained:tiny; name a model that speaks"),
-        ((MODEL, "--bars", 0), "--bars is 0; it is 1 or more"),
+        ((MODEL, "--bars", 0), "--bars is 0; it must be 1 or more"),
         ((MODEL, "--split", "test"), "has no piece in its test split; another --split may have"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_limit(folder: Path, capsys: pytest.CaptureFixture[str]):
     ("arguments", "sentence"),
     [
         ((MODEL, "--prompts", "none"), "there is no folder none"),
-        ((MODEL, "--prompts", "midi", "--limit", "0"), "--limit is 0; it is 1 or more"),
+        ((MODEL, "--prompts", "midi", "--limit", "0"), "--limit is 0; it must be 1 or more"),
         ((MODEL, "--prompts", "midi", "--tokens", "20"), "none of the 5 files in midi gives a"),
         ((MODEL, "--prompts", "midi", "--temperature", "-1"), "temperature is -1.0"),
         (("no-model", "--prompts", "midi"), "there is no model 'no-model'"),

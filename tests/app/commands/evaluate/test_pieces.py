@@ -176,7 +176,7 @@ def test_in_a_language_without_goals_no_gap_is_filled(tmp_path, capsys):
     ("words", "says"),
     [
         (("form", MODEL, "--bars", 500), "has no piece of 508 bars in its validation split"),
-        (("form", MODEL, "--bars", 0), "--bars is 0; it is 1 or more"),
+        (("form", MODEL, "--bars", 0), "--bars is 0; it must be 1 or more"),
         (("form", "untrained:tiny:groove"), "name a model that speaks remi-2"),
         (("infilling", "untrained:tiny:remi"), "name a model that speaks remi-2"),
         (("infilling", MODEL, "--gap", 17), "--gap is 17; 16 bars at most can be filled at once"),

@@ -125,8 +125,10 @@ def test_what_cannot_be_measured_is_said_in_a_sentence(place, arguments, says, m
 def test_positions_are_probed_and_drawn(place: Path, tmp_path: Path, capsys):
     evaluate("positions", place / "ape", place / "sine", "--tokens", 5, "-o", tmp_path / "out")
     out, _ = capsys.readouterr()
-    assert out.startswith("ape (absolute)")
-    assert "sine (sine_spe)" in out
+    caption, models, metrics, *ranges = out.splitlines()
+    assert caption.startswith("T: translation invariance, M: monotonicity")
+    assert (models.split(), metrics.split()) == (["model", "ape", "sine"], ["T", "M", "T", "M"])
+    assert len(ranges) == 9
     result = json.loads((tmp_path / "out" / "positions.json").read_text())
     assert [len(model["probes"]["table"]) for model in result["models"]] == [18, 18]
     pictures = {path.name for path in (tmp_path / "out").glob("*.png")}
@@ -236,8 +238,8 @@ def test_what_counts_musical_time_is_drawn_over_bars(tmp_path: Path, capsys):
     position = {"name": "rope", "time": "music"}
     model = write_model(tmp_path / "bars", "groove", position)
     evaluate("positions", model, "--tokens", 2, "-o", tmp_path / "out")
-    assert capsys.readouterr().out.startswith("bars (rope in musical time)")
     (found,) = json.loads((tmp_path / "out" / "positions.json").read_text())["models"]
+    assert found["encoding"] == "rope in musical time"
     assert found["templates"]["bar"] == 6  # the toy's
     assert (tmp_path / "out" / "templates-bars.png").stat().st_size > 1000
 

@@ -41,7 +41,8 @@ def test_the_command_warns_of_strangers():
 def test_a_port_that_there_is_not_is_named(port: str, capsys):
     assert main(["app", "--port", port]) == 2
     assert (
-        capsys.readouterr().err == f"musicgen: --port is {port}; it is a number from 1 to 65535\n"
+        capsys.readouterr().err
+        == f"musicgen: --port is {port}; it must be a number from 1 to 65535\n"
     )
 
 

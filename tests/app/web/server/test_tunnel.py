@@ -30,7 +30,7 @@ def test_a_tunnel_that_cannot_be_had_is_told_in_a_sentence(monkeypatch, capfd):
 
     monkeypatch.setattr("gradio.networking.setup_tunnel", fails)
     with pytest.raises(
-        TunnelError, match=r"tunnel cannot be had .* stays at http://here/"
+        TunnelError, match=r"tunnel cannot be opened .* stays at http://here/"
     ) as raised:
         public_address(PAGE)
     assert "\n" not in str(raised.value)
@@ -54,5 +54,5 @@ def test_without_a_network_the_local_page_is_served_and_a_killed_servers_files_g
     warning, address, sentence = said.splitlines()
     assert "becomes public" in warning
     assert server.address in address
-    assert "tunnel cannot be had" in sentence
+    assert "tunnel cannot be opened" in sentence
     assert list(tmp_path.glob(f"{PREFIX}*")) == []

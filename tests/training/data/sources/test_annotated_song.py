@@ -115,8 +115,8 @@ def test_without_downbeats_the_first_beat_starts_a_bar(tmp_path):
 @pytest.mark.parametrize(
     ("beats", "chords", "message"),
     [
-        ("0 1\n1 0 0\n", "", "beat_midi.txt is no beats file"),
-        ("0 1 one\n", "", "beat_midi.txt is no beats file"),
+        ("0 1\n1 0 0\n", "", "beat_midi.txt is not a beats file"),
+        ("0 1 one\n", "", "beat_midi.txt is not a beats file"),
         ("", "", "beat_midi.txt needs two or more beats"),
         ("0 1 1\n0 0 0\n", "", "beat_midi.txt needs two or more beats, each later"),
         ("0 1 1\nnan 0 0\n", "", "beat_midi.txt needs two or more beats"),

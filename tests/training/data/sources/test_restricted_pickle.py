@@ -106,7 +106,7 @@ def test_numpy_data_that_is_no_number_is_refused(saved):
     ],
 )
 def test_a_damaged_pickle_is_named(saved, data: bytes):
-    with pytest.raises(RestrictedPickleError, match=r"piece\.pkl is no readable pickle"):
+    with pytest.raises(RestrictedPickleError, match=r"piece\.pkl is not a readable pickle"):
         read_pickle(saved(data))
 
 

@@ -78,10 +78,10 @@ class TestListing:
         (tmp_path / "linked").symlink_to("songs")
         listing = list_files(tmp_path)
         assert listing.files == ("songs/song0.mid",)
-        assert {skipped.name: skipped.reason[:14] for skipped in listing.unreadable} == {
-            "lost.mid": "it is no file,",
-            "pipe.mid": "it is no file,",
-            "linked": "it is a link t",
+        assert {skipped.name: skipped.reason[:17] for skipped in listing.unreadable} == {
+            "lost.mid": "it is not a file,",
+            "pipe.mid": "it is not a file,",
+            "linked": "it is a link to a",
         }
         assert recognise(listing) is SOURCES["midi"]
 
@@ -296,7 +296,7 @@ class TestPopPiano:
     def test_a_list_of_pieces_that_is_none_is_named(self, tmp_path: Path):
         disk.pop_piano_events(tmp_path)
         (tmp_path / "val_pieces.pkl").write_bytes(pickle.dumps({"a": 1}))
-        with pytest.raises(ValueError, match=r"val_pieces\.pkl is no list of names"):
+        with pytest.raises(ValueError, match=r"val_pieces\.pkl is not a list of names"):
             find("pop-piano", tmp_path)
 
 

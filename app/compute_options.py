@@ -1,8 +1,18 @@
-"""Who does the work of a command: processes of this machine, or those of a cluster."""
+"""Where the work of a command is done: on which device, by processes of this machine or those of a cluster."""
 
 from __future__ import annotations
 
 import argparse
+
+from app.counts import check_counts
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that names a device of torch."""
+    parser.add_argument(
+        "--device", default="auto", metavar="auto|cpu|cuda|mps",
+        help="where to compute; auto takes a GPU if there is one",
+    )  # fmt: skip
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +34,5 @@ def workers_of(arguments: argparse.Namespace, device: str) -> int | str:
 
     if arguments.scheduler:
         return arguments.scheduler
-    if arguments.workers is not None and arguments.workers < 1:
-        raise ValueError(f"--workers is {arguments.workers}; it is 1 or more")
+    check_counts(arguments, "workers")
     return arguments.workers or (processors() if device == "cpu" else 1)
