@@ -129,10 +129,12 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path, capsys):
     assert "file" in message
 
 
-@pytest.mark.parametrize("arguments", [["{tmp}/nowhere"], ["{tmp}"]])
-def test_only_prepared_sets_are_inspected(arguments: list[str], tmp_path: Path, capsys):
-    code = main(["data", "inspect", *(argument.format(tmp=tmp_path) for argument in arguments)])
-    assert "no prepared data set" in fails(capsys, code)
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [("nowhere", "there is no prepared data set"), (".", "is not a prepared data set: it has no")],
+)
+def test_only_prepared_sets_are_inspected(folder: str, says: str, tmp_path: Path, capsys):
+    assert says in fails(capsys, main(["data", "inspect", str(tmp_path / folder)]))
 
 
 def test_a_damaged_set_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -260,7 +260,7 @@ def test_bars_and_parts_are_written_by_models_that_can():
 def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
     with pytest.raises(ValueError, match=sentence):
         request_from({**PLAIN, **wrong})
-    with pytest.raises(ValueError, match="no object"):
+    with pytest.raises(ValueError, match="is not an object"):
         request_from([1])
 
 
