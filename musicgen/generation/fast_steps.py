@@ -3,9 +3,9 @@
 A token of the paper's model reads 300 MB of weights. They sweep the processor's caches, so that each call of torch
 between two matrices starts cold and takes some 10 µs however few its numbers; a view or a new tensor costs a tenth to a
 half of that, and looking parts up on modules as much again. So all is laid out once for a sequence: tensors that each
-call writes into, the views of them that the next one reads, and queries beside keys so that both go through the same
-calls. Then a token is `for call in calls: call()`. The formulas stay with their owners: linear_attention.py,
-features.py, metre/ and the encodings say how they go in steps.
+call writes into, the same for all layers, the views of them that the next one reads, and queries beside keys so that
+both go through the same calls. Then a token is `for call in calls: call()`. The formulas stay with their owners:
+linear_attention.py, features.py, metre/ and the encodings say how they go in steps.
 
 B rows, H heads, D head width, W width of positioned queries, M features, C model width; "queries beside keys" is a
 tensor of 2H heads, the queries' first. Matrices are multiplied by more rows than B where few_rows.py asks for it: those
