@@ -145,7 +145,9 @@ def _fit(pieces: Pieces, tokens: int, styles: int) -> bool:
         return False
     if any(len(columns[name]) != rows for name in of_rows) or len(bars) != rows + 1:
         return False
-    if any(columns[name].dtype.kind not in "iu" for name in numbers):
+    kinds = [columns[name].dtype for name in numbers]
+    # Of 64 bits without a sign, numpy would make numbers with a point.
+    if any(kind.kind not in "iu" or not np.can_cast(kind, np.int64) for kind in kinds):
         return False
     if pieces.names.dtype.kind != "U":
         return False

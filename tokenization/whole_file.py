@@ -44,7 +44,10 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write plain data; a number that is none is refused."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:  # as of a model whose weights are too large to compute with
+        raise ValueError(f"{path} would hold a number that is none ({error})") from None
     write_text(path, f"{text}\n")
 
 

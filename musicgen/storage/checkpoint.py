@@ -245,6 +245,9 @@ def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
     # Copied, not assigned: the file's tensors lie in memory as they come, and on another alignment
     # some kernels add up in another order.
     model.load_state_dict(tensors)
+    for name, tensor in wanted.items():  # which is of the model, and now holds what was copied
+        if not tensor.isfinite().all():
+            raise ValueError(f"{path} has numbers in {name!r} that are not finite")
 
 
 def _weights_path(folder: Path, card: Card) -> Path:

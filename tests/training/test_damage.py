@@ -107,6 +107,7 @@ def columns_of(folder: Path) -> dict[str, np.ndarray]:
         ("start", lambda x: x[::-1]),
         ("start", lambda x: x[:-1]),
         ("start", lambda x: x.astype(float)),
+        ("start", lambda x: x.astype(np.uint64)),
         ("length", lambda x: np.where(np.arange(len(x)) == 0, -x, x)),
         ("length", lambda x: x[:, None]),
         ("bar_start", lambda x: x + 1),

@@ -173,6 +173,8 @@ def damage(folder: Path, how: str) -> None:
         with_tensor(folder, content, "embedding.weight.scale", torch.zeros(0))
     elif how == "whole numbers":
         with_tensor(folder, content, "embedding.weight", torch.zeros(11, 16).int())
+    elif how == "without end":
+        with_tensor(folder, content, "embedding.weight", torch.full((11, 16), torch.inf))
     elif how == "another's":
         with_tensor(folder, content, "\x1b[2J", torch.zeros(1))
     elif how == "many":
@@ -223,6 +225,7 @@ def restate(folder: Path, content: dict[str, Any]) -> None:
         ("foreign", ValueError, r"model.safetensors lacks tensor"),
         ("scaled", ValueError, r"has 'embedding.weight.scale' in shape \(0,\), where"),
         ("whole numbers", ValueError, r"has 'embedding.weight' in torch.int32, which nothing"),
+        ("without end", ValueError, r"has numbers in 'embedding.weight' that are not finite"),
         ("another's", ValueError, r"has a superfluous tensor '\\x1b\[2J'"),
         ("many", ValueError, r"is not a safetensors file \(its header is longer than"),
         ("long", ValueError, r"config.json: card: trained_length is 1000"),
