@@ -114,12 +114,15 @@ def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
 def _pictures(sizes: Sizes) -> str:
     """Return what is drawn, in words."""
     paths = sizes.paths
-    drawn = f"dashes of {paths.dash} and gaps of {paths.gap}" if paths.gap else "no gaps"
+    drawn = f"in dashes of {paths.dash} and gaps of {paths.gap}" if paths.gap else "without gaps"
+    others = f"{paths.short} shorter paths" if paths.short else "no other paths"
+    marks = "one of them always in the upper left corner" if paths.corner else "anywhere"
     return (
-        f"Pictures of our own generator, {sizes.train:,} to train on and {sizes.test:,} others to measure with: on "
-        f"{sizes.size} by {sizes.size} pixels, two paths of {paths.steps} pixels with {drawn}, "
-        f"{paths.short} shorter ones, and two of the four ends marked, of one path or of both; the marks are as far "
-        "apart in either class. Accuracies on the Long Range Arena's files do not compare."
+        f"Pictures of our own generator, {sizes.train:,} to train on and {sizes.test:,} others to measure with: "
+        f"{sizes.size} by {sizes.size} pixels, read one by one; two paths of {paths.steps} pixels {drawn}, {others}; "
+        f"two marked ends, {marks}. Are both ends of one path? Marks stand in the same places as often where they are "
+        "as where they are not. The rules are logistic regressions, fitted to what is trained on. Accuracies on the "
+        "Long Range Arena's files do not compare."
     )
 
 

@@ -17,8 +17,8 @@ Split = tuple[np.ndarray, np.ndarray]
 def rules(train: Split, test: Split) -> dict[str, float]:
     """Return the accuracy on the test of each rule, fitted to what is trained on."""
     named = {
-        "logistic regression on ink, places and distance of the marks": statistics,
-        "logistic regression on ink along the straight line between the marks": line,
+        "rule by lit pixels, places and distance of marks": statistics,
+        "rule by lit pixels on the line between marks": line,
     }
     return {
         name: _accuracy(of(train[0]), train[1], of(test[0]), test[1]) for name, of in named.items()

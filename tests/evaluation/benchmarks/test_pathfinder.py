@@ -15,9 +15,8 @@ from evaluation.benchmarks.tasks import material
 
 SHORT = recipe("pathfinder-short").data
 TINY = Paths(steps=3, short=0, gap=0, apart=2.0, bend=0.5)
-INKED, MARKED = (f"logistic regression on {what}" for what in (
-    "ink along the straight line between the marks", "ink, places and distance of the marks",
-))  # fmt: skip
+INKED = "rule by lit pixels on the line between marks"
+MARKED = "rule by lit pixels, places and distance of marks"
 
 
 def quiet(done: int, total: int) -> None:
