@@ -34,7 +34,7 @@ def row_products(
 ) -> tuple[Tensor, list[Call]]:
     """Return calls that multiply (B, n, a, b) by (B, n, b, c) and add `plus`, (1, 1, c), after what they write to."""
     shape = *x.shape[:-1], matrices.shape[-1]
-    if len(x) == 1 or not _one_call_does(x, matrices, plus):
+    if len(x) == 1 or not _one_call_does(x, matrices, plus, shape[-1]):
         out = rows_apart(scratch, x, *shape)
         rows = zip(x.unbind(), matrices.unbind(), out.unbind(), strict=True)
         return out, [_product(*row, plus) for row in rows]
@@ -50,7 +50,7 @@ def products_by_one(
     x: Tensor, matrix: Tensor, out: Tensor, plus: Tensor | None = None
 ) -> list[Call]:
     """Return calls that multiply (B, a, b) by a matrix, (b, c), to `out`, (B, a, c), and add `plus`, (c,)."""
-    if len(x) == 1 or not _one_call_does(x, matrix, plus):
+    if len(x) == 1 or not _one_call_does(x, matrix, plus, out.stride(-2)):
         return [_product(*row, plus) for row in zip(x, [matrix] * len(x), out, strict=True)]
     return [_product(x.view(-1, x.shape[-1]), matrix, out.view(-1, out.shape[-1]), plus)]
 
@@ -61,32 +61,34 @@ def _product(x: Tensor, matrices: Tensor, out: Tensor, plus: Tensor | None) -> C
     return partial(torch.addmm if x.ndim == 2 else torch.baddbmm, plus, x, matrices, out=out)
 
 
-def _one_call_does(x: Tensor, matrices: Tensor, plus: Tensor | None) -> bool:
+def _one_call_does(x: Tensor, matrices: Tensor, plus: Tensor | None, apart: int) -> bool:
+    """Say whether one call is enough; `apart`: numbers from one line of the result to the next."""
     if x.device.type != "cpu":
         return True  # there it holds to rounding in any case
     sizes = tuple(x.shape), tuple(matrices.shape)
-    return _comes_to_the_same(*sizes, x.dtype, plus is not None, torch.get_num_threads())
+    return _comes_to_the_same(*sizes, apart, x.dtype, plus is not None, torch.get_num_threads())
 
 
 @cache
 def _comes_to_the_same(
     of_x: tuple[int, ...],
     of_matrices: tuple[int, ...],
+    apart: int,
     dtype: torch.dtype,
     added: bool,
     threads: int,
 ) -> bool:
     """Say whether one call computes all rows as one call a row does, to the last bit."""
-    generator, scratch = torch.Generator().manual_seed(0), Scratch()
+    generator = torch.Generator().manual_seed(0)
     x = torch.randn(of_x, generator=generator).to(dtype)
     matrices = torch.randn(of_matrices, generator=generator).to(dtype)
-    shape = *of_x[:-1], of_matrices[-1]
-    plus = x.new_ones(shape[-1:] if len(of_matrices) == 2 else (1, 1, shape[-1])) if added else None
-    alone, at_once = rows_apart(scratch, x, *shape), x.new_empty(shape)
-    each = [matrices] * len(x) if matrices.ndim == 2 else matrices
-    for row in zip(x, each, alone, strict=True):
+    one = matrices.ndim == 2
+    *lines, width = *of_x[:-1], of_matrices[-1]
+    plus = x.new_ones((width,) if one else (1, 1, width)) if added else None
+    at_once, like_it = (x.new_empty(*lines, apart)[..., :width] for _ in range(2))
+    alone = like_it if one else rows_apart(Scratch(), x, *lines, width)
+    for row in zip(x, [matrices] * len(x) if one else matrices, alone, strict=True):
         _product(*row, plus)()
-    together = matrices if matrices.ndim == 2 else matrices.flatten(0, 1)
-    kept = x.ndim - together.ndim + 1
-    _product(x.flatten(0, kept - 1), together, at_once.flatten(0, kept - 1), plus)()
+    flat = at_once.view(-1, *at_once.shape[2:])
+    _product(x.flatten(0, 1), matrices if one else matrices.flatten(0, 1), flat, plus)()
     return torch.equal(alone, at_once)
