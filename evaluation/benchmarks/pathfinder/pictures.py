@@ -21,7 +21,7 @@ import numpy as np
 
 BLOCK = 1024  # pictures that are drawn at a time
 TRIES = 30  # of a path, before its picture is given up
-PATIENCE = 50  # blocks without a picture that is new
+PATIENCE = 20  # blocks without a picture that is new
 RASTER = 8  # fields a side, in which the marks of both classes stand equally often; in 8 by 8 pixels these are pixels
 INK, MARK = 160, 255  # of 0 … 255
 CLASSES = 2

@@ -87,6 +87,22 @@ def test_places_in_space_are_learned_with_an_encoding_and_not_without() -> None:
     assert rows["none"].mean("accuracy")[0] < 0.6
 
 
+def test_a_path_is_followed_by_learned_places_and_not_without() -> None:
+    """The short recipe of Pathfinder with a fifth of its pictures and fewer steps."""
+    short = recipe("pathfinder-short")
+    small = replace(
+        short,
+        optimiser={**short.optimiser, "steps": 200, "warmup": 30},
+        data=replace(short.data, train=4000, test=500),
+    )
+    data = material("pathfinder", None, small.data, lambda done, total: None)
+    rows, _ = measured(small, data, encodings=["learned"], seeds=1)
+    assert rows["learned"].mean("accuracy")[0] > 0.65
+    brief = replace(small, optimiser={**small.optimiser, "steps": 20})
+    rows, _ = measured(brief, data, encodings=["none"], seeds=1)
+    assert abs(rows["none"].mean("accuracy")[0] - 0.5) < 0.07
+
+
 def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
     short = replace(TINY, optimiser={**TINY.optimiser, "steps": 3})
     whole, said = measured(short)
