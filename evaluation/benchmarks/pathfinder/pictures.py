@@ -146,7 +146,7 @@ def _placed(
     later = np.abs(np.subtract.outer(np.arange(steps), np.arange(steps))) > 2 * apart
     for _ in range(TRIES):
         path = curves(len(missing))
-        fits = ((path >= 0) & (path < size)).all((1, 2))
+        fits: np.ndarray = np.all((path >= 0) & (path < size), axis=(1, 2))
         near = _distances(path[fits], others[missing[fits]]) < apart
         itself = (_distances(path[fits], path[fits]) < apart) & later
         fits[fits] = ~(near.any((1, 2)) | itself.any((1, 2)))
