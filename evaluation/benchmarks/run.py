@@ -15,7 +15,7 @@ import torch
 
 from evaluation.benchmarks.arms import ARMS, Arm, language_model, model_config
 from evaluation.benchmarks.classifier import Classifier
-from evaluation.benchmarks.recipe import Recipe
+from evaluation.benchmarks.recipe import Recipe, Sizes
 from evaluation.benchmarks.tasks import Material, Progress
 from evaluation.benchmarks.training import Optimiser, classified, perplexities
 from musicgen.common.intervals import mean_interval
@@ -182,7 +182,8 @@ def _stored(folder: Path | None, recipe: Recipe, data: Material) -> dict[str, An
     if folder is None or not (file := folder / RESULTS).is_file():
         return own
     found = json_of(file)
-    if not isinstance(found, dict) or any(found.get(x) != own[x] for x in ("recipe", "data")):
+    found = _completed(found) if isinstance(found, dict) else {}
+    if any(found.get(x) != own[x] for x in ("recipe", "data")):
         raise ValueError(
             f"{folder} holds results of another recipe or other data; name another folder"
         )
@@ -191,6 +192,16 @@ def _stored(folder: Path | None, recipe: Recipe, data: Material) -> dict[str, An
     if len(measures) > 1 or any("seconds" not in one for one in measures):
         raise ValueError(f"{file} is damaged: not all of its results have the same measures")
     return {**own, "results": results}
+
+
+def _completed(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return what was stored with what its version did not know of sizes, which then had no part in it."""
+    recipe = stored.get("recipe")
+    sizes = recipe.get("data") if isinstance(recipe, dict) else None
+    if not isinstance(recipe, dict) or not isinstance(sizes, dict):
+        return stored
+    known = json.loads(json.dumps(asdict(Sizes())))
+    return {**stored, "recipe": {**recipe, "data": {**known, **sizes}}}
 
 
 def _plain(recipe: Recipe) -> Any:

@@ -115,6 +115,10 @@ def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
         assert row.values == again[name].values
         assert first[name].values == row.values[:1]
     assert len(json.loads((tmp_path / RESULTS).read_text())["results"]) == 4
+    stored = json.loads((tmp_path / RESULTS).read_text())
+    del stored["recipe"]["data"]["paths"]  # as a version wrote it that knew no such size
+    (tmp_path / RESULTS).write_text(json.dumps(stored))
+    assert measured(short, folder=tmp_path)[1] == []
     with pytest.raises(ValueError, match="results of another recipe or other data"):
         measured(TINY, folder=tmp_path)
 
