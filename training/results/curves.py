@@ -90,8 +90,8 @@ def draw_position_means(axes: Axes, tables: Mapping[str, Table], trained_length:
 
 
 def _plain(name: str) -> str:
-    """Return a name for a figure, where text between two $ is mathematics, and an error if it is none."""
-    return name.replace("$", r"\$")
+    """Return a name for a figure: two $ would make mathematics of it, and a warning repeat what is no print."""
+    return "".join(c if c.isprintable() else "?" for c in name).replace("$", r"\$")
 
 
 def _last(positions: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -35,8 +35,9 @@ def test_a_picture_is_written(run: Path):
     assert write_curves(run, 8).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.filterwarnings("error")
 def test_the_name_of_a_run_is_no_mathematics(run: Path):
-    named = run / r"$\foo$"
+    named = run / "$\\foo$\x1b\u202e"
     named.mkdir()
     for table in run.glob("*.csv"):
         table.rename(named / table.name)
