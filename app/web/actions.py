@@ -31,9 +31,7 @@ from musicgen.pieces import no_prompt
 from tokenization.excerpt import excerpt
 
 LONGEST_SECONDS = 600  # of work on one request
-MOST_TOKENS = (
-    1 << 15
-)  # of a variation: a model that never comes to the next bar would write for ever
+MOST_TOKENS = 1 << 15  # of a variation, in which a model may never come to the next bar
 FIRST_SECONDS = 0.02  # between two looks for the first note, and …
 PAUSE_SECONDS = 0.2  # … two views of the music as it grows; more where many look:
 PAUSE_A_REQUEST = 0.05

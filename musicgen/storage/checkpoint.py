@@ -36,9 +36,8 @@ LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
 LONGEST_HEADER_BYTES = 1 << 22  # of the weights: there they name some ten thousand tensors
 LONGEST_SEQUENCE = 1 << 24  # tokens that a model was trained on at a time
 MOST_REALISATIONS = 1 << 12  # of a stored model; the papers have some dozens
-SMALL_POSITION = (
-    1 << 12
-)  # its configuration's numbers, multiplied: a tensor has so many a channel at most
+# The numbers of an encoding's configuration, multiplied: a tensor has so many a channel at most.
+SMALL_POSITION = 1 << 12
 _OMEGA = "blocks.0.attention.features.omega"
 _SCALE = ".scale"  # of an int8 matrix, after its name
 

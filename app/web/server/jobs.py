@@ -13,10 +13,9 @@ from app.web.server.visitors import Visitors, client_of
 MOST_JOBS = 24  # of one client, in line and at work …
 FEW_JOBS = 4  # … where MOST_JOBS are there of all: the other places are for others
 FORGET_SECONDS = 60  # after which answers that nobody reads are dropped
-LOOK_SECONDS = (
-    0.01  # between two looks of an idle queue for jobs; gradio's own thousand a second are felt
-)
-PROGRESS_SECONDS = 1.0  # … and for progress that jobs tell by its means, which none here does
+# Between two looks of an idle queue for jobs (gradio's own thousand a second are felt), and for progress that jobs tell
+# by its means, which none here does.
+LOOK_SECONDS, PROGRESS_SECONDS = 0.01, 1.0
 
 
 class Jobs:
