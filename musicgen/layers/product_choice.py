@@ -26,9 +26,7 @@ Choice = tuple[str, int]  # a way and its multiple of rows
 Trial = Callable[[], tuple[list[Choice], Choice]]
 """Returns every choice that is right, and the fastest one."""
 
-_TRIAL = (
-    2  # changes with how ways are compared, so that what an earlier program found is not followed
-)
+_TRIAL = 2  # changes with how ways are compared: what an earlier program found is not followed then
 _SETTINGS = ("ATEN_", "DNNL_", "MKL_", "OMP_", "ONEDNN_")  # variables that change what libraries do
 _chosen: dict[tuple[int, tuple[int, int]], Choice] = {}  # by number of threads, and shape
 
