@@ -68,9 +68,8 @@ def json_of(path: Path) -> Any:
 
 
 def _bytes_of(path: Path, most: int) -> bytes:
-    if (
-        path.exists() and not path.is_file()
-    ):  # a pipe would be waited for, a device be read without end
+    # A pipe would be waited for, a device be read without end.
+    if path.exists() and not path.is_file():
         raise ValueError(f"{path} is no file")
     with path.open("rb") as file:
         data = file.read(most + 1)

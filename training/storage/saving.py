@@ -126,7 +126,7 @@ def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
 def _sum(plain: dict[str, Any]) -> str:
     lasting = {
         k: v for k, v in plain.items() if k != "seconds"
-    }  # those are the clock's, not the run's
+    }  # which the clock counts, not the run
     return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
 
 
