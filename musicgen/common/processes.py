@@ -51,7 +51,9 @@ def module_command(module: str, *arguments: str) -> list[str]:
         here = os.path.realpath(os.curdir)
     known = (path for path in sys.path if os.path.isabs(path) and os.path.realpath(path) != here)
     places = os.pathsep.join(dict.fromkeys([ROOT, *known]))
-    return [sys.executable, ISOLATED, "-c", _ENTER, places, module, *arguments]
+    # Whether bytecode is stored is as here: a variable that says so does not reach an isolated process.
+    flags = [ISOLATED, "-B"] if sys.dont_write_bytecode else [ISOLATED]
+    return [sys.executable, *flags, "-c", _ENTER, places, module, *arguments]
 
 
 @contextmanager

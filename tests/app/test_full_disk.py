@@ -23,7 +23,12 @@ def run(folder: Path, words: list[str], limit: int) -> subprocess.CompletedProce
     return subprocess.run(
         [sys.executable, "-m", "app.cli", *words, "-o", str(folder)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
         check=False,
