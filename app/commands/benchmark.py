@@ -38,7 +38,7 @@ examples:
 
 Run again with the same -o, it goes on where it was interrupted; DIR also gets the table with the papers' beside it
 (benchmark.md), and `musicgen evaluate report MODEL --benchmarks DIR` shows it on its page. Recipes lie in
-evaluation/benchmarks/recipes, encodings in evaluation/benchmarks/arms.py.
+evaluation/benchmarks/recipes, encodings in evaluation/benchmarks/variants.py.
 """
 
 
@@ -165,8 +165,8 @@ def _features(found: Recipe, name: str) -> dict[str, Any]:
 
 
 def _known(names: list[str]) -> list[str]:
-    from evaluation.benchmarks.arms import arm
+    from evaluation.benchmarks.variants import variant
 
     for name in names:
-        arm(name)
+        variant(name)
     return list(dict.fromkeys(names))

@@ -14,8 +14,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from evaluation.benchmarks.arms import Arm, mixed, model_config, position_of
 from evaluation.benchmarks.bidirectional import WholeAttention, WholePassage
+from evaluation.benchmarks.variants import Variant, mixed, model_config, position_of
 from musicgen.attention.features import FEATURES, FeatureMap
 from musicgen.layers.dropout import Dropout
 from musicgen.layers.linear import Linear
@@ -29,7 +29,7 @@ class Classifier(nn.Module):
 
     def __init__(
         self,
-        chosen: Arm,
+        chosen: Variant,
         values: dict[str, Any],
         *,
         classes: int,
@@ -60,7 +60,7 @@ class Classifier(nn.Module):
             self.head = Linear(config.feedforward, classes)
         self._initialise(torch.Generator().manual_seed(seed))
 
-    def _block(self, chosen: Arm, layer: int) -> Block:
+    def _block(self, chosen: Variant, layer: int) -> Block:
         config = self.config
         width = self.position.qk_width
         features: FeatureMap = FEATURES[config.features_name][1](config.features, width)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from evaluation.benchmarks.arms import Arm, arm, with_choice
 from evaluation.benchmarks.pathfinder.pictures import Paths
 from evaluation.benchmarks.training import Optimiser
+from evaluation.benchmarks.variants import Variant, variant, with_choice
 from tokenization.records import from_plain, from_yaml, suggestion
 
 FOLDER = files("evaluation.benchmarks") / "recipes"
@@ -51,11 +51,11 @@ class Recipe:
     encodings: tuple[str, ...] = ("none", "absolute", "rope", "sine_spe", "conv_spe")
     encoding: Any = field(default_factory=dict)  # values of encodings: by name, or of `all`
 
-    def arm(self, name: str, sizes: tuple[int, ...] | None) -> Arm:
+    def variant(self, name: str, sizes: tuple[int, ...] | None) -> Variant:
         """Return what the recipe makes of an encoding, for a grid of those sizes where there is one."""
         grid = {} if sizes is None else {"sizes": sizes}
         return with_choice(
-            arm(name), {**grid, **self.encoding.get("all", {})}, self.encoding.get(name, {})
+            variant(name), {**grid, **self.encoding.get("all", {})}, self.encoding.get(name, {})
         )
 
     def training(self, examples: int) -> Optimiser:

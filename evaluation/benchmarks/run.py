@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from evaluation.benchmarks.arms import ARMS, Arm, language_model, model_config
 from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import Recipe, Sizes
 from evaluation.benchmarks.tasks import Material, Progress
 from evaluation.benchmarks.training import Optimiser, classified, perplexities
+from evaluation.benchmarks.variants import VARIANTS, Variant, language_model, model_config
 from musicgen.common.intervals import mean_interval
 from musicgen.model.performer import parameter_count
 from tokenization.records import json_of, value_of
@@ -97,7 +97,8 @@ def fitting(names: Sequence[str], data: Material) -> list[str]:
     return [
         name
         for name in names
-        if ARMS[name].shape in shapes and (ARMS[name].causal if data.corpus else ARMS[name].whole)
+        if VARIANTS[name].shape in shapes
+        and (VARIANTS[name].causal if data.corpus else VARIANTS[name].whole)
     ]
 
 
@@ -119,13 +120,13 @@ def edges(length: int, past: int, counted: int | None) -> list[int]:
 def _first_row(recipe: Recipe, data: Material, name: str, device: str) -> Row:
     """Return a row without results; a model that cannot be built says why in it."""
     try:
-        model = _model(recipe, data, recipe.arm(name, data.grid), 1)
+        model = _model(recipe, data, recipe.variant(name, data.grid), 1)
     except ValueError as error:
         return Row(encoding=name, failed=" ".join(str(error).split()))
     return Row(encoding=name, parameters=parameter_count(model))
 
 
-def _model(recipe: Recipe, data: Material, chosen: Arm, seed: int) -> Any:
+def _model(recipe: Recipe, data: Material, chosen: Variant, seed: int) -> Any:
     values = {**recipe.model, "vocabulary_size": max(1, data.vocabulary)}
     if data.corpus is not None:
         if not chosen.causal:
@@ -149,7 +150,7 @@ def _model(recipe: Recipe, data: Material, chosen: Arm, seed: int) -> Any:
 def _measured(
     recipe: Recipe, data: Material, name: str, seed: int, device: str, progress: Progress
 ) -> dict[str, float]:
-    model = _model(recipe, data, recipe.arm(name, data.grid), seed).to(torch.device(device))
+    model = _model(recipe, data, recipe.variant(name, data.grid), seed).to(torch.device(device))
     if data.corpus is not None:
         sizes, corpus = recipe.data, data.corpus
         settings = recipe.training(max(1, len(corpus.train) // sizes.length))

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.benchmarks.arms import ARMS
 from evaluation.benchmarks.bidirectional import attend_both_ways
 from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import recipe
+from evaluation.benchmarks.variants import VARIANTS
 from musicgen.attention.linear_attention import GUARD
 
 TINY = {
@@ -21,7 +21,7 @@ TINY = {
     "dropout": 0.0,
 }
 FAVOR = {"name": "favor", "features": 8}
-WHOLE = [name for name, arm in ARMS.items() if arm.whole]
+WHOLE = [name for name, variant in VARIANTS.items() if variant.whole]
 
 
 def exact_both_ways(fq: Tensor, fk: Tensor, v: Tensor, *, decay: Tensor | None = None) -> Tensor:
@@ -81,14 +81,14 @@ def test_a_normaliser_gives_the_denominator_other_features() -> None:
 
 
 def classifier(name: str, **more: Any) -> Classifier:
-    sizes = (4, 5) if ARMS[name].shape == "grid" else None
-    arm = recipe("pathfinder-short").arm(name, sizes)
-    return Classifier(arm, {**TINY, "features": FAVOR}, classes=3, **more).double().eval()
+    sizes = (4, 5) if VARIANTS[name].shape == "grid" else None
+    variant = recipe("pathfinder-short").variant(name, sizes)
+    return Classifier(variant, {**TINY, "features": FAVOR}, classes=3, **more).double().eval()
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_classifier_reads_what_is_there_and_learns_with_all_it_has(name: str) -> None:
-    cloud = ARMS[name].shape == "cloud"
+    cloud = VARIANTS[name].shape == "cloud"
     model = classifier(name)
     tokens = torch.randint(9, (4, 20), generator=generator())
     places = torch.rand(4, 20, 3, generator=generator()).double() if cloud else None

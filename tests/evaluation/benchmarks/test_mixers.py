@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.benchmarks.arms import ARMS, language_model, model_config
 from evaluation.benchmarks.recipe import recipe
 from evaluation.benchmarks.rfa import RandomFeatures, gated_sums
 from evaluation.benchmarks.toeplitz import toeplitz_attend
+from evaluation.benchmarks.variants import VARIANTS, language_model, model_config
 from musicgen.attention.linear_attention import GUARD
 from musicgen.position import POSITIONS
 
-CAUSAL = [name for name, arm in ARMS.items() if arm.causal]
+CAUSAL = [name for name, variant in VARIANTS.items() if variant.causal]
 SMALL = {
     "vocabulary_size": 9,
     "layers": 2,
@@ -113,9 +113,9 @@ def test_closed_gates_over_long_stretches_stay_finite() -> None:
 
 @pytest.mark.parametrize("name", CAUSAL)
 def test_language_models_see_nothing_of_what_follows(name: str) -> None:
-    arm = recipe("language-short").arm(name, None)
-    config = model_config(arm, {**SMALL, "features": {"name": "favor", "features": 8}})
-    model = language_model(arm, config, 1).double()
+    variant = recipe("language-short").variant(name, None)
+    config = model_config(variant, {**SMALL, "features": {"name": "favor", "features": 8}})
+    model = language_model(variant, config, 1).double()
     tokens = torch.randint(9, (2, 80), generator=generator())
     changed = tokens.clone()
     changed[:, 50] = (changed[:, 50] + 1) % 9
@@ -132,4 +132,4 @@ def test_language_models_see_nothing_of_what_follows(name: str) -> None:
 
 
 def test_every_encoding_of_sequences_is_compared() -> None:
-    assert set(POSITIONS) <= {arm.position for arm in ARMS.values()}
+    assert set(POSITIONS) <= {variant.position for variant in VARIANTS.values()}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from evaluation.benchmarks.arms import model_config
 from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import FULL, names, recipe
 from evaluation.benchmarks.tasks import TASKS
+from evaluation.benchmarks.variants import model_config
 from musicgen.model.performer import parameter_count
 from training.config import find, read
 
@@ -30,16 +30,16 @@ def values_of_training(name: str) -> dict[str, Any]:
 
 def values_of_benchmark(name: str) -> dict[str, Any]:
     found = recipe(name)
-    arms = {encoding: found.arm(encoding, (32, 32)) for encoding in found.encodings}
-    model = model_config(arms[found.encodings[0]], {**found.model, "vocabulary_size": 256})
+    variants = {encoding: found.variant(encoding, (32, 32)) for encoding in found.encodings}
+    model = model_config(variants[found.encodings[0]], {**found.model, "vocabulary_size": 256})
     features = model.features.features
     encodings = {}
-    for encoding, arm in arms.items():
-        if arm.position in ("sine_spe", "conv_spe", "flt"):
-            built = model_config(arm, {**found.model, "vocabulary_size": 256})
+    for encoding, variant in variants.items():
+        if variant.position in ("sine_spe", "conv_spe", "flt"):
+            built = model_config(variant, {**found.model, "vocabulary_size": 256})
             encodings[encoding] = asdict(built.position)
         else:
-            encodings[encoding] = dict(arm.choice)
+            encodings[encoding] = dict(variant.choice)
     training = asdict(found.training(1000))
     return {
         "model": model.plain(),
@@ -66,7 +66,7 @@ def test_models_have_as_many_parameters_as_printed(task: str) -> None:
     values = {**found.model, "vocabulary_size": 257 if task != "listops" else 20}
     counts = [
         parameter_count(
-            Classifier(found.arm(name, None), values, classes=2, pairs=task == "retrieval")
+            Classifier(found.variant(name, None), values, classes=2, pairs=task == "retrieval")
         )
         for name in ("absolute", "sine_spe", "conv_spe")
     ]
@@ -80,7 +80,7 @@ def test_recipes_read_and_name_known_tasks_and_encodings() -> None:
         assert found.task in TASKS
         assert name == found.task or name.startswith(f"{found.task}-")
         for encoding in found.encodings:
-            found.arm(encoding, (4, 4))
+            found.variant(encoding, (4, 4))
         assert found.training(100).steps > 0
         assert "our own" in found.about.lower(), f"{name} says what is our own choice"
     for task in TASKS:

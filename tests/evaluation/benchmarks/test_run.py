@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from app.cli import main
-from evaluation.benchmarks.arms import ARMS
 from evaluation.benchmarks.recipe import Recipe, Sizes, names, recipe
 from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, examples_measured, fitting
 from evaluation.benchmarks.tables import (
@@ -24,6 +23,7 @@ from evaluation.benchmarks.tables import (
 from evaluation.benchmarks.tasks import TASKS, Material, material
 from evaluation.benchmarks.text import Corpus
 from evaluation.benchmarks.training import Examples, Optimiser
+from evaluation.benchmarks.variants import VARIANTS
 from tokenization.whole_file import write_json
 from tokenization.wording import markdown
 
@@ -242,7 +242,7 @@ def test_every_anchor_names_what_there_is() -> None:
         anchors = ANCHORS[task]
         for anchor in anchors:
             assert set(anchor) == {"paper", "what", "rows"}
-            assert set(anchor["rows"]) <= set(ARMS) | others
+            assert set(anchor["rows"]) <= set(VARIANTS) | others
         own = Row(encoding="absolute", values=({"accuracy": 0.25},))
         for _, table in anchor_tables(task, [own]):
             assert all(line[2] in ("", "25.00") for line in table[1:])

@@ -26,7 +26,7 @@ SPACES: dict[str, tuple[type[Any], type[Position]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
+class Variant:
     """One row of a table: an encoding, and how it is attended."""
 
     position: str
@@ -38,61 +38,61 @@ class Arm:
     about: str = ""
 
 
-ARMS: dict[str, Arm] = {
-    "none": Arm(position="none", about="no encoding"),
-    "absolute": Arm(position="absolute", about="sinusoids added (Vaswani et al. 2017)"),
-    "learned": Arm(position="learned", causal=False, about="a learned vector a position"),
-    "rope": Arm(position="rope", about="rotations (Su et al. 2021)"),
-    "sine_spe": Arm(position="sine_spe", choice={"sines": 10}, about="gated (Liutkus et al. 2021)"),
-    "sine_spe_ungated": Arm(position="sine_spe", choice={"sines": 10, "gated": False}),
-    "conv_spe": Arm(position="conv_spe", about="gated (Liutkus et al. 2021)"),
-    "conv_spe_ungated": Arm(position="conv_spe", choice={"gated": False}),
-    "permuteformer": Arm(position="permuteformer", whole=False, about="Chen 2021, with r"),
-    "permuteformer_without_r": Arm(
+VARIANTS: dict[str, Variant] = {
+    "none": Variant(position="none", about="no encoding"),
+    "absolute": Variant(position="absolute", about="sinusoids added (Vaswani et al. 2017)"),
+    "learned": Variant(position="learned", causal=False, about="a learned vector a position"),
+    "rope": Variant(position="rope", about="rotations (Su et al. 2021)"),
+    "sine_spe": Variant(position="sine_spe", choice={"sines": 10}, about="gated (Liutkus et al. 2021)"),
+    "sine_spe_ungated": Variant(position="sine_spe", choice={"sines": 10, "gated": False}),
+    "conv_spe": Variant(position="conv_spe", about="gated (Liutkus et al. 2021)"),
+    "conv_spe_ungated": Variant(position="conv_spe", choice={"gated": False}),
+    "permuteformer": Variant(position="permuteformer", whole=False, about="Chen 2021, with r"),
+    "permuteformer_without_r": Variant(
         position="permuteformer", choice={"with_decay": False},
         about="r = 1, as bidirectional models of Chen 2021 have it",
     ),
-    "permuteformer_without_permutation": Arm(
+    "permuteformer_without_permutation": Variant(
         position="permuteformer", choice={"with_permutation": False}, whole=False
     ),
-    "lrpe": Arm(position="lrpe", about="type 1 (Qin et al. 2023)"),
-    "lrpe_type_2": Arm(position="lrpe", choice={"type": "orthogonal"}),
-    "lrpe_type_3": Arm(position="lrpe", choice={"type": "permutation"}),
-    "flt": Arm(position="flt", about="Gaussian mixture (Choromanski et al. 2023)"),
-    "flt_local": Arm(position="flt", choice={"mask": "local", "frequencies": "folded"}),
-    "toeplitz": Arm(position="none", mixer="toeplitz", about="log-linear (Luo et al. 2021)"),
-    "rfa": Arm(position="none", mixer="rfa", whole=False, about="Peng et al. 2021"),
-    "rfa_arccos": Arm(position="none", mixer="rfa_arccos", whole=False),
-    "rfa_gated": Arm(position="none", mixer="rfa_gated", whole=False),
-    "permuteformer_grid": Arm(position="permuteformer_grid", causal=False, shape="grid"),
-    "conv_spe_grid": Arm(position="conv_spe_grid", causal=False, shape="grid"),
-    "flt_grid": Arm(position="flt_space", causal=False, shape="grid"),
-    "flt_cloud": Arm(
+    "lrpe": Variant(position="lrpe", about="type 1 (Qin et al. 2023)"),
+    "lrpe_type_2": Variant(position="lrpe", choice={"type": "orthogonal"}),
+    "lrpe_type_3": Variant(position="lrpe", choice={"type": "permutation"}),
+    "flt": Variant(position="flt", about="Gaussian mixture (Choromanski et al. 2023)"),
+    "flt_local": Variant(position="flt", choice={"mask": "local", "frequencies": "folded"}),
+    "toeplitz": Variant(position="none", mixer="toeplitz", about="log-linear (Luo et al. 2021)"),
+    "rfa": Variant(position="none", mixer="rfa", whole=False, about="Peng et al. 2021"),
+    "rfa_arccos": Variant(position="none", mixer="rfa_arccos", whole=False),
+    "rfa_gated": Variant(position="none", mixer="rfa_gated", whole=False),
+    "permuteformer_grid": Variant(position="permuteformer_grid", causal=False, shape="grid"),
+    "conv_spe_grid": Variant(position="conv_spe_grid", causal=False, shape="grid"),
+    "flt_grid": Variant(position="flt_space", causal=False, shape="grid"),
+    "flt_cloud": Variant(
         position="flt_space", choice={"sizes": None, "dimensions": 3}, causal=False, shape="cloud"
     ),
-    "flt_cloud_radial": Arm(
+    "flt_cloud_radial": Variant(
         position="flt_space", choice={"sizes": None, "dimensions": 3, "mask": "radial"},
         causal=False, shape="cloud",
     ),
 }  # fmt: skip
 
 
-def arm(name: str) -> Arm:
-    """Return an arm by name."""
-    if name not in ARMS:
-        raise ValueError(f"there is no encoding {name!r} to compare{suggestion(name, ARMS)}")
-    return ARMS[name]
+def variant(name: str) -> Variant:
+    """Return a variant by name."""
+    if name not in VARIANTS:
+        raise ValueError(f"there is no encoding {name!r} to compare{suggestion(name, VARIANTS)}")
+    return VARIANTS[name]
 
 
-def with_choice(chosen: Arm, common: Mapping[str, Any], own: Mapping[str, Any]) -> Arm:
-    """Return an arm with values for all encodings, where its own knows them, and values for it alone, which win."""
+def with_choice(chosen: Variant, common: Mapping[str, Any], own: Mapping[str, Any]) -> Variant:
+    """Return a variant with values for all encodings, where its own knows them, and values for it alone, which win."""
     known = {**POSITIONS, **SPACES}[chosen.position][0].__dataclass_fields__
     fitting = {key: value for key, value in common.items() if key in known}
     return replace(chosen, choice={**fitting, **chosen.choice, **own})
 
 
-def model_config(chosen: Arm, values: Mapping[str, Any]) -> ModelConfig:
-    """Return the configuration of a model with an arm's encoding; one of space comes with `position_of`."""
+def model_config(chosen: Variant, values: Mapping[str, Any]) -> ModelConfig:
+    """Return the configuration of a model with a variant's encoding; one of space comes with `position_of`."""
     position = {"name": "none"}
     if chosen.position in POSITIONS:
         position = {"name": chosen.position, **chosen.choice}
@@ -105,8 +105,8 @@ def model_config(chosen: Arm, values: Mapping[str, Any]) -> ModelConfig:
     return config
 
 
-def position_of(chosen: Arm, config: ModelConfig) -> Position:
-    """Return the encoding of an arm for a model."""
+def position_of(chosen: Variant, config: ModelConfig) -> Position:
+    """Return the encoding of a variant for a model."""
     if chosen.position in POSITIONS:
         return POSITIONS[chosen.position][1](config.position, config.shape())
     settings, encoding = SPACES[chosen.position]
@@ -114,8 +114,8 @@ def position_of(chosen: Arm, config: ModelConfig) -> Position:
     return encoding(read, config.shape())
 
 
-def language_model(chosen: Arm, config: ModelConfig, seed: int) -> Performer:
-    """Return a model that predicts the next token, with the attention that an arm names."""
+def language_model(chosen: Variant, config: ModelConfig, seed: int) -> Performer:
+    """Return a model that predicts the next token, with the attention that a variant names."""
     model = Performer(config, seed)
     for layer, block in enumerate(model.blocks):
         assert isinstance(block, Block)
@@ -125,9 +125,9 @@ def language_model(chosen: Arm, config: ModelConfig, seed: int) -> Performer:
 
 
 def mixed(
-    attention: Attention, chosen: Arm, config: ModelConfig, layer: int, width: int
+    attention: Attention, chosen: Variant, config: ModelConfig, layer: int, width: int
 ) -> Attention:
-    """Return an attention of the same weights that mixes tokens as an arm says."""
+    """Return an attention of the same weights that mixes tokens as a variant says."""
     if chosen.mixer == "linear":
         return attention
     if chosen.mixer == "toeplitz":
