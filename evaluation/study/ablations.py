@@ -16,26 +16,26 @@ from musicgen.playable import Playable
 
 
 def ablation(
-    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
+    playables: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
 ) -> Experiment:
     """Measure by how much the loss changes, within the trained length and past it, without each part."""
     jobs = []
-    for subject in subjects:
-        border = min(probed_length(subject), pieces.length)
+    for playable in playables:
+        border = min(probed_length(playable), pieces.length)
         edges = sorted({0, border, pieces.length})
-        places = {"model": subject.given, "data": str(pieces.prepared.folder), "device": device}
-        identity = {**identity_of(subject), **pieces.identity}
+        places = {"model": playable.given, "data": str(pieces.prepared.folder), "device": device}
+        identity = {**identity_of(playable), **pieces.identity}
         for rows in parts_of(pieces.rows):
             arguments = {"rows": rows, "edges": edges, "seed": seed}
             job = Job(measure=without_parts, arguments=arguments, places=places, identity=identity)
-            jobs.append((subject, job))
+            jobs.append((playable, job))
 
     def compose(found: Found) -> dict[str, Any]:
         from evaluation.ablation import WHOLE, changes
 
         read: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for subject, _, done in found:
-            of_model = read.setdefault(subject.name, {})
+        for playable, _, done in found:
+            of_model = read.setdefault(playable.name, {})
             for part, losses in done.result.items():
                 of_model.setdefault(part, []).extend(losses)
         models = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.experiments import Experiment, left_out_of
+from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, facts, model_of
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
@@ -16,7 +16,7 @@ from tokenization.score import Notes
 
 
 def accompaniment(
-    subjects: Sequence[Playable], choice: Choice, *, hide: Sequence[str], bars: int
+    playables: Sequence[Playable], choice: Choice, *, hide: Sequence[str], bars: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment, a job a model and piece, and what is to be said of the pieces."""
     from evaluation.accompaniment import summary
@@ -25,11 +25,8 @@ def accompaniment(
     language = prepared.language
     if language.family != "groove":
         raise ValueError(f"{data} is in {language.name}; parts are hidden in a data set of grooves")
-    able = [s for s in subjects if s.language.parts]
-    others = [s for s in subjects if not s.language.parts]
-    left_out = left_out_of("accompaniment", "groove-2", others)
-    if not able:
-        raise ValueError("; ".join(left_out) + "; name a model that speaks groove-2")
+    able = [s for s in playables if s.language.parts]
+    left_out = taking_part(able, playables, "accompaniment", "groove-2")
     chosen = _chosen(prepared, split, choice.pieces, choice.seed)
     if not chosen:
         raise ValueError(f"{data} has no piece in its {split} split; another --split may have")

@@ -45,20 +45,20 @@ def conduct(
     done = iter(run(jobs, folder=folder, workers=workers, progress=progress))
     results, failures = {}, []
     for name, experiment in experiments.items():
-        found = [(subject, job, next(done)) for subject, job in experiment.jobs]
+        found = [(playable, job, next(done)) for playable, job in experiment.jobs]
         measured = {s.name for s, _, one in found if not one.error}
         partly = set() if experiment.pieces is None else measured  # models that do with the rest
         failed: dict[str, str] = {}
-        for subject, job, one in found:
-            if one.error and subject.name in partly:
+        for playable, job, one in found:
+            if one.error and playable.name in partly:
                 assert experiment.pieces is not None, "so it is in no other case"
                 lost = experiment.pieces(job)
                 failures.append(
-                    f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} left out of {name} for {subject.name}: "
+                    f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} left out of {name} for {playable.name}: "
                     f"{one.error}"
                 )
             elif one.error:
-                failed[subject.name] = one.error
+                failed[playable.name] = one.error
         failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
         whole = [one for one in found if not one[2].error and one[0].name not in failed]
         results[name] = experiment.compose(whole)
@@ -126,59 +126,69 @@ def language_of_data(folder: str | Path) -> str:
     return Prepared.open(folder).meta["language"]["language"]
 
 
-def default_length(subjects: Sequence[Playable]) -> int:
+def default_length(playables: Sequence[Playable]) -> int:
     """Return how far to look: four times the longest trained length."""
     from evaluation.likelihood import FAR
 
-    return int(FAR * max(probed_length(subject) for subject in subjects))
+    return int(FAR * max(probed_length(playable) for playable in playables))
 
 
 def speaking(
-    subjects: Sequence[Playable], language: str, what: str
+    playables: Sequence[Playable], language: str, what: str
 ) -> tuple[list[Playable], list[str]]:
     """Return the models that speak a language, and a sentence about those that do not."""
-    able = [subject for subject in subjects if subject.language.name == language]
-    return able, left_out_of(what, language, subjects)
+    able = [playable for playable in playables if playable.language.name == language]
+    return able, left_out_of(what, language, playables)
 
 
-def left_out_of(what: str, language: str, subjects: Sequence[Playable]) -> list[str]:
+def left_out_of(what: str, language: str, playables: Sequence[Playable]) -> list[str]:
     """Say which models speak another language, one sentence a language."""
     others: dict[str, list[str]] = {}
-    for subject in subjects:
-        if subject.language.name != language:
-            others.setdefault(subject.language.name, []).append(subject.name)
+    for playable in playables:
+        if playable.language.name != language:
+            others.setdefault(playable.language.name, []).append(playable.name)
     return [
         f"left out of {what}, which is in {language}, for speaking {other}: {', '.join(names)}"
         for other, names in others.items()
     ]
 
 
+def taking_part(
+    able: Sequence[Playable], playables: Sequence[Playable], what: str, language: str
+) -> list[str]:
+    """Say which of the models are not able to take part; where none is, that is refused."""
+    left_out = left_out_of(what, language, [each for each in playables if each not in able])
+    if not able:
+        raise ValueError("; ".join(left_out) + f"; name a model that speaks {language}")
+    return left_out
+
+
 def positions(
-    subjects: Sequence[Playable], *, tokens: int | None, drawn: bool, seed: int, device: str
+    playables: Sequence[Playable], *, tokens: int | None, drawn: bool, seed: int, device: str
 ) -> Experiment:
     """Probe the encodings with sequences of one token; if it is drawn, look at templates and attention too."""
     jobs = []
-    for subject in subjects:
-        arguments = {"length": probed_length(subject), "seed": seed}
+    for playable in playables:
+        arguments = {"length": probed_length(playable), "seed": seed}
         common = {
-            "places": {"model": subject.given, "device": device},
-            "identity": identity_of(subject),
+            "places": {"model": playable.given, "device": device},
+            "identity": identity_of(playable),
         }
         probing = {**arguments, "tokens": tokens}
-        jobs.append((subject, Job(measure=measures.probes, arguments=probing, **common)))
+        jobs.append((playable, Job(measure=measures.probes, arguments=probing, **common)))
         if drawn:
-            jobs.append((subject, Job(measure=measures.pictures, arguments=arguments, **common)))
+            jobs.append((playable, Job(measure=measures.pictures, arguments=arguments, **common)))
 
     def compose(found: Found) -> dict[str, Any]:
         from evaluation.probes import best_heads
 
         models: dict[str, dict[str, Any]] = {}
-        for subject, _, done in found:
-            model = models.setdefault(subject.name, {**named(subject), "seconds": 0.0})
+        for playable, _, done in found:
+            model = models.setdefault(playable.name, {**named(playable), "seconds": 0.0})
             model["seconds"] = round(model["seconds"] + done.seconds, 1)
             if "table" in done.result:
                 best = {f"best_{name}": best_heads(rows) for name, rows in done.result.items()}
-                model["probes"] = {**done.result, **best, "length": probed_length(subject)}
+                model["probes"] = {**done.result, **best, "length": probed_length(playable)}
             else:
                 model.update(done.result)
         return {"models": list(models.values())}
@@ -186,13 +196,13 @@ def positions(
     return Experiment(jobs=jobs, compose=compose)
 
 
-def named(subject: Playable) -> dict[str, Any]:
+def named(playable: Playable) -> dict[str, Any]:
     """Return what each result says of its model."""
     return {
-        "model": subject.name,
-        "number": subject.number,
-        "encoding": subject.encoding,
-        "language": subject.language.name,
-        "sha256": subject.sha256,
-        "trained_length": subject.trained_length,
+        "model": playable.name,
+        "number": playable.number,
+        "encoding": playable.encoding,
+        "language": playable.language.name,
+        "sha256": playable.sha256,
+        "trained_length": playable.trained_length,
     }

@@ -23,20 +23,20 @@ PIECES_A_JOB = 4
 
 
 def extrapolation(
-    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
+    playables: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
 ) -> Experiment:
     """Measure the loss by position to the length, within the trained length and past it."""
     from evaluation.likelihood import apart, edges_of, growth, summary
 
-    edges = {s.name: edges_of(s.trained_length, pieces.length) for s in subjects}
+    edges = {s.name: edges_of(s.trained_length, pieces.length) for s in playables}
     jobs = [
-        job for s in subjects for job in _loss_jobs(s, pieces, edges[s.name], None, seed, device)
+        job for s in playables for job in _loss_jobs(s, pieces, edges[s.name], None, seed, device)
     ]
 
     def compose(found: Found) -> dict[str, Any]:
         read = {name: by_number[None] for name, by_number in _by_piece(found).items()}
         rows = _of_all(pieces.rows, read)
-        measured = [s for s in subjects if rows and set(rows) <= read.get(s.name, {}).keys()]
+        measured = [s for s in playables if rows and set(rows) <= read.get(s.name, {}).keys()]
         losses = [[read[s.name][row] for row in rows] for s in measured]
         models = [
             {
@@ -60,26 +60,26 @@ def extrapolation(
 
 
 def realisations(
-    subjects: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
+    playables: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
 ) -> Experiment:
     """Measure the loss within the trained length with a quarter to four times the realisations trained with."""
     from evaluation.likelihood import change, summary
 
     jobs = []
-    for subject in subjects:
-        if is_stochastic(subject):
-            trained = subject.config["position"]["realisations"]
-            edges = [0, probed_length(subject)]
+    for playable in playables:
+        if is_stochastic(playable):
+            trained = playable.config["position"]["realisations"]
+            edges = [0, probed_length(playable)]
             for number in sorted({max(1, int(trained * f)) for f in (0.25, 0.5, 1, 2, 4)}):
-                jobs += _loss_jobs(subject, pieces, edges, number, seed, device)
+                jobs += _loss_jobs(playable, pieces, edges, number, seed, device)
 
     def compose(found: Found) -> dict[str, Any]:
         models, read = [], _by_piece(found)
-        for subject in subjects:
-            by_number = read.get(subject.name, {})
+        for playable in playables:
+            by_number = read.get(playable.name, {})
             rows = [r for r in pieces.rows if all(r in losses for losses in by_number.values())]
-            length = probed_length(subject)
-            trained = subject.config["position"].get("realisations")
+            length = probed_length(playable)
+            trained = playable.config["position"].get("realisations")
             if not rows or trained not in by_number:  # beside which the others stand
                 continue
             parts = {n: [losses[row] for row in rows] for n, losses in by_number.items()}
@@ -91,9 +91,9 @@ def realisations(
                 }
                 for number, part in parts.items()
             ]
-            seconds = _seconds(found, subject)
+            seconds = _seconds(found, playable)
             models.append(
-                {**named(subject), "trained": trained, "tests": tests, "seconds": seconds}
+                {**named(playable), "trained": trained, "tests": tests, "seconds": seconds}
             )
         return {"data": pieces.facts(), "models": models}
 
@@ -106,7 +106,7 @@ def parts_of(rows: Sequence[int]) -> list[Sequence[int]]:
 
 
 def _loss_jobs(
-    subject: Playable,
+    playable: Playable,
     pieces: HeldOut,
     edges: Sequence[int],
     number: int | None,
@@ -116,7 +116,7 @@ def _loss_jobs(
     folder = str(pieces.prepared.folder)
     return [
         (
-            subject,
+            playable,
             Job(
                 measure=measures.losses,
                 arguments={
@@ -125,8 +125,8 @@ def _loss_jobs(
                     "seed": seed,
                     "realisations": number,
                 },
-                places={"model": subject.given, "data": folder, "device": device},
-                identity={**identity_of(subject), **pieces.identity},
+                places={"model": playable.given, "data": folder, "device": device},
+                identity={**identity_of(playable), **pieces.identity},
             ),
         )
         for rows in parts_of(pieces.rows)
@@ -136,8 +136,8 @@ def _loss_jobs(
 def _by_piece(found: Found) -> dict[str, dict[int | None, dict[int, Loss]]]:
     """Return the losses by model, number of realisations and piece."""
     read: dict[str, dict[int | None, dict[int, Loss]]] = {}
-    for subject, job, done in found:
-        of_number = read.setdefault(subject.name, {}).setdefault(job.arguments["realisations"], {})
+    for playable, job, done in found:
+        of_number = read.setdefault(playable.name, {}).setdefault(job.arguments["realisations"], {})
         of_number |= dict(zip(job.arguments["rows"], done.result, strict=True))
     return read
 
@@ -152,5 +152,5 @@ def _of_all(rows: Sequence[int], read: Mapping[str, Mapping[int, Loss]]) -> list
     return []
 
 
-def _seconds(found: Found, subject: Playable) -> float:
-    return round(sum(done.seconds for one, _, done in found if one.name == subject.name), 2)
+def _seconds(found: Found, playable: Playable) -> float:
+    return round(sum(done.seconds for one, _, done in found if one.name == playable.name), 2)

@@ -55,7 +55,7 @@ def drawn(
 
 def by_piece(
     measure: Callable[..., Measure],
-    subjects: Iterable[Playable],
+    playables: Iterable[Playable],
     choice: Choice,
     pieces: Sequence[Mapping[str, Any]],
     table: Callable[[Rows, int], Rows],
@@ -66,22 +66,22 @@ def by_piece(
     places = {"data": str(prepared.folder), "device": choice.device}
     jobs = [
         (
-            subject,
+            playable,
             Job(
                 measure=measure,
                 arguments={**arguments, **piece, "seed": seed},
-                places={"model": subject.given, **places},
-                identity={**identity_of(subject), "data": prepared.meta["checksum"]},
+                places={"model": playable.given, **places},
+                identity={**identity_of(playable), "data": prepared.meta["checksum"]},
             ),
         )
-        for subject in subjects
+        for playable in playables
         for piece in pieces
     ]
 
     def compose(found: Found) -> dict[str, Any]:
         rows: dict[str, Rows] = {}
-        for subject, _, done in found:
-            rows.setdefault(subject.name, []).extend(done.result)
+        for playable, _, done in found:
+            rows.setdefault(playable.name, []).extend(done.result)
         models = rows.items()
         return {
             "models": [

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.bootstrap import estimate
-from evaluation.study.experiments import Experiment, left_out_of
+from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
 from musicgen.continuation import Continuation
 from musicgen.options import Options
@@ -26,20 +26,20 @@ SURROUNDING = 4  # bars left before and after them, where there are so many
 
 
 def form(
-    subjects: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
+    playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that continues pieces and measures their form beside the pieces' own."""
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     language = choice.prepared.language
-    able = [s for s in subjects if s.language.family == language.family]
-    left_out = _left_out("form", language, able, subjects)
+    able = [s for s in playables if s.language.family == language.family]
+    left_out = taking_part(able, playables, "form", language.name)
     return _experiment(
         measure_form, able, choice, arguments, left_out, fewest_bars=prompt_bars + bars
     )
 
 
 def infilling(
-    subjects: Sequence[Playable], choice: Choice, *, gap: int
+    playables: Sequence[Playable], choice: Choice, *, gap: int
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that fills a gap in the middle of pieces."""
     language = choice.prepared.language
@@ -47,19 +47,9 @@ def infilling(
         raise ValueError(
             f"{choice.data} is in {language.name}, in which no gap is filled; name data in a later version of it"
         )
-    able = [s for s in subjects if s.language.name == language.name]
-    left_out = _left_out("infilling", language, able, subjects)
+    able = [s for s in playables if s.language.name == language.name]
+    left_out = taking_part(able, playables, "infilling", language.name)
     return _experiment(measure_infilling, able, choice, {"gap": gap}, left_out, fewest_bars=gap + 2)
-
-
-def _left_out(
-    name: str, language: Language, able: Sequence[Playable], subjects: Sequence[Playable]
-) -> list[str]:
-    """Say which models take no part; where none does, that is refused."""
-    left_out = left_out_of(name, language.name, [s for s in subjects if s not in able])
-    if not able:
-        raise ValueError("; ".join(left_out) + f"; name a model that speaks {language.name}")
-    return left_out
 
 
 def _experiment(

@@ -16,19 +16,19 @@ from tokenization.groove.tokens import PARTS
 Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
 
 
-def whole_pieces(subjects: Sequence[Playable], choice: Choice) -> Iterator[Found | str]:
+def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Found | str]:
     """Yield the kind of each, who takes part, the experiment and its facts; or a sentence for one that cannot be."""
     language = choice.prepared.language
-    can_end = [s for s in subjects if s.language.name == language.name and language.can_end()]
+    can_end = [s for s in playables if s.language.name == language.name and language.can_end()]
     possible = {
         # The songs of piano music are long enough to return.
         "form": (
-            [s for s in subjects if s.language.family == language.family == "remi"],
+            [s for s in playables if s.language.family == language.family == "remi"],
             partial(form, prompt_bars=8, bars=56),
         ),
         "infilling": (can_end, partial(infilling, gap=4)),
         "accompaniment": (
-            [s for s in subjects if s.language.parts and language.family == "groove"],
+            [s for s in playables if s.language.parts and language.family == "groove"],
             partial(accompaniment, hide=PARTS, bars=8),
         ),
     }

@@ -41,10 +41,10 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.models import models_of
     from evaluation.tables.ablation import ablation_table
 
-    subjects, pieces, left_out = tried(models_of(arguments.models), arguments.data, arguments)
+    playables, pieces, left_out = tried(models_of(arguments.models), arguments.data, arguments)
     output.remark(left_out)
     experiment = ablation(
-        subjects, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
+        playables, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
     )
     with progress_bar("Taking parts away") as progress:
         found, failures = conducted({"ablation": experiment}, arguments, progress)

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 DATA = Path("data")  # where the examples of `musicgen data` write
 
 
-def data_of(subjects: Sequence[Playable]) -> Path:
+def data_of(playables: Sequence[Playable]) -> Path:
     """Return the data set of the first model that learned from one; if it is not here, say how to make it."""
     from app.commands.data import SOURCES
 
-    learned = next((subject for subject in subjects if "data" in subject.training), None)
+    learned = next((playable for playable in playables if "data" in playable.training), None)
     if learned is None:
         raise ValueError(
-            f"{subjects[0].name} has learned from no data; name a prepared data set with --data"
+            f"{playables[0].name} has learned from no data; name a prepared data set with --data"
         )
     folder = _folder_of(learned)
     if folder is None:
@@ -42,24 +42,24 @@ def _place(kind: str, language: str) -> str:
     return f"{DATA / f'{kind}-{language}'} --language {language}"
 
 
-def data_by_language(subjects: Sequence[Playable]) -> list[Path]:
+def data_by_language(playables: Sequence[Playable]) -> list[Path]:
     """Return the data sets that are here, that of the first model of each language."""
     found: dict[str, Path] = {}
-    for subject in subjects:
-        folder = _folder_of(subject)
+    for playable in playables:
+        folder = _folder_of(playable)
         if folder is not None:
-            found.setdefault(subject.language.name, folder)
+            found.setdefault(playable.language.name, folder)
     return list(found.values())
 
 
-def _folder_of(subject: Playable) -> Path | None:
+def _folder_of(playable: Playable) -> Path | None:
     """Return the set with the checksum in the model's card, else with a title there, else with the model's name.
 
     Of several sets that a model learned from, it is the first one that holds pieces out.
     """
-    if "data" not in subject.training:
+    if "data" not in playable.training:
         return None
-    here, learned = _sets(subject.language.name), f", {subject.training['data']}, "
+    here, learned = _sets(playable.language.name), f", {playable.training['data']}, "
     titles = {folder: f", {meta.get('source', {}).get('title')}, " for folder, meta in here.items()}
     of_several = sorted(
         (learned.index(titles[folder]), folder)
@@ -67,10 +67,10 @@ def _folder_of(subject: Playable) -> Path | None:
         if titles[folder] in learned and meta["counts"]["validation"]["pieces"]
     )
     found = [
-        *(f for f, meta in here.items() if meta["checksum"] == subject.training.get("checksum")),
+        *(f for f, meta in here.items() if meta["checksum"] == playable.training.get("checksum")),
         *(folder for folder in here if titles[folder] == learned),
         *(folder for _, folder in of_several),
-        *(folder for folder in here if folder.name == subject.name),
+        *(folder for folder in here if folder.name == playable.name),
     ]
     return next(iter(found), None)
 

@@ -61,10 +61,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     named = models_of(arguments.models)
     folder = arguments.data or data_of(named)
-    subjects, pieces, left_out = tried(named, folder, arguments)
+    playables, pieces, left_out = tried(named, folder, arguments)
     output.remark(left_out)
     experiment = extrapolation(
-        subjects, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
+        playables, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
     )
     with progress_bar("Reading pieces") as progress:
         found, failures = conducted({"extrapolation": experiment}, arguments, progress)
@@ -86,14 +86,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def tried(
-    subjects: list[Playable], data: Path, arguments: argparse.Namespace
+    playables: list[Playable], data: Path, arguments: argparse.Namespace
 ) -> tuple[list[Playable], HeldOut, list[str]]:
     """Return the models that speak the language of the data, the pieces for them, and who is left out."""
     from evaluation.study.experiments import default_length, held_out, language_of_data, speaking
 
     check_counts(arguments, "length", "pieces")
     language = language_of_data(data)
-    able, left_out = speaking(subjects, language, str(data))
+    able, left_out = speaking(playables, language, str(data))
     if not able:
         raise ValueError(
             f"{data} is in {language}, which none of the models speaks; give other data"

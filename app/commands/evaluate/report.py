@@ -84,14 +84,14 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(
             f"--limit is {arguments.limit} and --whole {arguments.whole}; they are 1, and 0, or more"
         )
-    subjects = models_of(arguments.models, arguments.device)
-    arguments.data = arguments.data or data_by_language(subjects)
+    playables = models_of(arguments.models, arguments.device)
+    arguments.data = arguments.data or data_by_language(playables)
     benchmarks = _benchmarks(arguments.benchmarks)
-    experiments, commands, left_out = _experiments(subjects, arguments)
-    whole, facts, too_short = _whole_pieces(subjects, arguments)
+    experiments, commands, left_out = _experiments(playables, arguments)
+    whole, facts, too_short = _whole_pieces(playables, arguments)
     experiments |= whole
     left_out += too_short
-    plan, able, prompts, refused = _prompts(subjects, arguments)
+    plan, able, prompts, refused = _prompts(playables, arguments)
     if arguments.output is None:
         arguments.output = own_folder("report", arguments)
         claim(arguments.output, arguments, KEPT, f"continuation/{SAMPLES}")
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> None:
         "command": command_line(),
         "made": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": _machine(),
-        "models": [facts_of(subject) for subject in subjects],
+        "models": [facts_of(playable) for playable in playables],
         "extrapolation": [r for name, r in found.items() if name.startswith("extrapolation")],
         "realisations": [r for name, r in found.items() if name.startswith("realisations")],
         "ablation": [r for name, r in found.items() if name.startswith("ablation")],
@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _experiments(
-    subjects: list[Playable], arguments: argparse.Namespace
+    playables: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], dict[str, str], list[str]]:
     """Return the experiments by name, a command for each alone, and who is left out of them."""
     from evaluation.study.ablations import ablation
@@ -135,14 +135,14 @@ def _experiments(
     left_out: list[str] = []
     for folder in arguments.data:
         language = language_of_data(folder)
-        if all(subject.language.name != language for subject in subjects):
+        if all(playable.language.name != language for playable in playables):
             left_out.append(
                 f"{folder} is left out: it is in {language}, which none of the models speaks"
             )
             continue
-        able, pieces, others = tried(subjects, folder, arguments)
+        able, pieces, others = tried(playables, folder, arguments)
         left_out += [] if len(arguments.data) > 1 else others
-        names = [subject.given for subject in able]
+        names = [playable.given for playable in able]
         size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
         which = ["--data", str(folder), "--split", arguments.split]
         asked = _alone("extrapolation", names, [*which, *size], arguments)
@@ -151,14 +151,14 @@ def _experiments(
             commands[f"{kind} on {folder}"] = asked if kind == "extrapolation" else command_line()
         experiments[f"ablation on {folder}"] = ablation(able, pieces, **options)
         commands[f"ablation on {folder}"] = asked.replace(" extrapolation ", " ablation ")
-    experiments["positions"] = positions(subjects, tokens=None, drawn=True, **options)
-    given = [subject.given for subject in subjects]
+    experiments["positions"] = positions(playables, tokens=None, drawn=True, **options)
+    given = [playable.given for playable in playables]
     commands["positions"] = _alone("positions", given, ["-o", "positions"], arguments)
     return experiments, commands, left_out
 
 
 def _whole_pieces(
-    subjects: list[Playable], arguments: argparse.Namespace
+    playables: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], dict[str, dict[str, Any]], list[str]]:
     """Return the experiments with whole pieces by name, the facts beside their results, and what is left out."""
     from evaluation.study.piece_jobs import Choice
@@ -170,7 +170,7 @@ def _whole_pieces(
     options = {"pieces": arguments.whole, "split": arguments.split}
     common = {**options, "seed": arguments.seed, "device": chosen_device(arguments.device)}
     for folder in map(str, arguments.data if arguments.whole else []):
-        for found in whole_pieces(subjects, Choice(data=folder, **common)):
+        for found in whole_pieces(playables, Choice(data=folder, **common)):
             if isinstance(found, str):
                 left_out.append(found)
                 continue
@@ -195,7 +195,7 @@ def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
 
 
 def _prompts(
-    subjects: list[Playable], arguments: argparse.Namespace
+    playables: list[Playable], arguments: argparse.Namespace
 ) -> tuple[Plan, list[Playable], list[Prompt], list[str]]:
     """Return what is continued, by the models that speak groove, else by those of the first one's language."""
     from evaluation.continuation.plan import Plan
@@ -207,10 +207,10 @@ def _prompts(
         return plan, [], [], []
     speak = (
         "groove"
-        if any(s.language.name == "groove" for s in subjects)
-        else subjects[0].language.name
+        if any(s.language.name == "groove" for s in playables)
+        else playables[0].language.name
     )
-    able, left_out = speaking(subjects, speak, "continuation")
+    able, left_out = speaking(playables, speak, "continuation")
     with progress_bar("Reading prompts") as progress:
         prompts, refused = read_prompts(
             arguments.prompts,
@@ -234,9 +234,9 @@ def _continuation(
     folder = arguments.output / "continuation"
     workers = workers_of(arguments, chosen_device(arguments.device))
     _, result = experiment(able, prompts, plan, folder, workers=workers, progress_bar=progress_bar)
-    for model, subject in zip(result["models"], able, strict=True):
-        model["number"] = subject.number
-    given = [subject.given for subject in able]
+    for model, playable in zip(result["models"], able, strict=True):
+        model["number"] = playable.number
+    given = [playable.given for playable in able]
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
     return {"command": _alone("continuation", given, options, arguments), **result}
 

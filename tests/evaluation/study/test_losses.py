@@ -36,8 +36,8 @@ def pieces(place: Path) -> HeldOut:
 def conducted(
     kind: str, place: Path, pieces: HeldOut, *names: str
 ) -> tuple[dict[str, Any], list[str]]:
-    subjects = models_of([str(place / name) for name in names], "cpu")
-    experiment: Experiment = MADE[kind](subjects, pieces, seed=0, device="cpu")
+    playables = models_of([str(place / name) for name in names], "cpu")
+    experiment: Experiment = MADE[kind](playables, pieces, seed=0, device="cpu")
     found, failures = conduct({kind: experiment})
     return found[kind], failures
 

@@ -393,7 +393,7 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path):
     for run in ("a", "b"):
         write_model(tmp_path / run / "model", "remi", "none")
     names = [str(tmp_path / run / "model") for run in ("a", "b")]
-    assert [subject.name for subject in models_of(names)] == names
+    assert [playable.name for playable in models_of(names)] == names
     write_model(tmp_path / "c" / "model", "remi", "none")
     (tmp_path / "c" / "model").rename(tmp_path / "c" / "other")
     labels = [s.name for s in models_of([names[0], str(tmp_path / "c" / "other"), names[0]])]
