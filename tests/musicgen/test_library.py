@@ -168,6 +168,15 @@ def test_what_cannot_be_asked_for_is_said_in_a_sentence():
         model.continue_((SEEDS / "groove.mid").read_bytes(), prompt_bars=999)
 
 
+def test_numbers_may_be_those_of_numpy():
+    model = musicgen.load(TINY)
+    asked = {"prompt_bars": np.int64(1), "bars": np.int64(1), "seed": np.int64(7)}
+    [take] = model.continue_(SEEDS / "groove.mid", **asked)
+    [same] = model.continue_(SEEDS / "groove.mid", prompt_bars=1, bars=1, seed=7)
+    assert take.midi == same.midi
+    assert model.infill(SEEDS / "groove.mid", (np.int64(2), np.int64(2)))[0].midi
+
+
 def test_the_folder_of_a_model_may_be_a_path(tmp_path: Path):
     made = musicgen.load(TINY)
     save(tmp_path, made.performer, Card(name="x", language=made.language.spec(), trained_length=8))
