@@ -6,7 +6,7 @@ The one way to generate music: commands, page, evaluations and the samples of a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -167,7 +167,21 @@ class MusicGeneration(Generation):
 
     def takes(self) -> list[Take]:
         """Return the variations as far as they have come."""
-        return [self._take(number, ids) for number, ids in enumerate(self.sequences())]
+        takes = [self._take(number, ids) for number, ids in enumerate(self.sequences())]
+        if not self.remarks:
+            return takes
+        return [replace(take, score=take.score.remark(*self.remarks)) for take in takes]
+
+    def check(self) -> None:
+        """Raise what ended the work, if that was an error; music that met a bound stands, and `remarks` say so."""
+        if self._job is not None and self._job.error is not None:
+            raise self._job.error
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of the takes."""
+        bound = None if self._job is None else self._job.bound
+        return () if bound is None else (f"the music ends before its length: {bound}",)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         raise NotImplementedError

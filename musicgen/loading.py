@@ -19,15 +19,16 @@ UNTRAINED = "untrained"
 DEFAULT = "pop-piano"
 
 
-def load(name: str = DEFAULT, device: str = "auto") -> Playable:
+def load(name: str | Path = DEFAULT, device: str = "auto") -> Playable:
     """Return a model by name or path, its weights read."""
     model = find(name, device)
     model.performer  # noqa: B018  what is wrong with its weights is to be known now
     return model
 
 
-def find(name: str, device: str = "auto") -> Playable:
+def find(name: str | Path, device: str = "auto") -> Playable:
     """Return a model by name or path; its weights are read when they are first needed."""
+    name = str(name)
     if name.split(":")[0] == UNTRAINED:
         return _untrained(name, device)
     from musicgen.storage.checkpoint import read_card
@@ -44,7 +45,7 @@ def find(name: str, device: str = "auto") -> Playable:
     return Playable(
         name=card.name,
         language=speaks,
-        weights=partial(_read_weights, folder, device),
+        weights=partial(_read_weights, folder, device, card.sha256),
         trained_length=card.trained_length,
         sha256=card.sha256,
         longest_ticks=None if longest is None else [*longest],
@@ -122,10 +123,14 @@ def encoding_of(config: ModelConfig) -> str:
     return f"{name} ({variant})" if variant else name
 
 
-def _read_weights(folder: Path, device: str) -> Performer:
+def _read_weights(folder: Path, device: str, sha256: str) -> Performer:
+    """Return the weights with this hash: what is said to come of a model does not come of one saved since."""
     from musicgen.storage.checkpoint import load as load_checkpoint
 
-    return load_checkpoint(folder, device_of(device))[0]
+    performer, card = load_checkpoint(folder, device_of(device))
+    if card.sha256 != sha256:
+        raise ValueError(f"{folder} holds another model than when it was found; start again")
+    return performer
 
 
 def _untrained(name: str, device: str) -> Playable:

@@ -50,7 +50,7 @@ class Piece:
         """Return the first bars, or all, as a prompt."""
         if bars is not None and not 1 <= bars <= self.bars:
             raise ValueError(
-                f"{self.name} has {self.bars} bars, so the prompt cannot be its first {bars}"
+                f"{self.name or 'the piece'} has {self.bars} bars, so the prompt cannot be its first {bars}"
             )
         bars = bars or self.bars
         whole = bars == self.bars

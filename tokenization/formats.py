@@ -17,7 +17,7 @@ def midi(score: Score, title: str = "", provenance: Provenance | None = None) ->
     """Return a score as a MIDI file, in which a text event holds the provenance."""
     from tokenization.midi.writing import write_midi  # its library is not where models train
 
-    made = json.dumps(provenance, ensure_ascii=True)
+    made = json.dumps(provenance, ensure_ascii=True, default=_number)
     return write_midi(score, texts=(f"musicgen {made}",) if provenance else ())
 
 
@@ -25,8 +25,13 @@ def musicxml(score: Score, title: str = "", provenance: Provenance | None = None
     """Return a score as MusicXML, which names the provenance in its description of the encoding."""
     from tokenization.notation.musicxml.writing import write_musicxml
 
-    made = json.dumps(provenance, ensure_ascii=False) if provenance else ""
+    made = json.dumps(provenance, ensure_ascii=False, default=_number) if provenance else ""
     return write_musicxml(score, title=title, made=made)
+
+
+def _number(of_numpy: Any) -> Any:
+    """Return a number of numpy, such as a seed of a loop over `np.arange`, as one that JSON knows."""
+    return of_numpy.item()
 
 
 Format = Callable[[Score, str, Provenance | None], bytes]

@@ -263,6 +263,7 @@ def _keep(
     """Write what has come of a work, and return what is to be said of each take, and the MIDI files."""
     work = making.work
     work.check()
+    output.remark(work.remarks)
     model, options = work.model, work.options
     heard = [
         (take, take.score if making.whole_counts else take.continuation) for take in work.takes()

@@ -21,7 +21,7 @@ def causal_sums(
     """
     if decay is not None:
         raise ValueError(
-            "the fast-transformers backend knows no decay, which this positional encoding asks for: "
+            "the fast-transformers backend knows no decay, which horizons or this positional encoding ask for: "
             "use backend 'chunked'"
         )
     product = _causal_dot_product()

@@ -53,10 +53,6 @@ class AttentionState(NamedTuple):
         rest = (None if x is None else function(x) for x in self[1:])
         return AttentionState(function(self.sums), *rest)
 
-    def expand(self, copies: int) -> AttentionState:
-        """Return a state of its own for each of so many variations: batch 1 → batch `copies`."""
-        return self.map(lambda x: x.repeat(copies, 1, 1, 1))
-
     def clone(self) -> AttentionState:
         """Return a copy that later steps do not touch."""
         return self.map(Tensor.clone)

@@ -23,10 +23,6 @@ class SoftmaxState(NamedTuple):
         """Apply a function to each tensor."""
         return SoftmaxState(function(self.keys), function(self.values))
 
-    def expand(self, copies: int) -> SoftmaxState:
-        """Return a state of its own for each of so many variations: batch 1 → batch `copies`."""
-        return self.map(lambda x: x.repeat(copies, 1, 1, 1))
-
     def clone(self) -> SoftmaxState:
         """Return a copy of its own."""
         return self.map(Tensor.clone)

@@ -21,7 +21,7 @@ def generator_of(*purpose: int) -> Generator:
 
 def generator_from(seed: int) -> Generator:
     """Return the generator of a seed that a person gives, on the CPU, where torch takes 32 bits: of more, all count."""
-    return Generator().manual_seed(seed if seed < 1 << 32 else seed_of(seed) & 0xFFFFFFFF)
+    return Generator().manual_seed(int(seed) if seed < 1 << 32 else seed_of(seed) & 0xFFFFFFFF)
 
 
 def decayed(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:

@@ -169,8 +169,7 @@ class Engine:
         self._draw(groups)
         groups = [group for group in groups if len(group)]
         for group in groups:
-            with self._blaming(group.job):
-                self.model.position.check(len(group.job.ids) + len(group.job.rows[group.live[0]]))
+            self._end_at_bound(group)
         groups = [group for group in groups if len(group)]
         numbers = [number for group in groups for number in group.numbers]
         if numbers:
@@ -178,6 +177,15 @@ class Engine:
             logits = self._batch.step(numbers, tokens.to(self.model.embedding.weight.device))
             self._hand_out(groups, _scores(logits))
         self._charge(groups, time.monotonic() - begun)
+
+    def _end_at_bound(self, group: RowGroup) -> None:
+        """End rows where the encoding has no further position."""
+        job = group.job
+        try:
+            self.model.position.check(len(job.ids) + len(job.rows[group.live[0]]))
+        except ValueError as error:
+            job.bound = error
+            self._let_go([(group, np.zeros(len(group), bool))], [])
 
     def _draw(self, groups: Sequence[RowGroup]) -> None:
         """Draw a token a row, and let groups take them."""

@@ -46,7 +46,7 @@ class Job(Progress):
 
     @property
     def bars(self) -> int:
-        """How many new bars are whole in each variation that still is written."""
+        """How many bars have begun since the first token, in each variation that still is written."""
         return min((group.bars for group in self.groups if len(group)), default=0)
 
     def let_go(self) -> None:
@@ -90,7 +90,7 @@ class RowGroup:
 
     @property
     def bars(self) -> int:
-        """How many new bars are whole in each of the variations."""
+        """How many bars have begun since the first token, in each of the variations."""
         return int(self._begun.min()) - self._first_bars if len(self._begun) else 0
 
     def lead(self, now: float) -> float:
@@ -106,7 +106,8 @@ class RowGroup:
         everyone = np.zeros_like(self.live)
         seed = self.job.request.seed
         self.numbers, self.scores, self.given = numbers, scores[everyone], everyone
-        self._random = [np.random.default_rng([seed, int(i)]) for i in self.live]
+        low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time
+        self._random = [np.random.default_rng([low, int(i), high]) for i in self.live]
         if self.job.grammar is not None:
             self.grammar = self.job.grammar.select(everyone)
             self._begun = self.grammar.bars

@@ -12,13 +12,14 @@ class Progress:
         self.rows: list[list[int]] = [[] for _ in range(variations)]
         self.ended = Event()
         self.error: Exception | None = None
+        self.bound: Exception | None = None  # why music ends before it was to: what there is stands
 
     @property
     def steps(self) -> int:
         """How many tokens the longest variation has."""
-        return max(map(len, self.rows))
+        return max(map(len, self.rows), default=0)
 
     def check(self) -> None:
-        """Raise what ended the work, if that was an error."""
-        if self.error is not None:
-            raise self.error
+        """Raise what ended the work, or kept it from its length, if that was an error."""
+        if (error := self.error or self.bound) is not None:
+            raise error

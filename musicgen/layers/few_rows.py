@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from musicgen.layers import product_choice as few_rows_table
@@ -161,8 +162,9 @@ class _Packs:
     def of(self, weight: Tensor) -> Tensor:
         if weight.is_inference():  # does not say when it changes
             return self._pack(weight)
-        if weight not in self.packs or self.packs[weight][0] != weight._version:
-            self.packs[weight] = weight._version, self._pack(weight)
+        version = weight._version, weight.data_ptr()
+        if weight not in self.packs or self.packs[weight][0] != version:
+            self.packs[weight] = version, self._pack(weight)
         return self.packs[weight][1]
 
     def _pack(self, weight: Tensor) -> Tensor:
@@ -170,6 +172,8 @@ class _Packs:
 
 
 _PACKS = _Packs()
+# Fused optimisers leave the versions of what they change as they are.
+register_optimizer_step_post_hook(lambda *_: _PACKS.packs.clear())
 _WAYS: dict[str, Callable[[Tensor, Tensor | None, Tensor], Product]] = {
     "packed": _packed,
     "columns": _by_columns,

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
 _KEPT = WeakTensorKeyDictionary()  # by the first weight: the versions of all, and the layer
+# Fused optimisers leave the versions of what they change as they are.
+register_optimizer_step_post_hook(lambda *_: _KEPT.clear())
 
 
 def can_be_joined(layers: Sequence[nn.Module]) -> bool:
@@ -24,7 +27,7 @@ def joined(layers: Sequence[nn.Linear]) -> nn.Linear:
     parts = [*weights, *biases]
     if any(part.is_inference() for part in parts):  # they do not say when they change
         return _joined(layers)
-    versions = [part._version for part in parts]
+    versions = [(part._version, part.data_ptr()) for part in parts]
     if weights[0] not in _KEPT or _KEPT[weights[0]][0] != versions:
         _KEPT[weights[0]] = versions, _joined(layers)
     return _KEPT[weights[0]][1]

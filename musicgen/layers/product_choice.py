@@ -3,7 +3,7 @@
 The ways differ in the last bit of their results, so the choice is part of what makes the same request the same music:
 it may not turn round with the noise of a measurement. It is stored in the user's cache folder, one file for each set of
 processor, libraries and number of threads; whoever stores first is followed by all others. Where nothing can be stored
-nothing is timed either: the first of the ways that treat rows alike is taken.
+the times do not count: the first of the ways that treat rows alike is taken.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from musicgen.metre.dense_sums import Touched, touched
 
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 MOST_BARS = 64  # of a period: a memory has a row a tick of it
+MOST_ROWS = 1 << 16  # of all heads of a layer
 # Positions a stretch: in the cache of the one, and large kernels for the other.
 CHUNKS = {"cpu": 128, "cuda": 256}
 DENSE_CHUNK = 16  # … where dense products are taken (dense_sums.py)
@@ -72,6 +73,10 @@ class MetreConfig:
                 raise ValueError(
                     f"{bars} bars are {period} ticks; a metric head's period is a whole number of them"
                 )
+        if sum(ticks) > MOST_ROWS:
+            raise ValueError(
+                f"the periods of metric heads are {int(sum(ticks))} ticks together; {MOST_ROWS} at most have a row each"
+            )
         return [int(period) for period in ticks]
 
 

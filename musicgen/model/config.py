@@ -57,12 +57,14 @@ class ModelConfig:
             raise ValueError(
                 f"backend is {self.backend!r}; it must be one of {', '.join(BACKENDS)}"
             )
-        for part in (asdict(self.features), asdict(self.position), vars(self)):
-            for name, size in part.items():
+        for part in (self.features, self.position, self.metre, self.clock, self):
+            for name, size in () if part is None else vars(part).items():
                 if isinstance(size, int) and size > LARGEST:
                     raise ValueError(f"{name} is {size}; sizes here go to {LARGEST}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it lies in 0 ≤ dropout < 1")
+        if self.initial_deviation < 0:
+            raise ValueError(f"initial_deviation is {self.initial_deviation}; it must be 0 or more")
         if self.width % self.heads:
             raise ValueError(
                 f"width {self.width} does not divide into {self.heads} heads; "

@@ -60,7 +60,8 @@ class Performer(nn.Module):
         super().__init__()
         self.config = config
         with torch.random.fork_rng(devices=[]):  # parts that draw without being given a generator
-            torch.manual_seed(generator_from(seed or 0).initial_seed())
+            # torch.manual_seed would set the generators of devices too, which nobody puts back.
+            torch.default_generator.manual_seed(generator_from(seed or 0).initial_seed())
             self.position = POSITIONS[config.position_name][1](config.position, config.shape())
             self.time, self.metre = None, None
             if config.metre is not None or self.position.musical:

@@ -32,7 +32,9 @@ class PermutationPowers(nn.Module):
 
     def find_cycles(self) -> None:
         """Derive the cycles from `permutation`, on its device."""
-        permutation = self.permutation.tolist()
+        permutation, features = self.permutation.tolist(), range(self.permutation.shape[1])
+        if any(sorted(row) != [*features] for row in permutation):  # as in a damaged file
+            raise ValueError(f"a permutation of {len(features)} features does not hold each once")
         found = torch.tensor([_cycles(row) for row in permutation]).to(self.permutation.device)
         self.members, self.cycle_start, self.cycle_length, self.cycle_index = found.unbind(1)
 

@@ -47,9 +47,10 @@ class Permuteformer(Position):
 
     @property
     def decay(self) -> Tensor | None:
-        """The ratio r a head, (H,): the authors', or that of the model's horizons."""
-        own = self.ratio if self.forgetting is None else self.forgetting
-        return own if self.config.with_decay else None
+        """The ratio r a head, (H,): that of the model's horizons, else the authors', or none."""
+        if self.forgetting is not None:
+            return self.forgetting
+        return self.ratio if self.config.with_decay else None
 
     def window(self, places: Tensor, start: int) -> Window | None:
         """Return the powers of the permutations, (T, H, M); of times, (2, B, T, H, M)."""

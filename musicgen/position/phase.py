@@ -14,7 +14,10 @@ def exact(x: Tensor) -> Tensor:
     What a frequency is derived from goes through here: a frequency rounded to float32 on one device
     and not on another is another wave at position 10⁶.
     """
-    return x.to("cpu" if x.device.type == "mps" else x.device, torch.float64)
+    x = (
+        x.cpu() if x.device.type == "mps" else x
+    )  # first: a copy to float64 would be made over there
+    return x.to(torch.float64)
 
 
 def phases(frequencies: Tensor, places: Tensor, like: Tensor) -> Tensor:
@@ -24,7 +27,7 @@ def phases(frequencies: Tensor, places: Tensor, like: Tensor) -> Tensor:
     of `like`, float32 at least: at position 10⁶ a float32 product is off by hundredths of a cycle.
     """
     frequencies = exact(frequencies)
-    places = places.to(frequencies.device, torch.float64)
+    places = exact(places).to(frequencies.device)
     cycles = places.view(*places.shape, *[1] * frequencies.ndim) * frequencies
     wrapped = cycles - cycles.floor()
     return wrapped.to(like.device, torch.promote_types(like.dtype, torch.float32)) * (2 * math.pi)

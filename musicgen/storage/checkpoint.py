@@ -35,7 +35,9 @@ DTYPES = ("float32", "bfloat16", "int8")
 LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
 LONGEST_HEADER_BYTES = 1 << 22  # of the weights: there they name some ten thousand tensors
 LONGEST_SEQUENCE = 1 << 24  # tokens that a model was trained on at a time
-MOST_REALISATIONS = 1 << 12  # of a stored model; the papers have some dozens
+MOST_DRAWN = (
+    1 << 12
+)  # realisations or random features of a stored model; the papers have some dozens
 # The numbers of an encoding's configuration, multiplied: a tensor has so many a channel at most.
 SMALL_POSITION = 1 << 12
 _OMEGA = "blocks.0.attention.features.omega"
@@ -182,10 +184,13 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
 def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
     """Compare what takes the memory of a model with the weights at hand, before any is taken."""
     layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
-    wanted = {
-        "embedding.weight": (config.vocabulary_size, config.width),
-        "blocks.0.feedforward.inner.weight": (config.feedforward, config.width),
-    }
+    wanted = {"embedding.weight": (config.vocabulary_size, config.width)}
+    outputs = {"feedforward.inner": config.feedforward, "attention.qkv": 3 * config.width}
+    if (metre := config.metre) is not None:
+        outputs["attention.metre.qkv"] = len(metre.bars) * (2 * metre.features + config.head_width)
+    for layer in range(min(layers, config.layers)):
+        for name, output in outputs.items():
+            wanted[f"blocks.{layer}.{name}.weight"] = (output, config.width)
     missing = [name for name in wanted if name not in stored]
     if config.layers > layers:
         missing.append(f"blocks.{layers}.attention.qkv.weight")
@@ -200,10 +205,11 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
 
 
 def _check_position(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
-    if (asked := getattr(config.position, "realisations", 0)) > MOST_REALISATIONS:
-        raise ValueError(
-            f"{path.parent / CONFIG} asks for {asked} realisations; at most {MOST_REALISATIONS} can be used"
-        )
+    for name in ("realisations", "random_features"):
+        if (asked := getattr(config.position, name, 0)) > MOST_DRAWN:
+            raise ValueError(
+                f"{path.parent / CONFIG} asks for {asked} {name}; at most {MOST_DRAWN} can be used"
+            )
     # Sums on the device without memory import torch's compiler, 100 MB of it: it is for what might not be had.
     sizes = math.prod(n for n in vars(config.position).values() if type(n) is int and n > 0)
     device = torch.device("cpu" if sizes <= SMALL_POSITION else "meta")
@@ -229,15 +235,17 @@ def _check_shape(path: Path, name: str, tensor: Tensor, shape: tuple[int, ...]) 
 def _fill(model: Performer, stored: dict[str, Tensor], path: Path) -> None:
     """Copy the stored tensors into a model, which must be exactly those that it has."""
     wanted = model.state_dict()
-    scales = {n: stored.pop(n + _SCALE) for n in wanted if n in stored and n + _SCALE in stored}
-    for name, scale in scales.items():
-        _check_shape(path, name + _SCALE, scale, tuple(stored[name].shape[:1]))
-    tensors = {n: restore(t, scales[n]) if n in scales else t for n, t in stored.items()}
-    for name in sorted(wanted.keys() ^ tensors.keys()):
+    matrices = _matrices(model) & stored.keys()
+    scales = {n: stored.pop(n + _SCALE) for n in matrices if n + _SCALE in stored}
+    for name in sorted(wanted.keys() ^ stored.keys()):
         has = "lacks" if name in wanted else "has a superfluous"
         raise ValueError(_does_not_belong(path, has, name))
     for name, tensor in wanted.items():
-        _check_shape(path, name, tensors[name], tuple(tensor.shape))
+        _check_shape(path, name, stored[name], tuple(tensor.shape))
+    for name, scale in scales.items():
+        _check_shape(path, name + _SCALE, scale, tuple(stored[name].shape[:1]))
+    tensors = {n: restore(t, scales[n]) if n in scales else t for n, t in stored.items()}
+    for name, tensor in wanted.items():
         found = tensors[name].dtype
         if found is not tensor.dtype and not found.is_floating_point:
             raise ValueError(f"{path} has {name!r} in {found}, which nothing here stores it in")

@@ -8,6 +8,8 @@ import pytest
 
 from musicgen.continuation import Continuation
 from musicgen.loading import load
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
 from musicgen.options import Options
 from musicgen.pieces import piece_of, read_piece
 from musicgen.playable import Playable
@@ -82,3 +84,18 @@ def test_a_length_that_is_none_is_refused(name: str):
         Continuation(model, prompt, Options(tokens=9, ends=True))
     with pytest.raises(ValueError, match="tokens is 0"):
         Continuation(model, prompt, Options(tokens=0)).finish()
+
+
+def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():
+    made = load("untrained:tiny:groove")
+    config = ModelConfig(
+        vocabulary_size=len(made.language.vocabulary), layers=1, width=16, heads=2, feedforward=16,
+        position={"name": "learned", "max_length": 60},
+    )  # fmt: skip
+    model = replace(made, weights=lambda: Performer(config).eval())
+    takes = model.continue_(bars=200, variations=10)
+    assert [take.tokens for take in takes] == [60] * 10
+    for take in takes:
+        assert len(take.score.notes)
+        [remark] = take.score.remarks
+        assert remark.startswith("the music ends before its length: the sequence reaches 61 tokens")

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import musicgen
+from musicgen.model.performer import Performer
+from musicgen.storage.checkpoint import Card, save
 from tokenization.midi.reading import read_midi
 
 ROOT = Path(__file__).parents[2]
@@ -156,3 +158,37 @@ def test_all_names_are_there_and_none_costs_torch_before_it_is_used():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_what_cannot_be_asked_for_is_said_in_a_sentence():
+    model = musicgen.load(TINY)
+    with pytest.raises(ValueError, match="variations is 0; it must be 1 or more"):
+        model.continue_(bars=1, variations=0)
+    with pytest.raises(ValueError, match=r"^the piece has \d+ bars, so the prompt cannot be"):
+        model.continue_((SEEDS / "groove.mid").read_bytes(), prompt_bars=999)
+
+
+def test_numbers_may_be_those_of_numpy():
+    model = musicgen.load(TINY)
+    asked = {"prompt_bars": np.int64(1), "bars": np.int64(1), "seed": np.int64(7)}
+    [take] = model.continue_(SEEDS / "groove.mid", **asked)
+    [same] = model.continue_(SEEDS / "groove.mid", prompt_bars=1, bars=1, seed=7)
+    assert take.midi == same.midi
+    assert model.infill(SEEDS / "groove.mid", (np.int64(2), np.int64(2)))[0].midi
+
+
+def test_the_folder_of_a_model_may_be_a_path(tmp_path: Path):
+    made = musicgen.load(TINY)
+    save(tmp_path, made.performer, Card(name="x", language=made.language.spec(), trained_length=8))
+    assert musicgen.load(tmp_path).name == "x"
+
+
+def test_music_never_comes_of_a_model_that_was_saved_since(tmp_path: Path):
+    """Its files would name the weights that were there before."""
+    made = musicgen.load(TINY)
+    card = Card(name="x", language=made.language.spec(), trained_length=8)
+    save(tmp_path, made.performer, card)
+    found = musicgen.find(str(tmp_path))
+    save(tmp_path, Performer(made.performer.config, seed=1), card)
+    with pytest.raises(ValueError, match="holds another model than when it was found"):
+        found.performer  # noqa: B018

@@ -146,7 +146,7 @@ class Engines:
                         bars=job.bars,
                         place=place,
                         ended=ended,
-                        error=_plain(job.error),
+                        error=_plain(job.error or job.bound),
                     )
                 )
             if ended:

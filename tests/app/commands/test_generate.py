@@ -4,12 +4,16 @@ import json
 import os
 import warnings
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import music21
 import pytest
 
 from app.cli import main
+from musicgen.loading import load
+from musicgen.model.performer import Performer
+from musicgen.storage.checkpoint import Card, save
 from tests.tokenization.notation.scores import bars, compressed, note, score
 from tokenization.midi.reading import read_midi
 
@@ -186,3 +190,15 @@ def test_a_wrong_input_is_one_sentence(words, sentence, tmp_path, capsys):
     assert sentence in errors[-1]
     assert errors[-1].startswith("musicgen: ")
     assert not list(tmp_path.iterdir())
+
+
+def test_music_that_meets_a_bound_of_its_encoding_is_written(tmp_path, capsys):
+    made = load("untrained:tiny")
+    position = {"name": "learned", "max_length": 90}
+    config = replace(made.performer.config, position=position, layers=1)
+    card = Card(name="x", language=made.language.spec(), trained_length=64)
+    save(tmp_path / "model", Performer(config), card)
+    assert run("generate", "--model", tmp_path / "model", "--bars", 90, "-o", tmp_path) == 0
+    said = capsys.readouterr()
+    assert "the music ends before its length: the sequence reaches 91 tokens" in said.err
+    assert len(read_midi(said.out.strip()).notes)

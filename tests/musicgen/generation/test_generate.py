@@ -240,3 +240,11 @@ def test_damaged_weights_are_noticed() -> None:
         model.embedding.weight.fill_(torch.nan)
     with pytest.raises(ValueError, match="output is not finite"):
         next(generate(model, PROMPT, Request()))
+
+
+def test_no_seed_draws_what_a_variation_of_another_draws() -> None:
+    """A number of more than 32 bits is several numbers to numpy, as are a seed and a variation."""
+    model = toy_model(position="none")
+    rows = run(model, seed=7, variations=2, stop=Stop(tokens=20))
+    far = run(model, seed=7 + (1 << 32), stop=Stop(tokens=20))
+    assert (far[0] != rows[1]).any()

@@ -182,3 +182,17 @@ def test_a_weight_that_changed_is_packed_anew_and_packs_go_with_weights(
     del weight
     gc.collect()
     assert len(few_rows._PACKS.packs) == before
+
+
+def test_a_weight_that_an_optimiser_moved_is_packed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fused one does not say that it has changed a tensor."""
+    if "packed" not in possible():
+        pytest.skip("this torch is built without oneDNN")
+    monkeypatch.setattr(few_rows, "way_for", lambda weight: Way("packed", 2))
+    weight, x = torch.nn.Parameter(torch.randn(16, 32)), torch.randn(2, 32)
+    with torch.no_grad():
+        multiplied(x, weight)
+    weight.grad = torch.ones_like(weight)
+    torch.optim.AdamW([weight], fused=True).step()
+    with torch.no_grad():
+        torch.testing.assert_close(multiplied(x, weight), x @ weight.t())

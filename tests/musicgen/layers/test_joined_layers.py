@@ -25,6 +25,20 @@ def test_the_output_is_that_of_the_layers_side_by_side() -> None:
             assert joined(layers) is joined(layers)
 
 
+def test_layers_that_an_optimiser_moved_or_that_changed_their_type_are_joined_anew() -> None:
+    """A fused optimiser does not say that it has changed a tensor, nor does `Module.to`."""
+    layers = [nn.Linear(16, 24), nn.Linear(16, 10)]
+    x = torch.randn(3, 16, generator=generator())
+    joined(layers)
+    torch.cat([layer(x) for layer in layers], 1).sum().backward()
+    torch.optim.AdamW(nn.ModuleList(layers).parameters(), fused=True).step()
+    for _ in range(2):
+        with torch.no_grad():
+            wanted = torch.cat([layer(x) for layer in layers], 1)
+            torch.testing.assert_close(joined(layers)(x), wanted)
+        layers, x = [layer.double() for layer in layers], x.double()
+
+
 def test_it_goes_with_the_layers() -> None:
     layers = [nn.Linear(16, 24), nn.Linear(16, 10)]
     before = len(module._KEPT)

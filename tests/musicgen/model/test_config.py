@@ -68,6 +68,7 @@ def test_a_preset_takes_overrides() -> None:
         ({"norm": "middle"}, r"norm is 'middle'; it must be one of pre, post"),
         ({"backend": "fast"}, r"backend is 'fast'; it must be one of "),
         ({"dropout": 1.0}, r"dropout is 1.0"),
+        ({"initial_deviation": -1}, r"initial_deviation is -1.0; it must be 0 or more"),
         (
             {"attention": "softmax", "position": "permuteformer"},
             r"'permuteformer' acts on the features",

@@ -157,3 +157,10 @@ def test_training_lowers_the_loss() -> None:
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_making_a_model_leaves_the_generators_of_devices_alone(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("it was seeded"))
+    before = torch.get_rng_state()
+    Performer(toy_config())
+    assert torch.equal(torch.get_rng_state(), before)

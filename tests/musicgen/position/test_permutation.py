@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from musicgen.position.permutation import PermutationPowers
@@ -30,3 +31,11 @@ def test_cycles_follow_a_loaded_permutation() -> None:
     powers, other = PermutationPowers(2, 9, seed=0), PermutationPowers(2, 9, seed=1)
     powers.load_state_dict(other.state_dict())
     assert torch.equal(powers(torch.arange(20)), other(torch.arange(20)))
+
+
+@pytest.mark.parametrize("wrong", [[1, 1, 1], [0, 1, 3], [-1, 0, 1]])
+def test_what_is_no_permutation_is_refused(wrong: list[int]) -> None:
+    """Its cycles would never close."""
+    powers = PermutationPowers(1, 3, seed=0)
+    with pytest.raises(ValueError, match="a permutation of 3 features does not hold each once"):
+        powers.load_state_dict({"permutation": torch.tensor([wrong])})

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +64,9 @@ def test_another_number_of_features_is_refused() -> None:
     wrong = torch.rand(1, 5, SHAPE.heads, 10)
     with pytest.raises(ValueError, match="of 12 features, but the feature map gives 10"):
         position.features(wrong, wrong, code, 0, 0)
+
+
+def test_horizons_hold_also_without_its_own_decay() -> None:
+    position = build("permuteformer", shape=replace(SHAPE, horizons=(8.0, 64.0)), with_decay=False)
+    assert position.decay is not None
+    assert position.decay[0].item() == pytest.approx(1 - 1 / 8)

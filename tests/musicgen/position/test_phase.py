@@ -1,7 +1,10 @@
 import math
+from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from musicgen.position.phase import geometric, waves
 
@@ -37,3 +40,22 @@ def test_low_precision_gets_float32_waves() -> None:
 def test_geometric_runs_from_one_towards_one_by_base() -> None:
     angles = geometric(4, 8, base=10_000)
     torch.testing.assert_close(angles, torch.tensor([1, 0.1, 0.01, 0.001]))
+
+
+class NoFloat64OfMps(TorchDispatchMode):
+    """Fails where float64 is made of what lies on a device without it, be it in a copy to another device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Look at what comes of each operation."""
+        out = func(*args, **(kwargs or {}))
+        given = [x for x in args if isinstance(x, torch.Tensor)]
+        if isinstance(out, torch.Tensor) and out.dtype is torch.float64:
+            assert not any(x.device.type == "mps" for x in given), func
+        return out
+
+
+def test_a_device_without_float64_is_asked_for_none() -> None:
+    with FakeTensorMode(), NoFloat64OfMps():
+        frequencies, places = torch.ones(3, device="mps"), torch.ones(4, device="mps").long()
+        cosine, _ = waves(frequencies, places, like=frequencies)
+    assert (cosine.device.type, cosine.dtype) == ("mps", torch.float32)

@@ -15,12 +15,14 @@ import torch
 from safetensors import safe_open
 
 from musicgen.generation.fast_steps import FastSteps
+from musicgen.metre.rows import MetreConfig
 from musicgen.model.performer import parameter_count
 from musicgen.storage.checkpoint import CONFIG, NEW_WEIGHTS, WEIGHTS, Card, load, read_card, save
 from tests.musicgen.toys import generator, toy_model, toy_tokens
 
 CARD = Card(name="toy", language={"language": "remi"}, trained_length=8, training={"data": "none"})
 TOKENS = toy_tokens(2, 20)
+METRE = MetreConfig(bars=(1, 2), remembers=(2, 8))
 
 
 def logits(model: Any) -> torch.Tensor:
@@ -171,6 +173,16 @@ def damage(folder: Path, how: str) -> None:
         restate(folder, content)
     elif how == "scaled":
         with_tensor(folder, content, "embedding.weight.scale", torch.zeros(0))
+    elif how == "wide and thin":
+        content["model"]["width"] = 1 << 12
+        with_tensor(folder, content, "embedding.weight", torch.zeros(11, 1 << 12))
+        with_tensor(folder, content, "blocks.0.feedforward.inner.weight", torch.zeros(24, 1 << 12))
+    elif how == "scaled vector":
+        with_tensor(folder, content, "norm.weight.scale", torch.ones(16))
+    elif how == "scaled cube":
+        many = torch.zeros(1 << 20, 1, 1, dtype=torch.int8)
+        with_tensor(folder, content, "head.weight.scale", torch.ones(1 << 20))
+        with_tensor(folder, content, "head.weight", many)
     elif how == "whole numbers":
         with_tensor(folder, content, "embedding.weight", torch.zeros(11, 16).int())
     elif how == "without end":
@@ -224,6 +236,9 @@ def restate(folder: Path, content: dict[str, Any]) -> None:
         ("pickled", ValueError, r"model.safetensors is not a safetensors file"),
         ("foreign", ValueError, r"model.safetensors lacks tensor"),
         ("scaled", ValueError, r"has 'embedding.weight.scale' in shape \(0,\), where"),
+        ("wide and thin", ValueError, r"has 'blocks.0.attention.qkv.weight' in shape \(48, 16\)"),
+        ("scaled vector", ValueError, r"has a superfluous tensor 'norm.weight.scale'"),
+        ("scaled cube", ValueError, r"has 'head.weight' in shape \(1048576, 1, 1\), where"),
         ("whole numbers", ValueError, r"has 'embedding.weight' in torch.int32, which nothing"),
         ("without end", ValueError, r"has numbers in 'embedding.weight' that are not finite"),
         ("another's", ValueError, r"has a superfluous tensor '\\x1b\[2J'"),
@@ -257,3 +272,26 @@ def test_loading_a_model_imports_no_compiler() -> None:
         "assert not {'torch._dynamo', 'sympy'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "part", "change"),
+    [
+        ({"metre": METRE}, "metre", {"features": 1 << 20}),
+        ({"metre": METRE}, "metre", {"features": 1 << 40}),
+        ({"metre": METRE}, "clock", {"bar_ticks": 1 << 20}),
+        ({"metre": METRE}, "clock", {"bar_ticks": 10**400}),
+        ({"metre": METRE}, "clock", {"moves": [[0, 1 << 70, 0]]}),
+        ({"position": "flt"}, "position", {"random_features": 1 << 20}),
+    ],
+)
+def test_sizes_that_no_tensor_has_are_bounded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: dict, part: str, change: dict
+) -> None:
+    save(tmp_path, toy_model(**model), CARD)
+    content = json.loads((tmp_path / CONFIG).read_bytes())
+    content["model"][part].update(change)
+    (tmp_path / CONFIG).write_text(json.dumps(content))
+    monkeypatch.setattr("musicgen.storage.checkpoint.Performer", None)  # memory is taken there
+    with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
+        load(tmp_path)
