@@ -170,3 +170,11 @@ def test_a_tempo_that_no_midi_file_can_say_is_left_out():
     assert slow.tempos.beats_per_minute.tolist() == [120]
     assert any("1 tempo below 3.58" in remark for remark in slow.remarks)
     assert read_midi(write_midi(slow)).notes == slow.notes
+
+
+def test_a_voice_has_its_program_and_drums_to_itself():
+    music = "V:1\n%%MIDI channel 10\n%%MIDI program 8\nC4|\nV:2\nD4|\nV:3\n%%MIDI program 33\nE4|\nV:4\nF4|"
+    tracks = read(music, "M:4/4\nL:1/4\n%%MIDI program 73\nK:C").tracks
+    assert [(track.program, track.is_drum) for track in tracks] == [
+        *((8, True), (73, False), (33, False), (73, False))
+    ]
