@@ -106,7 +106,8 @@ class VoiceReader:
         self.part.tracks.append(self.track)
 
     def _ticks(self, length: Fraction) -> int:
-        unit = self.unit or usual_unit(self.metre)
+        # A metre that comes later changes no lengths.
+        unit = self.unit = self.unit or usual_unit(self.metre)
         left, ratio = self._tuplet
         if left:
             self._tuplet = (left - 1, ratio)

@@ -178,3 +178,9 @@ def test_a_voice_has_its_program_and_drums_to_itself():
     assert [(track.program, track.is_drum) for track in tracks] == [
         *((8, True), (73, False), (33, False), (73, False))
     ]
+
+
+def test_a_metre_within_a_tune_leaves_the_length_of_a_note():
+    """ABC 2.1, section 3.1.7: where none is said, it follows from the metre of the header."""
+    found = read("C8|[M:2/4]D4|E4|", "M:4/4\nK:C")
+    assert heard(found) == [(0, 4, 60), (4, 2, 62), (6, 2, 64)]
