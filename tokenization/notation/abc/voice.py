@@ -67,9 +67,8 @@ class VoiceReader:
 
     def field(self, name: str, text: str) -> None:
         """Take a field that holds from here on."""
-        if name == "K":
-            self._key = key_of(text)
-            self._altered = {}
+        if name == "K" and (key := key_of(text)) is not None:
+            self._key, self._altered = key, {}
         if name in "KV":
             shift = shift_of(text)
             self._shift = self._shift if shift is None else shift

@@ -55,7 +55,7 @@ def test_music(music: str, notes: list[tuple[float, float, int]]):
     [
         ("G", [65 + 1, 72]), ("Dm", [65, 72]), ("D", [66, 73]), ("Bb", [65, 72]), ("Ador", [66, 72]),
         ("E mix", [66, 73]), ("HP", [66, 73]), ("C exp ^f", [66, 72]), ("none", [65, 72]),
-        ("C clef=treble-8", [53, 60]), ("C transpose=-2", [63, 70]), ("Cm bass", [65, 72]),
+        ("D exp _b", [65, 72]), ("C clef=treble-8", [53, 60]), ("C transpose=-2", [63, 70]), ("Cm bass", [65, 72]),
     ],
 )  # fmt: skip
 def test_keys(key: str, scale: list[int]):
@@ -184,3 +184,7 @@ def test_a_metre_within_a_tune_leaves_the_length_of_a_note():
     """ABC 2.1, section 3.1.7: where none is said, it follows from the metre of the header."""
     found = read("C8|[M:2/4]D4|E4|", "M:4/4\nK:C")
     assert heard(found) == [(0, 4, 60), (4, 2, 62), (6, 2, 64)]
+
+
+def test_another_clef_leaves_the_key():
+    assert pitches(read("F [K:clef=bass] F [K:none] F|", "M:4/4\nL:1/4\nK:G")) == [66, 66, 65]
