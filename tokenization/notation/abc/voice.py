@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import ClassVar
 
-from tokenization.analysis.chord_names import parse
+from tokenization.analysis.chord_names import parse, transposed
 from tokenization.notation.abc.fields import (
     ALTERS,
     LETTERS,
@@ -202,7 +202,7 @@ class VoiceReader:
         if text[1:2] not in tuple("^_<>@"):
             chord = parse(text.strip('"'))
             if chord:
-                self._chords.append((self._tick, chord))
+                self._chords.append((self._tick, transposed(chord, self._shift)))
 
     def _sign(self, text: str) -> None:
         word = text[1:-1]

@@ -188,3 +188,9 @@ def test_a_metre_within_a_tune_leaves_the_length_of_a_note():
 
 def test_another_clef_leaves_the_key():
     assert pitches(read("F [K:clef=bass] F [K:none] F|", "M:4/4\nL:1/4\nK:G")) == [66, 66, 65]
+
+
+def test_chords_of_a_voice_that_is_transposed_sound_with_it():
+    found = read('"Am7"A2 "G/B"B2|"N.C."c4|', "M:4/4\nL:1/4\nK:C transpose=-2")
+    assert pitches(found) == [67, 69, 70]
+    assert [marker.text for marker in found.markers] == ["G_m7", "F_M", "N_N"]
