@@ -51,6 +51,9 @@ class VoiceReader:
         self._forward, self._endings = False, frozenset[int]()
         self._section = ""  # which one the next bar begins
         self._ties: dict[Place, int] = {}  # pitches that go on in the next notes
+        # Those of voices that lie over each other, at the end of the bar before and of this one.
+        self._ties_before: list[dict[Place, int]] = []
+        self._ties_here: list[dict[Place, int]] = []
         self._notes = 0
         self._begin()
 
@@ -221,6 +224,8 @@ class VoiceReader:
 
     def _overlay(self, _: str) -> None:
         self._tick, self._overlaid = 0, self._bar.length
+        self._ties_here.append(self._ties)
+        self._ties = dict(*self._ties_before[len(self._ties_here) :][:1])
 
     def _inline(self, text: str) -> None:
         self.field(text[1], text[3:-1].strip())
@@ -257,6 +262,8 @@ class VoiceReader:
             self._begin()
             self._tempos, self._chords, self._marks = kept
             return
+        self._ties_before, self._ties_here = [*self._ties_here, self._ties], []
+        self._ties = dict(self._ties_before[0])
         number = len(self.part.bars)
         self.part.bars.append(self._bar)
         self._count(self._notes, number)
