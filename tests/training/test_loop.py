@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,7 @@ import torch
 
 from musicgen.common.learning import seed_of
 from musicgen.storage import checkpoint
-from tests.training.makers import Heard, Stopper, outcome, toy_config, toy_run
+from tests.training.makers import Heard, Stopper, outcome, prepared_set, toy_config, toy_run
 from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, Diverged
 from training.results.curves import read_table
 from training.storage import saving
@@ -194,6 +195,20 @@ def test_other_data_is_refused_on_resuming(pianos: Path, grooves: Path, tmp_path
     toy_run(toy_config(tmp_path, pianos, optimiser={"steps": 2})).fit(Heard())
     with pytest.raises(ValueError, match="was trained on other data"):
         toy_run(toy_config(tmp_path, grooves)).resume()
+
+
+def test_other_pieces_held_out_are_refused_on_resuming(tmp_path: Path):
+    """The tokens are the same ones; but what is held out now has been learned from."""
+    data = prepared_set(tmp_path / "data", "remi")
+    config = toy_config(tmp_path, data, optimiser={"steps": 2})
+    run = toy_run(config)
+    run.fit(Heard())
+    shutil.rmtree(data)
+    prepared_set(data, "remi", train=6, held_out=4)
+    later = toy_run(config)
+    assert later.batches.checksum == run.batches.checksum
+    with pytest.raises(ValueError, match="or with other pieces held out"):
+        later.resume()
 
 
 def test_another_model_is_refused_on_resuming(pianos: Path, tmp_path: Path):
