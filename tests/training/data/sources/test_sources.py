@@ -210,6 +210,11 @@ def test_groove_songs_are_all_to_train_on(tmp_path: Path):
     assert [(piece.split, piece.style) for piece in found.pieces] == [
         *(("train", "a_a1"), ("train", "b_b1"))
     ]
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for style in range(20):
+        (flat / f"bb0001.s{style}_a.mid").touch()
+    assert {piece.split for piece in find("groove-songs", flat, 0.4).pieces} == {"train"}
 
 
 class TestPop909:
