@@ -116,6 +116,18 @@ class TestMidiFolder:
         assert {name: after[name] for name in before} == before
         assert {*after.values()} == {"train", "validation"}
 
+    def test_a_piece_in_several_formats_is_in_one_split(self, tmp_path: Path):
+        disk.midi_folder(tmp_path, 40)
+        before = {p.name: p.split for p in find("midi", tmp_path, 0.3).pieces}
+        for name in before:
+            (tmp_path / name).with_suffix(".mxl").touch()
+            (tmp_path / name).with_suffix(".musicxml").touch()
+        after = {p.name: p.split for p in find("midi", tmp_path, 0.3).pieces}
+        assert len(after) == 3 * len(before)
+        for name, split in before.items():
+            stem = name.rpartition(".")[0]
+            assert {after[name], after[f"{stem}.mxl"], after[f"{stem}.musicxml"]} == {split}
+
     def test_a_band_gives_a_trio_for_each_other_track(self, tmp_path: Path):
         write_midi(disk.band(), tmp_path / "band.mid")
         piece = find("midi", tmp_path).pieces[0]
