@@ -294,6 +294,13 @@ class TestPopPiano:
         score = with_chords(disk.piano(markers=(disk.Marker(0, text),)))
         assert [marker.text for marker in score.markers] == ([chord] if chord else [])
 
+    def test_a_list_that_asks_for_memory_gets_none(self, tmp_path: Path):
+        disk.pop_piano_events(tmp_path)
+        remembered = (1 << 26).to_bytes(4, "little")  # places that Python's reader lays out
+        (tmp_path / "train_pieces.pkl").write_bytes(b"\x80\x02]r" + remembered + b".")
+        with pytest.raises(ValueError, match=r"train_pieces\.pkl is not a readable pickle"):
+            find("pop-piano", tmp_path)
+
     def test_lists_of_pieces_decide_the_split(self, tmp_path: Path):
         disk.pop_piano_events(tmp_path)
         for split, listed in {"train": ["0.pkl"], "val": ["1.pkl"], "test": ["2.pkl"]}.items():
