@@ -208,6 +208,13 @@ class TestHumanDrums:
         assert len(score.notes) == 32  # played beside the beats, and not moved by an estimate
         assert has_beats(score) or score.ticks_per_beat == 480
 
+    def test_a_list_that_is_no_table_is_an_error(self, tmp_path: Path):
+        disk.human_drums(tmp_path)
+        with (tmp_path / "info.csv").open("a") as file:
+            file.write(f'"{"x" * 200_000}\n')
+        with pytest.raises(ValueError, match=r"info\.csv is no table"):
+            find("human-drums", tmp_path)
+
     def test_a_list_that_names_a_file_twice_is_an_error(self, tmp_path: Path):
         disk.human_drums(tmp_path)
         lines = (tmp_path / "info.csv").read_text().splitlines()
