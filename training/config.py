@@ -230,7 +230,10 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
             raise ValueError(
                 f"--set {change} has no key and value; write it as key=value, as in data.batch=8"
             )
-        values = merged(values, _nested(key.split("."), from_yaml(text, f"--set {change}")))
+        value = from_yaml(text, f"--set {change}")
+        if isinstance(value, str) and value and text.strip().startswith(value):
+            value = text.strip()  # a name with " #" in it, which begins a comment in a file
+        values = merged(values, _nested(key.split("."), value))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
 

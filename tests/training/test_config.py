@@ -152,6 +152,12 @@ def test_a_wrong_key_or_value_is_named(tmp_path: Path, changes: list[str], messa
         read(minimal(tmp_path), changes)
 
 
+def test_a_text_is_taken_whole(tmp_path: Path):
+    config = read(minimal(tmp_path), ["data.folder=My songs #1", "run='take #2'"])
+    assert (config.data.folder, config.run) == ("My songs #1", "take #2")
+    assert read(minimal(tmp_path), ["run=take#2"]).run == "take#2"
+
+
 def test_a_wrong_model_is_named(tmp_path: Path):
     with pytest.raises(ValueError, match="there is no preset 'huge'"):
         read(minimal(tmp_path), ["model.preset=huge"]).model_config(9)
