@@ -96,9 +96,12 @@ class OptimiserConfig:
         for name in ("learning_rate", "clip", "epsilon"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("redraw", "final_rate", "beta1", "beta2"):
+        for name in ("redraw", "final_rate"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it lies from 0 to below 1")
         if self.warmup < 0 or self.weight_decay < 0:
             raise ValueError(
                 f"warmup {self.warmup} and weight_decay {self.weight_decay} are at least 0"
