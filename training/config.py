@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from musicgen.model.config import ModelConfig, check_sense
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion, yaml_of
+from tokenization.whole_file import is_text
 
 CONFIGS = Path(__file__).parent / "configs"
 _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset the other
@@ -233,12 +234,18 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
             raise ValueError(
                 f"--set {change} has no key and value; write it as key=value, as in data.batch=8"
             )
-        value = from_yaml(text, f"--set {change}")
-        if isinstance(value, str) and value and text.strip().startswith(value):
-            value = text.strip()  # a name with " #" in it, which begins a comment in a file
-        values = merged(values, _nested(key.split("."), value))
+        values = merged(values, _nested(key.split("."), _value(text, f"--set {change}")))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
+
+
+def _value(text: str, where: str) -> Any:
+    """Return what a change says: YAML, but for names of files that YAML would not take, or cut off at a #."""
+    if not is_text(Path(text)):
+        return text
+    value = from_yaml(text, where)
+    is_cut = isinstance(value, str) and value and text.strip().startswith(value)
+    return text.strip() if is_cut else value
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -157,6 +157,7 @@ def test_a_text_is_taken_whole(tmp_path: Path):
     config = read(minimal(tmp_path), ["data.folder=My songs #1", "run='take #2'"])
     assert (config.data.folder, config.run) == ("My songs #1", "take #2")
     assert read(minimal(tmp_path), ["run=take#2"]).run == "take#2"
+    assert read(minimal(tmp_path), ["run=take\udcff"]).run == "take\udcff"
 
 
 def test_a_wrong_model_is_named(tmp_path: Path):

@@ -1,4 +1,6 @@
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import torch
 from musicgen.common.learning import seed_of
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, Stopper, outcome, prepared_set, toy_config, toy_run
+from training.initial_model import first_model
 from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, Diverged
 from training.results.curves import read_table
 from training.storage import saving
@@ -113,6 +116,16 @@ def test_new_features_amid_a_sequence_are_refused(pianos: Path, tmp_path: Path):
         toy_config(
             tmp_path, pianos, data={"windows": 2}, optimiser={"redraw": 0.0, "redraw_every": 5}
         )
+
+
+def test_a_run_lies_in_a_folder_whose_name_is_no_text(pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path / os.fsdecode(b"r\xff"), pianos, optimiser={"steps": 2})
+    toy_run(config).fit(Heard())
+    later = toy_run(config)
+    assert later.resume()
+    assert first_model(
+        replace(config, start=config.run, model=None, run="new"), later.batches.language
+    )
 
 
 def test_another_seed_is_another_run(pianos: Path, tmp_path: Path):
