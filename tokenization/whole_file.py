@@ -109,6 +109,15 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def is_text(path: Path) -> bool:
+    """Say whether a path is text, as libraries want it that are not Python's own, and not bytes that are none."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def sync(path: Path) -> None:
     """Make sure that a file, or the entries of a folder, survive a power cut."""
     if path.is_dir() and os.name == "nt":

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from musicgen.model.config import ModelConfig, check_sense
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion, yaml_of
+from tokenization.whole_file import is_text
 
 CONFIGS = Path(__file__).parent / "configs"
 _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset the other
@@ -96,9 +97,12 @@ class OptimiserConfig:
         for name in ("learning_rate", "clip", "epsilon"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("redraw", "final_rate", "beta1", "beta2"):
+        for name in ("redraw", "final_rate"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it lies from 0 to below 1")
         if self.warmup < 0 or self.weight_decay < 0:
             raise ValueError(
                 f"warmup {self.warmup} and weight_decay {self.weight_decay} are at least 0"
@@ -230,9 +234,18 @@ def read(path: Path, changes: Iterable[str] = ()) -> RunConfig:
             raise ValueError(
                 f"--set {change} has no key and value; write it as key=value, as in data.batch=8"
             )
-        values = merged(values, _nested(key.split("."), from_yaml(text, f"--set {change}")))
+        values = merged(values, _nested(key.split("."), _value(text, f"--set {change}")))
     values.setdefault("run", f"runs/{path.stem}")
     return from_plain(RunConfig, values, str(path))
+
+
+def _value(text: str, where: str) -> Any:
+    """Return what a change says: YAML, but for names of files that YAML would not take, or cut off at a #."""
+    if not is_text(Path(text)):
+        return text
+    value = from_yaml(text, where)
+    is_cut = isinstance(value, str) and value and text.strip().startswith(value)
+    return text.strip() if is_cut else value
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,11 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
             f"model.layers is {named_layers!r}, but {source}, which the run starts with, has {trained.layers}; "
             "a model grows deeper, not shallower"
         )
+    if named_layers > trained.layers and trained.norm == "post":
+        raise ValueError(
+            f"model.layers is {named_layers}, but {source}, which the run starts with, normalises after each branch, "
+            f"so that further layers would change what it has learned; it has {trained.layers}"
+        )
     if trained.metre is not None and changes.get("metre") is not None:
         _check_metre(changes["metre"], trained.metre, str(source))
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}

@@ -37,7 +37,7 @@ from training.sharding import whole, whole_model
 from training.step_sums import StepSums
 from training.storage import saving
 from training.storage.logs import Log
-from training.storage.model_card import card_of
+from training.storage.model_card import card_of, learned_from
 from training.validation import Validation
 
 # Purposes of randomness, so that no two draws share a stream.
@@ -77,10 +77,10 @@ class Run:
         found = saving.newest(self.folder)
         if found is None:
             return False
-        if saving.read_state(found).data != self.batches.checksum:
+        if not learned_from(found, self.batches):
             raise ValueError(
-                f"{found} was trained on other data than {self.config.data.folder} holds now; "
-                "prepare the same data again, or begin a new run"
+                f"{found} was trained on other data than {self.config.data.folder} holds now, "
+                "or with other pieces held out; prepare the same data again, or begin a new run"
             )
         self.state = saving.restore(found, self.model, self.raw_optimiser)
         return True

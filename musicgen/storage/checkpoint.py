@@ -27,7 +27,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
 from tokenization.records import from_plain, json_of
-from tokenization.whole_file import naming, sync
+from tokenization.whole_file import is_text, naming, sync
 
 FORMAT = 1
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
@@ -174,6 +174,8 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
     try:
         if header_bytes > LONGEST_HEADER_BYTES:
             raise SafetensorError(f"its header is longer than {LONGEST_HEADER_BYTES:,} bytes")
+        if not is_text(path):  # which cannot be mapped
+            return safetensors.torch.load(path.read_bytes())
         return safetensors.torch.load_file(path)
     except SafetensorError as error:
         raise ValueError(

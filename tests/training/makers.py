@@ -34,12 +34,14 @@ TOY = {
 }
 
 
-def prepared_set(folder: Path, spoken: str, *, train: int = 8, held_out: int = 2) -> Path:
-    """Write a prepared set of a language."""
+def prepared_set(
+    folder: Path, spoken: str, *, train: int = 8, held_out: int = 2, first: int = 0
+) -> Path:
+    """Write a prepared set of a language: the pieces from the first number on."""
     speaker = language(spoken)
     with PreparedWriter(folder, replace=False) as writer:
         for number in range(train + held_out):
-            rows = [_row(speaker, score) for score in _scores(spoken, number)]
+            rows = [_row(speaker, score) for score in _scores(spoken, first + number)]
             split = "train" if number < train else "validation"
             writer.add(f"piece{number}", rows, split=split)
         writer.commit(

@@ -132,6 +132,7 @@ def test_steps_displace_epochs_and_the_other_way_round():
         (["optimiser.steps=0"], "more than 0 is needed"),
         (["optimiser.steps="], "either steps or epochs"),
         (["optimiser.redraw=1.5"], "redraw is 1.5; it lies between 0 and 1"),
+        (["optimiser.beta2=1"], "beta2 is 1.0; it lies from 0 to below 1"),
         (["optimiser.redraw_every=0"], "redraw_every is 0; it must be at least 1"),
         (["optimiser.cosine_epochs=0"], "cosine_epochs is 0.0; it must be above 0"),
         (["data.skip_chance=2"], "skip_chance is 2.0; it must be from 0 to 1"),
@@ -150,6 +151,13 @@ def test_steps_displace_epochs_and_the_other_way_round():
 def test_a_wrong_key_or_value_is_named(tmp_path: Path, changes: list[str], message: str):
     with pytest.raises(ValueError, match=message):
         read(minimal(tmp_path), changes)
+
+
+def test_a_text_is_taken_whole(tmp_path: Path):
+    config = read(minimal(tmp_path), ["data.folder=My songs #1", "run='take #2'"])
+    assert (config.data.folder, config.run) == ("My songs #1", "take #2")
+    assert read(minimal(tmp_path), ["run=take#2"]).run == "take#2"
+    assert read(minimal(tmp_path), ["run=take\udcff"]).run == "take\udcff"
 
 
 def test_a_wrong_model_is_named(tmp_path: Path):

@@ -117,6 +117,11 @@ def test_what_cannot_be_begun_with_is_a_sentence(
             ValueError, match=rf"layers is {layers!r}.* grows deeper, not shallower"
         ):
             model_config(replace(config, model={"layers": layers}), language)
+    after = toy_run(toy_config(tmp_path / "post", pianos, model={"norm": "post"}))
+    after.fit(Heard())
+    deeper = on_from(after.folder, pianos, tmp_path / "deeper", model={"layers": 2})
+    with pytest.raises(ValueError, match=r"model\.layers .*normalises after each branch"):
+        model_config(deeper, language)
     with pytest.raises(FileNotFoundError, match=r"there is no model 'pop-pino'.*'pop-piano'"):
         first_model(replace(config, start="pop-pino"), language)
 

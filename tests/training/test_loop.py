@@ -1,3 +1,6 @@
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -5,7 +8,8 @@ import torch
 
 from musicgen.common.learning import seed_of
 from musicgen.storage import checkpoint
-from tests.training.makers import Heard, Stopper, outcome, toy_config, toy_run
+from tests.training.makers import Heard, Stopper, outcome, prepared_set, toy_config, toy_run
+from training.initial_model import first_model
 from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, Diverged
 from training.results.curves import read_table
 from training.storage import saving
@@ -114,6 +118,16 @@ def test_new_features_amid_a_sequence_are_refused(pianos: Path, tmp_path: Path):
         )
 
 
+def test_a_run_lies_in_a_folder_whose_name_is_no_text(pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path / os.fsdecode(b"r\xff"), pianos, optimiser={"steps": 2})
+    toy_run(config).fit(Heard())
+    later = toy_run(config)
+    assert later.resume()
+    assert first_model(
+        replace(config, start=config.run, model=None, run="new"), later.batches.language
+    )
+
+
 def test_another_seed_is_another_run(pianos: Path, tmp_path: Path):
     losses = []
     for seed in (1, 2):
@@ -194,6 +208,20 @@ def test_other_data_is_refused_on_resuming(pianos: Path, grooves: Path, tmp_path
     toy_run(toy_config(tmp_path, pianos, optimiser={"steps": 2})).fit(Heard())
     with pytest.raises(ValueError, match="was trained on other data"):
         toy_run(toy_config(tmp_path, grooves)).resume()
+
+
+def test_other_pieces_held_out_are_refused_on_resuming(tmp_path: Path):
+    """The tokens are the same ones; but what is held out now has been learned from."""
+    data = prepared_set(tmp_path / "data", "remi")
+    config = toy_config(tmp_path, data, optimiser={"steps": 2})
+    run = toy_run(config)
+    run.fit(Heard())
+    shutil.rmtree(data)
+    prepared_set(data, "remi", train=6, held_out=4)
+    later = toy_run(config)
+    assert later.batches.checksum == run.batches.checksum
+    with pytest.raises(ValueError, match="or with other pieces held out"):
+        later.resume()
 
 
 def test_another_model_is_refused_on_resuming(pianos: Path, tmp_path: Path):

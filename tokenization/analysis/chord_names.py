@@ -70,6 +70,14 @@ def parse(name: str) -> str | None:
     return f"{ROOTS[semitones % 12]}_{quality}"
 
 
+def transposed(chord: str, semitones: int) -> str:
+    """Return a chord of the vocabulary so many semitones higher."""
+    root, _, quality = chord.partition("_")
+    if root not in ROOTS:
+        return chord
+    return f"{ROOTS[(ROOTS.index(root) + semitones) % 12]}_{quality}"
+
+
 def _quality(text: str) -> str | None:
     """Return the quality a name means: as written, without its bass, then without extensions."""
     without_bass = text if text.startswith("/o") else text.partition("/")[0]

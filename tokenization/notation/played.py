@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import TypeVar
 
 import numpy as np
 
+from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
 from tokenization.midi.conventions import finished
 from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.bars import Time, lay, rounded
@@ -16,6 +18,7 @@ from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 USUAL_TICKS_PER_BEAT = 480
 UNSAID: Time = (4, 4)
 Row = list[int]  # onset, duration, pitch, velocity, track
+Sign = TypeVar("Sign", float, str)
 
 
 def played(written: Written, limits: Limits, name: str) -> Score:
@@ -48,12 +51,12 @@ def played(written: Written, limits: Limits, name: str) -> Score:
         tracks += part.tracks
     heard, used = np.unique([row[4] for row in rows], return_inverse=True)
     onset, duration, pitch, velocity, _ = np.array(rows, dtype=np.int64).T
-    lines = [(written.lines[bar], start) for bar, start in laid]
     said = [(0, bpm) for line in written.lines[: order[0]] for _, bpm in line.tempos][-1:]
-    tempos = said + sorted((start + at, bpm) for line, start in lines for at, bpm in line.tempos)
+    now = said[0][1] if said else DEFAULT_BEATS_PER_MINUTE
+    tempos = said + _as_played([line.tempos for line in written.lines], laid, now)
     if tempos and tempos[0][0] <= starts[0]:  # it holds in the rest before a pickup, too
         tempos[0] = (0, tempos[0][1])
-    chords = sorted((start + at, chord) for line, start in lines for at, chord in line.chords)
+    chords = _as_played([line.chords for line in written.lines], laid, "")
     score = Score(
         ticks_per_beat=TICKS_PER_BEAT,
         notes=Notes(onset, duration, pitch, velocity, used),
@@ -100,6 +103,25 @@ def _sounding(part: Part, laid: list[tuple[int, int]], first_track: int) -> list
             if note.tied_on:
                 open_ties[note.pitch, row[0] + row[1]].append(row)
     return rows
+
+
+def _as_played(
+    written: list[list[tuple[int, Sign]]], laid: list[tuple[int, int]], now: Sign
+) -> list[tuple[int, Sign]]:
+    """Return the signs of the bars at their ticks; `now` is in force before the first, if anything is.
+
+    Where the music goes back to a bar, what was in force when it first came there is said again.
+    """
+    found: list[tuple[int, Sign]] = []
+    at_first: dict[int, Sign] = {}
+    last = -1
+    for bar, start in laid:
+        before = at_first.setdefault(bar, now)
+        if bar <= last and before and before != now and all(at > 0 for at, _ in written[bar]):
+            found.append((start, before))
+        found += sorted((start + at, sign) for at, sign in written[bar])
+        now, last = (found[-1][1] if found else now), bar
+    return sorted(found, key=lambda sign: sign[0])
 
 
 def _usual(score: Score) -> Score:

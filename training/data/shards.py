@@ -29,6 +29,7 @@ class Shards:
                     f"not {first.meta['language'].get('language')}; prepare both alike"
                 )
         _check_styles(self.sets)
+        _check_pieces(self.sets)
         self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
         files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
         self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
@@ -98,6 +99,23 @@ def _check_styles(sets: Sequence[Prepared]) -> None:
                     f"{here.folder} trains on the style {leaked[0]}, which {there.folder} holds out: "
                     "train on one of the two sets, or prepare both with the same split"
                 )
+
+
+def _check_pieces(sets: Sequence[Prepared]) -> None:
+    """Raise ValueError where a piece that one set holds out is trained on in another, under whatever name."""
+    # Few pieces are alike in tokens and notes.
+    sizes = [one.pieces.length.astype(np.int64) << 32 | one.pieces.notes for one in sets]
+    for here, size in zip(sets, sizes, strict=True):
+        for there, other in zip(sets, sizes, strict=True):
+            held_out = np.flatnonzero(there.pieces.split != SPLITS.index("train"))
+            rows = here.rows("train")
+            for row in rows[np.isin(size[rows], other[held_out])] if here is not there else ():
+                for twin in held_out[other[held_out] == size[row]]:
+                    if np.array_equal(here.ids(row), there.ids(twin)):
+                        raise ValueError(
+                            f"{here.folder} trains on {here.name(row)}, which {there.folder} holds out as "
+                            f"{there.name(twin)}: train on one of the two sets, or prepare their files as one"
+                        )
 
 
 def _families(prepared: Prepared, splits: Sequence[str]) -> set[str]:

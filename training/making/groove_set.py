@@ -114,6 +114,8 @@ def _whole(folder: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".", suffix=".part") as part:
         yield Path(part)
+        if any(not entry.name.startswith(".") for entry in folder.iterdir()):  # since the start
+            raise ValueError(f"{folder} is not empty any more; name a folder that does not exist")
         for entry in Path(part).iterdir():
             os.replace(entry, folder / entry.name)
 

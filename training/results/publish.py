@@ -26,7 +26,7 @@ from training.fabric_model import FabricModel, Sealed
 from training.loop import MODEL, VALIDATE
 from training.results.model_readme import loss, model_readme
 from training.storage import saving
-from training.storage.model_card import card_of
+from training.storage.model_card import card_of, learned_from
 from training.validation import Measured, Validation
 
 MOST_LOST = 0.01  # nats a token that smaller weights may cost
@@ -49,9 +49,10 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     if found is None:
         raise ValueError(f"{run} holds no checkpoint; train it first")
     state = saving.read_state(found)
-    if state.data != batches.checksum:
+    if not learned_from(found, batches):
         raise ValueError(
-            f"{run} was trained on other data than {config.data.folder} holds now; prepare the same data again"
+            f"{run} was trained on other data than {config.data.folder} holds now, or with other pieces held out; "
+            "prepare the same data again"
         )
     model, saved = checkpoint.load(run / MODEL)
     validation = Validation(config, batches, model)

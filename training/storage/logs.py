@@ -1,4 +1,4 @@
-"""The records of a run: CSV always, TensorBoard where it is installed."""
+"""The records of a run: CSV always, TensorBoard where it is installed and can take the folder's name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tokenization.whole_file import write_whole
+from tokenization.whole_file import is_text, write_whole
 from training.validation import Measured
 
 TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share")
@@ -29,7 +29,7 @@ class Log:
         folder.mkdir(parents=True, exist_ok=True)
         for name, header in TABLES.items():
             _cut(folder / f"{name}.csv", header, step)
-        if find_spec("tensorboard"):
+        if find_spec("tensorboard") and is_text(folder):
             from torch.utils.tensorboard import SummaryWriter
 
             self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)

@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from musicgen.storage.checkpoint import Card
+from musicgen.storage.checkpoint import Card, read_card
 from training.config import RunConfig
 from training.data.batches import Batches
-from training.storage.saving import RunState
+from training.storage.saving import RunState, read_state
+
+
+def learned_from(folder: Path, batches: Batches) -> bool:
+    """Say whether the run of a checkpoint learned from this data: the same tokens, of which the same were held out."""
+    if read_state(folder).data != batches.checksum:
+        return False
+    counts = batches.shards.counts
+    return read_card(folder)[1].training.get("counts", counts) == counts
 
 
 def card_of(

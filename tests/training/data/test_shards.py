@@ -19,7 +19,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("parts")
     sizes = ((3, 1), (2, 3))
     return [
-        str(prepared_set(folder / str(i), "groove", train=train, held_out=held_out))
+        str(prepared_set(folder / str(i), "groove", train=train, held_out=held_out, first=9 * i))
         for i, (train, held_out) in enumerate(sizes)
     ]
 
@@ -112,3 +112,15 @@ def test_a_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path)
                 match=rf"data.{style} trains on the style lib{style}, which .*groove holds",
             ):
                 Shards(order)
+
+
+def test_a_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
+    sizes = {"here": (3, 1), "there": (2, 2)}  # there piece2 is held out, which is trained on here
+    folders = [
+        str(prepared_set(tmp_path / name, "groove", train=train, held_out=held_out))
+        for name, (train, held_out) in sizes.items()
+    ]
+    for order in (folders, folders[::-1]):
+        with pytest.raises(ValueError, match=r"here trains on piece2, which .*there holds out as"):
+            Shards(order)
+    assert len(Shards(folders[:1] * 2).sets) == 2

@@ -8,7 +8,7 @@ import pytest
 from app.cli import main
 from tests.training.making.stand_in import install
 from tokenization.midi.reading import read_midi
-from training.making.groove_set import BARS, FILES, make_groove_set
+from training.making.groove_set import BARS, FILES, _whole, make_groove_set
 from training.making.mma import accompaniment, installed, styles
 
 
@@ -135,3 +135,16 @@ def made_of(stand_in: Path):
 def test_a_folder_that_holds_something_is_left_alone(stand_in: Path):
     with pytest.raises(ValueError, match="is not empty; name a folder that does not exist"):
         made(stand_in, 1)
+
+
+def test_a_set_that_another_command_wrote_meanwhile_stays(tmp_path: Path):
+    folder = tmp_path / "set"
+
+    def write() -> None:
+        with _whole(folder) as part:
+            (part / "README.md").write_text("ours")
+            (folder / "README.md").write_text("theirs")
+
+    with pytest.raises(ValueError, match="set is not empty any more"):
+        write()
+    assert contents(folder) == {"README.md": b"theirs"}

@@ -83,10 +83,11 @@ def test_a_run_whose_data_are_others_by_now_is_refused(pianos: Path, tmp_path: P
     run = toy_run(config)
     run.fit(Heard())
     (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
-    shutil.rmtree(data)
-    prepared_set(data, "remi", train=9)
-    with pytest.raises(ValueError, match="was trained on other data than"):
-        publish(run.folder, tmp_path / "toy-model")
+    for sizes in ({"train": 9}, {"train": 6, "held_out": 4}):
+        shutil.rmtree(data)
+        prepared_set(data, "remi", **sizes)
+        with pytest.raises(ValueError, match="was trained on other data than"):
+            publish(run.folder, tmp_path / "toy-model")
     assert not (tmp_path / "toy-model").exists()
 
 

@@ -22,19 +22,22 @@ _CLEF_OCTAVE = re.compile(
 )
 
 
-def key_of(text: str) -> dict[str, int]:
-    """Return by how many semitones a key alters each letter that it alters."""
+def key_of(text: str) -> dict[str, int] | None:
+    """Return by how many semitones a key alters each letter that it alters; None where no key is said, as of a clef."""
     if text.startswith(("HP", "Hp")):  # of the great highland pipes
         return {"F": 1, "C": 1}
     found = _KEY.match(text)
+    explicit = {letter.upper(): ALTERS[sign] for sign, letter in _EXPLICIT.findall(text)}
+    if not found and not explicit and text and not text.lower().startswith("none"):
+        return None
     fifths = 0
-    if found:
+    if found and not found[3].lower().startswith("exp"):
         mode = found[3].lower()
         fifths = _TONICS[found[1]] + 7 * {"#": 1, "b": -1, "": 0}[found[2]]
         fifths += _MODES.get(mode if mode == "m" else mode[:3], 0)
     altered = dict.fromkeys(_SHARPS[: max(0, fifths)], 1)
     altered |= dict.fromkeys(_SHARPS[::-1][: max(0, -fifths)], -1)
-    return altered | {letter.upper(): ALTERS[sign] for sign, letter in _EXPLICIT.findall(text)}
+    return altered | explicit
 
 
 MOST_SECTIONS = 1000

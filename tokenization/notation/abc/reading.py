@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.abc.fields import sections_of
@@ -61,7 +62,7 @@ class _Tune:
         self._voices: dict[str, VoiceReader] = {}
         self._header: list[tuple[str, str]] = []
         self._in_header, self._is_over = True, False
-        self._program, self._is_drum = 0, False
+        self.track = Track()  # of voices that say nothing of their own
         self._voice: VoiceReader | None = None
         self._counts: dict[int, tuple[int, int]] = {}
         self._remarks: list[str] = []
@@ -96,13 +97,11 @@ class _Tune:
         return Written(parts, self._lines, self._remarks, sections)
 
     def _directive(self, line: str) -> None:
-        program, drums = _PROGRAM.match(line), _DRUMS.match(line)
-        if program:
-            self._program = min(127, int(program[1]))
-        if drums:
-            self._is_drum = True
-        if self._voice is not None and (program or drums):
-            self._voice.track = Track(self._voice.track.name, self._program, self._is_drum)
+        holder = self if self._voice is None else self._voice
+        if program := _PROGRAM.match(line):
+            holder.track = replace(holder.track, program=min(127, int(program[1])))
+        if _DRUMS.match(line):
+            holder.track = replace(holder.track, is_drum=True)
 
     def _field(self, name: str, text: str) -> None:
         if name == "V":
@@ -133,7 +132,7 @@ class _Tune:
             number = len(self._voices)
             voice = VoiceReader(self._lines, lambda notes, bars: self._check(number, notes, bars))
             found = _NAME.search(text)
-            voice.track = Track(found[1] if found else "", self._program, self._is_drum)
+            voice.track = replace(self.track, name=found[1] if found else "")
             for one in (
                 self._header if not self._voices else [f for f in self._header if f[0] != "Q"]
             ):

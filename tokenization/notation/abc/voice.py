@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import ClassVar
 
-from tokenization.analysis.chord_names import parse
+from tokenization.analysis.chord_names import parse, transposed
 from tokenization.notation.abc.fields import (
     ALTERS,
     LETTERS,
@@ -51,6 +51,9 @@ class VoiceReader:
         self._forward, self._endings = False, frozenset[int]()
         self._section = ""  # which one the next bar begins
         self._ties: dict[Place, int] = {}  # pitches that go on in the next notes
+        # Those of voices that lie over each other, at the end of the bar before and of this one.
+        self._ties_before: list[dict[Place, int]] = []
+        self._ties_here: list[dict[Place, int]] = []
         self._notes = 0
         self._begin()
 
@@ -67,9 +70,8 @@ class VoiceReader:
 
     def field(self, name: str, text: str) -> None:
         """Take a field that holds from here on."""
-        if name == "K":
-            self._key = key_of(text)
-            self._altered = {}
+        if name == "K" and (key := key_of(text)) is not None:
+            self._key, self._altered = key, {}
         if name in "KV":
             shift = shift_of(text)
             self._shift = self._shift if shift is None else shift
@@ -106,7 +108,8 @@ class VoiceReader:
         self.part.tracks.append(self.track)
 
     def _ticks(self, length: Fraction) -> int:
-        unit = self.unit or usual_unit(self.metre)
+        # A metre that comes later changes no lengths.
+        unit = self.unit = self.unit or usual_unit(self.metre)
         left, ratio = self._tuplet
         if left:
             self._tuplet = (left - 1, ratio)
@@ -202,7 +205,7 @@ class VoiceReader:
         if text[1:2] not in tuple("^_<>@"):
             chord = parse(text.strip('"'))
             if chord:
-                self._chords.append((self._tick, chord))
+                self._chords.append((self._tick, transposed(chord, self._shift)))
 
     def _sign(self, text: str) -> None:
         word = text[1:-1]
@@ -221,6 +224,8 @@ class VoiceReader:
 
     def _overlay(self, _: str) -> None:
         self._tick, self._overlaid = 0, self._bar.length
+        self._ties_here.append(self._ties)
+        self._ties = dict(*self._ties_before[len(self._ties_here) :][:1])
 
     def _inline(self, text: str) -> None:
         self.field(text[1], text[3:-1].strip())
@@ -257,6 +262,8 @@ class VoiceReader:
             self._begin()
             self._tempos, self._chords, self._marks = kept
             return
+        self._ties_before, self._ties_here = [*self._ties_here, self._ties], []
+        self._ties = dict(self._ties_before[0])
         number = len(self.part.bars)
         self.part.bars.append(self._bar)
         self._count(self._notes, number)

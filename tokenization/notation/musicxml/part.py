@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from tokenization.analysis.chord_names import parse, transposed
 from tokenization.midi.conventions import FASTEST_BEATS_PER_MINUTE
 from tokenization.notation.written import (
     DYNAMICS,
@@ -215,17 +216,24 @@ class PartReader:
 
     def _tempo(self, beats_per_minute: float) -> None:
         if 0 < beats_per_minute <= FASTEST_BEATS_PER_MINUTE:
-            later = round(self._offset * TICKS_PER_BEAT / self._divisions)
-            self._line.tempos.append((self._tick() + later, beats_per_minute))
+            at = self._tick() + self._later(self._offset)
+            self._line.tempos.append((at, beats_per_minute))
+
+    def _later(self, offset: float) -> int:
+        return round(offset * TICKS_PER_BEAT / self._divisions)
 
     def _harmony(self, element: ET.Element) -> None:
         step, alter = element.findtext("root/root-step"), number_in(element, "root/root-alter") or 0
         kind = (element.findtext("kind") or "").strip()
+        at = max(0, self._tick() + self._later(number_in(element, "offset") or 0.0))
         if kind == "none":
-            self._line.chords.append((self._tick(), "N"))
+            self._line.chords.append((at, "N"))
         elif step in _STEPS and kind in _KINDS and alter in (-1, 0, 1):
             sign = {-1: "b", 0: "", 1: "#"}[int(alter)]
-            self._line.chords.append((self._tick(), f"{step}{sign}_{_KINDS[kind]}"))
+            chord = f"{step}{sign}_{_KINDS[kind]}"
+            if self._transpose % 12:
+                chord = transposed(parse(chord) or chord, self._transpose)
+            self._line.chords.append((at, chord))
 
     _READ: ClassVar[dict[str, Callable[[PartReader, ET.Element], None]]] = {
         "attributes": _attributes,

@@ -40,7 +40,8 @@ class LineReader:
         """Give each bar the times at which it is played."""
         within: frozenset[int] | None = None
         for bar, line in enumerate(lines):
-            within = self._opened.get(bar, within)
+            # A last ending need not say where it ends: with the next repeat at the latest.
+            within = self._opened.get(bar, None if line.forward else within)
             line.endings = within
             if bar in self._closed:
                 within = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,15 +48,14 @@ class HumanDrums(Source):
         assert file is not None, "a folder is looked at before it is read"
         folder = file.removesuffix(LIST)
         pieces, skipped, files = [], [], {*listing.files}
-        with listing.path(file).open(encoding="utf-8", newline="") as rows:
-            for row in csv.DictReader(rows):
-                name = folder + (row["midi_filename"] or "")
-                reason = _reason(row, name in files)
-                if reason:
-                    skipped.append(Skipped(shown(name), reason))
-                else:
-                    split = _SPLITS[row["split"]]
-                    pieces.append(Piece(name=shown(name), path=listing.path(name), split=split))
+        for row in _rows(listing.path(file)):
+            name = folder + (row["midi_filename"] or "")
+            reason = _reason(row, name in files)
+            if reason:
+                skipped.append(Skipped(shown(name), reason))
+            else:
+                split = _SPLITS[row["split"]]
+                pieces.append(Piece(name=shown(name), path=listing.path(name), split=split))
         twice = [name for name, count in Counter(p.name for p in pieces).items() if count > 1]
         if twice:
             raise ValueError(
@@ -85,6 +85,16 @@ class HumanDrums(Source):
                     if {*next(lines, "").strip().split(",")} >= _COLUMNS:
                         return file
         return None
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path} is no table in UTF-8 ({error}); give the list as it was"
+        ) from None
 
 
 def _reason(row: dict[str, Any], is_there: bool) -> str | None:

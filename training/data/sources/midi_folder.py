@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tokenization.language import Language
 from tokenization.midi.limits import GENEROUS
@@ -26,12 +26,13 @@ class MidiFolder(Source):
         return bool(listing.music_files)
 
     def find(self, listing: Listing, validation: float) -> Found:
-        pieces = []
+        pieces, of_name = [], {}  # many keep a piece in several formats, side by side
         for file in listing.music_files:
             tunes = _tunes(listing.path(file)) if file.lower().endswith(".abc") else 1
             for tune in range(tunes):
                 name = file if tunes == 1 else f"{file}#{tune + 1}"
-                split = split_by_name(name, validation=validation)
+                stem = str(PurePosixPath(file).with_suffix("")) if tunes == 1 else name
+                split = of_name.setdefault(stem, split_by_name(name, validation=validation))
                 path, number = listing.path(file), tune if tunes > 1 else None
                 pieces.append(Piece(name=shown(name), path=path, split=split, tune=number))
         return Found(pieces=pieces)

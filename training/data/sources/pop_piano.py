@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+from musicgen.common.workers.pool import in_order
+from musicgen.common.workers.process import Failed
 from tokenization.analysis.chord_names import parse
 from tokenization.language import Language
 from tokenization.score import Marker, Score
@@ -27,6 +30,7 @@ _CHORD_MARKER = re.compile(
 )
 _LAST_STAGE = "midi_analyzed"
 _LOOKED_AT = 8  # files, to tell what a folder is
+LIST_SECONDS, LIST_BYTES = 10.0, 1 << 29  # more than a list of pieces takes to read
 
 
 class PopPiano(Source):
@@ -94,12 +98,22 @@ def _beginning(path: Path) -> bytes:
         return b""
 
 
+def _read_apart(path: Path) -> Any:
+    """Return a pickle's content, read by another process: a few bytes of one can ask for much memory or time."""
+    (content,) = in_order(
+        read_pickle, [path], workers=1, limit_seconds=LIST_SECONDS, memory_bytes=LIST_BYTES
+    )
+    if isinstance(content, Failed):
+        raise ValueError(content.reason)
+    return content
+
+
 def _listed_splits(listing: Listing) -> dict[str, str]:
     """Return the split of each piece that the release's lists of pieces name."""
     splits: dict[str, str] = {}
     for file in listing.files:
         if named := _SPLIT_LIST.fullmatch(file):
-            names = read_pickle(listing.path(file))
+            names = _read_apart(listing.path(file))
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(
                     f"{listing.path(file)} is not a list of names, as a list of pieces is"

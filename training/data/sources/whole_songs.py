@@ -6,6 +6,7 @@ import re
 
 from training.data.sources.groove import Groove
 from training.data.sources.listing import Listing
+from training.data.sources.source import Found
 
 _SONG = re.compile(r"(?:^|.*/)bb\d{4}\.[^/.]+\.midi?", re.IGNORECASE)
 
@@ -23,3 +24,6 @@ class GrooveSongs(Groove):
     def fits(self, listing: Listing) -> bool:
         files = listing.midi_files
         return 2 * sum(bool(_SONG.fullmatch(file)) for file in files) > len(files)
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        return super().find(listing, 0.0)

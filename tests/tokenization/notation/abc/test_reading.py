@@ -38,6 +38,8 @@ def pitches(found: Score) -> list[int]:
         ("A4::B4:|", [(0, 4, 69), (4, 4, 69), (8, 4, 71), (12, 4, 71)]),
         ("C8 & A2 B>B|D4|", [(0, 8, 60), (0, 2, 69), (2, 1.5, 71), (3.5, 0.5, 71), (8, 4, 62)]),
         ("A2 B2 & C4|D4|", [(0, 4, 60), (0, 2, 69), (2, 2, 71), (4, 4, 62)]),
+        ("C4- & E4-|C4 & E4|", [(0, 8, 60), (0, 8, 64)]),
+        ("C4- & E4|C4|E4|", [(0, 8, 60), (0, 4, 64), (8, 4, 64)]),
         ("Z2|A4|", [(8, 4, 69)]),
         ("A4 % B4\nw: words\n|c4|", [(0, 4, 69), (4, 4, 72)]),
     ],
@@ -55,7 +57,7 @@ def test_music(music: str, notes: list[tuple[float, float, int]]):
     [
         ("G", [65 + 1, 72]), ("Dm", [65, 72]), ("D", [66, 73]), ("Bb", [65, 72]), ("Ador", [66, 72]),
         ("E mix", [66, 73]), ("HP", [66, 73]), ("C exp ^f", [66, 72]), ("none", [65, 72]),
-        ("C clef=treble-8", [53, 60]), ("C transpose=-2", [63, 70]), ("Cm bass", [65, 72]),
+        ("D exp _b", [65, 72]), ("C clef=treble-8", [53, 60]), ("C transpose=-2", [63, 70]), ("Cm bass", [65, 72]),
     ],
 )  # fmt: skip
 def test_keys(key: str, scale: list[int]):
@@ -170,3 +172,27 @@ def test_a_tempo_that_no_midi_file_can_say_is_left_out():
     assert slow.tempos.beats_per_minute.tolist() == [120]
     assert any("1 tempo below 3.58" in remark for remark in slow.remarks)
     assert read_midi(write_midi(slow)).notes == slow.notes
+
+
+def test_a_voice_has_its_program_and_drums_to_itself():
+    music = "V:1\n%%MIDI channel 10\n%%MIDI program 8\nC4|\nV:2\nD4|\nV:3\n%%MIDI program 33\nE4|\nV:4\nF4|"
+    tracks = read(music, "M:4/4\nL:1/4\n%%MIDI program 73\nK:C").tracks
+    assert [(track.program, track.is_drum) for track in tracks] == [
+        *((8, True), (73, False), (33, False), (73, False))
+    ]
+
+
+def test_a_metre_within_a_tune_leaves_the_length_of_a_note():
+    """ABC 2.1, section 3.1.7: where none is said, it follows from the metre of the header."""
+    found = read("C8|[M:2/4]D4|E4|", "M:4/4\nK:C")
+    assert heard(found) == [(0, 4, 60), (4, 2, 62), (6, 2, 64)]
+
+
+def test_another_clef_leaves_the_key():
+    assert pitches(read("F [K:clef=bass] F [K:none] F|", "M:4/4\nL:1/4\nK:G")) == [66, 66, 65]
+
+
+def test_chords_of_a_voice_that_is_transposed_sound_with_it():
+    found = read('"Am7"A2 "G/B"B2|"N.C."c4|', "M:4/4\nL:1/4\nK:C transpose=-2")
+    assert pitches(found) == [67, 69, 70]
+    assert [marker.text for marker in found.markers] == ["G_m7", "F_M", "N_N"]

@@ -116,6 +116,18 @@ class TestMidiFolder:
         assert {name: after[name] for name in before} == before
         assert {*after.values()} == {"train", "validation"}
 
+    def test_a_piece_in_several_formats_is_in_one_split(self, tmp_path: Path):
+        disk.midi_folder(tmp_path, 40)
+        before = {p.name: p.split for p in find("midi", tmp_path, 0.3).pieces}
+        for name in before:
+            (tmp_path / name).with_suffix(".mxl").touch()
+            (tmp_path / name).with_suffix(".musicxml").touch()
+        after = {p.name: p.split for p in find("midi", tmp_path, 0.3).pieces}
+        assert len(after) == 3 * len(before)
+        for name, split in before.items():
+            stem = name.rpartition(".")[0]
+            assert {after[name], after[f"{stem}.mxl"], after[f"{stem}.musicxml"]} == {split}
+
     def test_a_band_gives_a_trio_for_each_other_track(self, tmp_path: Path):
         write_midi(disk.band(), tmp_path / "band.mid")
         piece = find("midi", tmp_path).pieces[0]
@@ -196,6 +208,13 @@ class TestHumanDrums:
         assert len(score.notes) == 32  # played beside the beats, and not moved by an estimate
         assert has_beats(score) or score.ticks_per_beat == 480
 
+    def test_a_list_that_is_no_table_is_an_error(self, tmp_path: Path):
+        disk.human_drums(tmp_path)
+        with (tmp_path / "info.csv").open("a") as file:
+            file.write(f'"{"x" * 200_000}\n')
+        with pytest.raises(ValueError, match=r"info\.csv is no table"):
+            find("human-drums", tmp_path)
+
     def test_a_list_that_names_a_file_twice_is_an_error(self, tmp_path: Path):
         disk.human_drums(tmp_path)
         lines = (tmp_path / "info.csv").read_text().splitlines()
@@ -210,6 +229,11 @@ def test_groove_songs_are_all_to_train_on(tmp_path: Path):
     assert [(piece.split, piece.style) for piece in found.pieces] == [
         *(("train", "a_a1"), ("train", "b_b1"))
     ]
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for style in range(20):
+        (flat / f"bb0001.s{style}_a.mid").touch()
+    assert {piece.split for piece in find("groove-songs", flat, 0.4).pieces} == {"train"}
 
 
 class TestPop909:
@@ -276,6 +300,13 @@ class TestPopPiano:
     def test_chord_markers_in_both_spellings(self, text: str, chord: str | None):
         score = with_chords(disk.piano(markers=(disk.Marker(0, text),)))
         assert [marker.text for marker in score.markers] == ([chord] if chord else [])
+
+    def test_a_list_that_asks_for_memory_gets_none(self, tmp_path: Path):
+        disk.pop_piano_events(tmp_path)
+        remembered = (1 << 26).to_bytes(4, "little")  # places that Python's reader lays out
+        (tmp_path / "train_pieces.pkl").write_bytes(b"\x80\x02]r" + remembered + b".")
+        with pytest.raises(ValueError, match=r"train_pieces\.pkl is not a readable pickle"):
+            find("pop-piano", tmp_path)
 
     def test_lists_of_pieces_decide_the_split(self, tmp_path: Path):
         disk.pop_piano_events(tmp_path)
