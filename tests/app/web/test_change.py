@@ -202,6 +202,26 @@ def test_notes_are_drawn_moved_lengthened_and_deleted(page: Page):
     expect(page.locator(".mg-history > summary")).to_contain_text("History")
 
 
+def test_a_take_that_another_model_hears_is_none_of_its_run_any_more(page: Page):
+    """Or the next variation of what it came of would have no number, nor a button to go on by."""
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-take .mg-star").click()
+    page.locator(".mg-take .mg-further").click()
+    page.get_by_label("Model").select_option("groove")
+    page.wait_for_function("() => musicgen.desk.current.model === 'groove'")
+    page.locator(".mg-history > summary").click()
+    expect(page.locator(".mg-history-row .mg-star[aria-pressed=true]")).to_have_count(1)
+    expect(page.locator(".mg-history-row .mg-facts").last).to_contain_text("heard by groove · 5 bars")
+    page.locator(".mg-history-open").first.click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio")
+    expect(page.locator(".mg-take h3")).to_have_text(["Variation 1"])
+    go_on(page, bars=1)
+    await_end(page)
+    expect(page.locator(".mg-take h3")).to_have_text(["Variation 2"])
+    expect(page.locator(".mg-take .mg-further")).to_have_text("Continue from here")
+
+
 def test_drawn_notes_are_continued(page: Page):
     page.locator("[data-example=grid]").click()
     page.get_by_role("button", name="Edit notes").click()
