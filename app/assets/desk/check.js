@@ -24,7 +24,7 @@ const isRegion = (region) => isCount(region?.first) && isCount(region.stop) && i
 const isLikeness = (one) => isText(one?.metric) && isList(isMaybe(Number.isFinite))(one.quarters);
 // What else a piece on the desk can say of itself, and the kind that it is of.
 const SAID = {
-  ...Object.fromEntries(["parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act", "heardOf"].map((name) => [name, isText])),
+  ...Object.fromEntries(["parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act"].map((name) => [name, isText])),
   ...Object.fromEntries(["number", "bars", "chosen", "fresh", "now", "trainedBars", "made"].map((name) => [name, Number.isFinite])),
   notices: isList((notice) => isText(notice?.text)), remarks: isList(isText), likeness: isList(isLikeness),
   real: (real) => Object.values(real).every(Number.isFinite),

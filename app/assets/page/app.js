@@ -123,9 +123,9 @@ export class App {
       const { bytes, name } = fileOf(entry);
       const opened = await this.server.open({ bytes, name, model, fit: false });
       return () => {
-        const { kind, example, file, fileName: named, title, parent, heardOf = entry.id } = entry;
+        const { kind, example, file, fileName: named, title, parent } = entry;
         const now = kind === "take" ? "file" : kind; // it is none of its run any more
-        const heard = this.opened({ ...opened, title }, { kind: now, act: `heard by ${model}`, example, file, fileName: named, parent, heardOf }, "changing the model");
+        const heard = this.opened({ ...opened, title }, { kind: now, act: `heard by ${model}`, example, file, fileName: named, parent }, "changing the model");
         const listed = this.desk.open.listed.filter((id) => id !== entry.id || this.desk.stars.has(id));
         this.desk.open = { ...this.desk.open, listed };
         this.desk.tell("step", {});

@@ -75,12 +75,16 @@ async function start() {
     else if (what === "composed") (takes.composed(more.run), soon());
     else if (what === "unsaved") stage.fail("The browser has no room left to keep the desk: save it as a file.");
     else if (what !== "entry") soon();
-    if (what === "settings") player.adjust(playing());
+    if (what === "settings") adjust();
     if (what === "step" && more.label === "composing") all();
   });
-  const playing = () => ({ ...desk.settings, mix: desk.settings.mix[app.model.family] ?? [] });
-  player.adjust(playing());
-  player.watch(() => (all(), run()));
+  // What plays has the mix of its own kind, whatever lies on the stage meanwhile.
+  const adjust = () => {
+    const { family } = app.models.get(player.entry?.model) ?? app.model;
+    player.adjust({ ...desk.settings, mix: desk.settings.mix[family] ?? [] });
+  };
+  adjust();
+  player.watch((what) => (what === "load" && adjust(), all(), run()));
 
   // While something sounds, the cursor goes along on its roll, and faintly on those beside it.
   let frame = null, shownAt = null;

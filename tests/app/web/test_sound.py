@@ -187,6 +187,19 @@ def test_tracks_are_muted_and_the_tempo_changed_without_a_server(page: Page):
     assert asked == []
 
 
+def test_a_piece_of_another_kind_has_a_mix_of_its_own(page: Page):
+    heard = "[0, 1, 2].filter((track) => musicgen.player.transport.audible(track))"
+    page.get_by_text("Tracks", exact=True).click()
+    page.get_by_role("button", name="Mute Bass").click()
+    assert page.evaluate(heard) == [1, 2]
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.get_by_role("button", name="Mute Piano")).to_have_attribute("aria-pressed", "false")
+    assert page.evaluate(heard) == [0, 1, 2]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Mute Bass")).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate(heard) == [1, 2]
+
+
 def test_bars_are_played_over_and_over(page: Page):
     choose_bars(page, 3, 3)
     page.get_by_role("group", name="What to do with bar 3").get_by_role(
