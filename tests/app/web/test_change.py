@@ -202,6 +202,27 @@ def test_notes_are_drawn_moved_lengthened_and_deleted(page: Page):
     expect(page.locator(".mg-history > summary")).to_contain_text("History")
 
 
+def test_what_moves_no_note_is_no_step_and_leaves_the_takes(page: Page):
+    go_on(page, bars=1)
+    await_end(page)
+    page.get_by_role("button", name="Edit notes").click()
+    rest(page)
+    steps = page.evaluate("musicgen.desk.past.length")
+    onset, duration, pitch, _, track = page.evaluate(f"{NOTES}.slice(0, 5)")
+    x, y = spot(page, onset + duration / 3, pitch, track)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 1, y)  # a hand is never quite still
+    page.mouse.up()
+    chosen = "[...musicgen.rolls.stage().chosenNotes].length"
+    assert page.evaluate(chosen) == 1
+    assert onset == 0
+    page.locator(".mg-stage canvas").press("ArrowLeft")  # there is nothing before it
+    assert page.evaluate(chosen) == 1
+    assert page.evaluate("musicgen.desk.past.length") == steps
+    expect(page.locator(".mg-take")).to_have_count(1)
+
+
 def test_a_take_that_another_model_hears_is_none_of_its_run_any_more(page: Page):
     """Or the next variation of what it came of would have no number, nor a button to go on by."""
     go_on(page, bars=1)

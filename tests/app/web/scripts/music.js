@@ -44,6 +44,10 @@ export const tests = {
     equal(rowsOf(drawn(four(), 6, 12, 72, 0))[1], [6, 12, 72, 84, 0]);
     equal(drawn(four(), 999, 12, 72, 0), four());
   },
+  "what changes no note gives the piece itself"() {
+    const song = four(), short = lengthened(song, [0], -99);
+    ok(moved(song, [0, 1], -24, 0) === song && moved(song, [2], 0, 0) === song && lengthened(short, [0], -3) === short);
+  },
   "what is played lies on the grid at its tempo"() {
     const played = quantised(piece([]), [[0.02, 0.48, 60, 90], [0.51, 0.53, 64, 70]], 120, 0, 48);
     equal(rowsOf(played), [[48, 12, 60, 90, 0], [60, 3, 64, 70, 0]]);
