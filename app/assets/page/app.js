@@ -66,21 +66,21 @@ export class App {
     }
     return this.attempt(`Reading ${file.name}…`, async () => {
       const bytes = new Uint8Array(await file.arrayBuffer());
-      const opened = await this.server.open({ bytes, name: file.name, model: this.desk.open.model, fit: true });
+      const opened = await this.server.open({ bytes, name: file.name, model: this.model.name, fit: true });
       return () => this.opened(opened, { kind: "file", file: bytes, fileName: file.name }, "opening a file");
     });
   }
 
   openExample(name) {
     return this.attempt("", async () => {
-      const opened = await this.server.open({ example: name, model: this.desk.open.model, fit: true });
+      const opened = await this.server.open({ example: name, model: this.model.name, fit: true });
       return () => this.opened(opened, { kind: "example", example: name, file: fromBase64(opened.file), fileName: `${name}.mid` }, "opening an example");
     });
   }
 
   openNothing() {
     return this.attempt("", async () => {
-      const opened = await this.server.open({ model: this.desk.open.model, fit: false });
+      const opened = await this.server.open({ model: this.model.name, fit: false });
       return () => this.opened(opened, { kind: "nothing" }, "beginning from nothing");
     });
   }
@@ -159,7 +159,7 @@ export class App {
     const before = this.desk.current, bars = barCount(piece);
     const entry = {
       ...before, id: newId(), parent: before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
-      chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.desk.open.model, likeness: null, act: label,
+      chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.model.name, likeness: null, act: label,
       provenance: before.provenance ? { ...before.provenance, edited: true } : null, title: before.title, ...more,
     };
     const playing = this.player.entry?.id === before.id;
@@ -249,7 +249,7 @@ export class App {
   async link() {
     const entry = this.desk.current, { bytes, name } = entry.kind === "nothing" ? {} : fileOf(entry);
     const source = entry.example ? { example: entry.example } : { title: entry.title, name, bytes };
-    return writeLink(location.href, source, { model: this.desk.open.model, chosen: this.desk.open.chosen, settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed } });
+    return writeLink(location.href, source, { model: this.model.name, chosen: this.desk.open.chosen, settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed } });
   }
 
   // What a link names is opened beside what was there: undo leads back.

@@ -72,7 +72,7 @@ export function controlsPart(app) {
 
   function show() {
     const { settings: now, open, current } = desk, can = app.model, given = current && current.kind !== "nothing" && current.piece.notes.length;
-    model.show(open.model);
+    model.show(can.name);
     prompt.hidden = !given || current.piece.lines.length < 3;
     if (given) {
       prompt.bounds(1, current.piece.lines.length - 1);

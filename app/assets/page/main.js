@@ -27,7 +27,6 @@ async function start() {
   new MutationObserver(() => document.body.classList.contains("dark") === isDark() || dress()).observe(document.body, { attributeFilter: ["class"] });
   const store = new Store(), desk = await store.open(), server = new Server();
   desk.settings = { ...facts.sampling, ...desk.settings };
-  if (!facts.models.some(({ name }) => name === desk.open.model)) desk.open = { ...desk.open, model: facts.models[0].name };
   const address = new URL(facts.assets, document.baseURI).href;
   const player = new Player(address, { soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text) });
   const app = new App({ facts, desk, store, server, player });

@@ -298,6 +298,15 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, browser: Bro
     context.close()
 
 
+def test_a_piece_of_a_model_that_is_not_offered_any_more_goes_on(page: Page):
+    """Its desk is of a server that had one, or comes from elsewhere."""
+    page.evaluate("() => musicgen.desk.step('opening a desk', { model: 'gone' })")
+    expect(page.get_by_label("Model")).to_have_value("untrained:tiny:groove")
+    go_on(page, bars=1)
+    await_end(page)
+    expect(page.locator("#mg-takes > [role=alert]")).to_be_hidden()
+
+
 def test_a_link_opens_the_same_piece_with_the_same_choices(page: Page, browser: Browser):
     send(page, "mine.mid", example("trio-jazz"))
     expect(page.locator(SHOWN)).to_have_text("mine")
