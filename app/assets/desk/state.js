@@ -142,10 +142,11 @@ export class Desk {
     });
   }
 
+  // Where what they are made of lies open no more, they wait in the history.
   begin(entries) {
     for (const entry of entries) this.put(entry);
-    const ids = entries.map((entry) => entry.id);
-    this.step("composing", { takes: ids, listed: [...this.open.listed, ...ids] });
+    const ids = entries.map((entry) => entry.id), here = entries[0].parent === this.open.current;
+    this.step("composing", { takes: here ? ids : this.open.takes, listed: [...this.open.listed, ...ids] });
   }
 
   choose(bars) {

@@ -74,6 +74,14 @@ export const tests = {
     desk.remove(takes[1].id); // what it came of is gone already
     equal(desk.open.current, other.id);
   },
+  "takes that come when another piece lies open wait in the history"() {
+    const { desk, song } = worked(), other = entry(), late = entry({ parent: song.id, kind: "take", run: "late", number: 2 });
+    desk.show(other, "opening another");
+    desk.begin([late]);
+    equal([desk.current.id, desk.takes, desk.open.listed.includes(late.id)], [other.id, [], true]);
+    desk.recall(song.id);
+    equal(desk.takes.map(({ id }) => id), [late.id]);
+  },
   "changes by hand in a row are one line of the history, unless one has a star"() {
     const { desk, song } = worked(), one = entry({ parent: song.id, kind: "edit" });
     desk.show(one, "edit");
