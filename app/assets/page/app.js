@@ -3,13 +3,18 @@ import { settingsOf } from "../desk/check.js";
 import { readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
 import { newId } from "../desk/state.js";
-import { aroundNew, barCount, emptyPiece, pieceOf, trimmed, without } from "../music/piece.js";
+import { aroundNew, barCount, emptyPiece, pieceOf, regionWithout, trimmed, without } from "../music/piece.js";
 import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "./parts.js";
 import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
+
+// What a file says of the bars that were written, which may have moved.
+const writtenBars = ({ prompt_bars: prompt, written_bars: written }, region) => ({
+  ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }), ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
+});
 
 export class App {
   constructor({ facts, desk, store, server, player }) {
@@ -156,11 +161,11 @@ export class App {
 
   // A new piece by hand takes the stage.
   edit(piece, label, more = {}) {
-    const before = this.desk.current, bars = barCount(piece);
+    const before = this.desk.current, bars = barCount(piece), { region = before.region } = more;
     const entry = {
       ...before, id: newId(), parent: before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.model.name, likeness: null, act: label,
-      provenance: before.provenance ? { ...before.provenance, edited: true } : null, title: before.title, ...more,
+      provenance: before.provenance ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) } : null, title: before.title, ...more,
     };
     const playing = this.player.entry?.id === before.id;
     this.desk.show(entry, label);
@@ -188,17 +193,18 @@ export class App {
   // Something done to chosen bars, of the stage or of a take.
   bars(id, act, { first, stop }, more) {
     if (act === "loop") return this.loop(id, { first, stop });
+    const { piece, region } = this.desk.entries.get(id);
+    if (act === "delete" && stop - first >= barCount(piece)) throw new Error("These are all bars of the piece; open another one instead.");
+    const sung = act === "chord" ? withChord(piece, first, more) : null; // which may be none that is known
     if (this.desk.open.current !== id) this.use(id);
-    const { piece } = this.desk.current;
     if (act === "anew") return this.composer.start({ kind: "infill", first: first + 1, last: stop });
     if (act === "on") {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });
     }
-    if (act === "end") return this.edit(trimmed(piece, stop), "ending here");
-    if (act === "chord") return this.edit(withChord(piece, first, more), "a chord");
-    if (stop - first >= barCount(piece)) return this.fail("These are all bars of the piece; open another one instead.");
-    return this.edit(without(piece, first, stop), "deleting bars");
+    if (act === "end") return this.edit(trimmed(piece, stop), "ending here", { region: regionWithout(region, stop, Infinity) });
+    if (sung) return this.edit(sung, "a chord");
+    return this.edit(without(piece, first, stop), "deleting bars", { region: regionWithout(region, first, stop) });
   }
 
   loop(id, range) {

@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.app.web.hands import await_end, choose_bars, desk, fill, go_on, rest
+from tests.app.web.hands import await_end, choose_bars, desk, downloaded, fill, go_on, rest
+from tokenization.midi.reading import read_midi
 
 NOTES = "[...musicgen.desk.current.piece.notes]"
 
@@ -158,6 +159,38 @@ def test_bars_of_a_take_are_changed_too(page: Page):
     act(page, "End here")
     expect(page.locator(".mg-stage h2")).to_have_text("Disco trio, variation 1")
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("6 bars")
+
+
+def test_what_is_new_stays_so_when_bars_before_it_are_deleted(page: Page):
+    go_on(page, bars=4)
+    await_end(page)
+    part = downloaded(page, "New part as MIDI")
+    page.locator(".mg-take .mg-further").click()
+    choose_bars(page, 2, 3)
+    act(page, "Delete")
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("6 bars")
+    assert page.evaluate("musicgen.desk.current.region") == {"first": 2, "stop": 6, "tracks": None}
+    assert page.evaluate("musicgen.desk.current.provenance.prompt_bars") == [1, 2]
+    again = downloaded(page, "New part as MIDI", card=".mg-stage")
+    assert len(read_midi(again).notes) == len(read_midi(part).notes)
+
+
+def test_a_chord_that_is_none_leaves_a_take_where_it_is(page: Page):
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
+    go_on(page, bars=2)
+    await_end(page)
+    choose_bars(page, 9, 9, card=".mg-take")
+    field = page.locator(".mg-take").get_by_label("A chord for this bar")
+    field.fill("Hm?")
+    field.press("Enter")
+    expect(page.locator(".mg-stage > [role=alert]")).to_contain_text("is no chord")
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
+    expect(page.locator(".mg-take")).to_have_count(1)
+    expect(field).to_be_focused()
+    field.fill("Am")
+    field.press("Enter")
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor, variation 1")
 
 
 def spot(page: Page, tick: float, pitch: int, track: int) -> tuple[float, float]:
