@@ -14,8 +14,8 @@ function isPiece(piece) {
   const note = [isTick, isTick, within(0, 127), within(0, 127), within(0, piece.tracks.length - 1)];
   return piece.notes.every((value, place) => note[place % 5](value))
     && isList(isTick)(piece.lines) && piece.lines.length > 1 && piece.lines.every((line, bar) => !bar || line > piece.lines[bar - 1])
-    && isAbove(0)(piece.ticksPerBeat) && isList(isRow(Number.isFinite, isAbove(0)))(piece.tempos) && piece.tempos.length > 0
-    && isList(isRow(Number.isFinite, isText))(piece.chords) && isList(isRow(Number.isFinite, isCount, isCount))(piece.meters);
+    && within(1, 1 << 15)(piece.ticksPerBeat) && isList(isRow(Number.isFinite, isAbove(0)))(piece.tempos) && piece.tempos.length > 0
+    && isList(isRow(Number.isFinite, isText))(piece.chords) && isList(isRow(Number.isFinite, isCount, within(1, 64)))(piece.meters);
 }
 
 // What may be left unsaid.

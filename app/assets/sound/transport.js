@@ -1,7 +1,7 @@
 // When which note sounds: a player's clock over a piece that may still be growing. It knows no audio: `out` takes
 // what is to be sent to a synthesizer, `now` tells its time; tests drive it by themselves.
 import { Clock } from "../music/clock.js";
-import { WIDTH, barAt, endTick, firstFrom } from "../music/piece.js";
+import { WIDTH, barAt, beatOf, endTick, firstFrom } from "../music/piece.js";
 
 const TAIL = 0.4; // seconds after the last note, in which it dies away
 const LEAD = 0.04; // before the first note of a start, so that it is not cut
@@ -236,9 +236,9 @@ export class Transport {
   }
 
   #click(from, to, anchor) {
-    const { lines, ticksPerBeat } = this.piece;
+    const { lines } = this.piece;
     for (let bar = barAt(this.piece, Math.max(0, from)); bar < lines.length - 1 && lines[bar] < to; bar++)
-      for (let tick = lines[bar]; tick < Math.min(lines[bar + 1], to); tick += ticksPerBeat)
+      for (let tick = lines[bar], beat = beatOf(this.piece, bar); tick < Math.min(lines[bar + 1], to); tick += beat)
         if (tick >= from) this.out.click(...CLICKS[tick === lines[bar] ? "first" : "other"], this.#time(anchor, tick));
   }
 

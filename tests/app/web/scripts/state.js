@@ -147,6 +147,7 @@ export const tests = {
       (_, __, ___, piece) => (piece.lines = [0, 0]), (_, __, ___, piece) => (piece.lines = [48, 0]), (_, __, ___, piece) => (piece.tempos = []),
       (_, __, ___, piece) => (piece.tempos = [[0, 0]]), (_, __, ___, piece) => (piece.tempos = [null]), (_, __, ___, piece) => (piece.chords = [[0, {}]]),
       (_, __, ___, piece) => (piece.meters = [[0, "a", 4]]), (_, __, ___, piece) => (piece.ticksPerBeat = "many"),
+      (_, __, ___, piece) => (piece.ticksPerBeat = 1e-9), (_, __, ___, piece) => (piece.meters = [[0, 4, 2 ** 30]]),
       ...[{ notices: 7 }, { notices: [null] }, { remarks: "said" }, { remarks: [{}] }, { likeness: 1 }, { likeness: [null] }, { likeness: [{ metric: "a", quarters: ["x"] }] },
         { real: { a: "x" } }, { parent: {} }, { how: [] }, { by: { a: 1 } }, { act: 3 }, { fresh: "x" }, { now: [] }, { model: [] }, { fileName: {} },
         { region: { first: 0, stop: 1, tracks: [9] } }, { region: { first: 0, stop: 1, tracks: "x" } }].map((odd) => (_, __, entry) => Object.assign(entry, odd)),

@@ -154,4 +154,12 @@ export const tests = {
     run(3.5);
     equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), [76, 77, 77, 76, 77, 77]);
   },
+  "the metronome marks two beats in 6/8, and halves where they are counted"() {
+    for (const [metre, length, wanted] of [[[6, 8], 36, [76, 77, 76, 77]], [[3, 8], 18, [76, 77, 77, 76, 77, 77]], [[2, 2], 48, [76, 77, 76, 77]], [[3, 4], 36, [76, 77, 77, 76, 77, 77]]]) {
+      const jig = { ...piece([[0, 2 * length, 60, 80, 0]]), lines: [0, length, 2 * length], meters: [[0, ...metre]] }, { player, run, sent } = rig(jig, { metronome: true });
+      player.play();
+      run(5);
+      equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), wanted);
+    }
+  },
 };
