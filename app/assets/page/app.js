@@ -148,14 +148,20 @@ export class App {
 
   undo() {
     this.composer.stop();
-    this.supersede();
-    this.desk.undo();
-    this.follow();
+    this.travel(() => this.desk.undo());
   }
 
   redo() {
+    this.travel(() => this.desk.redo());
+  }
+
+  // What plays is heard as it is then, as after a change by hand.
+  travel(go) {
     this.supersede();
-    this.desk.redo();
+    const before = this.desk.current;
+    go();
+    const now = this.desk.current, ids = [before?.id, now?.id];
+    if ([before, now].some((one) => one?.kind === "edit" && ids.includes(one.parent))) this.player.update(now, before.id);
     this.follow();
   }
 

@@ -200,6 +200,21 @@ def test_a_piece_of_another_kind_has_a_mix_of_its_own(page: Page):
     assert page.evaluate(heard) == [1, 2]
 
 
+def test_what_plays_is_heard_as_undo_leaves_it(page: Page):
+    """As it was heard as it was changed; and the cursor stays on it."""
+    page.locator("#mg-tempo input").fill("50")  # so that it lasts
+    play(page)
+    choose_bars(page, 3, 4)
+    page.get_by_role("button", name="Delete", exact=True).click()
+    cursor = page.locator(".mg-stage .mg-cursor")
+    for name, bars in (("Undo", 16), ("Redo", 14)):
+        page.get_by_role("button", name=name).click()
+        expect(page.locator(".mg-stage .mg-facts")).to_contain_text(f"{bars} bars")
+        assert page.evaluate("musicgen.player.transport.piece.lines.length") == bars + 1
+        assert page.evaluate("musicgen.player.playing")
+        expect(cursor).to_be_visible()
+
+
 def test_bars_are_played_over_and_over(page: Page):
     choose_bars(page, 3, 3)
     page.get_by_role("group", name="What to do with bar 3").get_by_role(
