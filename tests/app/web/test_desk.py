@@ -251,6 +251,10 @@ def test_the_history_shows_what_came_from_what_and_leads_back(page: Page):
     expect(rows).to_have_count(1)
     rows.first.locator(".mg-history-open").click()
     expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 1")
+    summary = page.locator(".mg-history > summary")
+    expect(summary).to_have_text("History: 4 pieces, 1 with a star")
+    rows.first.locator(".mg-drop").click()
+    expect(summary).to_have_text("History: 3 pieces")
 
 
 def test_two_hundred_takes_stay(page: Page):

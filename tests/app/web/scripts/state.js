@@ -74,6 +74,15 @@ export const tests = {
     desk.remove(takes[1].id); // what it came of is gone already
     equal(desk.open.current, other.id);
   },
+  "what comes to the stage when another piece is deleted has its own model and prompt"() {
+    const { desk, song } = worked(), other = entry({ model: "another", chosen: 4 });
+    desk.show(other, "opening another");
+    desk.remove(other.id);
+    equal([desk.open.model, desk.open.chosen, desk.takes], ["m", 2, []]); // of the last take
+    desk.show(entry({ parent: song.id, kind: "edit", model: "another" }), "edit");
+    desk.remove(desk.current.id);
+    equal([desk.current.id, desk.open.model, desk.open.chosen], [song.id, "m", 2]);
+  },
   "takes that come when another piece lies open wait in the history"() {
     const { desk, song } = worked(), other = entry(), late = entry({ parent: song.id, kind: "take", run: "late", number: 2 });
     desk.show(other, "opening another");
