@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Error, Page, expect
 
 from app.web.examples import example
 from tests.app.web.browser import WAIT, free_port, started
-from tests.app.web.hands import await_end, choose_bars, desk, go_on, saved, send
+from tests.app.web.hands import await_end, choose_bars, desk, go_on, in_changed_browser, saved, send
 from tokenization.midi.reading import read_midi
 
 SHOWN = ".mg-stage h2"
@@ -119,6 +119,24 @@ def test_another_tab_is_a_copy(page: Page):
     expect(page.locator(SHOWN)).to_have_text("Jazz trio")
     again(other)
     expect(other.locator(SHOWN)).to_have_text("Trance trio")
+
+
+def test_without_tls_another_tab_is_a_copy_too(browser: Browser, address: str):
+    page = in_changed_browser(
+        browser, address, "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"
+    )
+    saved(page)
+    other = page.context.new_page()
+    other.goto(address)
+    expect(other.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    other.locator("[data-example=trio-jazz]").click()
+    expect(other.locator(SHOWN)).to_have_text("Jazz trio")
+    saved(other)
+    again(page)
+    expect(page.locator(SHOWN)).to_have_text("Disco trio")
+    again(other)
+    expect(other.locator(SHOWN)).to_have_text("Jazz trio")
+    page.context.close()
 
 
 def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser):
