@@ -112,14 +112,14 @@ export class Store {
     }
   }
 
-  // Let go of desks that nobody has used for long, and of entries that none of the others names.
+  // Let go of desks that nobody has used for long, and of entries that none of the others names: undo goes back for some
+  // steps, and whoever draws notes leaves a piece a note behind.
   // Those of other tabs stay, and all is looked up at once, or what another tab keeps meanwhile would be lost.
   async sweep(desk) {
     const locks = (await navigator.locks?.query())?.held ?? [], open = new Set(locks.map((lock) => lock.name));
     const work = this.base.transaction([DESKS, ENTRIES], "readwrite");
     const desks = (await settled(work.objectStore(DESKS).getAll())).sort((a, b) => b.saved - a.saved);
     const old = desks.slice(MOST_DESKS).filter((one) => !open.has(lockOf(one.id)));
-    if (!old.length) return;
     const needed = new Set(desk.needed);
     for (const one of desks) if (!old.includes(one)) for (const id of new Desk(one).needed) needed.add(id);
     for (const one of old) work.objectStore(DESKS).delete(one.id);

@@ -248,7 +248,7 @@ export class App {
     try {
       const found = readDesk(await file.text(), file.name, this.desk.settings);
       this.composer.stop();
-      for (const [id, entry] of found.entries) if (!this.desk.entries.has(id)) this.desk.put(entry); // what is here stays as it is
+      for (const [id, entry] of found.entries) this.desk.put(this.desk.entries.get(id) ?? entry); // what is here stays as it is
       for (const star of found.stars) this.desk.stars.add(star);
       this.desk.step("opening a desk", { ...found.open, listed: [...new Set([...this.desk.open.listed, ...found.open.listed])] });
       this.desk.set(found.settings);

@@ -164,6 +164,23 @@ def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser
     context.close()
 
 
+def test_what_no_step_leads_back_to_is_not_kept_for_ever(page: Page):
+    page.evaluate("() => musicgen.desk.put({ ...musicgen.desk.current, id: 'of long ago' })")
+    saved(page)
+    entries = """() => new Promise((done) => {
+      const asked = musicgen.store.base.transaction("entries").objectStore("entries").getAllKeys();
+      asked.onsuccess = () => done(asked.result);
+    })"""
+    before = page.evaluate(entries)
+    assert "of long ago" in before
+    again(page)
+    for _ in range(100):
+        left = page.evaluate(entries)
+        if "of long ago" not in left:
+            break
+    assert sorted([*left, "of long ago"]) == sorted(before)
+
+
 def test_undo_and_redo_go_through_everything(page: Page):
     states = [desk_open(page)]
 
