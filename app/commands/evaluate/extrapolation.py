@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.losses import extrapolation
     from evaluation.study.models import models_of
     from evaluation.tables.losses import extrapolation_table
+    from tokenization.wording import counted
 
     named = models_of(arguments.models)
     folder = arguments.data or data_of(named)
@@ -77,9 +78,8 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         output.write(output.captioned(extrapolation_table(result)))
         data = result["data"]
-        output.remark(
-            [f"{data['pieces']} pieces of {folder}, {data['whole']} of them of the whole length."]
-        )
+        said = f"{counted(data['pieces'], 'piece')} of {folder}, {data['whole']} of the whole length."
+        output.remark([said])
 
 
 def tried(

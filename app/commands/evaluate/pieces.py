@@ -53,6 +53,7 @@ def run_and_print(
 ) -> None:
     """Do the work and print a row a model and measure."""
     from evaluation.tables.whole_pieces import whole_pieces_table
+    from tokenization.wording import counted
 
     with progress_bar(doing) as progress:
         results, failures = conducted({name: experiment}, arguments, progress)
@@ -72,7 +73,7 @@ def run_and_print(
         output.write_json(result)
         return
     output.write(output.captioned(whole_pieces_table(name, found)))
-    output.remark([f"{facts['pieces']} pieces of {facts['data']}."])
+    output.remark([f"{counted(facts['pieces'], 'piece')} of {facts['data']}."])
 
 
 def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
