@@ -53,9 +53,11 @@ export class Transport {
     for (let i = 0; i < until; i += WIDTH) if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum) this.#on(i, time);
   }
 
-  // The same piece, which has grown, or was changed a little while it sounds.
+  // The same piece, which has grown, or was changed a little while it sounds. What goes round ends with it at the latest.
   grow(piece, frontier = Infinity) {
     const place = this.tick, waited = this.waiting;
+    const end = piece.lines.at(-1);
+    if (this.loop) this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
     if (waited && frontier > place + piece.ticksPerBeat) this.#restart(place);
@@ -206,7 +208,7 @@ export class Transport {
   }
 
   #finish() {
-    if (Number.isFinite(this.frontier) || this.loop) return;
+    if (Number.isFinite(this.frontier) || this.sent < this.loop?.[1]) return;
     const anchor = this.anchors.at(-1);
     if (this.now() < this.#time(anchor, this.end) + TAIL) return;
     this.playing = false;

@@ -175,6 +175,17 @@ def test_what_is_new_stays_so_when_bars_before_it_are_deleted(page: Page):
     assert len(read_midi(again).notes) == len(read_midi(part).notes)
 
 
+def test_bars_that_are_gone_are_chosen_no_more(page: Page):
+    go_on(page, bars=128)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 12 * 4 * 6")
+    choose_bars(page, 5, 6, card=".mg-take")
+    bar = page.locator(".mg-take .mg-range-bar")
+    expect(bar).to_be_visible()
+    page.locator("#mg-halt").click()
+    await_end(page)
+    expect(bar).to_be_hidden()
+
+
 def test_a_chord_that_is_none_leaves_a_take_where_it_is(page: Page):
     page.locator("[data-example=piano-g-minor]").click()
     expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")

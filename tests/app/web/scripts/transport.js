@@ -148,6 +148,22 @@ export const tests = {
     player.load(piece([[0, 12, 60, 80, 0]], { bars: 0 }));
     equal(player.loop, null);
   },
+  "what begins behind a loop ends with the piece"() {
+    const { player, run, told } = rig(quarters());
+    player.setLoop([12, 24]);
+    player.seek(36);
+    player.play();
+    run(2);
+    equal([player.playing, told.at(-1)], [false, "ended"]);
+  },
+  "a loop ends with what is left of its piece"() {
+    const { player } = rig(quarters());
+    player.setLoop([24, 192]);
+    player.grow({ ...quarters(), lines: [0, 48] });
+    equal(player.loop, [24, 48]);
+    player.grow({ ...quarters(), lines: [0, 24] });
+    equal(player.loop, null);
+  },
   "the metronome marks the beats of every metre"() {
     const waltz = { ...piece([[0, 72, 60, 80, 0]]), lines: [0, 36, 72] }, { player, run, sent } = rig(waltz, { metronome: true });
     player.play();
