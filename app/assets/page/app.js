@@ -185,6 +185,8 @@ export class App {
     this.calm();
     if (this.player.entry?.id === id) this.player.pause();
     this.desk.remove(id);
+    const { run } = this.composer, { listed } = this.desk.open;
+    if (run?.ids && !run.ids.some((one) => listed.includes(one))) this.composer.stop(); // nobody wants it any more
     this.follow();
   }
 

@@ -132,9 +132,10 @@ export class Composer {
   }
 
   stop() {
-    if (!this.run || this.run.stopped) return;
-    this.run.stopped = true;
-    if (this.run.ids) this.app.server.stop(this.run.id);
-    else this.run.stopping.abort(); // still in line
+    const { run } = this;
+    if (!run || run.stopped) return;
+    run.stopped = true;
+    if (run.ids) this.app.server.stop(run.id).catch(() => (run.stopped = false)); // to be asked once more
+    else run.stopping.abort(); // still in line
   }
 }

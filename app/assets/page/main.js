@@ -66,7 +66,7 @@ async function start() {
   desk.watch((what, more) => {
     if (what === "grown") {
       takes.showOne(more.entry.id);
-      if (more.entry.state !== "running") soon();
+      if (more.entry.state !== "running" || more.entry === desk.current) soon();
     } else if (what === "error") (more.place === "takes" ? takes : stage).fail(more.text);
     else if (what === "wait") stage.wait(more.words);
     else if (what === "composing") (takes.composing(more.run), controls.show());
