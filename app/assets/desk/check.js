@@ -41,9 +41,10 @@ export function isDesk(found) {
 }
 
 const isMix = (mix) => mix && Object.values(mix).every(isList((one) => one === null || typeof one === "object"));
+const FITS = { mix: isMix, tempo: isAbove(0) };
 
 // The settings that are of the kind of those before them.
 export const settingsOf = (found, before) => Object.fromEntries(Object.entries(before).flatMap(([name, usual]) => {
   const value = found?.[name], isOne = typeof value === typeof usual && (typeof usual !== "number" || Number.isFinite(value));
-  return isOne && (name !== "mix" || isMix(value)) ? [[name, value]] : [];
+  return isOne && (FITS[name]?.(value) ?? true) ? [[name, value]] : [];
 }));

@@ -261,7 +261,7 @@ export class App {
   }
 
   async link() {
-    const entry = this.desk.current, { bytes, name } = entry.kind === "nothing" ? {} : fileOf(entry);
+    const entry = this.desk.current, { bytes, name } = entry.piece.notes.length ? fileOf(entry) : {};
     const source = entry.example ? { example: entry.example } : { title: entry.title, name, bytes };
     return writeLink(location.href, source, { model: this.model.name, chosen: this.desk.open.chosen, settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed } });
   }

@@ -366,6 +366,19 @@ def test_a_link_opens_the_same_piece_with_the_same_choices(page: Page, browser: 
     context.close()
 
 
+def test_a_link_to_an_empty_grid_lets_music_begin(page: Page, browser: Browser):
+    page.locator("[data-example=grid]").click()
+    expect(page.locator(SHOWN)).to_have_text("My piece")
+    link = page.evaluate("() => musicgen.app.link()")
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(link)
+    expect(other.locator(SHOWN)).to_have_text("From nothing", timeout=WAIT)
+    expect(other.locator("#mg-go")).to_have_text("Begin")
+    expect(other.locator(".mg-stage > [role=alert]")).to_be_hidden()
+    context.close()
+
+
 def test_a_link_of_odd_kinds_opens_its_piece_with_what_is_usual(page: Page, browser: Browser):
     odd = "{ bars: 'many', chords: 7, ends: [], temperature: null, seed: 42 }"
     link = page.evaluate(

@@ -165,6 +165,7 @@ export const tests = {
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
     const odd = readDesk(changed((found) => Object.assign(found.desk, { past: 7, settings: { tempo: "fast", mix: [7], bars: null, seed: 3 } })), "a.musicgen", before);
     equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
+    equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // it would stand still
   },
   async "a link says which piece, and how to go on"() {
     const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, newSeed: true };
