@@ -78,7 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         output.write(output.captioned(extrapolation_table(result)))
         data = result["data"]
-        said = f"{counted(data['pieces'], 'piece')} of {folder}, {data['whole']} of the whole length."
+        said = (
+            f"{counted(data['pieces'], 'piece')} of {folder}, {data['whole']} of the whole length."
+        )
         output.remark([said])
 
 

@@ -54,7 +54,11 @@ def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedT
     first, last = request.first, request.last
     if not 1 <= first <= last <= piece.bars:
         # An empty grid, and a piece drawn by hand, have bars that no model hears.
-        silent = "; behind the last note there is nothing yet, so go on from there" if last > piece.bars else ""
+        silent = (
+            "; behind the last note there is nothing yet, so go on from there"
+            if last > piece.bars
+            else ""
+        )
         raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}{silent}")
     work = infilling(model, piece, (first, last), _free(request.options))
     return StreamedTakes(work, Region(first=first - 1, stop=last, begun=first), bars=piece.bars)

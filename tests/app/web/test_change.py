@@ -277,7 +277,9 @@ def test_a_take_that_another_model_hears_is_none_of_its_run_any_more(page: Page)
     page.wait_for_function("() => musicgen.desk.current.model === 'groove'")
     page.locator(".mg-history > summary").click()
     expect(page.locator(".mg-history-row .mg-star[aria-pressed=true]")).to_have_count(1)
-    expect(page.locator(".mg-history-row .mg-facts").last).to_contain_text("heard by groove · 5 bars")
+    expect(page.locator(".mg-history-row .mg-facts").last).to_contain_text(
+        "heard by groove · 5 bars"
+    )
     page.locator(".mg-history-open").first.click()
     expect(page.locator(".mg-stage h2")).to_have_text("Disco trio")
     expect(page.locator(".mg-take h3")).to_have_text(["Variation 1"])

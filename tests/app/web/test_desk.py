@@ -123,7 +123,9 @@ def test_another_tab_is_a_copy(page: Page):
 
 def test_without_tls_another_tab_is_a_copy_too(browser: Browser, address: str):
     page = in_changed_browser(
-        browser, address, "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"
+        browser,
+        address,
+        "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })",
     )
     saved(page)
     other = page.context.new_page()

@@ -192,13 +192,15 @@ def test_what_cannot_be_measured_is_said_in_a_line(data, capsys, words, says):
 
 
 @pytest.mark.parametrize("kind", ["form", "infilling", "accompaniment", "ablation"])
-def test_without_data_that_which_the_model_learned_from_is_looked_for(kind: str, tmp_path, monkeypatch, capsys):
+def test_without_data_that_which_the_model_learned_from_is_looked_for(
+    kind: str, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     prepared_set(tmp_path / "data" / "mine", "remi")
     model = write_model(Path("known"), "groove", "absolute", data="test pieces")
     assert run(kind, model) == 2
     assert "known learned from test pieces, which is not among" in capsys.readouterr().err
     if kind in ("form", "ablation"):
-        model = write_model(Path("one"), "remi", "absolute", data="test pieces")
+        model = write_model(Path("one"), "remi", "sine_spe", data="test pieces")
         few = ("--prompt-bars", 1, "--bars", 1) if kind == "form" else ("--length", 40)
         assert run(kind, model, "--pieces", 1, *few) == 0
