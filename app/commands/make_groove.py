@@ -39,8 +39,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Make the set and say what is in it."""
-    from training.data.archive import unpacked
     from tokenization.wording import counted
+    from training.data.archive import unpacked
     from training.making.groove_set import make_groove_set
 
     if arguments.seed < 0 or (arguments.styles is not None and arguments.styles < 1):

@@ -1,4 +1,4 @@
-"""The option that names a prepared data set; where it is left out, the one that a model learned from, in the folder `data`."""
+"""The option that names a prepared data set; without it, the one in the folder `data` that a model learned from."""
 
 from __future__ import annotations
 
