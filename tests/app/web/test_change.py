@@ -250,6 +250,7 @@ def test_what_moves_no_note_is_no_step_and_leaves_the_takes(page: Page):
     go_on(page, bars=1)
     await_end(page)
     page.get_by_role("button", name="Edit notes").click()
+    page.evaluate("scrollTo(0, 0)")
     rest(page)
     steps = page.evaluate("musicgen.desk.past.length")
     onset, duration, pitch, _, track = page.evaluate(f"{NOTES}.slice(0, 5)")
