@@ -269,7 +269,8 @@ def _keep(
     ]
     takes = [take for take, score in heard if len(score.notes)]
     if not takes:
-        more = "more --bars, " if "bars" in arguments else ""
+        length = "--bars" if options.tokens is None else "--tokens"
+        more = f"more {length}, " if "bars" in arguments else ""
         raise ValueError(
             f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
