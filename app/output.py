@@ -33,8 +33,9 @@ def write(text: str) -> None:
 
 def write_json(value: Any) -> None:
     """Print a result for a program."""
-    # Escapes are within texts alone, where they are read.
-    _print(visible(json.dumps(value, ensure_ascii=False)))
+    # Escapes are within texts alone, where they are read. A stream's own, for letters it lacks, are none of JSON's.
+    has_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    _print(visible(json.dumps(value, ensure_ascii=not has_all)))
 
 
 def _print(text: str) -> None:

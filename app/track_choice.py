@@ -21,6 +21,7 @@ def tracks_of(words: list[str] | None, language: str) -> Any:
     if words is None or language.split("-")[0] != "groove":
         return words
     from tokenization.groove.tokens import PARTS
+    from tokenization.wording import counted
 
     if all("=" in word for word in words):
         named = dict(word.split("=", 1) for word in words)
@@ -31,7 +32,7 @@ def tracks_of(words: list[str] | None, language: str) -> Any:
         return {role: _choice(tracks) for role, tracks in named.items()}
     if len(words) != len(PARTS):
         raise ValueError(
-            f"--tracks has {len(words)} tracks; groove takes the bass, the drums and the other, "
+            f"--tracks has {counted(len(words), 'track')}; groove takes the bass, the drums and the other, "
             "or some of them as bass=… drums=… other=…"
         )
     return [_choice(word) for word in words]

@@ -32,7 +32,7 @@ def read_file(
     Of an ABC file with several tunes one is read, by default the first.
     """
     path = "" if isinstance(source, bytes) else Path(source)
-    name = printable(name or (Path(path).name if path else "this file"))
+    name = printable(name or (Path(path).name or str(path) or "this file"))
     data = source if isinstance(source, bytes) else bytes_of(Path(source), limits, name)
     kind = _kind(data, str(path or name))
     if kind == "midi":

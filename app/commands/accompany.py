@@ -17,7 +17,7 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("piece", metavar="FILE.mid", help="the MIDI file of the piece")
+    parser.add_argument("piece", metavar="FILE", help="the piece: a MIDI, MusicXML or ABC file")
     parser.add_argument(
         "--write",
         nargs="+",

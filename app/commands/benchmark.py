@@ -49,8 +49,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", metavar="SOURCE", nargs="?", type=Path, help="the data, where a task takes yours"
     )
-    parser.add_argument("--short", action="store_true", help="the form for two cores")
-    parser.add_argument("--recipe", metavar="NAME", help="another recipe of the task")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--short", action="store_true", help="the form for two cores")
+    which.add_argument("--recipe", metavar="NAME", help="another recipe of the task")
     parser.add_argument(
         "--encodings", nargs="+", metavar="NAME", help="what is compared (default: the recipe's)"
     )
@@ -59,7 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=int, metavar="N", help="of training, instead of the recipe's"
     )
-    parser.add_argument("--unit", choices=("bytes", "words"), help="of a text")
+    parser.add_argument("--unit", choices=("bytes", "words"), help="of the task language")
     parser.add_argument("--device", default="cpu", help="such as cuda")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="folder of the results, for going on"
@@ -153,6 +154,8 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
         optimiser = {k: v for k, v in found.optimiser.items() if k != "epochs"}
         found = replace(found, optimiser={**optimiser, "steps": arguments.steps})
     if arguments.unit:
+        if task != "language":
+            raise ValueError(f"--unit is for the task language; {task} has no text to cut")
         found = replace(found, data=replace(found.data, unit=arguments.unit))
     return found
 

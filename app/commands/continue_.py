@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
                 raise
             failed[given] = error
             continue
-        output.remark(prompt.remarks)
+        about = f"{given}: " if len(arguments.prompts) > 1 else ""
+        output.remark(f"{about}{said}" for said in prompt.remarks)
     if makings:
         failed |= do(arguments, *makings)
     if failed:

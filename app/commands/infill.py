@@ -18,7 +18,7 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("piece", metavar="FILE.mid", help="the MIDI file of the piece")
+    parser.add_argument("piece", metavar="FILE", help="the piece: a MIDI, MusicXML or ABC file")
     parser.add_argument(
         "--range", required=True, metavar="FIRST-LAST", help="the bars to write, as in 9-12"
     )

@@ -39,6 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Make the set and say what is in it."""
+    from tokenization.wording import counted
     from training.data.archive import unpacked
     from training.making.groove_set import make_groove_set
 
@@ -61,8 +62,5 @@ def run(arguments: argparse.Namespace) -> None:
         return
     rows = [("split", "files"), *made.files.items()]
     output.write(f"{arguments.destination}: checksum {made.checksum}\n{output.table(rows)}")
-    output.remark(
-        [
-            f"{made.left_out} styles are left out: no groove of bass, drums and another track, or a twin."
-        ]
-    )
+    left_out = counted(made.left_out, "style")
+    output.remark([f"Left out: {left_out}: no groove of bass, drums and another track, or a twin."])

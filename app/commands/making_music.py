@@ -270,7 +270,8 @@ def _keep(
     ]
     takes = [take for take, score in heard if len(score.notes)]
     if not takes:
-        more = "more --bars, " if "bars" in arguments else ""
+        length = "--bars" if options.tokens is None else "--tokens"
+        more = f"more {length}, " if "bars" in arguments else ""
         raise ValueError(
             f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
@@ -289,10 +290,14 @@ def _keep(
 
 def _told(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> list[str]:
     """Return what is good to know beside the files."""
+    from tokenization.wording import counted
+
     tokens, silent = sum(take["tokens"] for take in takes), variations - len(takes)
-    lines = [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]
+    pace = f"{tokens / max(seconds, 1e-9):.0f} a second"
+    lines = [f"{counted(tokens, 'token')} in {seconds:.1f} s: {pace}"]
     if silent:
-        lines.append(f"{silent} of {variations} variations have no note and are not written.")
+        verbs = "has no note and is" if silent == 1 else "have no note and are"
+        lines.append(f"{silent} of {variations} variations {verbs} not written.")
     return lines
 
 

@@ -1,11 +1,15 @@
 """Standard streams that take nothing, or are none: the work is done, and what cannot be said ends in no traceback."""
 
+import io
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from app import output
 
 ROOT = Path(__file__).parent.parent.parent
 FULL = Path("/dev/full")
@@ -57,3 +61,20 @@ def test_nobody_who_reads_on_is_no_error(tmp_path: Path):
     ended = run(f"{GENERATE} {tmp_path}", stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def test_beside_a_progress_bar_results_go_where_they_are_sent(tmp_path: Path):
+    """As in `musicgen generate > list.txt`, typed in a terminal."""
+    ours, terminal = os.openpty()
+    ended = run(f"{GENERATE} {tmp_path}", stdout=subprocess.PIPE, stderr=terminal)
+    os.close(terminal)
+    os.close(ours)
+    assert ended.stdout == f"{tmp_path / 'untrained-tiny.cont_0.mid'}\n"
+
+
+def test_json_is_json_where_a_stream_has_not_all_letters(monkeypatch: pytest.MonkeyPatch):
+    content = io.BytesIO()
+    stream = io.TextIOWrapper(content, encoding="ascii", errors="backslashreplace")
+    monkeypatch.setattr("sys.stdout", stream)
+    output.write_json({"midi": "Prélude 𝄞.mid"})
+    assert json.loads(content.getvalue()) == {"midi": "Prélude 𝄞.mid"}

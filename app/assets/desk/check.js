@@ -14,8 +14,8 @@ function isPiece(piece) {
   const note = [isTick, isTick, within(0, 127), within(0, 127), within(0, piece.tracks.length - 1)];
   return piece.notes.every((value, place) => note[place % 5](value))
     && isList(isTick)(piece.lines) && piece.lines.length > 1 && piece.lines.every((line, bar) => !bar || line > piece.lines[bar - 1])
-    && isAbove(0)(piece.ticksPerBeat) && isList(isRow(Number.isFinite, isAbove(0)))(piece.tempos) && piece.tempos.length > 0
-    && isList(isRow(Number.isFinite, isText))(piece.chords) && isList(isRow(Number.isFinite, isCount, isCount))(piece.meters);
+    && within(1, 1 << 15)(piece.ticksPerBeat) && isList(isRow(Number.isFinite, isAbove(0)))(piece.tempos) && piece.tempos.length > 0
+    && isList(isRow(Number.isFinite, isText))(piece.chords) && isList(isRow(Number.isFinite, isCount, within(1, 64)))(piece.meters);
 }
 
 // What may be left unsaid.
@@ -24,7 +24,7 @@ const isRegion = (region) => isCount(region?.first) && isCount(region.stop) && i
 const isLikeness = (one) => isText(one?.metric) && isList(isMaybe(Number.isFinite))(one.quarters);
 // What else a piece on the desk can say of itself, and the kind that it is of.
 const SAID = {
-  ...Object.fromEntries(["parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act", "heardOf"].map((name) => [name, isText])),
+  ...Object.fromEntries(["parent", "how", "run", "by", "byWhy", "model", "example", "fileName", "act"].map((name) => [name, isText])),
   ...Object.fromEntries(["number", "bars", "chosen", "fresh", "now", "trainedBars", "made"].map((name) => [name, Number.isFinite])),
   notices: isList((notice) => isText(notice?.text)), remarks: isList(isText), likeness: isList(isLikeness),
   real: (real) => Object.values(real).every(Number.isFinite),
@@ -41,9 +41,10 @@ export function isDesk(found) {
 }
 
 const isMix = (mix) => mix && Object.values(mix).every(isList((one) => one === null || typeof one === "object"));
+const FITS = { mix: isMix, tempo: isAbove(0) };
 
 // The settings that are of the kind of those before them.
 export const settingsOf = (found, before) => Object.fromEntries(Object.entries(before).flatMap(([name, usual]) => {
   const value = found?.[name], isOne = typeof value === typeof usual && (typeof usual !== "number" || Number.isFinite(value));
-  return isOne && (name !== "mix" || isMix(value)) ? [[name, value]] : [];
+  return isOne && (FITS[name]?.(value) ?? true) ? [[name, value]] : [];
 }));

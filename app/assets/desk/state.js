@@ -137,15 +137,20 @@ export class Desk {
     const children = this.listed.filter((one) => one.parent === id && one.kind === "take");
     const run = children.at(-1)?.run;
     this.step("going back", {
-      current: id, takes: children.filter((one) => one.run === run).map((one) => one.id),
-      chosen: entry.chosen ?? entry.bars ?? 0, model: entry.model ?? this.open.model,
+      current: id, takes: children.filter((one) => one.run === run).map((one) => one.id), ...this.#choices(entry),
     });
   }
 
+  // What is chosen for a piece that comes back to the stage.
+  #choices(entry) {
+    return { chosen: entry?.chosen ?? entry?.bars ?? 0, model: entry?.model ?? this.open.model };
+  }
+
+  // Where what they are made of lies open no more, they wait in the history.
   begin(entries) {
     for (const entry of entries) this.put(entry);
-    const ids = entries.map((entry) => entry.id);
-    this.step("composing", { takes: ids, listed: [...this.open.listed, ...ids] });
+    const ids = entries.map((entry) => entry.id), here = entries[0].parent === this.open.current;
+    this.step("composing", { takes: here ? ids : this.open.takes, listed: [...this.open.listed, ...ids] });
   }
 
   choose(bars) {
@@ -157,7 +162,7 @@ export class Desk {
     const left = without(this.open.listed), { parent } = this.entries.get(id);
     const next = this.open.current !== id ? this.open.current : left.includes(parent) ? parent : left.at(-1) ?? null;
     const takes = this.open.current === id ? [] : without(this.open.takes);
-    this.step("deleting", { takes, listed: left, current: next, chosen: next === this.open.current ? this.open.chosen : this.entries.get(next)?.chosen ?? 0 });
+    this.step("deleting", { takes, listed: left, current: next, ...(next !== this.open.current && this.#choices(this.entries.get(next))) });
   }
 
   star(id) {

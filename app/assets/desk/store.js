@@ -26,9 +26,10 @@ async function database() {
 
 const lockOf = (id) => `musicgen ${id}`;
 
-// Hold a desk's name for as long as this tab lives; false where another tab has it.
-function held(id) {
-  if (!navigator.locks) return Promise.resolve(true);
+// Hold a desk's name for as long as this tab lives; false where another tab has it. Without TLS there are no locks: then a
+// desk is held by the tab that had it before.
+function held(id, own) {
+  if (!navigator.locks) return Promise.resolve(id === own);
   return new Promise((done) => {
     navigator.locks.request(lockOf(id), { ifAvailable: true }, (lock) => {
       done(Boolean(lock));
@@ -56,7 +57,7 @@ export class Store {
     this.latest = desks[0]?.saved ?? 0;
     const own = sessionStorage.getItem("musicgen-desk");
     let saved = desks.find((one) => one.id === own) ?? desks[0];
-    if (saved && !(await held(saved.id))) saved = { ...saved, id: newId() };
+    if (saved && !(await held(saved.id, own))) saved = { ...saved, id: newId() };
     const desk = saved ? new Desk(saved, await this.entriesOf(new Desk(saved).needed)) : new Desk();
     if (!saved) await held(desk.id);
     if (saved && saved.id !== own) await held(desk.id);
@@ -111,14 +112,14 @@ export class Store {
     }
   }
 
-  // Let go of desks that nobody has used for long, and of entries that none of the others names.
+  // Let go of desks that nobody has used for long, and of entries that none of the others names: undo goes back for some
+  // steps, and whoever draws notes leaves a piece a note behind.
   // Those of other tabs stay, and all is looked up at once, or what another tab keeps meanwhile would be lost.
   async sweep(desk) {
     const locks = (await navigator.locks?.query())?.held ?? [], open = new Set(locks.map((lock) => lock.name));
     const work = this.base.transaction([DESKS, ENTRIES], "readwrite");
     const desks = (await settled(work.objectStore(DESKS).getAll())).sort((a, b) => b.saved - a.saved);
     const old = desks.slice(MOST_DESKS).filter((one) => !open.has(lockOf(one.id)));
-    if (!old.length) return;
     const needed = new Set(desk.needed);
     for (const one of desks) if (!old.includes(one)) for (const id of new Desk(one).needed) needed.add(id);
     for (const one of old) work.objectStore(DESKS).delete(one.id);

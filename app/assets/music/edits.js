@@ -1,4 +1,4 @@
-// Notes changed by hand: moved, made longer or shorter, deleted, drawn.
+// Notes changed by hand: moved, made longer or shorter, deleted, drawn. Where nothing changes, the piece itself is given.
 import { rowsOf, withRows } from "./piece.js";
 
 const within = (value, low, high) => Math.min(high, Math.max(low, value));
@@ -11,14 +11,16 @@ export function moved(piece, chosen, ticks, steps) {
   const first = Math.min(...moving.map((row) => row[0])), last = Math.max(...moving.map((row) => row[0]));
   const low = Math.min(...moving.map((row) => row[2])), high = Math.max(...moving.map((row) => row[2]));
   const by = within(ticks, -first, piece.lines.at(-1) - 1 - last), up = within(steps, -low, 127 - high);
+  if (!by && !up) return piece;
   return withRows(piece, rows.map((row, index) =>
     some.has(index) ? [row[0] + by, row[1], row[2] + up, row[3], row[4]] : row));
 }
 
 export function lengthened(piece, chosen, ticks) {
-  const some = new Set(chosen), least = gridOf(piece);
-  return withRows(piece, rowsOf(piece).map((row, index) =>
-    some.has(index) ? [row[0], Math.max(Math.min(least, row[1]), row[1] + ticks), ...row.slice(2)] : row));
+  const some = new Set(chosen), least = gridOf(piece), rows = rowsOf(piece);
+  const made = (length) => Math.max(Math.min(least, length), length + ticks);
+  if (chosen.every((index) => made(rows[index][1]) === rows[index][1])) return piece;
+  return withRows(piece, rows.map((row, index) => (some.has(index) ? [row[0], made(row[1]), ...row.slice(2)] : row)));
 }
 
 export function removed(piece, chosen) {

@@ -52,6 +52,12 @@ export function barAt(piece, tick) {
   return low;
 }
 
+// The ticks of a beat in a bar: what its metre counts, or three of them where eighths go by threes, as in 6/8.
+export function beatOf({ meters, ticksPerBeat, lines }, bar) {
+  const [, top, low] = meters.findLast(([tick]) => tick <= lines[bar]) ?? [0, 4, 4];
+  return ((4 * ticksPerBeat) / low) * (low === 8 && top > 3 && top % 3 === 0 ? 3 : 1);
+}
+
 // The bar line nearest to a tick, as a number of bars from the start.
 export function lineNear(piece, tick) {
   const bar = Math.min(barAt(piece, tick), barCount(piece) - 1);
@@ -116,6 +122,12 @@ export function inRegion(region, lines, onset, track) {
   return onset >= lines[Math.min(region.first, lines.length - 1)]
     && (onset < stop || region.stop >= lines.length - 1)
     && (!region.tracks || region.tracks.includes(track));
+}
+
+// What of a region is left without the bars first … stop − 1; null where that is nothing.
+export function regionWithout(region, first, stop) {
+  const at = (bar) => Math.min(bar, Math.max(first, bar - (stop - first))), made = region && { ...region, first: at(region.first), stop: at(region.stop) };
+  return made && made.first < made.stop ? made : null;
 }
 
 // The bars around what was written: those before it and behind it that lead in and out; null where that is everything.

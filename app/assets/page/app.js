@@ -3,13 +3,18 @@ import { settingsOf } from "../desk/check.js";
 import { readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
 import { newId } from "../desk/state.js";
-import { aroundNew, barCount, emptyPiece, pieceOf, trimmed, without } from "../music/piece.js";
+import { aroundNew, barCount, emptyPiece, pieceOf, regionWithout, trimmed, without } from "../music/piece.js";
 import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
 import { download, fileName } from "./parts.js";
 import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;
+
+// What a file says of the bars that were written, which may have moved.
+const writtenBars = ({ prompt_bars: prompt, written_bars: written }, region) => ({
+  ...(prompt && { prompt_bars: region?.first ? [1, region.first] : null }), ...(written && { written_bars: region ? [region.first + 1, region.stop] : null }),
+});
 
 export class App {
   constructor({ facts, desk, store, server, player }) {
@@ -66,21 +71,21 @@ export class App {
     }
     return this.attempt(`Reading ${file.name}…`, async () => {
       const bytes = new Uint8Array(await file.arrayBuffer());
-      const opened = await this.server.open({ bytes, name: file.name, model: this.desk.open.model, fit: true });
+      const opened = await this.server.open({ bytes, name: file.name, model: this.model.name, fit: true });
       return () => this.opened(opened, { kind: "file", file: bytes, fileName: file.name }, "opening a file");
     });
   }
 
   openExample(name) {
     return this.attempt("", async () => {
-      const opened = await this.server.open({ example: name, model: this.desk.open.model, fit: true });
+      const opened = await this.server.open({ example: name, model: this.model.name, fit: true });
       return () => this.opened(opened, { kind: "example", example: name, file: fromBase64(opened.file), fileName: `${name}.mid` }, "opening an example");
     });
   }
 
   openNothing() {
     return this.attempt("", async () => {
-      const opened = await this.server.open({ model: this.desk.open.model, fit: false });
+      const opened = await this.server.open({ model: this.model.name, fit: false });
       return () => this.opened(opened, { kind: "nothing" }, "beginning from nothing");
     });
   }
@@ -124,8 +129,9 @@ export class App {
       const opened = await this.server.open({ bytes, name, model, fit: false });
       return () => {
         const { kind, example, file, fileName: named, title, parent } = entry;
-        const heard = this.opened({ ...opened, title }, { kind, example, file, fileName: named, parent, heardOf: entry.heardOf ?? entry.id }, "changing the model");
-        const listed = this.desk.open.listed.filter((id) => id !== entry.id);
+        const now = kind === "take" ? "file" : kind; // it is none of its run any more
+        const heard = this.opened({ ...opened, title }, { kind: now, act: `heard by ${model}`, example, file, fileName: named, parent }, "changing the model");
+        const listed = this.desk.open.listed.filter((id) => id !== entry.id || this.desk.stars.has(id));
         this.desk.open = { ...this.desk.open, listed };
         this.desk.tell("step", {});
         return heard;
@@ -142,24 +148,30 @@ export class App {
 
   undo() {
     this.composer.stop();
-    this.supersede();
-    this.desk.undo();
-    this.follow();
+    this.travel(() => this.desk.undo());
   }
 
   redo() {
+    this.travel(() => this.desk.redo());
+  }
+
+  // What plays is heard as it is then, as after a change by hand.
+  travel(go) {
     this.supersede();
-    this.desk.redo();
+    const before = this.desk.current;
+    go();
+    const now = this.desk.current, ids = [before?.id, now?.id];
+    if ([before, now].some((one) => one?.kind === "edit" && ids.includes(one.parent))) this.player.update(now, before.id);
     this.follow();
   }
 
   // A new piece by hand takes the stage.
   edit(piece, label, more = {}) {
-    const before = this.desk.current, bars = barCount(piece);
+    const before = this.desk.current, bars = barCount(piece), { region = before.region } = more;
     const entry = {
       ...before, id: newId(), parent: before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
-      chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.desk.open.model, likeness: null, act: label,
-      provenance: before.provenance ? { ...before.provenance, edited: true } : null, title: before.title, ...more,
+      chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.model.name, likeness: null, act: label,
+      provenance: before.provenance ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) } : null, title: before.title, ...more,
     };
     const playing = this.player.entry?.id === before.id;
     this.desk.show(entry, label);
@@ -173,6 +185,8 @@ export class App {
     this.calm();
     if (this.player.entry?.id === id) this.player.pause();
     this.desk.remove(id);
+    const { run } = this.composer, { listed } = this.desk.open;
+    if (run?.ids && !run.ids.some((one) => listed.includes(one))) this.composer.stop(); // nobody wants it any more
     this.follow();
   }
 
@@ -187,17 +201,18 @@ export class App {
   // Something done to chosen bars, of the stage or of a take.
   bars(id, act, { first, stop }, more) {
     if (act === "loop") return this.loop(id, { first, stop });
+    const { piece, region } = this.desk.entries.get(id);
+    if (act === "delete" && stop - first >= barCount(piece)) throw new Error("These are all bars of the piece; open another one instead.");
+    const sung = act === "chord" ? withChord(piece, first, more) : null; // which may be none that is known
     if (this.desk.open.current !== id) this.use(id);
-    const { piece } = this.desk.current;
     if (act === "anew") return this.composer.start({ kind: "infill", first: first + 1, last: stop });
     if (act === "on") {
       this.desk.choose(stop);
       return this.composer.start({ kind: "continue" });
     }
-    if (act === "end") return this.edit(trimmed(piece, stop), "ending here");
-    if (act === "chord") return this.edit(withChord(piece, first, more), "a chord");
-    if (stop - first >= barCount(piece)) return this.fail("These are all bars of the piece; open another one instead.");
-    return this.edit(without(piece, first, stop), "deleting bars");
+    if (act === "end") return this.edit(trimmed(piece, stop), "ending here", { region: regionWithout(region, stop, Infinity) });
+    if (sung) return this.edit(sung, "a chord");
+    return this.edit(without(piece, first, stop), "deleting bars", { region: regionWithout(region, first, stop) });
   }
 
   loop(id, range) {
@@ -235,7 +250,7 @@ export class App {
     try {
       const found = readDesk(await file.text(), file.name, this.desk.settings);
       this.composer.stop();
-      for (const [id, entry] of found.entries) if (!this.desk.entries.has(id)) this.desk.put(entry); // what is here stays as it is
+      for (const [id, entry] of found.entries) this.desk.put(this.desk.entries.get(id) ?? entry); // what is here stays as it is
       for (const star of found.stars) this.desk.stars.add(star);
       this.desk.step("opening a desk", { ...found.open, listed: [...new Set([...this.desk.open.listed, ...found.open.listed])] });
       this.desk.set(found.settings);
@@ -246,9 +261,9 @@ export class App {
   }
 
   async link() {
-    const entry = this.desk.current, { bytes, name } = entry.kind === "nothing" ? {} : fileOf(entry);
+    const entry = this.desk.current, { bytes, name } = entry.piece.notes.length ? fileOf(entry) : {};
     const source = entry.example ? { example: entry.example } : { title: entry.title, name, bytes };
-    return writeLink(location.href, source, { model: this.desk.open.model, chosen: this.desk.open.chosen, settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed } });
+    return writeLink(location.href, source, { model: this.model.name, chosen: this.desk.open.chosen, settings: { ...this.desk.settings, seed: entry.seed ?? this.desk.settings.seed } });
   }
 
   // What a link names is opened beside what was there: undo leads back.

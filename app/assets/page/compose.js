@@ -24,12 +24,11 @@ export class Composer {
 
   // What the settings of the desk ask for.
   ask(what) {
-    const { settings, open, current } = this.app.desk, { bars, variations, ends, dense, chords, temperature, topP, topK, minP } = settings;
-    const can = this.app.model;
+    const { settings, open, current } = this.app.desk, can = this.app.model, { bars, variations, ends, dense, chords, temperature, topP, topK, minP } = settings;
     const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
     if (seed !== settings.seed) this.app.desk.set({ seed });
     return {
-      model: open.model, title: current?.title ?? "", bars, variations, dense,
+      model: can.name, title: current?.title ?? "", bars, variations, dense,
       sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, seed }, // named as on the server
       ends: ends && can.ends.can, chords: can.chords.can ? chords : "",
       promptBars: current && current.kind !== "nothing" ? open.chosen : null, ...what,
@@ -68,11 +67,11 @@ export class Composer {
   begin(run, view, ask, parent) {
     const first = nextNumber(this.app.desk.listed, parent);
     run.ids = view.takes.map(() => newId());
-    const { model } = this.app.desk.open, entries = view.takes.map(({ number, region, piece: plain }) => {
+    const entries = view.takes.map(({ number, region, piece: plain }) => {
       const piece = pieceOf(plain), place = first + number, bars = barCount(piece);
       return {
         id: run.ids[number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: place, made: Date.now(), title: titleOf(parent, place),
-        piece, bars, region, file: null, model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running", seed: ask.sampling.seed, notices: [], remarks: [],
+        piece, bars, region, file: null, model: ask.model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running", seed: ask.sampling.seed, notices: [], remarks: [],
         real: parent?.real ?? null, trainedBars: null, now: piece.lines[Math.min(region.first, bars)], continues: region.first > 0 || ask.kind !== "continue",
       };
     });
@@ -133,9 +132,10 @@ export class Composer {
   }
 
   stop() {
-    if (!this.run || this.run.stopped) return;
-    this.run.stopped = true;
-    if (this.run.ids) this.app.server.stop(this.run.id);
-    else this.run.stopping.abort(); // still in line
+    const { run } = this;
+    if (!run || run.stopped) return;
+    run.stopped = true;
+    if (run.ids) this.app.server.stop(run.id).catch(() => (run.stopped = false)); // to be asked once more
+    else run.stopping.abort(); // still in line
   }
 }

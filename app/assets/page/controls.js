@@ -39,7 +39,7 @@ export function controlsPart(app) {
     fine("mg-min-p", "minP", "Min-p", { min: 0, max: 0.5, step: 0.01 }, "0: no limit"),
   ];
   const seed = make("div", "mg-field", "", { id: "mg-seed" }), number = make("input", "mg-number mg-wide-number", "", { type: "number", id: "mg-seed-number", min: 0, max: 2 ** 31 - 1, step: 1 });
-  number.addEventListener("change", () => set({ seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))) }));
+  number.addEventListener("change", () => set({ seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))), newSeed: false }));
   const seedHead = make("div", "mg-field-head");
   seedHead.append(make("label", "mg-label", "Seed", { htmlFor: "mg-seed-number" }), number);
   seed.append(seedHead);
@@ -72,7 +72,7 @@ export function controlsPart(app) {
 
   function show() {
     const { settings: now, open, current } = desk, can = app.model, given = current && current.kind !== "nothing" && current.piece.notes.length;
-    model.show(open.model);
+    model.show(can.name);
     prompt.hidden = !given || current.piece.lines.length < 3;
     if (given) {
       prompt.bounds(1, current.piece.lines.length - 1);

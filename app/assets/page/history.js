@@ -42,8 +42,8 @@ export function historyPart(app) {
   }
 
   function show() {
-    const size = desk.open.listed.length;
-    summary.textContent = `History: ${count(size, "piece")}${desk.stars.size ? `, ${desk.stars.size} with a star` : ""}`;
+    const size = desk.open.listed.length, kept = desk.open.listed.filter((id) => desk.stars.has(id)).length;
+    summary.textContent = `History: ${count(size, "piece")}${kept ? `, ${kept} with a star` : ""}`;
     box.hidden = !size;
     if (!box.open) return;
     only.setAttribute("aria-pressed", String(starred));

@@ -27,7 +27,6 @@ async function start() {
   new MutationObserver(() => document.body.classList.contains("dark") === isDark() || dress()).observe(document.body, { attributeFilter: ["class"] });
   const store = new Store(), desk = await store.open(), server = new Server();
   desk.settings = { ...facts.sampling, ...desk.settings };
-  if (!facts.models.some(({ name }) => name === desk.open.model)) desk.open = { ...desk.open, model: facts.models[0].name };
   const address = new URL(facts.assets, document.baseURI).href;
   const player = new Player(address, { soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text) });
   const app = new App({ facts, desk, store, server, player });
@@ -67,7 +66,7 @@ async function start() {
   desk.watch((what, more) => {
     if (what === "grown") {
       takes.showOne(more.entry.id);
-      if (more.entry.state !== "running") soon();
+      if (more.entry.state !== "running" || more.entry === desk.current) soon();
     } else if (what === "error") (more.place === "takes" ? takes : stage).fail(more.text);
     else if (what === "wait") stage.wait(more.words);
     else if (what === "composing") (takes.composing(more.run), controls.show());
@@ -75,12 +74,16 @@ async function start() {
     else if (what === "composed") (takes.composed(more.run), soon());
     else if (what === "unsaved") stage.fail("The browser has no room left to keep the desk: save it as a file.");
     else if (what !== "entry") soon();
-    if (what === "settings") player.adjust(playing());
+    if (what === "settings") adjust();
     if (what === "step" && more.label === "composing") all();
   });
-  const playing = () => ({ ...desk.settings, mix: desk.settings.mix[app.model.family] ?? [] });
-  player.adjust(playing());
-  player.watch(() => (all(), run()));
+  // What plays has the mix of its own kind, whatever lies on the stage meanwhile.
+  const adjust = () => {
+    const { family } = app.models.get(player.entry?.model) ?? app.model;
+    player.adjust({ ...desk.settings, mix: desk.settings.mix[family] ?? [] });
+  };
+  adjust();
+  player.watch((what) => (what === "load" && adjust(), all(), run()));
 
   // While something sounds, the cursor goes along on its roll, and faintly on those beside it.
   let frame = null, shownAt = null;

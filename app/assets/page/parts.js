@@ -68,11 +68,10 @@ export function slider(id, label, { min, max, step = 1, value, act, said = null,
     range.style.setProperty("--part", `${(100 * (range.value - range.min)) / Math.max(1e-9, range.max - range.min)}%`);
   };
   const change = (from) => {
-    const given = Number(from.value);
-    if (from.value === "" || !Number.isFinite(given)) return show(range.value, false);
-    const to = Math.min(Number(range.max), Math.max(Number(range.min), given));
-    show(to, false);
-    act(to);
+    const { value } = from;
+    if (value !== "") range.value = value; // which keeps to its bounds and steps
+    show(range.value, false);
+    if (value !== "") act(Number(range.value));
   };
   range.addEventListener("input", () => change(range));
   number.addEventListener("change", () => change(number));

@@ -11,11 +11,13 @@ export function rangeBar(app, roll, entryOf) {
     acts[name] = action(text, () => {
       why.textContent = "";
       if (!isAble(acts[name])) return (why.textContent = acts[name].title);
-      const { range } = roll;
+      const { range } = roll, from = document.activeElement;
       if (name !== "loop") leave();
       try {
         app.bars(entryOf().id, name, range, more?.());
       } catch (error) {
+        roll.select(range); // to be tried again
+        from.focus();
         app.fail(error.message);
       }
     });

@@ -103,7 +103,7 @@ export class Server {
   }
 
   stop(job) {
-    return asked("run/desk_stop", { data: [job] }).catch(() => {});
+    return asked("run/desk_stop", { data: [job] });
   }
 
   // A file that the server makes of an entry: its sound, or its score.

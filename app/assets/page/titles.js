@@ -20,7 +20,7 @@ export function titleOf(parent, number) {
 export const nextNumber = (entries, parent) =>
   1 + Math.max(-1, ...entries.filter((one) => one.kind === "take" && one.parent === (parent?.id ?? null)).map((one) => one.number));
 
-const KINDS = { file: "opened", example: "example", nothing: "from nothing" };
+const KINDS = { file: "opened", example: "example", nothing: "from nothing", edit: "by hand" };
 
 function written({ how, region, piece }) {
   if (how === "accompany") return `${region.tracks.map((track) => piece.tracks[track].name.toLowerCase()).join(" and ")} anew`;
@@ -33,5 +33,5 @@ export function factsOf(entry) {
   const { kind, piece, by, model, seed, made, act } = entry, bars = count(piece.lines.length - 1, "bar");
   const time = new Date(made).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   if (kind === "take" && entry.region) return [written(entry), by ?? model, `seed ${seed}`, time];
-  return [kind === "edit" ? act ?? "by hand" : KINDS[kind], bars, time].filter(Boolean);
+  return [act ?? KINDS[kind], bars, time].filter(Boolean);
 }

@@ -1,9 +1,12 @@
 // A hand on the notes: drawn, moved, made longer at their right edge, deleted; with the keys too. What comes of it is
 // given on as a new piece.
 import { drawn, gridOf, indexOf, lengthened, moved, removed, toGrid } from "../music/edits.js";
-import { WIDTH } from "../music/piece.js";
+import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
 const EDGE = 6; // pixels at a note's end that lengthen it
+const DELETE = { edit: removed, words: "deleting notes" };
+const shift = (ticks, steps = 0) => ({ edit: (piece, chosen) => moved(piece, chosen, ticks, steps), words: "moving notes" });
+const longer = (ticks) => ({ edit: (piece, chosen) => lengthened(piece, chosen, ticks), words: "changing a length" });
 
 export class Hand {
   // `acts`: edit(piece, words), touch(pitch, track)
@@ -44,13 +47,14 @@ export class Hand {
       this.chosen.add(index);
     }
     const row = this.row(index), edge = Math.abs(roll.x(row[0] + row[1]) - roll.x(tick)) < EDGE;
-    this.moving = { tick, pitch, lane, edge, before: roll.piece, rows: [...this.chosen].map((one) => this.row(one)), chosen: [...this.chosen] };
+    this.moving = { tick, pitch, edge, before: roll.piece, chosen: [...this.chosen] };
     roll.draw();
   }
 
   draw(tick, pitch, lane) {
     const { roll } = this, grid = gridOf(roll.piece), onset = Math.floor(tick / grid) * grid;
     const piece = drawn(roll.piece, onset, lane.drum ? grid : 4 * grid, pitch, lane.index);
+    if (piece === roll.piece) return; // behind its end
     this.acts.edit(piece, "drawing a note");
     this.choose([[onset, lane.drum ? grid : 4 * grid, pitch, 84, lane.index]]);
   }
@@ -59,21 +63,25 @@ export class Hand {
     const { moving, roll } = this, { pitch } = roll.placeAt(event);
     const ticks = toGrid(roll.piece, roll.tickAt(event) - moving.tick), steps = pitch === undefined ? 0 : pitch - moving.pitch;
     if (ticks === moving.ticks && steps === moving.steps) return;
-    Object.assign(moving, { ticks, steps });
-    moving.piece = moving.edge ? lengthened(moving.before, moving.chosen, ticks) : moved(moving.before, moving.chosen, ticks, steps);
-    roll.piece = moving.piece; // seen at once, kept when the hand lets go
+    Object.assign(moving, { ticks, steps, act: moving.edge ? longer(ticks) : shift(ticks, steps) });
+    roll.piece = moving.act.edit(moving.before, moving.chosen); // seen at once, kept when the hand lets go
     this.chosen.clear();
     roll.draw();
   }
 
   up() {
-    const { moving, roll } = this;
+    const { moving: { act, before, chosen }, roll } = this;
     this.moving = null;
-    if (!moving.piece || moving.piece === moving.before) return;
-    roll.piece = moving.before;
-    this.acts.edit(moving.piece, moving.edge ? "changing a length" : "moving notes");
-    const grown = moving.rows.map((row) => (moving.edge ? [row[0], row[1] + moving.ticks, ...row.slice(2)] : [row[0] + moving.ticks, row[1], row[2] + moving.steps, ...row.slice(3)]));
-    this.choose(grown);
+    if (!act) return;
+    roll.piece = before;
+    this.apply(act, chosen);
+  }
+
+  // Change notes, which are chosen then as they are now; what changes nothing is no step.
+  apply({ edit, words }, chosen) {
+    const { piece } = this.roll, made = edit(piece, chosen), alone = withRows(piece, chosen.map((index) => this.row(index)));
+    if (made !== piece) this.acts.edit(made, words);
+    this.choose(rowsOf(edit(alone, [...chosen.keys()])));
   }
 
   choose(rows) {
@@ -87,22 +95,13 @@ export class Hand {
     if (event.key === "Tab") return false;
     if (event.key === "n" || event.key === "N") return this.next(event.shiftKey ? -1 : 1);
     if (!this.chosen.size) return false;
-    const grid = gridOf(this.roll.piece), chosen = [...this.chosen], { piece } = this.roll;
-    const acts = {
-      Delete: () => [removed(piece, chosen), "deleting notes", 0, 0], Backspace: () => [removed(piece, chosen), "deleting notes", 0, 0],
-      ArrowUp: () => [moved(piece, chosen, 0, event.shiftKey ? 12 : 1), "moving notes"], ArrowDown: () => [moved(piece, chosen, 0, event.shiftKey ? -12 : -1), "moving notes"],
-      ArrowLeft: () => event.shiftKey ? [lengthened(piece, chosen, -grid), "changing a length"] : [moved(piece, chosen, -grid, 0), "moving notes"],
-      ArrowRight: () => event.shiftKey ? [lengthened(piece, chosen, grid), "changing a length"] : [moved(piece, chosen, grid, 0), "moving notes"],
-      Escape: () => null,
-    };
-    if (!acts[event.key]) return false;
-    const rows = chosen.map((index) => this.row(index)), made = acts[event.key]();
-    this.chosen.clear();
-    if (!made) return this.roll.draw(), true;
-    this.acts.edit(...made);
-    const by = { ArrowUp: [0, 0, event.shiftKey ? 12 : 1], ArrowDown: [0, 0, event.shiftKey ? -12 : -1], ArrowLeft: event.shiftKey ? [0, -grid, 0] : [-grid, 0, 0], ArrowRight: event.shiftKey ? [0, grid, 0] : [grid, 0, 0] }[event.key];
-    if (by) this.choose(rows.map((row) => [row[0] + by[0], row[1] + by[1], row[2] + by[2], row[3], row[4]]));
-    return true;
+    const grid = gridOf(this.roll.piece), steps = event.shiftKey ? 12 : 1, along = event.shiftKey ? longer : shift;
+    const act = {
+      Delete: DELETE, Backspace: DELETE, ArrowUp: shift(0, steps), ArrowDown: shift(0, -steps), ArrowLeft: along(-grid), ArrowRight: along(grid),
+    }[event.key];
+    if (act) this.apply(act, [...this.chosen]);
+    else if (event.key === "Escape") this.choose([]);
+    return Boolean(act) || event.key === "Escape";
   }
 
   // The next note, for those who work without a mouse.

@@ -1,6 +1,6 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
 import { centreOf, chordSign } from "../music/keys.js";
-import { WIDTH, barAt, barCount, firstFrom, inRegion } from "../music/piece.js";
+import { WIDTH, barAt, barCount, beatOf, firstFrom, inRegion } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 
 const FLAG = 18, RULER = 20, CHORDS = 18;
@@ -98,11 +98,11 @@ function paintBars(on) {
   }
   const bar = x(piece.lines[1]) - x(0), every = [1, 2, 4, 8, 16, 32].find((n) => n * bar >= 34) ?? 64;
   for (let n = Math.max(0, barAt(piece, from)); n <= bars && piece.lines[n] <= to; n++) {
-    const at = Math.round(x(piece.lines[n])), beats = n < bars && bar >= 90 ? (piece.lines[n + 1] - piece.lines[n]) / piece.ticksPerBeat : 0;
+    const at = Math.round(x(piece.lines[n])), stop = n < bars && bar >= 90 ? piece.lines[n + 1] : 0, beat = beatOf(piece, n);
     pen.fillStyle = n % 4 ? ink.line : ink["line-strong"];
     if (bar >= 4 || n % 4 === 0) pen.fillRect(at, top, 1, height);
     pen.fillStyle = ink.line;
-    for (let beat = 1; beat < beats; beat++) pen.fillRect(Math.round(x(piece.lines[n] + beat * piece.ticksPerBeat)), top, 0.5, height);
+    for (let tick = piece.lines[n] + beat; tick < stop; tick += beat) pen.fillRect(Math.round(x(tick)), top, 0.5, height);
     if (n % every || n >= bars) continue;
     pen.fillStyle = ink["line-strong"];
     pen.fillRect(at, ruler - 6, 1, 6);

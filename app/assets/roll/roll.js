@@ -60,7 +60,8 @@ export class Roll {
     this.seen = seen;
     if (bars !== null) this.bars = bars;
     if (other) this.range = null;
-    this.canvas.setAttribute("aria-label", `${this.label}: ${noteCount(piece)} notes in ${barCount(piece)} bars. ` +
+    const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+    this.canvas.setAttribute("aria-label", `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}. ` +
       `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model learned from, and may lose the thread. ` : ""}` +
       "Space plays, left and right go by bars, with Shift they choose bars, plus and minus zoom.");
     this.layout();

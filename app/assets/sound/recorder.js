@@ -1,7 +1,7 @@
 // What is played on a MIDI keyboard or on the computer's keys: heard at once, and kept with its time while recording.
 import { Clock } from "../music/clock.js";
 import { quantised } from "../music/edits.js";
-import { barAt, endTick, linesFor } from "../music/piece.js";
+import { barAt, beatOf, endTick, linesFor } from "../music/piece.js";
 import { CLICKS } from "./transport.js";
 
 const KEYS = ["a", "w", "s", "e", "d", "f", "t", "g", "y", "h", "u", "j", "k", "o", "l", "p"]; // white and black from C on
@@ -91,7 +91,8 @@ export class Recorder {
     this.piece = piece;
     this.bar = bar;
     this.tempo = clock.part("tick", end).ticksPerSecond * (60 / piece.ticksPerBeat) * speed;
-    const beat = 60 / this.tempo, beats = Math.max(1, Math.round((piece.lines[1] - piece.lines[0]) / piece.ticksPerBeat));
+    const lines = linesFor(piece, bar + 1), ticks = beatOf({ ...piece, lines }, bar), beats = Math.max(1, Math.round((lines[bar + 1] - lines[bar]) / ticks));
+    const beat = (60 / this.tempo) * (ticks / piece.ticksPerBeat);
     this.begun = performance.now() / 1000 + beats * beat;
     this.played = [];
     this.on = true;

@@ -1,7 +1,7 @@
 // When which note sounds: a player's clock over a piece that may still be growing. It knows no audio: `out` takes
 // what is to be sent to a synthesizer, `now` tells its time; tests drive it by themselves.
 import { Clock } from "../music/clock.js";
-import { WIDTH, barAt, endTick, firstFrom } from "../music/piece.js";
+import { WIDTH, barAt, beatOf, endTick, firstFrom } from "../music/piece.js";
 
 const TAIL = 0.4; // seconds after the last note, in which it dies away
 const LEAD = 0.04; // before the first note of a start, so that it is not cut
@@ -53,9 +53,11 @@ export class Transport {
     for (let i = 0; i < until; i += WIDTH) if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum) this.#on(i, time);
   }
 
-  // The same piece, which has grown, or was changed a little while it sounds.
+  // The same piece, which has grown, or was changed a little while it sounds. What goes round ends with it at the latest.
   grow(piece, frontier = Infinity) {
     const place = this.tick, waited = this.waiting;
+    const end = piece.lines.at(-1);
+    if (this.loop) this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
     if (waited && frontier > place + piece.ticksPerBeat) this.#restart(place);
@@ -206,7 +208,7 @@ export class Transport {
   }
 
   #finish() {
-    if (Number.isFinite(this.frontier) || this.loop) return;
+    if (Number.isFinite(this.frontier) || this.sent < this.loop?.[1]) return;
     const anchor = this.anchors.at(-1);
     if (this.now() < this.#time(anchor, this.end) + TAIL) return;
     this.playing = false;
@@ -236,9 +238,9 @@ export class Transport {
   }
 
   #click(from, to, anchor) {
-    const { lines, ticksPerBeat } = this.piece;
+    const { lines } = this.piece;
     for (let bar = barAt(this.piece, Math.max(0, from)); bar < lines.length - 1 && lines[bar] < to; bar++)
-      for (let tick = lines[bar]; tick < Math.min(lines[bar + 1], to); tick += ticksPerBeat)
+      for (let tick = lines[bar], beat = beatOf(this.piece, bar); tick < Math.min(lines[bar + 1], to); tick += beat)
         if (tick >= from) this.out.click(...CLICKS[tick === lines[bar] ? "first" : "other"], this.#time(anchor, tick));
   }
 

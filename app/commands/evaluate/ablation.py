@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app import output
+from app.commands.evaluate.default_data import add_data, data_of
 from app.commands.evaluate.extrapolation import add_pieces, tried
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.progress import progress_bar
@@ -27,9 +28,7 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DEST", help="a prepared data set"
-    )
+    add_data(parser)
     add_pieces(parser)
     add_study(parser, results="ablation.json and .csv")
     parser.epilog = EXAMPLES
@@ -41,7 +40,8 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.models import models_of
     from evaluation.tables.ablation import ablation_table
 
-    playables, pieces, left_out = tried(models_of(arguments.models), arguments.data, arguments)
+    named = models_of(arguments.models)
+    playables, pieces, left_out = tried(named, arguments.data or data_of(named), arguments)
     output.remark(left_out)
     experiment = ablation(
         playables, pieces, seed=arguments.seed, device=chosen_device(arguments.device)

@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.models import models_of
 
     check_counts(arguments, "bars", "pieces")
-    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    models = models_of(arguments.models)
+    choice = chosen_pieces(arguments, models)
     experiment, facts = accompaniment(models, choice, hide=arguments.hide, bars=arguments.bars)
     run_and_print("accompaniment", experiment, facts, arguments, "Accompanying")

@@ -117,11 +117,14 @@ def tables(results: dict[str, Any]) -> list[str]:
     """Return the results as texts."""
     from evaluation.continuation.plot import AGAINST
     from evaluation.tables.continuation import similarity_tables, statistics_table, variety_table
+    from tokenization.wording import counted
 
     plan, found = results["settings"], []
-    samples = f"{plan['samples']} continuations a prompt at temperature {plan['temperature']:g}"
+    samples = counted(plan["samples"], "continuation")
+    samples = f"{samples} a prompt at temperature {plan['temperature']:g}"
+    prompts, styles = counted(results["prompts"], "prompt"), counted(results["styles"], "style")
     found.append(
-        f"{results['prompts']} prompts in {results['styles']} styles, {samples}, to {plan['tokens']} "
+        f"{prompts} in {styles}, {samples}, to {plan['tokens']} "
         "tokens; means over styles and their 95 % intervals, n where fewer styles have a value"
     )
     shown = [

@@ -1,7 +1,8 @@
-"""The prepared data set that a model learned from, where none is named: looked for in the folder `data`."""
+"""The option that names a prepared data set; without it, the one in the folder `data` that a model learned from."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,14 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
 
 DATA = Path("data")  # where the examples of `musicgen data` write
+
+
+def add_data(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """Declare the option; `of` says what the pieces have to be."""
+    parser.add_argument(
+        "--data", type=Path, metavar="DEST",
+        help=f"a prepared data set{of} (default: the one in ./data that the first model learned from)",
+    )  # fmt: skip
 
 
 def data_of(playables: Sequence[Playable]) -> Path:

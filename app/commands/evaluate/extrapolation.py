@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.commands.evaluate.default_data import add_data, data_of
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.counts import check_counts
 from app.progress import progress_bar
@@ -28,10 +29,7 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "--data", type=Path, metavar="DEST",
-        help="a prepared data set (default: the one in ./data that the first model learned from)",
-    )  # fmt: skip
+    add_data(parser)
     add_pieces(parser)
     add_study(parser, results="extrapolation.json, .csv, .svg and .png")
     parser.epilog = EXAMPLES
@@ -54,10 +52,10 @@ def add_pieces(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
-    from app.commands.evaluate.default_data import data_of
     from evaluation.study.losses import extrapolation
     from evaluation.study.models import models_of
     from evaluation.tables.losses import extrapolation_table
+    from tokenization.wording import counted
 
     named = models_of(arguments.models)
     folder = arguments.data or data_of(named)
@@ -80,9 +78,10 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         output.write(output.captioned(extrapolation_table(result)))
         data = result["data"]
-        output.remark(
-            [f"{data['pieces']} pieces of {folder}, {data['whole']} of them of the whole length."]
+        said = (
+            f"{counted(data['pieces'], 'piece')} of {folder}, {data['whole']} of the whole length."
         )
+        output.remark([said])
 
 
 def tried(

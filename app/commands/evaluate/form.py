@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.study.pieces import form
 
     check_counts(arguments, "prompt-bars", "bars", "pieces")
-    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    models = models_of(arguments.models)
+    choice = chosen_pieces(arguments, models)
     prompt_bars, bars = arguments.prompt_bars, arguments.bars
     experiment, facts = form(models, choice, prompt_bars=prompt_bars, bars=bars)
     run_and_print("form", experiment, facts, arguments, "Continuing")

@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_counts(arguments, "gap", "pieces")
     if arguments.gap > 16:
         raise ValueError(f"--gap is {arguments.gap}; 16 bars at most can be filled at once")
-    models, choice = models_of(arguments.models), chosen_pieces(arguments)
+    models = models_of(arguments.models)
+    choice = chosen_pieces(arguments, models)
     experiment, facts = infilling(models, choice, gap=arguments.gap)
     run_and_print("infilling", experiment, facts, arguments, "Filling")

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.commands.evaluate.default_data import add_data, data_of
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
     from evaluation.study.piece_jobs import Choice
+    from musicgen.playable import Playable
 
 
 def add_pieces(
@@ -21,7 +23,7 @@ def add_pieces(
 ) -> None:
     """Declare which pieces are taken."""
     add_study(parser, results="the results as JSON and CSV")
-    parser.add_argument("--data", required=True, metavar="DEST", help=f"a prepared data set{of}")
+    add_data(parser, of)
     parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="how many")
     parser.add_argument(
         "--split", choices=("validation", "test", "train"), default=split,
@@ -29,12 +31,12 @@ def add_pieces(
     )  # fmt: skip
 
 
-def chosen_pieces(arguments: argparse.Namespace) -> Choice:
-    """Return which pieces are asked for, and how they are to be measured."""
+def chosen_pieces(arguments: argparse.Namespace, models: list[Playable]) -> Choice:
+    """Return which pieces models are measured with, and how."""
     from evaluation.study.piece_jobs import Choice
 
     return Choice(
-        data=arguments.data,
+        data=str(arguments.data or data_of(models)),
         pieces=arguments.pieces,
         split=arguments.split,
         seed=arguments.seed,
@@ -51,6 +53,7 @@ def run_and_print(
 ) -> None:
     """Do the work and print a row a model and measure."""
     from evaluation.tables.whole_pieces import whole_pieces_table
+    from tokenization.wording import counted
 
     with progress_bar(doing) as progress:
         results, failures = conducted({name: experiment}, arguments, progress)
@@ -70,7 +73,7 @@ def run_and_print(
         output.write_json(result)
         return
     output.write(output.captioned(whole_pieces_table(name, found)))
-    output.remark([f"{facts['pieces']} pieces of {facts['data']}."])
+    output.remark([f"{counted(facts['pieces'], 'piece')} of {facts['data']}."])
 
 
 def _write(folder: Path, name: str, result: dict[str, Any]) -> None:

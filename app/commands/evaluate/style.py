@@ -27,8 +27,8 @@ NONE = "–"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("reference", metavar="REFERENCE", help="the MIDI file to compare with")
-    parser.add_argument("outputs", metavar="OUTPUT", nargs="+", help="MIDI files to compare")
+    parser.add_argument("reference", metavar="REFERENCE", help="the file of music to compare with")
+    parser.add_argument("outputs", metavar="OUTPUT", nargs="+", help="files of music to compare")
     parser.add_argument(
         "--tracks", choices=("pitched", "all"), default="pitched",
         help="pitched: all but the drums (default); all: the drums too",

@@ -53,7 +53,13 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
 def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
     first, last = request.first, request.last
     if not 1 <= first <= last <= piece.bars:
-        raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}")
+        # An empty grid, and a piece drawn by hand, have bars that no model hears.
+        silent = (
+            "; behind the last note there is nothing yet, so go on from there"
+            if last > piece.bars
+            else ""
+        )
+        raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}{silent}")
     work = infilling(model, piece, (first, last), _free(request.options))
     return StreamedTakes(work, Region(first=first - 1, stop=last, begun=first), bars=piece.bars)
 

@@ -139,13 +139,26 @@ def test_a_name_that_is_no_text_can_be_continued(tmp_path, capsys):
     assert json.loads(facts.read_text())["prompt"] == prompt.name
 
 
+def test_of_many_files_each_has_its_own_remarks(tmp_path, capsys):
+    seeds = SEED_FILE.parent
+    command = ("continue", SEED_FILE, seeds / "groove.mid", *UNTRAINED, "--prompt-bars", 1)
+    assert run(*command, "--bars", 1, "-o", tmp_path) == 0
+    assert f"{seeds / 'groove.mid'}: Left out: Drums.\n" in capsys.readouterr().err
+
+
+def test_more_of_what_was_asked_for_may_hold_a_note(tmp_path, capsys):
+    assert run("generate", *UNTRAINED, "--tokens", 1, "-o", tmp_path) == 2
+    assert "wrote no note; more --tokens, another --seed" in capsys.readouterr().err
+
+
 def test_variations_without_a_note_are_told(tmp_path, capsys):
     command = ("generate", *UNTRAINED, "--tokens", 6, "--variations", 8, "-o", tmp_path)
     assert run(*command) == 0
     out, err = capsys.readouterr()
     written = len(out.splitlines())
     assert 0 < written < 8
-    assert f"{8 - written} of 8 variations have no note and are not written." in err
+    verbs = "has no note and is" if written == 7 else "have no note and are"
+    assert f"{8 - written} of 8 variations {verbs} not written." in err
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,7 @@ class TestDetokenize:
         for path in (tmp_path, "/dev/null"):
             message = fails(capsys, "detokenize", tokens, "-o", path, "--force")
             assert f"{path} is a folder or a device" in message
+        assert ". is a folder or a device: give a MIDI" in fails(capsys, "tokenize", ".")
 
     def test_tokens_without_end_are_not_read(self, tmp_path: Path, capsys, monkeypatch):
         monkeypatch.setattr("app.commands.detokenize.MOST_BYTES", 10)

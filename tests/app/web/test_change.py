@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.app.web.hands import await_end, choose_bars, desk, fill, go_on, rest
+from tests.app.web.hands import await_end, choose_bars, desk, downloaded, fill, go_on, rest
+from tokenization.midi.reading import read_midi
 
 NOTES = "[...musicgen.desk.current.piece.notes]"
 
@@ -160,6 +161,49 @@ def test_bars_of_a_take_are_changed_too(page: Page):
     expect(page.locator(".mg-stage .mg-facts")).to_contain_text("6 bars")
 
 
+def test_what_is_new_stays_so_when_bars_before_it_are_deleted(page: Page):
+    go_on(page, bars=4)
+    await_end(page)
+    part = downloaded(page, "New part as MIDI")
+    page.locator(".mg-take .mg-further").click()
+    choose_bars(page, 2, 3)
+    act(page, "Delete")
+    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("6 bars")
+    assert page.evaluate("musicgen.desk.current.region") == {"first": 2, "stop": 6, "tracks": None}
+    assert page.evaluate("musicgen.desk.current.provenance.prompt_bars") == [1, 2]
+    again = downloaded(page, "New part as MIDI", card=".mg-stage")
+    assert len(read_midi(again).notes) == len(read_midi(part).notes)
+
+
+def test_bars_that_are_gone_are_chosen_no_more(page: Page):
+    go_on(page, bars=128)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 12 * 4 * 6")
+    choose_bars(page, 5, 6, card=".mg-take")
+    bar = page.locator(".mg-take .mg-range-bar")
+    expect(bar).to_be_visible()
+    page.locator("#mg-halt").click()
+    await_end(page)
+    expect(bar).to_be_hidden()
+
+
+def test_a_chord_that_is_none_leaves_a_take_where_it_is(page: Page):
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
+    go_on(page, bars=2)
+    await_end(page)
+    choose_bars(page, 9, 9, card=".mg-take")
+    field = page.locator(".mg-take").get_by_label("A chord for this bar")
+    field.fill("Hm?")
+    field.press("Enter")
+    expect(page.locator(".mg-stage > [role=alert]")).to_contain_text("is no chord")
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
+    expect(page.locator(".mg-take")).to_have_count(1)
+    expect(field).to_be_focused()
+    field.fill("Am")
+    field.press("Enter")
+    expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor, variation 1")
+
+
 def spot(page: Page, tick: float, pitch: int, track: int) -> tuple[float, float]:
     """Return where a pitch of a track lies on the stage at a tick."""
     return page.evaluate(
@@ -200,6 +244,50 @@ def test_notes_are_drawn_moved_lengthened_and_deleted(page: Page):
         page.keyboard.press("Control+z")
         assert page.evaluate(NOTES) == wanted
     expect(page.locator(".mg-history > summary")).to_contain_text("History")
+
+
+def test_what_moves_no_note_is_no_step_and_leaves_the_takes(page: Page):
+    go_on(page, bars=1)
+    await_end(page)
+    page.get_by_role("button", name="Edit notes").click()
+    page.evaluate("scrollTo(0, 0)")
+    rest(page)
+    steps = page.evaluate("musicgen.desk.past.length")
+    onset, duration, pitch, _, track = page.evaluate(f"{NOTES}.slice(0, 5)")
+    x, y = spot(page, onset + duration / 3, pitch, track)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 1, y)  # a hand is never quite still
+    page.mouse.up()
+    chosen = "[...musicgen.rolls.stage().chosenNotes].length"
+    assert page.evaluate(chosen) == 1
+    assert onset == 0
+    page.locator(".mg-stage canvas").press("ArrowLeft")  # there is nothing before it
+    assert page.evaluate(chosen) == 1
+    assert page.evaluate("musicgen.desk.past.length") == steps
+    expect(page.locator(".mg-take")).to_have_count(1)
+
+
+def test_a_take_that_another_model_hears_is_none_of_its_run_any_more(page: Page):
+    """Or the next variation of what it came of would have no number, nor a button to go on by."""
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-take .mg-star").click()
+    page.locator(".mg-take .mg-further").click()
+    page.get_by_label("Model").select_option("groove")
+    page.wait_for_function("() => musicgen.desk.current.model === 'groove'")
+    page.locator(".mg-history > summary").click()
+    expect(page.locator(".mg-history-row .mg-star[aria-pressed=true]")).to_have_count(1)
+    expect(page.locator(".mg-history-row .mg-facts").last).to_contain_text(
+        "heard by groove · 5 bars"
+    )
+    page.locator(".mg-history-open").first.click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio")
+    expect(page.locator(".mg-take h3")).to_have_text(["Variation 1"])
+    go_on(page, bars=1)
+    await_end(page)
+    expect(page.locator(".mg-take h3")).to_have_text(["Variation 2"])
+    expect(page.locator(".mg-take .mg-further")).to_have_text("Continue from here")
 
 
 def test_drawn_notes_are_continued(page: Page):

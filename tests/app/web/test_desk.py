@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Error, Page, expect
 
 from app.web.examples import example
 from tests.app.web.browser import WAIT, free_port, started
-from tests.app.web.hands import await_end, choose_bars, desk, go_on, saved, send
+from tests.app.web.hands import await_end, choose_bars, desk, go_on, in_changed_browser, saved, send
 from tokenization.midi.reading import read_midi
 
 SHOWN = ".mg-stage h2"
@@ -121,6 +121,26 @@ def test_another_tab_is_a_copy(page: Page):
     expect(other.locator(SHOWN)).to_have_text("Trance trio")
 
 
+def test_without_tls_another_tab_is_a_copy_too(browser: Browser, address: str):
+    page = in_changed_browser(
+        browser,
+        address,
+        "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })",
+    )
+    saved(page)
+    other = page.context.new_page()
+    other.goto(address)
+    expect(other.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    other.locator("[data-example=trio-jazz]").click()
+    expect(other.locator(SHOWN)).to_have_text("Jazz trio")
+    saved(other)
+    again(page)
+    expect(page.locator(SHOWN)).to_have_text("Disco trio")
+    again(other)
+    expect(other.locator(SHOWN)).to_have_text("Jazz trio")
+    page.context.close()
+
+
 def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser):
     port = free_port()
     context = browser.new_context()
@@ -144,6 +164,23 @@ def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser
         expect(page.locator(SHOWN)).to_have_text("mine", timeout=WAIT)
         expect(page.locator(".mg-take")).to_have_count(1)
     context.close()
+
+
+def test_what_no_step_leads_back_to_is_not_kept_for_ever(page: Page):
+    page.evaluate("() => musicgen.desk.put({ ...musicgen.desk.current, id: 'of long ago' })")
+    saved(page)
+    entries = """() => new Promise((done) => {
+      const asked = musicgen.store.base.transaction("entries").objectStore("entries").getAllKeys();
+      asked.onsuccess = () => done(asked.result);
+    })"""
+    before = page.evaluate(entries)
+    assert "of long ago" in before
+    again(page)
+    for _ in range(100):
+        left = page.evaluate(entries)
+        if "of long ago" not in left:
+            break
+    assert sorted([*left, "of long ago"]) == sorted(before)
 
 
 def test_undo_and_redo_go_through_everything(page: Page):
@@ -251,6 +288,10 @@ def test_the_history_shows_what_came_from_what_and_leads_back(page: Page):
     expect(rows).to_have_count(1)
     rows.first.locator(".mg-history-open").click()
     expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 1")
+    summary = page.locator(".mg-history > summary")
+    expect(summary).to_have_text("History: 4 pieces, 1 with a star")
+    rows.first.locator(".mg-drop").click()
+    expect(summary).to_have_text("History: 3 pieces")
 
 
 def test_two_hundred_takes_stay(page: Page):
@@ -298,6 +339,15 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, browser: Bro
     context.close()
 
 
+def test_a_piece_of_a_model_that_is_not_offered_any_more_goes_on(page: Page):
+    """Its desk is of a server that had one, or comes from elsewhere."""
+    page.evaluate("() => musicgen.desk.step('opening a desk', { model: 'gone' })")
+    expect(page.get_by_label("Model")).to_have_value("untrained:tiny:groove")
+    go_on(page, bars=1)
+    await_end(page)
+    expect(page.locator("#mg-takes > [role=alert]")).to_be_hidden()
+
+
 def test_a_link_opens_the_same_piece_with_the_same_choices(page: Page, browser: Browser):
     send(page, "mine.mid", example("trio-jazz"))
     expect(page.locator(SHOWN)).to_have_text("mine")
@@ -315,6 +365,19 @@ def test_a_link_opens_the_same_piece_with_the_same_choices(page: Page, browser: 
     notes = other.evaluate("musicgen.desk.current.piece.notes.length") / 5
     assert notes == len(read_midi(example("trio-jazz")).notes)
     assert "#" not in other.url
+    context.close()
+
+
+def test_a_link_to_an_empty_grid_lets_music_begin(page: Page, browser: Browser):
+    page.locator("[data-example=grid]").click()
+    expect(page.locator(SHOWN)).to_have_text("My piece")
+    link = page.evaluate("() => musicgen.app.link()")
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(link)
+    expect(other.locator(SHOWN)).to_have_text("From nothing", timeout=WAIT)
+    expect(other.locator("#mg-go")).to_have_text("Begin")
+    expect(other.locator(".mg-stage > [role=alert]")).to_be_hidden()
     context.close()
 
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from musicgen.generation.sampling import MUSICAL
 from tests.app.web.browser import WAIT
-from tests.app.web.hands import in_changed_browser, saved
+from tests.app.web.hands import await_end, go_on, in_changed_browser, saved
 
 SHOWN = ".mg-stage h2"
 # Each note that is begun and ended from here on, as a synthesizer is told.
@@ -179,3 +179,28 @@ def test_a_tab_that_lies_open_for_long_is_not_swept(page: Page):
     })"""
     other.wait_for_function(f"async () => (await ({left})()).length < 30")
     assert own in other.evaluate(left)
+
+
+def test_a_request_to_stop_that_was_lost_can_be_sent_again(page: Page):
+    go_on(page, bars=128)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 0")
+    page.route("**/run/desk_stop", lambda route: route.abort(), times=1)
+    page.locator("#mg-halt").click()
+    page.wait_for_function("() => !musicgen.app.composer.run.stopped")
+    page.locator("#mg-halt").click()
+    await_end(page)
+
+
+def test_a_take_that_comes_is_seen_on_the_stage_and_ends_when_it_is_deleted(page: Page):
+    go_on(page, bars=128)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 0")
+    page.locator(".mg-history > summary").click()
+    page.locator(".mg-history-open").nth(1).click()
+    expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 1")
+    before = page.evaluate("musicgen.rolls.stage().piece.notes.length")
+    page.wait_for_function(
+        "before => musicgen.rolls.stage().piece.notes.length > before", arg=before
+    )
+    page.locator(".mg-history-row .mg-drop").nth(1).click()
+    expect(page.locator("#mg-go")).to_be_visible()
+    expect(page.locator(SHOWN)).to_have_text("Disco trio")

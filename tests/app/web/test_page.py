@@ -143,9 +143,9 @@ def test_examples_choose_a_model_of_their_kind(page: Page):
 
 def test_the_same_seed_gives_the_same_music(page: Page):
     page.get_by_text("More: temperature").click()
-    page.get_by_label("Another seed each time").uncheck()
     page.get_by_label("Seed", exact=True).fill("7")
     page.get_by_label("Seed", exact=True).press("Tab")
+    expect(page.get_by_label("Another seed each time")).not_to_be_checked()
     files = []
     for _ in range(2):
         go_on(page, bars=1)
@@ -155,6 +155,15 @@ def test_the_same_seed_gives_the_same_music(page: Page):
         expect(page.locator(".mg-take")).to_have_count(0)
     assert files[0] == files[1]
     assert b'"seed": 7' in files[0]
+
+
+@pytest.mark.parametrize(("typed", "taken"), [("3.7", 4), ("-2", 1), ("999", 16)])
+def test_of_a_number_that_is_typed_what_can_be_is_taken(page: Page, typed: str, taken: int):
+    field = page.locator("#mg-prompt-bars input[type=number]")
+    field.fill(typed)
+    field.press("Enter")
+    expect(field).to_have_value(str(taken))
+    assert page.evaluate("musicgen.desk.open.chosen") == taken
 
 
 def test_a_request_that_is_not_taken_is_told(page: Page):

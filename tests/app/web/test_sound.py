@@ -187,6 +187,34 @@ def test_tracks_are_muted_and_the_tempo_changed_without_a_server(page: Page):
     assert asked == []
 
 
+def test_a_piece_of_another_kind_has_a_mix_of_its_own(page: Page):
+    heard = "[0, 1, 2].filter((track) => musicgen.player.transport.audible(track))"
+    page.get_by_text("Tracks", exact=True).click()
+    page.get_by_role("button", name="Mute Bass").click()
+    assert page.evaluate(heard) == [1, 2]
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.get_by_role("button", name="Mute Piano")).to_have_attribute("aria-pressed", "false")
+    assert page.evaluate(heard) == [0, 1, 2]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Mute Bass")).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate(heard) == [1, 2]
+
+
+def test_what_plays_is_heard_as_undo_leaves_it(page: Page):
+    """As it was heard as it was changed; and the cursor stays on it."""
+    page.locator("#mg-tempo input").fill("50")  # so that it lasts
+    play(page)
+    choose_bars(page, 3, 4)
+    page.get_by_role("button", name="Delete", exact=True).click()
+    cursor = page.locator(".mg-stage .mg-cursor")
+    for name, bars in (("Undo", 16), ("Redo", 14)):
+        page.get_by_role("button", name=name).click()
+        expect(page.locator(".mg-stage .mg-facts")).to_contain_text(f"{bars} bars")
+        assert page.evaluate("musicgen.player.transport.piece.lines.length") == bars + 1
+        assert page.evaluate("musicgen.player.playing")
+        expect(cursor).to_be_visible()
+
+
 def test_bars_are_played_over_and_over(page: Page):
     choose_bars(page, 3, 3)
     page.get_by_role("group", name="What to do with bar 3").get_by_role(

@@ -332,6 +332,8 @@ def test_the_command_prints_tables_with_what_the_papers_report(
         ("points --short --encodings rop", "there is no encoding 'rop'"),
         ("listops --recipe text-short", "recipe text-short is of the task text"),
         ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
+        ("points --short --recipe points", "not allowed with argument --short"),
+        ("points --short --unit words", "--unit is for the task language"),
         ("points --recipe nothing", "there is no recipe 'nothing'"),
         ("listops --short --encodings learned --steps 0", "no encoding could be measured"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from app.cli import main
 from evaluation.metrics.form import form
+from tests.app.toy_models import write_model
 from tests.training.data.sources.on_disk import piano
 from tests.training.makers import prepared_set
 from tokenization.remi.language import RemiInEveryMetre
@@ -188,3 +189,18 @@ def test_what_cannot_be_measured_is_said_in_a_line(data, capsys, words, says):
     assert captured.out == ""
     assert says in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("kind", ["form", "infilling", "accompaniment", "ablation"])
+def test_without_data_that_which_the_model_learned_from_is_looked_for(
+    kind: str, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    prepared_set(tmp_path / "data" / "mine", "remi")
+    model = write_model(Path("known"), "groove", "absolute", data="test pieces")
+    assert run(kind, model) == 2
+    assert "known learned from test pieces, which is not among" in capsys.readouterr().err
+    if kind in ("form", "ablation"):
+        model = write_model(Path("one"), "remi", "sine_spe", data="test pieces")
+        few = ("--prompt-bars", 1, "--bars", 1) if kind == "form" else ("--length", 40)
+        assert run(kind, model, "--pieces", 1, *few) == 0

@@ -172,7 +172,7 @@ def test_of_several_sets_that_a_model_learned_from_the_first_that_holds_pieces_o
         meta.write_text(meta.read_text().replace("test pieces", title))
     model = write_model(tmp_path / "one", "remi", "absolute", data="Etudes, op. 10, Folk, Songs")
     evaluate("extrapolation", model)
-    assert "1 pieces of data/b" in capsys.readouterr().err
+    assert "1 piece of data/b" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

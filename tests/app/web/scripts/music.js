@@ -5,7 +5,7 @@ import { drawn, lengthened, moved, quantised, removed } from "../../../../app/as
 import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
 import { centreOf, chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
-import { aroundNew, barAt, countIn, grown, inRegion, lineNear, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
+import { aroundNew, barAt, beatOf, countIn, grown, inRegion, lineNear, regionWithout, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece, throws } from "./check.js";
 
@@ -22,6 +22,11 @@ export const tests = {
     equal(rowsOf(cut).map((row) => [row[0], row[2]]), [[0, 60], [48, 62], [96, 63]]);
     equal([cut.lines, cut.tempos, cut.chords], [[0, 48, 96, 144], [[0, 120], [48, 90]], [[0, "C_M"], [48, "G_M"]]]);
   },
+  "what is new stays so when bars before it go, or some of it"() {
+    const left = (first, stop) => regionWithout({ first: 4, stop: 12, tracks: null }, first, stop), within = (first, stop) => ({ first, stop, tracks: null });
+    equal([left(0, 2), left(3, 6), left(10, 14), left(12, 14), left(8, Infinity)], [within(2, 10), within(3, 9), within(4, 10), within(4, 12), within(4, 8)]);
+    equal([left(4, 12), left(2, Infinity), regionWithout(null, 0, 2)], [null, null, null]);
+  },
   "music grows by what stays and what follows"() {
     const next = grown(four(), { notes: { keep: 3, add: [[144, 12, 99, 80, 0], [150, 6, 98, 80, 0]] }, tempos: { keep: 1, add: [] }, chords: { keep: 0, add: [[0, "C_M"]] } });
     equal([next.notes.length / 5, rowsOf(next)[3][2], next.tempos, next.chords], [5, 99, [[0, 120]], [[0, "C_M"]]]);
@@ -29,6 +34,11 @@ export const tests = {
   "bars are found, and lines near a place"() {
     equal([0, 47, 48, 191, 500].map((tick) => barAt(four(), tick)), [0, 0, 1, 3, 4]);
     equal([10, 30, 180].map((tick) => lineNear(four(), tick)), [0, 1, 4]);
+  },
+  "a beat is what the metre of its bar counts"() {
+    const song = { ...four(), meters: [[0, 4, 4], [48, 12, 8], [96, 3, 8], [144, 2, 2]] };
+    equal([0, 1, 2, 3].map((bar) => beatOf(song, bar)), [12, 18, 6, 24]);
+    equal(beatOf({ ...four(), meters: [] }, 0), 12);
   },
   "what is new lies in its bars and tracks, what is held past the last line too"() {
     const region = { first: 2, stop: 4, tracks: null };
@@ -43,6 +53,10 @@ export const tests = {
     equal(rowsOf(removed(four(), [0, 2])).map((row) => row[2]), [61, 63]);
     equal(rowsOf(drawn(four(), 6, 12, 72, 0))[1], [6, 12, 72, 84, 0]);
     equal(drawn(four(), 999, 12, 72, 0), four());
+  },
+  "what changes no note gives the piece itself"() {
+    const song = four(), short = lengthened(song, [0], -99);
+    ok(moved(song, [0, 1], -24, 0) === song && moved(song, [2], 0, 0) === song && lengthened(short, [0], -3) === short);
   },
   "what is played lies on the grid at its tempo"() {
     const played = quantised(piece([]), [[0.02, 0.48, 60, 90], [0.51, 0.53, 64, 70]], 120, 0, 48);

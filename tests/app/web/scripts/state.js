@@ -74,6 +74,23 @@ export const tests = {
     desk.remove(takes[1].id); // what it came of is gone already
     equal(desk.open.current, other.id);
   },
+  "what comes to the stage when another piece is deleted has its own model and prompt"() {
+    const { desk, song } = worked(), other = entry({ model: "another", chosen: 4 });
+    desk.show(other, "opening another");
+    desk.remove(other.id);
+    equal([desk.open.model, desk.open.chosen, desk.takes], ["m", 2, []]); // of the last take
+    desk.show(entry({ parent: song.id, kind: "edit", model: "another" }), "edit");
+    desk.remove(desk.current.id);
+    equal([desk.current.id, desk.open.model, desk.open.chosen], [song.id, "m", 2]);
+  },
+  "takes that come when another piece lies open wait in the history"() {
+    const { desk, song } = worked(), other = entry(), late = entry({ parent: song.id, kind: "take", run: "late", number: 2 });
+    desk.show(other, "opening another");
+    desk.begin([late]);
+    equal([desk.current.id, desk.takes, desk.open.listed.includes(late.id)], [other.id, [], true]);
+    desk.recall(song.id);
+    equal(desk.takes.map(({ id }) => id), [late.id]);
+  },
   "changes by hand in a row are one line of the history, unless one has a star"() {
     const { desk, song } = worked(), one = entry({ parent: song.id, kind: "edit" });
     desk.show(one, "edit");
@@ -139,6 +156,7 @@ export const tests = {
       (_, __, ___, piece) => (piece.lines = [0, 0]), (_, __, ___, piece) => (piece.lines = [48, 0]), (_, __, ___, piece) => (piece.tempos = []),
       (_, __, ___, piece) => (piece.tempos = [[0, 0]]), (_, __, ___, piece) => (piece.tempos = [null]), (_, __, ___, piece) => (piece.chords = [[0, {}]]),
       (_, __, ___, piece) => (piece.meters = [[0, "a", 4]]), (_, __, ___, piece) => (piece.ticksPerBeat = "many"),
+      (_, __, ___, piece) => (piece.ticksPerBeat = 1e-9), (_, __, ___, piece) => (piece.meters = [[0, 4, 2 ** 30]]),
       ...[{ notices: 7 }, { notices: [null] }, { remarks: "said" }, { remarks: [{}] }, { likeness: 1 }, { likeness: [null] }, { likeness: [{ metric: "a", quarters: ["x"] }] },
         { real: { a: "x" } }, { parent: {} }, { how: [] }, { by: { a: 1 } }, { act: 3 }, { fresh: "x" }, { now: [] }, { model: [] }, { fileName: {} },
         { region: { first: 0, stop: 1, tracks: [9] } }, { region: { first: 0, stop: 1, tracks: "x" } }].map((odd) => (_, __, entry) => Object.assign(entry, odd)),
@@ -147,6 +165,7 @@ export const tests = {
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
     const odd = readDesk(changed((found) => Object.assign(found.desk, { past: 7, settings: { tempo: "fast", mix: [7], bars: null, seed: 3 } })), "a.musicgen", before);
     equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
+    equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // it would stand still
   },
   async "a link says which piece, and how to go on"() {
     const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, newSeed: true };

@@ -148,10 +148,34 @@ export const tests = {
     player.load(piece([[0, 12, 60, 80, 0]], { bars: 0 }));
     equal(player.loop, null);
   },
+  "what begins behind a loop ends with the piece"() {
+    const { player, run, told } = rig(quarters());
+    player.setLoop([12, 24]);
+    player.seek(36);
+    player.play();
+    run(2);
+    equal([player.playing, told.at(-1)], [false, "ended"]);
+  },
+  "a loop ends with what is left of its piece"() {
+    const { player } = rig(quarters());
+    player.setLoop([24, 192]);
+    player.grow({ ...quarters(), lines: [0, 48] });
+    equal(player.loop, [24, 48]);
+    player.grow({ ...quarters(), lines: [0, 24] });
+    equal(player.loop, null);
+  },
   "the metronome marks the beats of every metre"() {
     const waltz = { ...piece([[0, 72, 60, 80, 0]]), lines: [0, 36, 72] }, { player, run, sent } = rig(waltz, { metronome: true });
     player.play();
     run(3.5);
     equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), [76, 77, 77, 76, 77, 77]);
+  },
+  "the metronome marks two beats in 6/8, and halves where they are counted"() {
+    for (const [metre, length, wanted] of [[[6, 8], 36, [76, 77, 76, 77]], [[3, 8], 18, [76, 77, 77, 76, 77, 77]], [[2, 2], 48, [76, 77, 76, 77]], [[3, 4], 36, [76, 77, 77, 76, 77, 77]]]) {
+      const jig = { ...piece([[0, 2 * length, 60, 80, 0]]), lines: [0, length, 2 * length], meters: [[0, ...metre]] }, { player, run, sent } = rig(jig, { metronome: true });
+      player.play();
+      run(5);
+      equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), wanted);
+    }
   },
 };
