@@ -14,9 +14,8 @@ def exact(x: Tensor) -> Tensor:
     What a frequency is derived from goes through here: a frequency rounded to float32 on one device
     and not on another is another wave at position 10⁶.
     """
-    x = (
-        x.cpu() if x.device.type == "mps" else x
-    )  # first: a copy to float64 would be made over there
+    if x.device.type == "mps":
+        x = x.cpu()  # first: a copy to float64 would be made over there
     return x.to(torch.float64)
 
 

@@ -35,9 +35,7 @@ DTYPES = ("float32", "bfloat16", "int8")
 LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
 LONGEST_HEADER_BYTES = 1 << 22  # of the weights: there they name some ten thousand tensors
 LONGEST_SEQUENCE = 1 << 24  # tokens that a model was trained on at a time
-MOST_DRAWN = (
-    1 << 12
-)  # realisations or random features of a stored model; the papers have some dozens
+MOST_DRAWN = 1 << 12  # realisations or random features; the papers have some dozens
 # The numbers of an encoding's configuration, multiplied: a tensor has so many a channel at most.
 SMALL_POSITION = 1 << 12
 _OMEGA = "blocks.0.attention.features.omega"
