@@ -185,15 +185,13 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
     """Compare what takes the memory of a model with the weights at hand, before any is taken."""
     layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
     wanted = {"embedding.weight": (config.vocabulary_size, config.width)}
-    outputs = {"feedforward.inner": config.feedforward, "attention.qkv": 3 * config.width}
+    outputs = {"attention.qkv": 3 * config.width, "feedforward.inner": config.feedforward}
     if (metre := config.metre) is not None:
         outputs["attention.metre.qkv"] = len(metre.bars) * (2 * metre.features + config.head_width)
-    for layer in range(min(layers, config.layers)):
+    for layer in range(min(layers + 1, config.layers)):
         for name, output in outputs.items():
             wanted[f"blocks.{layer}.{name}.weight"] = (output, config.width)
     missing = [name for name in wanted if name not in stored]
-    if config.layers > layers:
-        missing.append(f"blocks.{layers}.attention.qkv.weight")
     columns = stored[_OMEGA].numel() if _OMEGA in stored else config.width
     if config.attention == "linear" and (config.features.features or 0) > 4 * columns:
         missing.append(_OMEGA)
