@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from musicgen.layers.quantise import quantise, restore, with_int8_weights
+from musicgen.layers.quantise import Int8Linear, quantise, restore, with_int8_weights
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
@@ -65,6 +65,8 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
     """
     if dtype not in DTYPES:
         raise ValueError(f"weights are stored as {', '.join(DTYPES)}, not as {dtype!r}")
+    if any(isinstance(module, Int8Linear) for module in model.modules()):
+        raise ValueError("a model that computes by 8-bit weights has no others left to be saved")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _settle(folder)
@@ -89,17 +91,11 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
 
 
 def load(
-    folder: str | Path,
-    device: str | torch.device = "cpu",
-    *,
-    realisations: int | None = None,
-    seed: int = 0,
-    int8: bool = False,
+    folder: str | Path, device: str | torch.device = "cpu", *, int8: bool = False
 ) -> tuple[Performer, Card]:
     """Return a saved model, in evaluation mode, and its card.
 
-    `realisations` overrides those of a stochastic encoding; the random features are then drawn from `seed`. With
-    `int8` it computes by 8-bit weights, however they were stored: faster generation on a CPU, slightly rounded.
+    With `int8` it computes by 8-bit weights, however they were stored: faster generation on a CPU, slightly rounded.
     """
     folder = Path(folder)
     config, card = read_card(folder)
@@ -108,8 +104,6 @@ def load(
     _check_sizes(config, stored, path)
     model = Performer(config, seed=None)
     _fill(model, stored, path)
-    if realisations is not None:
-        model = model.with_realisations(realisations, seed)
     if int8 and torch.device(device).type != "cpu":
         raise ValueError(f"8-bit weights are computed with on a CPU only, not on {device}")
     return (with_int8_weights(model) if int8 else model).to(device).eval(), card
