@@ -275,8 +275,7 @@ def _keep(
         raise ValueError(
             f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
-    results, midi_files = [], []
-    number = first_free(folder, making.kinds)
+    results, midi_files, number = [], [], first_free(folder, making.kinds)
     for take in takes:
         scores = partial(making.scores, take)
         number, paths = write_take(folder, take, scores, number, with_score=arguments.score)

@@ -30,16 +30,12 @@ class Clock:
                 f"a bar has {self.bar_ticks} ticks and a step {self.step_ticks}; both are at least 1"
             )
         for move in self.moves:
-            if (
-                len(move) != 3
-                or min(move) < 0
-                or move[1] > MOST_STEPS
-                or move[2] >= self.step_ticks
-            ):
+            if len(move) != 3 or min(move) < 0 or move[2] >= self.step_ticks:
                 raise ValueError(
-                    f"{list(move)} is not a move: a token, steps up to {MOST_STEPS}, and a tick below "
-                    f"{self.step_ticks} are wanted"
+                    f"{list(move)} is not a move: a token, steps, and a tick below {self.step_ticks} are wanted"
                 )
+            if move[1] > MOST_STEPS:
+                raise ValueError(f"{list(move)} goes on by more than {MOST_STEPS} steps")
 
 
 class Times(NamedTuple):

@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from musicgen.layers.quantise import quantise, restore, with_int8_weights
+from musicgen.layers.quantise import Int8Linear, quantise, restore, with_int8_weights
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS
@@ -63,6 +63,8 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
     """
     if dtype not in DTYPES:
         raise ValueError(f"weights are stored as {', '.join(DTYPES)}, not as {dtype!r}")
+    if any(isinstance(module, Int8Linear) for module in model.modules()):
+        raise ValueError("a model that computes by 8-bit weights has no others left to be saved")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _settle(folder)
@@ -87,17 +89,11 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
 
 
 def load(
-    folder: str | Path,
-    device: str | torch.device = "cpu",
-    *,
-    realisations: int | None = None,
-    seed: int = 0,
-    int8: bool = False,
+    folder: str | Path, device: str | torch.device = "cpu", *, int8: bool = False
 ) -> tuple[Performer, Card]:
     """Return a saved model, in evaluation mode, and its card.
 
-    `realisations` overrides those of a stochastic encoding; the random features are then drawn from `seed`. With
-    `int8` it computes by 8-bit weights, however they were stored: faster generation on a CPU, slightly rounded.
+    With `int8` it computes by 8-bit weights, however they were stored: faster generation on a CPU, slightly rounded.
     """
     folder = Path(folder)
     config, card = read_card(folder)
@@ -106,8 +102,6 @@ def load(
     _check_sizes(config, stored, path)
     model = Performer(config, seed=None)
     _fill(model, stored, path)
-    if realisations is not None:
-        model = model.with_realisations(realisations, seed)
     if int8 and torch.device(device).type != "cpu":
         raise ValueError(f"8-bit weights are computed with on a CPU only, not on {device}")
     return (with_int8_weights(model) if int8 else model).to(device).eval(), card
@@ -185,15 +179,13 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
     """Compare what takes the memory of a model with the weights at hand, before any is taken."""
     layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
     wanted = {"embedding.weight": (config.vocabulary_size, config.width)}
-    outputs = {"feedforward.inner": config.feedforward, "attention.qkv": 3 * config.width}
+    outputs = {"attention.qkv": 3 * config.width, "feedforward.inner": config.feedforward}
     if (metre := config.metre) is not None:
         outputs["attention.metre.qkv"] = len(metre.bars) * (2 * metre.features + config.head_width)
-    for layer in range(min(layers, config.layers)):
+    for layer in range(min(layers + 1, config.layers)):
         for name, output in outputs.items():
             wanted[f"blocks.{layer}.{name}.weight"] = (output, config.width)
     missing = [name for name in wanted if name not in stored]
-    if config.layers > layers:
-        missing.append(f"blocks.{layers}.attention.qkv.weight")
     columns = stored[_OMEGA].numel() if _OMEGA in stored else config.width
     if config.attention == "linear" and (config.features.features or 0) > 4 * columns:
         missing.append(_OMEGA)

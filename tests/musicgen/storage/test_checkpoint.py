@@ -73,14 +73,6 @@ def test_saving_smaller_weights_again_changes_nothing_more(tmp_path: Path, dtype
     torch.testing.assert_close(logits(load(tmp_path / "b")[0]), logits(once))
 
 
-def test_the_number_of_realisations_can_be_chosen_at_loading(tmp_path: Path) -> None:
-    save(tmp_path, toy_model(position={"name": "sine_spe", "realisations": 16}), CARD)
-    model = load(tmp_path, realisations=5)[0]
-    assert model.config.position.realisations == 5
-    assert logits(model).isfinite().all()
-    assert torch.equal(logits(load(tmp_path, realisations=5)[0]), logits(model))
-
-
 def test_eight_bit_computing_is_close_and_for_cpus(tmp_path: Path) -> None:
     model = toy_model(width=64, feedforward=128)
     save(tmp_path, model, CARD, "int8")
@@ -90,6 +82,8 @@ def test_eight_bit_computing_is_close_and_for_cpus(tmp_path: Path) -> None:
     assert 0 < (found - expected).norm() / expected.norm() < 0.02
     with pytest.raises(ValueError, match="on a CPU only, not on meta"):
         load(tmp_path, "meta", int8=True)
+    with pytest.raises(ValueError, match="has no others left to be saved"):
+        save(tmp_path / "again", load(tmp_path, int8=True)[0], CARD)
 
 
 def test_saving_over_a_model_keeps_what_others_wrote(tmp_path: Path) -> None:
