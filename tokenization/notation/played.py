@@ -10,9 +10,9 @@ import numpy as np
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
 from tokenization.midi.conventions import finished
 from tokenization.midi.limits import Limits, MidiError
-from tokenization.notation.bars import Time, lay, rounded
+from tokenization.notation.bars import Time, bar_ticks, lay, rounded
 from tokenization.notation.order import TooLong, play_order, section_order
-from tokenization.notation.written import TICKS_PER_BEAT, Part, Written
+from tokenization.notation.written import TICKS_PER_BEAT, Part, PartBar, Written
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
 USUAL_TICKS_PER_BEAT = 480
@@ -38,7 +38,7 @@ def played(written: Written, limits: Limits, name: str) -> Score:
         raise MidiError(f"{name} holds no notes: choose a file with music in it")
     times = _times(written)
     lengths = [
-        rounded(max((bars[i].length for bars in _bars(written) if i < len(bars)), default=0), time)
+        _length([bars[i] for bars in _bars(written) if i < len(bars)], time)
         for i, time in enumerate(times)
     ]
     starts, metres = lay([lengths[i] for i in order], [times[i] for i in order])
@@ -72,6 +72,15 @@ def played(written: Written, limits: Limits, name: str) -> Score:
 
 def _bars(written: Written):
     return [part.bars for part in written.parts]
+
+
+def _length(bars: list[PartBar], time: Time) -> int:
+    """Return how long a bar is in all its parts: as the longest, but for rests past a whole bar that one has."""
+    longest, whole = max((bar.length for bar in bars), default=0), bar_ticks(time)
+    if longest > whole and any(bar.length == whole for bar in bars):
+        heard = (note.ticks + note.length for bar in bars for note in bar.notes)
+        longest = longest if max(heard, default=0) > whole else whole
+    return rounded(longest, time)
 
 
 def _times(written: Written) -> list[Time]:

@@ -115,6 +115,15 @@ def test_metres_change_at_their_bars_and_odd_bars_are_as_they_are():
     assert [onset for onset, *_ in heard(found)] == [0, 4, 6, 10, 13]
 
 
+def test_a_rest_that_is_longer_than_its_bar_moves_nothing():
+    upper, lower = note("C", 5, 8), rest(8) + rest(8)
+    found = read(score(bars(upper, upper), bars(lower, note("C", 4, 8))))
+    assert heard(found) == [(0, 4, 72), (4, 4, 72), (4, 4, 60)]
+    assert meters(found) == [(0, 4, 4)]
+    alone = read(score(bars(note("C", 5, 8) + rest(4), upper)))  # whom nobody contradicts
+    assert [onset for onset, *_ in heard(alone)] == [0, 6]
+
+
 SUM = "<time>" + 2 * "<beats>{}</beats><beat-type>{}</beat-type>" + "</time>"
 
 
