@@ -270,8 +270,7 @@ def _keep(
     ]
     takes = [take for take, score in heard if len(score.notes)]
     if not takes:
-        length = "--bars" if options.tokens is None else "--tokens"
-        more = f"more {length}, " if "bars" in arguments else ""
+        more = f"more --{'tokens' if options.tokens else 'bars'}, " if "bars" in arguments else ""
         raise ValueError(
             f"{model.name} wrote no note; {more}another --seed or a higher --temperature may help"
         )
@@ -289,14 +288,10 @@ def _keep(
 
 def _told(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> list[str]:
     """Return what is good to know beside the files."""
-    from tokenization.wording import counted
-
     tokens, silent = sum(take["tokens"] for take in takes), variations - len(takes)
-    pace = f"{tokens / max(seconds, 1e-9):.0f} a second"
-    lines = [f"{counted(tokens, 'token')} in {seconds:.1f} s: {pace}"]
+    lines = [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]
     if silent:
-        verbs = "has no note and is" if silent == 1 else "have no note and are"
-        lines.append(f"{silent} of {variations} variations {verbs} not written.")
+        lines.append(f"Without a note, and so not written: {silent} of {variations} variations.")
     return lines
 
 

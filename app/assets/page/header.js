@@ -7,6 +7,24 @@ const MARK = '<svg class="mg-mark" viewBox="0 0 28 28" width="28" height="28" ar
   '<rect x="7" y="12" width="7" height="5" rx="2.5" class="mg-mark-given"/><rect x="16" y="8" width="11" height="5" rx="2.5" class="mg-mark-new"/><rect x="16" y="17" width="7" height="5" rx="2.5" class="mg-mark-new"/>' +
   '<rect x="14" y="1" width="1.5" height="26" rx="0.75" class="mg-mark-line"/></svg>';
 
+const THEME = "musicgen-theme";
+const system = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+let chosen = null;
+
+export function isDark() {
+  try {
+    chosen = localStorage.getItem(THEME) ?? chosen; // another tab may have changed it
+  } catch {} // a browser that is told to keep nothing
+  return (chosen ?? system()) === "dark";
+}
+
+function choose(theme) {
+  chosen = theme;
+  try {
+    localStorage.setItem(THEME, theme);
+  } catch {} // for this visit, then
+}
+
 export function headerPart(app) {
   const { desk } = app, box = make("header", "mg-bar"), name = make("h1", "", "musicgen");
   name.insertAdjacentHTML("afterbegin", MARK);
@@ -33,7 +51,7 @@ export function headerPart(app) {
 function themeButton() {
   const button = icon("moon", "", () => {
     const dark = !document.body.classList.contains("dark");
-    localStorage.setItem("musicgen-theme", dark ? "dark" : "light");
+    choose(dark ? "dark" : "light");
     document.body.classList.toggle("dark", dark);
     name();
   }, "mg-icon mg-theme");

@@ -6,7 +6,7 @@ import { Player } from "../sound/player.js";
 import { App } from "./app.js";
 import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
-import { headerPart } from "./header.js";
+import { headerPart, isDark } from "./header.js";
 import { historyPart } from "./history.js";
 import { make } from "./parts.js";
 import { Server } from "./server.js";
@@ -14,9 +14,6 @@ import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";
 import { takesPart } from "./takes.js";
 
-const system = () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-
-const isDark = () => (localStorage.getItem("musicgen-theme") ?? system()) === "dark";
 const dress = () => document.body.classList.toggle("dark", isDark());
 
 async function start() {

@@ -157,8 +157,7 @@ def test_variations_without_a_note_are_told(tmp_path, capsys):
     out, err = capsys.readouterr()
     written = len(out.splitlines())
     assert 0 < written < 8
-    verbs = "has no note and is" if written == 7 else "have no note and are"
-    assert f"{8 - written} of 8 variations {verbs} not written." in err
+    assert f"Without a note, and so not written: {8 - written} of 8 variations." in err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Error, Page, expect
 
 from app.web.examples import example
-from tests.app.web.browser import WAIT, free_port, started
+from tests.app.web.browser import OPTIONS, WAIT, chromium, free_port, started
 from tests.app.web.hands import await_end, choose_bars, desk, go_on, in_changed_browser, saved, send
 from tokenization.midi.reading import read_midi
 
@@ -139,6 +139,24 @@ def test_without_tls_another_tab_is_a_copy_too(browser: Browser, address: str):
     again(other)
     expect(other.locator(SHOWN)).to_have_text("Jazz trio")
     page.context.close()
+
+
+def test_a_browser_that_is_told_to_keep_nothing_shows_the_page(
+    browser: Browser, address: str, tmp_path: Path
+):
+    """Where somebody has blocked cookies, a page may not even ask what is stored."""
+    blocked = {"profile": {"default_content_setting_values": {"cookies": 2}}}
+    (tmp_path / "Default").mkdir()
+    (tmp_path / "Default" / "Preferences").write_text(json.dumps(blocked))
+    context = browser.browser_type.launch_persistent_context(
+        tmp_path, executable_path=chromium(), args=OPTIONS, color_scheme="light"
+    )
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    page.get_by_role("button", name="Dark colours").click()
+    expect(page.get_by_role("button", name="Light colours")).to_be_visible()
+    context.close()
 
 
 def test_a_server_that_is_killed_and_started_anew_is_not_missed(browser: Browser):
