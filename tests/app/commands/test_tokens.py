@@ -110,7 +110,7 @@ class TestTokenize:
     @pytest.mark.parametrize(
         ("tracks", "message"),
         [
-            (["Bass"], "--tracks has 1 tracks; groove takes the bass, the drums and the other"),
+            (["Bass"], "--tracks has 1 track; groove takes the bass, the drums and the other"),
             (["lead=Bass"], "each of bass, drums, other can be, once"),
             (["bass=0", "bass=1"], "each of bass, drums, other can be, once"),
             (["Bass", "Drums", "Kazoo"], "there is no track 'Kazoo'"),
