@@ -22,6 +22,7 @@ export class App {
     this.composer = new Composer(this);
     this.models = new Map(facts.models.map((model) => [model.name, model]));
     this.opening = 0;
+    this.underWay = null; // what is being opened
   }
 
   // Sentences: `place` is "stage" or "takes".
@@ -41,7 +42,11 @@ export class App {
   }
 
   // Do something that takes the server; only the last one asked for counts.
-  async attempt(words, act) {
+  attempt(words, act) {
+    return (this.underWay = this.#attempt(words, act));
+  }
+
+  async #attempt(words, act) {
     const turn = ++this.opening;
     this.calm();
     this.desk.tell("wait", { words });
@@ -49,9 +54,12 @@ export class App {
       const done = await act();
       if (turn === this.opening) done();
     } catch (error) {
-      if (turn === this.opening) this.fail(error.message);
+      if (turn === this.opening) return this.fail(error.message), false;
     } finally {
-      if (turn === this.opening) this.desk.tell("wait", { words: "" });
+      if (turn === this.opening) {
+        this.underWay = null;
+        this.desk.tell("wait", { words: "" });
+      }
     }
   }
 

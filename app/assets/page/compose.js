@@ -37,6 +37,8 @@ export class Composer {
 
   async start(what) {
     const { app } = this, { desk } = app;
+    // Who asks for a piece, and at once for what follows it, means that piece.
+    if ((await app.underWay) === false) return; // it has said why
     if (this.busy) return app.fail("The last request is still at work; press Stop, or wait for its end.", "takes");
     app.calm();
     const parent = desk.current, ask = this.ask(what), other = leftTo(app.model, ask);

@@ -186,6 +186,21 @@ def test_from_nothing_a_trio_has_its_third_voice(page: Page):
     assert tracks == [0, 1, 2]
 
 
+def test_what_is_asked_for_at_once_follows_the_piece_that_is_being_opened(page: Page):
+    page.evaluate("""() => {
+        const { server } = musicgen, open = server.open.bind(server);
+        server.open = async (what) => {
+            await new Promise((done) => setTimeout(done, 1000));
+            return open(what);
+        };
+    }""")
+    page.locator("[data-example=nothing]").click()
+    go_on(page, bars=1)
+    await_end(page)
+    current = page.evaluate("musicgen.desk.entries.get(musicgen.desk.takes[0].parent).kind")
+    assert current == "nothing"
+
+
 def test_what_is_dragged_out_is_a_midi_file(page: Page):
     found = page.evaluate("""async () => {
       const data = new DataTransfer();
