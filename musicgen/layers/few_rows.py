@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from musicgen.layers import product_choice as few_rows_table
+from musicgen.layers.derived import Derived
 
 MOST = 8  # rows that are computed together
 AT_ONCE = 64  # … or in one product, where it is seen to come to the same
@@ -145,7 +144,8 @@ def _by_columns(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
 
 
 def _packed(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    packed, call = _PACKS.of(weight), torch.ops.mkldnn._linear_pointwise
+    packed = _PACKS.of([weight], lambda: _pack(weight))
+    call = torch.ops.mkldnn._linear_pointwise
 
     def multiply(x: Tensor) -> None:
         out.copy_(call(x, packed, bias, "none", [], ""))
@@ -153,27 +153,11 @@ def _packed(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
     return multiply
 
 
-class _Packs:
-    """Matrices as oneDNN lays them out for few rows, for as long as the matrices live and do not change."""
-
-    def __init__(self) -> None:
-        self.packs = WeakTensorKeyDictionary()
-
-    def of(self, weight: Tensor) -> Tensor:
-        if weight.is_inference():  # does not say when it changes
-            return self._pack(weight)
-        version = weight._version, weight.data_ptr()
-        if weight not in self.packs or self.packs[weight][0] != version:
-            self.packs[weight] = version, self._pack(weight)
-        return self.packs[weight][1]
-
-    def _pack(self, weight: Tensor) -> Tensor:
-        return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), MOST)
+def _pack(weight: Tensor) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), MOST)
 
 
-_PACKS = _Packs()
-# Fused optimisers leave the versions of what they change as they are.
-register_optimizer_step_post_hook(lambda *_: _PACKS.packs.clear())
+_PACKS: Derived[Tensor] = Derived()  # matrices as oneDNN lays them out for few rows
 _WAYS: dict[str, Callable[[Tensor, Tensor | None, Tensor], Product]] = {
     "packed": _packed,
     "columns": _by_columns,

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
-from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils.weak import WeakTensorKeyDictionary
 
-_KEPT = WeakTensorKeyDictionary()  # by the first weight: the versions of all, and the layer
-# Fused optimisers leave the versions of what they change as they are.
-register_optimizer_step_post_hook(lambda *_: _KEPT.clear())
+from musicgen.layers.derived import Derived
+
+_KEPT: Derived[nn.Linear] = Derived()
 
 
 def can_be_joined(layers: Sequence[nn.Module]) -> bool:
@@ -24,13 +22,7 @@ def can_be_joined(layers: Sequence[nn.Module]) -> bool:
 def joined(layers: Sequence[nn.Linear]) -> nn.Linear:
     """Return a layer whose output is that of these side by side: a copy, kept while they live and do not change."""
     weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
-    parts = [*weights, *biases]
-    if any(part.is_inference() for part in parts):  # they do not say when they change
-        return _joined(layers)
-    versions = [(part._version, part.data_ptr()) for part in parts]
-    if weights[0] not in _KEPT or _KEPT[weights[0]][0] != versions:
-        _KEPT[weights[0]] = versions, _joined(layers)
-    return _KEPT[weights[0]][1]
+    return _KEPT.of([*weights, *biases], lambda: _joined(layers))
 
 
 @torch.inference_mode(False)

@@ -173,15 +173,15 @@ def test_a_weight_that_changed_is_packed_anew_and_packs_go_with_weights(
     if "packed" not in possible():
         pytest.skip("this torch is built without oneDNN")
     monkeypatch.setattr(few_rows, "way_for", lambda weight: Way("packed", 2))
-    before = len(few_rows._PACKS.packs)
+    before = len(few_rows._PACKS)
     weight, x = torch.randn(16, 32), torch.randn(2, 32)
     for _ in range(2):
         torch.testing.assert_close(multiplied(x, weight), x @ weight.t())
         weight.mul_(2)
-    assert len(few_rows._PACKS.packs) == before + 1
+    assert len(few_rows._PACKS) == before + 1
     del weight
     gc.collect()
-    assert len(few_rows._PACKS.packs) == before
+    assert len(few_rows._PACKS) == before
 
 
 def test_a_weight_that_an_optimiser_moved_is_packed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
