@@ -113,7 +113,7 @@ export class Store {
   }
 
   // Let go of desks that nobody has used for long, and of entries that none of the others names: undo goes back for some
-  // steps, and whoever draws notes leaves a piece a note behind.
+  // steps, and whoever draws notes leaves a piece for every note.
   // Those of other tabs stay, and all is looked up at once, or what another tab keeps meanwhile would be lost.
   async sweep(desk) {
     const locks = (await navigator.locks?.query())?.held ?? [], open = new Set(locks.map((lock) => lock.name));

@@ -54,7 +54,7 @@ export class Hand {
   draw(tick, pitch, lane) {
     const { roll } = this, grid = gridOf(roll.piece), onset = Math.floor(tick / grid) * grid;
     const piece = drawn(roll.piece, onset, lane.drum ? grid : 4 * grid, pitch, lane.index);
-    if (piece === roll.piece) return; // behind its end
+    if (piece === roll.piece) return; // after its end
     this.acts.edit(piece, "drawing a note");
     this.choose([[onset, lane.drum ? grid : 4 * grid, pitch, 84, lane.index]]);
   }

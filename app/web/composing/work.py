@@ -55,7 +55,7 @@ def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedT
     if not 1 <= first <= last <= piece.bars:
         # An empty grid, and a piece drawn by hand, have bars that no model hears.
         silent = (
-            "; behind the last note there is nothing yet, so go on from there"
+            "; after the last note there is nothing yet, so go on from there"
             if last > piece.bars
             else ""
         )

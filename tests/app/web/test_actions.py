@@ -235,7 +235,7 @@ def test_bars_and_parts_are_written_by_models_that_can():
     with pytest.raises(ValueError, match="no part"):
         list(actions.write(ASKER, replace(bass, model="pop-piano"), given, "a.mid", "job"))
     with pytest.raises(
-        ValueError, match="bars 17 to 18 were asked for, of 16; behind the last note"
+        ValueError, match="bars 17 to 18 were asked for, of 16; after the last note"
     ):
         list(actions.write(ASKER, MusicRequest(kind="infill", model=model, options=options, first=17, last=18),
                           given, "a.mid", "job"))  # fmt: skip

@@ -148,7 +148,7 @@ export const tests = {
     player.load(piece([[0, 12, 60, 80, 0]], { bars: 0 }));
     equal(player.loop, null);
   },
-  "what begins behind a loop ends with the piece"() {
+  "what begins after a loop ends with the piece"() {
     const { player, run, told } = rig(quarters());
     player.setLoop([12, 24]);
     player.seek(36);
