@@ -80,7 +80,7 @@ def sides_of(
     for start in range(0, len(tokens), WINDOW):
         window = tokens[None, start : start + WINDOW]
         passage, at = model.passage(window, at)
-        x = model.embed(window, start)
+        x = model.embed(window, passage)
         for layer in range(len(states)):
             block: Any = model.blocks[layer]
             if layer in parts:

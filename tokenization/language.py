@@ -172,6 +172,10 @@ class Language(ABC):
         then to that tick of the step.
         """
 
+    def goal_tokens(self) -> list[int]:
+        """Return the tokens that tell a model what to arrive at, and where (goal.py)."""
+        return []
+
     @abstractmethod
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there: what `grammar` says, at once."""

@@ -6,12 +6,13 @@ merged last. The model is a preset with overrides, as in musicgen/model/config.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from musicgen.model.config import ModelConfig, check_sense
+from tokenization.language import Language
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion, yaml_of
 from tokenization.whole_file import is_text
 
@@ -178,17 +179,15 @@ class RunConfig:
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it must be at least 0, of 63 bits at most")
 
-    def model_config(
-        self, vocabulary_size: int, clock: Callable[[], dict[str, Any]] | None = None
-    ) -> ModelConfig:
-        """Return the model's configuration for a vocabulary; what counts musical time is given its language's clock."""
+    def model_config(self, vocabulary_size: int, language: Language | None = None) -> ModelConfig:
+        """Return the model's configuration for a vocabulary, whose language says what its tokens mean."""
         if not isinstance(self.model, Mapping):
             raise ValueError(
                 f"model is {self.model!r}, where a mapping (preset: small, …) or a trained start is wanted"
             )
         values = {**self.model, "vocabulary_size": vocabulary_size}
-        if clock is not None and counts_music(values):
-            values["clock"] = clock()
+        if language is not None:
+            values = with_meanings(values, language)
         preset = values.pop("preset", None)
         config = ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
         check_sense(config)
@@ -199,11 +198,23 @@ class RunConfig:
         return asdict(self)
 
 
-def counts_music(model: Mapping[str, Any]) -> bool:
-    """Say whether a model, as plain data, counts musical time, and so needs its language's clock."""
-    position = model.get("position")
+def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:
+    """Return a model, as plain data, with what it needs to know of its language's tokens.
+
+    One that counts musical time is given the clock, and one that says `goals: true` the goal tokens.
+    """
+    position, goals = model.get("position"), model.get("goals")
     musical = isinstance(position, Mapping) and position.get("time") == "music"
-    return musical or model.get("metre") is not None
+    known = dict(model)
+    if goals:
+        known["goals"] = language.goal_tokens()
+        if not known["goals"]:
+            raise ValueError(f"model.goals is true, but {language.name} has no tokens for goals")
+    elif goals is False:
+        del known["goals"]
+    if musical or goals or model.get("metre") is not None:
+        known["clock"] = language.clock()
+    return known
 
 
 def find(name: str) -> Path:

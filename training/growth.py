@@ -3,6 +3,7 @@
 - More layers: each trained layer is followed by copies of itself whose branches add nothing yet, since the last
   matrix of each branch is zero (as net2net does with identity layers; Chen et al., ICLR 2016). They learn from there.
 - Metric heads beside those that there are, or where none were: what they find counts 0 times at first.
+- What tells each position of goals (model/goals.py) begins as zeros.
 - More tokens, or those of a later version of a language: rows go by the names of tokens. New tokens are as likely at
   first as the old ones are on average, by their logits.
 - Another encoding of position begins as it does untrained. That one changes what is computed.

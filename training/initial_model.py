@@ -13,19 +13,23 @@ from musicgen.storage.library import folder_of
 from tokenization.language import language as named
 from tokenization.language import language_from_spec
 from tokenization.records import from_plain
-from training.config import RunConfig, counts_music
+from training.config import RunConfig, with_meanings
 from training.growth import grown
 from training.storage.saving import newest
 
 FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
-GROWS = ("layers", "position", "metre")  # what a model may have more of, or another (growth.py)
+GROWS = (
+    "layers",
+    "position",
+    "metre",
+    "goals",
+)  # what a model may have more of, or another (growth.py)
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     """Return the configuration of a run's model, or say what of it cannot be."""
     if config.start is None:
-        of_data = named(language["language"])
-        return config.model_config(int(language["tokens"]), of_data.clock)
+        return config.model_config(int(language["tokens"]), named(language["language"]))
     source = newest(Path(config.run)) or config.start  # which may be gone once the run has saved
     trained, card = read_card(folder_of(str(source)))
     if card.language != language and not _related(language, card.language):
@@ -53,9 +57,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     if trained.metre is not None and changes.get("metre") is not None:
         _check_metre(changes["metre"], trained.metre, str(source))
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
-    if counts_music(values):
-        values["clock"] = named(language["language"]).clock()
-    return ModelConfig.read(values)
+    return ModelConfig.read(with_meanings(values, named(language["language"])))
 
 
 def _related(language: dict[str, Any], trained: dict[str, Any]) -> bool:

@@ -155,7 +155,7 @@ class Batch:
             for mine, theirs in zip(before, like.layers, strict=True)
         )
         if like.times is not None:
-            mine = self._times or (None, None)
+            mine = self._times or (None,) * len(like.times)
             self._times = Times(*(larger(x, of) for x, of in zip(mine, like.times, strict=True)))  # type: ignore[arg-type]
         self._free = [*range(room - 1, had - 1, -1), *self._free]
         self._ready = {}

@@ -83,6 +83,7 @@ class ReadyCalls:
         config = model.config
         self.states = states
         self.position, self.time, self.metre = model.position, model.time, model.metre
+        self.goals = model.goals
         self.inputs = StepInputs(code=None)
         self.embedding = model.embedding.weight
         self.scale = math.sqrt(config.width)
@@ -108,17 +109,21 @@ class ReadyCalls:
         if len(tokens) != self.batch:
             raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
         with without_autocast(tokens.device):
-            inputs, around = self.inputs, None
+            inputs, around, x = self.inputs, None, torch.embedding(self.embedding, tokens)
             if self.time is not None:
                 assert times is not None, "a state of a model that counts musical time has times"
                 after, newest = self.time.after_one(tokens, times.ticks), times.newest
+                goal = times.goal
                 if self.metre is not None:
                     inputs.metre, newest = self.metre.step(after, times.ticks, newest, places)
                 if self.position.musical:
                     around = torch.stack([after, times.ticks]).unsqueeze(-1)
-                times = Times(after, newest)
+                if self.goals is not None:
+                    goal = self.goals.standing_of_one(tokens, goal)
+                    x = x + self.goals(goal)
+                times = Times(after, newest, goal)
             inputs.code, codes = self.position.cover_rows(codes, positions, around)
-            x = torch.embedding(self.embedding, tokens).unsqueeze(1) * self.scale
+            x = x.unsqueeze(1) * self.scale
             if self.rows > self.batch:
                 self.flow.x.zero_()  # else the rows of no meaning add up from token to token
             if type(self.position).embed is not Position.embed:

@@ -39,10 +39,11 @@ class Clock:
 
 
 class Times(NamedTuple):
-    """How far each sequence is, in musical time."""
+    """How far each sequence is, in musical time and towards its goal."""
 
     ticks: Tensor  # after the last token: (B,)
     newest: Tensor  # what metric heads keep beside (rows.py): (B, R), R = 0 without any
+    goal: Tensor  # which one stands (model/goals.py): (B,)
 
     def select(self, rows: Tensor) -> Times:
         """Return copies of the given rows of the batch."""

@@ -35,6 +35,7 @@ class Passage:
     code: Any  # of the encoding, made ready for these positions
     start: int  # position of the first token
     metre: Stretches | None  # their places in the metre, where the model has metric heads
+    goals: Tensor | None = None  # which goal stands at each, (B, T), where the model is told
 
 
 class Attention(nn.Module):

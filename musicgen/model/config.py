@@ -45,6 +45,9 @@ class ModelConfig:
     horizons: tuple[float, ...] | None = None
     metre: MetreConfig | None = None  # further heads, which remember by the place in the bar
     clock: Clock | None = None  # how the language's tokens move time: what the metre needs to know
+    goals: tuple[int, ...] | None = (
+        None  # goal tokens of the language, if each position is told them
+    )
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
     checkpoint_activations: bool = False  # recompute each block in the backward pass: less memory
     initial_deviation: float = 0.02  # of the weights of linear layers
@@ -79,6 +82,7 @@ class ModelConfig:
         self._check_horizons()
         self._check_metre()
         self._check_clock()
+        self._check_goals()
 
     def _check_metre(self) -> None:
         if self.metre is None:
@@ -102,6 +106,17 @@ class ModelConfig:
         if last >= self.vocabulary_size:
             raise ValueError(
                 f"the clock moves by token {last}, but there are {self.vocabulary_size} tokens, from 0"
+            )
+
+    def _check_goals(self) -> None:
+        if self.goals is None:
+            return
+        if self.clock is None:
+            raise ValueError("goals need the clock of the language whose tokens are learned")
+        known = len(set(self.goals)) == len(self.goals) > 0
+        if not known or not all(0 <= token < self.vocabulary_size for token in self.goals):
+            raise ValueError(
+                f"goals are {list(self.goals)}; different tokens below {self.vocabulary_size} are wanted"
             )
 
     def _check_horizons(self) -> None:

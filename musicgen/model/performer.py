@@ -8,6 +8,7 @@ What is unusual about it:
 - Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
   the feature map, and on the features after it (position/base.py). It serves all layers (block.py).
 - The encoding may count musical time instead of tokens (metre/clock.py), and there may be heads that do (rows.py).
+- Every position may be told what the music is to arrive at (goals.py).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
   batch in training, once a piece in generation.
 - Nothing is remembered on the module: `State` is passed in and returned.
@@ -34,6 +35,7 @@ from musicgen.metre.clock import Timekeeper, Times
 from musicgen.metre.rows import Metre
 from musicgen.model.block import Attention, Block, FeedForward, Passage
 from musicgen.model.config import ModelConfig
+from musicgen.model.goals import Goals
 from musicgen.position import POSITIONS, Position
 
 
@@ -63,11 +65,13 @@ class Performer(nn.Module):
             # torch.manual_seed would set the generators of devices too, which nobody puts back.
             torch.default_generator.manual_seed(generator_from(seed or 0).initial_seed())
             self.position = POSITIONS[config.position_name][1](config.position, config.shape())
-            self.time, self.metre = None, None
-            if config.metre is not None or self.position.musical:
+            self.time, self.metre, self.goals = None, None, None
+            if config.metre is not None or config.goals is not None or self.position.musical:
                 assert config.clock is not None, "ModelConfig sees to it"
                 self.time = Timekeeper(config.clock, config.vocabulary_size)
                 self.metre = None if config.metre is None else Metre(config.metre, config.clock)
+            if config.goals is not None:
+                self.goals = Goals(config.goals, config.vocabulary_size, config.width)
             self.embedding = nn.Embedding(config.vocabulary_size, config.width)
             self.dropout = Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
@@ -154,7 +158,7 @@ class Performer(nn.Module):
     ) -> Steps[None, None, tuple[Tensor, State]]:
         """Return what `prefill` returns, to the last bit; yields after each layer, for something else to be done."""
         passage, after = self.passage(tokens, state)
-        x, layers = self.embed(tokens, passage.start), []
+        x, layers = self.embed(tokens, passage), []
         for block, layer in zip(self.blocks, state.layers, strict=True):
             yield
             x, layer = block(x, passage, layer)
@@ -184,31 +188,37 @@ class Performer(nn.Module):
     def passage(self, tokens: Tensor, state: State) -> tuple[Passage, State]:
         """Say where tokens stand, (B, T), that come after a state; and the state after them but for its layers."""
         start, stop = state.position, state.position + tokens.shape[1]
-        around, metre, times = None, None, state.times
+        around, metre, goals, times = None, None, None, state.times
         if self.time is not None:
-            ticks, newest = times or self._first_times(len(tokens))
+            ticks, newest, goal = times or self._first_times(len(tokens))
             around = self.time.around(tokens, ticks)
             if self.metre is not None:
                 metre, newest = self.metre.stretches(around[0], around[1], newest)
-            times = Times(around[0, :, -1], newest)
+            if self.goals is not None:
+                goals = self.goals.standing(tokens, goal)
+                goal = goals[:, -1]
+            times = Times(around[0, :, -1], newest, goal)
         code = self.position.cover(state.code, start, stop, around)
-        passage = Passage(position=self.position, code=code, start=start, metre=metre)
+        passage = Passage(position=self.position, code=code, start=start, metre=metre, goals=goals)
         return passage, State(layers=state.layers, code=code, position=stop, times=times)
 
     def _first_times(self, batch: int) -> Times:
         ticks = torch.zeros(batch, dtype=torch.long, device=self.embedding.weight.device)
-        return Times(
-            ticks, ticks.new_zeros(batch, 0) if self.metre is None else self.metre.start(batch)
-        )
+        none = ticks.new_zeros(batch, 0)
+        return Times(ticks, none if self.metre is None else self.metre.start(batch), ticks.clone())
 
-    def embed(self, tokens: Tensor, start: int) -> Tensor:
+    def embed(self, tokens: Tensor, passage: Passage) -> Tensor:
         """Return what the first layer is given, (B, T) → (B, T, C)."""
-        x = self.embedding(tokens) * math.sqrt(self.config.width)  # unit variance, as position's
-        return self.dropout(self.position.embed(x, start))
+        x = self.embedding(tokens)
+        if self.goals is not None:
+            assert passage.goals is not None, "a model that is told of goals is told which stands"
+            x = x + self.goals(passage.goals)
+        x = x * math.sqrt(self.config.width)  # unit variance, as position's
+        return self.dropout(self.position.embed(x, passage.start))
 
     def _hidden(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         passage, after = self.passage(tokens, state)
-        x = self.embed(tokens, passage.start)
+        x = self.embed(tokens, passage)
         layers = []
         for block, layer in zip(self.blocks, state.layers, strict=True):
             if self.training and self.config.checkpoint_activations:

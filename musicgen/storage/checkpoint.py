@@ -179,6 +179,8 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
     """Compare what takes the memory of a model with the weights at hand, before any is taken."""
     layers = len({name.split(".")[1] for name in stored if name.startswith("blocks.")})
     wanted = {"embedding.weight": (config.vocabulary_size, config.width)}
+    if config.goals is not None:
+        wanted["goals.vectors.weight"] = (len(config.goals), config.width)
     outputs = {"attention.qkv": 3 * config.width, "feedforward.inner": config.feedforward}
     if (metre := config.metre) is not None:
         outputs["attention.metre.qkv"] = len(metre.bars) * (2 * metre.features + config.head_width)

@@ -32,11 +32,11 @@ def test_a_shipped_configuration_loads_and_builds_a_toy(path: Path):
     config = read(path)
     spoken = language("groove" if "groove" in path.stem else "remi")
     size = len(spoken.vocabulary)
-    wanted = config.model_config(size, spoken.clock)
+    wanted = config.model_config(size, spoken)
     assert wanted.shape()
     sizes = dict(zip(SMALL, (1, 32, 2, 32), strict=True))
     smaller = replace(config, model={**config.model, **sizes})
-    model = Performer(smaller.model_config(size, spoken.clock))
+    model = Performer(smaller.model_config(size, spoken))
     assert model.config.position_name == wanted.position_name
     assert path.stem in config.run
 

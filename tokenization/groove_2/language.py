@@ -23,7 +23,7 @@ from tokenization.groove_2.faults import explain
 from tokenization.groove_2.free_grammar import FreeBarGrammar
 from tokenization.groove_2.grammar import BarGrammar, is_valid
 from tokenization.groove_2.spelling import BarReading, plain, spell
-from tokenization.groove_2.tokens import AT, BAR, LEFT_1, TICK_OF, VOCABULARY
+from tokenization.groove_2.tokens import AT, BAR, GOAL_START, LEFT_1, TICK_OF, VOCABULARY
 from tokenization.score import Notes
 
 
@@ -111,6 +111,10 @@ class Groove2(Groove):
         """Return how bars and the places in them move time, in ticks."""
         places = [[token, 0, int(TICK_OF[token])] for token in range(AT.start, AT.stop)]
         return {"bar_ticks": BAR_TICKS, "step_ticks": BAR_TICKS, "moves": [[BAR, 1, 0], *places]}
+
+    def goal_tokens(self) -> list[int]:
+        """Return the countdowns, what stands around given bars, and who is given and who written."""
+        return [*range(GOAL_START, len(VOCABULARY))]
 
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""

@@ -27,7 +27,7 @@ from tokenization.remi.faults import explain
 from tokenization.remi.goals import infilling
 from tokenization.remi.grammar import AFTER_CHORD, AFTER_TEMPO, RemiGrammar
 from tokenization.remi.grid import Gridded, to_grid
-from tokenization.remi.layouts import plain
+from tokenization.remi.layouts import GOAL_START, plain
 from tokenization.remi.reading import Reading
 from tokenization.remi.tokens import (
     BAR,
@@ -166,6 +166,10 @@ class RemiInEveryMetre(Remi):
     ) -> Goal:
         """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
         return infilling(self, ids, start, stop)
+
+    def goal_tokens(self) -> list[int]:
+        """Return the countdowns, and what stands around given bars."""
+        return [*range(GOAL_START, len(self.vocabulary))]
 
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""

@@ -105,7 +105,9 @@ def test_behind_the_feature_map_the_whole_model_knows_only_differences(
     logits = []
     for begun in (0, bars * CLOCK.bar_ticks):
         ticks = torch.full((2,), begun)
-        state = replace(model.start(generator()), times=Times(ticks, ticks.new_zeros(2, 0)))
+        state = replace(
+            model.start(generator()), times=Times(ticks, ticks.new_zeros(2, 0), ticks.new_zeros(2))
+        )
         logits.append(model.read(tokens, state)[0])
     torch.testing.assert_close(*logits, rtol=1e-7, atol=1e-7)
 

@@ -1,0 +1,50 @@
+"""What was asked for last, told to every token after it: how many bars are left, that a gap is being filled.
+
+A goal token stands once a bar (tokenization/goal.py). To know of it, a later token of that bar would have to find one
+token among thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth
+0.07 nats a token of 2.4. But which one came last is known from the tokens, as time is (metre/clock.py). So each
+position is given a learned vector of the goal that stands there beside its token's own; nothing where none came yet.
+
+B batch, T time, G goals, C model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class Goals(nn.Module):
+    """Reads which goal stands, off tokens, and knows a vector of each; the vectors begin as zeros."""
+
+    number: Tensor
+
+    def __init__(self, tokens: Sequence[int], vocabulary_size: int, width: int) -> None:
+        super().__init__()
+        number = torch.zeros(vocabulary_size, dtype=torch.long)
+        number[list(tokens)] = torch.arange(1, len(tokens) + 1)
+        self.register_buffer("number", number, persistent=False)  # 0 of what is no goal
+        self.vectors = nn.Embedding(len(tokens), width)
+        nn.init.zeros_(self.vectors.weight)
+
+    def start(self, batch: int) -> Tensor:
+        """Return the goal before the first token: none, (B,)."""
+        return self.number.new_zeros(batch)
+
+    def standing(self, tokens: Tensor, goal: Tensor) -> Tensor:
+        """Return the goal at each token, itself included, (B, T), of sequences that stand at `goal`, (B,)."""
+        found = torch.cat([goal.unsqueeze(1), self.number[tokens]], 1)
+        places = torch.arange(found.shape[1], device=found.device) * (found > 0)
+        return found.gather(1, places.cummax(1).values)[:, 1:]
+
+    def standing_of_one(self, tokens: Tensor, goal: Tensor) -> Tensor:
+        """Return `standing` of one token a row, (B,) → (B,), in fewer calls."""
+        found = self.number[tokens]
+        return torch.where(found > 0, found, goal)
+
+    def forward(self, standing: Tensor) -> Tensor:
+        """Return the vectors of goals, (…,) → (…, C)."""
+        weight = self.vectors.weight
+        return torch.cat([weight.new_zeros(1, weight.shape[1]), weight])[standing]
