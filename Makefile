@@ -73,7 +73,7 @@ FOLDERS = [$(subst $(SPACE),$(COMMA),$(NEEDED:%=$(WORK)/data/%))]
 
 # A model's parts, each of which learns on from the one before; with SIZE=small, for a GPU, there is one.
 PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \
-  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml .yaml))))
+  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml -third.yaml -fourth.yaml .yaml))))
 
 # Interrupted, it goes on where it was.
 model: $(INSTALLED) $(NEEDED:%=$(WORK)/data/%/meta.json) ## train one of them (NAME=groove GROOVE=groove.tar.xz; SIZE=small on a GPU)

@@ -68,7 +68,9 @@ def _experiment(
     long_enough = (
         {"row": row}
         for row in rows[places].tolist()
-        if all(_piece(data, row, other).bars >= fewest_bars for other in others)  # as they count
+        if all(
+            held_out_piece(data, row, other).bars >= fewest_bars for other in others
+        )  # as they count
     )
     chosen = list(islice(long_enough, choice.pieces))
     if not chosen:
@@ -99,7 +101,7 @@ def measure_form(
     from evaluation.metrics.form import form as form_of
 
     loaded = model_of(model, device)
-    piece = _piece(data, row, loaded.language)
+    piece = held_out_piece(data, row, loaded.language)
     prompt = piece.prompt(prompt_bars)
     stop = prompt_bars + bars
     works = [Continuation(loaded, prompt, Options(bars=bars, seed=seed))]
@@ -131,7 +133,7 @@ def measure_infilling(
     from evaluation.infilling import f1, fill, gap_losses, leap, likeness
 
     loaded = model_of(model, device)
-    language, piece = loaded.language, _piece(data, row, loaded.language)
+    language, piece = loaded.language, held_out_piece(data, row, loaded.language)
     bars = piece.bars
     if bars > LONGEST:  # it is cut as a piece ends: with a bar in which something begins
         line, onset = bar_lines(piece.score, LONGEST), piece.score.notes.onset_ticks
@@ -165,7 +167,7 @@ def _row(data: str, row: int, measure: str, **sides: float | None) -> dict[str, 
     return {"piece": Prepared.open(data).name(row), "measure": measure, **sides}
 
 
-def _piece(data: str, row: int, speaker: Language) -> Piece:
+def held_out_piece(data: str, row: int, speaker: Language) -> Piece:
     """Return a held-out piece in a model's language."""
     prepared = Prepared.open(data)
     reader = prepared.language

@@ -11,7 +11,7 @@ from musicgen.storage.checkpoint import load, read_card
 from musicgen.storage.library import shipped
 from tests.training.makers import Heard, Stopper, prepared_set, toy_config, toy_run
 from tokenization.prepared import Prepared
-from tokenization.remi.language import Remi
+from tokenization.remi.language import Remi, RemiInEveryMetre
 from training.config import RunConfig, find, read
 from training.initial_model import first_model, model_config
 from training.results.model_readme import _origin
@@ -180,6 +180,22 @@ def test_a_model_learns_the_later_version_of_its_language(
     torch.testing.assert_close(at_first[..., 362:], average, rtol=0, atol=1e-5)
     run.fit(Heard())
     assert load(run.folder / "model")[1].language["language"] == "remi-2"
+
+
+def test_a_model_is_told_of_goals_where_its_language_has_them(
+    trained: Path, pianos: Path, tmp_path: Path
+):
+    told = {"model": {"goals": True}, "optimiser": {"steps": 5}}
+    with pytest.raises(ValueError, match=r"model\.goals is true, but remi has no tokens for goals"):
+        toy_run(on_from(trained, pianos, tmp_path, **told))
+    data = prepared_set(tmp_path / "later", "remi-2", train=3)
+    run = toy_run(on_from(trained, data, tmp_path / "on", **told))
+    assert run.model.config.goals == tuple(RemiInEveryMetre().goal_tokens())
+    run.fit(Heard())
+    later = toy_run(on_from(trained, data, tmp_path / "on", **told))
+    assert later.resume()
+    again = on_from(run.folder, data, tmp_path / "again", optimiser={"steps": 5})
+    assert toy_run(again).model.config == run.model.config
 
 
 def test_the_shipped_configuration_takes_any_shipped_model():

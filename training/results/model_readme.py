@@ -72,6 +72,7 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ("feature map", f"{model.features_name}, {model.shape().features} features"),
         ("heads remember", _memory(model.horizons)),
         *_metric_heads(model.metre),
+        *([("goals", "every position is told which one stands")] if model.goals else []),
         ("trained length", f"{card.trained_length} tokens"),
         (
             "training",
