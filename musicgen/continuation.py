@@ -14,7 +14,9 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.generation.progress import Progress
+from musicgen.generation.recall import Recall
 from musicgen.generation.request import Order, Request, Stop, order
+from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun
 from tokenization.continuing import continuing
@@ -45,6 +47,8 @@ class Player(Protocol):
     def trained_length(self) -> int: ...
     @property
     def longest_ticks(self) -> list[int] | None: ...
+    @property
+    def recall(self) -> list[float] | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +90,7 @@ class Generation:
             seed=self.options.seed,
             sampling=self.options.sampling,
             stop=Stop(end=self.model.language.end, **self._stop),
+            recall=recall_of(self.model, self.options.sampling),
         )
         ids = self._ids.astype(np.int64)
         # What stands before a gap is said by its grammar alone: there is no such piece.
@@ -240,6 +245,14 @@ class Continuation(MusicGeneration):
                 **({"chords": options.chords} if options.chords else {}),
             },
         )
+
+
+def recall_of(model: Player, sampling: Sampling) -> Recall | None:
+    """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken."""
+    if model.recall is None or not sampling.recall or not sampling.temperature:
+        return None
+    goals = frozenset(model.language.goal_tokens())
+    return Recall(weights=tuple(model.recall), goals=goals, strength=sampling.recall)
 
 
 def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | None:

@@ -38,6 +38,7 @@ class Playable:
     trained_length: int = 0  # tokens; 0 of an untrained one
     sha256: str = ""  # of its weights; empty for an untrained one
     longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
+    recall: list[float] | None = None  # how far to trust what it recalls (generation/recall.py)
     given: str = ""  # the name or path by which it was found
     encoding: str = ""  # of position, with the choices that the papers tell variants by
     parameters: int | None = None

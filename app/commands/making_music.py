@@ -78,6 +78,13 @@ def add_options(
         help="only tokens at least P times as likely as the likeliest, 0 for all",
     )
     parser.add_argument(
+        "--recall",
+        type=float,
+        default=Options.sampling.recall,
+        metavar="R",
+        help="how far music returns to what it said before: 1 as real pieces do, 0 not by itself",
+    )
+    parser.add_argument(
         "--seed", type=int, default=Options.seed, help="the same seed, the same music"
     )
     add_device(parser)
@@ -147,6 +154,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
             top_p=arguments.top_p,
             top_k=arguments.top_k,
             min_p=arguments.min_p,
+            recall=arguments.recall,
         ),
         **lengths,
     )

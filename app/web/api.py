@@ -229,7 +229,7 @@ def add_api(api: Api) -> None:
             "min_p": gr.Number(MUSICAL.min_p, label="min_p"),
             "seed": _whole("seed", 0, 0),
         }
-        sampling = [named[name] for name in SamplingValues._fields]
+        sampling = [*named.values()]  # the first fields of SamplingValues, in its order
         ends = gr.Checkbox(False, label="ends", info="with the last of these bars")
         chords = gr.Textbox("", label="chords", info="C | G/B | Am F | C")
         parts = gr.Textbox("drums", label="parts", info="of bass, drums and other, one or two")

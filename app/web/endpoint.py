@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import gradio as gr
 
-from app.web.composing.requests import SamplingValues, sentence
+from app.web.composing.requests import SAMPLING, SamplingValues, sentence
 
 Answer = TypeVar("Answer")
 
@@ -32,15 +32,14 @@ def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
     signature = inspect.signature(action)
     names = [*signature.parameters]
     first = names.index("sampling")
-    stop = first + len(SamplingValues._fields)
+    stop = first + len(SAMPLING)
 
     @functools.wraps(action)
     def called(*values: Any) -> Answer:
         return action(*values[:first], SamplingValues(*values[first:stop]), *values[stop:])
 
     one_by_one = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        for name in SamplingValues._fields
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in SAMPLING
     ]
     parameters = [*signature.parameters.values()]
     parameters[first : first + 1] = one_by_one

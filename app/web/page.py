@@ -98,5 +98,6 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
             "topP": MUSICAL.top_p,
             "topK": MUSICAL.top_k or 0,
             "minP": MUSICAL.min_p,
+            "recall": MUSICAL.recall,
         },
     }

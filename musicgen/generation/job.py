@@ -10,6 +10,7 @@ import numpy as np
 
 from musicgen.generation.progress import Progress
 from musicgen.generation.prompt import After
+from musicgen.generation.recall import Recalling
 from musicgen.generation.request import Grammar, Order, checked
 from musicgen.layers.few_rows import MOST
 from musicgen.model.performer import Performer
@@ -76,6 +77,7 @@ class RowGroup:
         self.heard_since: float | None = None  # when there was something to hear
         self._steps = 0
         self._random: list[np.random.Generator] = []
+        self._recalling: list[Recalling] = []  # a row each, or none
         self.grammar: Grammar | None = None  # of these rows, up to when they draw with others
         self._begun = np.empty(0, np.int64)  # bars of each row
         self._first_bars = 0
@@ -108,6 +110,11 @@ class RowGroup:
         self.numbers, self.scores, self.given = numbers, scores[everyone], everyone
         low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time
         self._random = [np.random.default_rng([low, int(i), high]) for i in self.live]
+        if self.job.request.recall is not None:
+            heard = Recalling(self.job.request.recall)
+            for token in self.job.ids.tolist():
+                heard.take(token)
+            self._recalling = [heard.copy() for _ in self.live]
         if self.job.grammar is not None:
             self.grammar = self.job.grammar.select(everyone)
             self._begun = self.grammar.bars
@@ -116,6 +123,11 @@ class RowGroup:
     def uniforms(self) -> list[float]:
         """Return a random number a row."""
         return [random.random() for random in self._random]
+
+    def recall(self, chances: np.ndarray, allowed: np.ndarray | None) -> None:
+        """Mix what each row recalls into its chances, (rows, V), as far as it may come: (rows, V) bool."""
+        for row, one in enumerate(self._recalling):
+            one.mix(chances[row], None if allowed is None else allowed[row])
 
     def take(self, tokens: np.ndarray, begun: np.ndarray | None) -> np.ndarray:
         """Take a token a row, with which so many bars have begun, (rows,) each; returns which rows go on."""
@@ -128,6 +140,8 @@ class RowGroup:
             self.job.rows[variation].append(token)
         if stop.end is not None:
             goes_on &= tokens != stop.end
+        for one, token in zip(self._recalling, tokens.tolist(), strict=False):
+            one.take(token)
         self._steps += 1
         if self._steps == stop.tokens:
             goes_on[:] = False
@@ -140,6 +154,7 @@ class RowGroup:
         gone = [self.numbers[row] for row in np.flatnonzero(~rows)]
         self.numbers = [self.numbers[row] for row in kept]
         self._random = [self._random[row] for row in kept]
+        self._recalling = [self._recalling[row] for row in kept] if self._recalling else []
         self.live, self.scores = self.live[kept], self.scores[kept]
         self.given = self.given[kept]
         if self.grammar is not None:

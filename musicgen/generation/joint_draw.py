@@ -51,7 +51,10 @@ class JointDraw:
         """Draw a token a row, and let the groups take theirs."""
         scores = np.concatenate([group.scores for group in self._groups])
         uniforms = np.array([x for group in self._groups for x in group.uniforms()])
-        tokens = draw(probabilities(scores, self._sampling, self._allowed), uniforms)
+        chances = probabilities(scores, self._sampling, self._allowed)
+        for group, rows in with_rows(self._groups):
+            group.recall(chances[rows], None if self._allowed is None else self._allowed[rows])
+        tokens = draw(chances, uniforms)
         begun = None
         if self._grammar is not None:
             tokens = self._grammar.instead(tokens)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from musicgen.generation.recall import Recall
 from musicgen.generation.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Request:
     seed: int = 0
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
+    recall: Recall | None = None  # without it, the model knows no more than its state
 
     def __post_init__(self) -> None:
         if self.variations < 1:

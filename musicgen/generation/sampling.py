@@ -20,6 +20,7 @@ class Sampling:
     top_k: int | None = None  # only the k likeliest
     top_p: float = 1.0  # only the likeliest that together reach this probability
     min_p: float = 0.0  # only those at least this fraction as likely as the likeliest
+    recall: float = 0.0  # how far to trust what followed the same notes before, where that was learned (recall.py)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -32,13 +33,17 @@ class Sampling:
             raise ValueError(f"top_p is {self.top_p}; it lies in 0 < top_p ≤ 1, 1 for no limit")
         if not 0 <= self.min_p <= 1:
             raise ValueError(f"min_p is {self.min_p}; it lies in 0 ≤ min_p ≤ 1, 0 for no limit")
+        if not 0 <= self.recall <= 1:
+            raise ValueError(
+                f"recall is {self.recall}; it lies in 0 ≤ recall ≤ 1, 1 for as much as in real pieces"
+            )
 
 
 # What suits music where nothing is asked for, as `python -m tests.tools.measure_sampling MODEL DATA` shows. Without
 # min-p now and then a token is drawn that stands nowhere in the data, and what follows it wanders off. At temperature 1
 # a groove loses its thread: of 16 bars a quarter returns to an earlier one, at 0.8 more than half (real ones: three
 # quarters). At 0.6 chords hardly change: heads that look back by musical time find what was likeliest.
-MUSICAL = Sampling(temperature=0.8, top_p=0.95, min_p=0.02)
+MUSICAL = Sampling(temperature=0.8, top_p=0.95, min_p=0.02, recall=1.0)
 
 
 def probabilities(

@@ -25,6 +25,7 @@ from training.devices import start_fabric
 from training.fabric_model import FabricModel, Sealed
 from training.loop import MODEL, VALIDATE
 from training.results.model_readme import loss, model_readme
+from training.results.recall_fit import fitted, heard_of
 from training.storage import saving
 from training.storage.model_card import card_of, learned_from
 from training.validation import Measured, Validation
@@ -64,7 +65,9 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     with tempfile.TemporaryDirectory() as folder:
         ways = [_store(model, card, dtype, Path(folder), validation, seed) for dtype in _DTYPES]
     chosen = choose(ways)
+    recalled = fitted(heard_of(model, batches))
     facts = {
+        "recall": list(recalled.weights),
         "validation_loss": chosen.measured.inside,
         "validation_loss_beyond": chosen.measured.beyond,
         "steps_of_the_run": max(state.step, steps),
@@ -75,7 +78,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     card = checkpoint.save(destination, model, card, chosen.dtype)
     _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
-    text = model_readme(model.config, card, config, losses, _encodings(destination))
+    text = model_readme(model.config, card, config, losses, recalled, _encodings(destination))
     write_text(destination / "README.md", text)
     return [chosen, *(way for way in ways if way is not chosen)]
 

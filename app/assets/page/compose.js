@@ -24,12 +24,12 @@ export class Composer {
 
   // What the settings of the desk ask for.
   ask(what) {
-    const { settings, open, current } = this.app.desk, can = this.app.model, { bars, variations, ends, dense, chords, temperature, topP, topK, minP } = settings;
+    const { settings, open, current } = this.app.desk, can = this.app.model, { bars, variations, ends, dense, chords, temperature, topP, topK, minP, recall } = settings;
     const seed = settings.newSeed ? Math.floor(Math.random() * MOST_SEED) : settings.seed;
     if (seed !== settings.seed) this.app.desk.set({ seed });
     return {
       model: can.name, title: current?.title ?? "", bars, variations, dense,
-      sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, seed }, // named as on the server
+      sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, recall, seed }, // named as on the server
       ends: ends && can.ends.can, chords: can.chords.can ? chords : "",
       promptBars: current && current.kind !== "nothing" ? open.chosen : null, ...what,
     };

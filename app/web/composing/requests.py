@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from musicgen.generation.sampling import Sampling
+from musicgen.generation.sampling import MUSICAL, Sampling
 from musicgen.options import Options
 from tokenization import wording
 from tokenization.remi.chord_line import read_chords
@@ -41,6 +41,7 @@ class SamplingValues(NamedTuple):
     top_k: int  # 0 for no limit
     min_p: float
     seed: int
+    recall: float = MUSICAL.recall  # which came later: programs do not say it
 
     def checked(self) -> Sampling:
         """Return them for a model; a value that is not a number is refused."""
@@ -51,7 +52,12 @@ class SamplingValues(NamedTuple):
             top_p=float(self.top_p),
             top_k=int(self.top_k) or None,
             min_p=float(self.min_p),
+            recall=float(self.recall),
         )
+
+
+SAMPLING = [name for name in SamplingValues._fields if name not in SamplingValues._field_defaults]
+"""What has to be said of it."""
 
 
 def options_from(
@@ -102,14 +108,16 @@ def request_from(plain: Any) -> MusicRequest:
     sampling = given["sampling"]
     if not isinstance(sampling, Mapping):
         raise ValueError("sampling is not an object with names and values")
-    _check_names("of sampling, ", sampling, SamplingValues._fields)
+    _check_names("of sampling, ", sampling, SAMPLING)
     kind = str(given.get("kind", "continue"))
     if kind not in KINDS:
         raise ValueError(f"that cannot be done to a piece; {wording.listed(KINDS)} can")
     options = options_from(
         bars=given["bars"],
         variations=given["variations"],
-        sampling=SamplingValues(**{name: sampling[name] for name in SamplingValues._fields}),
+        sampling=SamplingValues(
+            **{name: sampling[name] for name in SamplingValues._fields if name in sampling}
+        ),
         ends=bool(given.get("ends")),
         chords=str(given.get("chords") or ""),
     )

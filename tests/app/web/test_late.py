@@ -51,8 +51,9 @@ def test_a_broken_link_is_told_on_an_empty_desk_too(browser: Browser, address: s
 
 def test_how_freely_to_draw_is_the_servers_word_to_begin_with(browser: Browser, address: str):
     page = browser.new_context().new_page()
-    asked = "(({ temperature, topP, topK, minP }) => [temperature, topP, topK, minP])(musicgen.desk.settings)"
-    drawn = [MUSICAL.temperature, MUSICAL.top_p, MUSICAL.top_k or 0, MUSICAL.min_p]
+    names = "temperature, topP, topK, minP, recall"
+    asked = f"(({{ {names} }}) => [{names}])(musicgen.desk.settings)"
+    drawn = [MUSICAL.temperature, MUSICAL.top_p, MUSICAL.top_k or 0, MUSICAL.min_p, MUSICAL.recall]
     page.goto(address)
     page.wait_for_function("() => window.musicgen?.desk.current")
     assert page.evaluate(asked) == drawn

@@ -109,7 +109,14 @@ def test_the_view_follows_what_sounds(page: Page):
 def test_words_of_musicians_come_first(page: Page):
     for name in ("#mg-daring", "#mg-dense", "#mg-bars", "#mg-ends"):
         expect(page.locator(name)).to_be_visible()
-    for name in ("#mg-temperature", "#mg-top-p", "#mg-top-k", "#mg-min-p", "#mg-seed"):
+    for name in (
+        "#mg-temperature",
+        "#mg-top-p",
+        "#mg-top-k",
+        "#mg-min-p",
+        "#mg-recall",
+        "#mg-seed",
+    ):
         expect(page.locator(name)).to_be_hidden()
     page.get_by_text("More: temperature").click()
     expect(page.locator("#mg-top-p")).to_be_visible()

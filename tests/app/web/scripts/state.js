@@ -39,7 +39,7 @@ export const tests = {
     equal(desk.redo(), null);
   },
   "how freely to draw is said by the server alone"() {
-    equal(["temperature", "topP", "topK", "minP"].filter((name) => name in new Desk().settings), []);
+    equal(["temperature", "topP", "topK", "minP", "recall"].filter((name) => name in new Desk().settings), []);
   },
   "a drag of the prompt's end is one step"() {
     const { desk } = worked(), steps = desk.past.length;

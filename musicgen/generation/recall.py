@@ -1,0 +1,178 @@
+"""What followed the same notes earlier in the piece, beside what the model expects: so music returns.
+
+Songs say a phrase or a chorus again, note for note. Linear attention sums up its past in a state of constant size, from
+which one of ten thousand tokens cannot be taken out again. A list of places can do that. Where the last n tokens, ORDER
+or more, stood before, what followed there is a guess; each place counts 2^(n − longest n), and the guess g is mixed in:
+
+    p = (1 − λ) p_model + λ g,    λ = strength · σ(w₁ + w₂ log₂ n + w₃ s + w₄ s log₂ n)
+
+with n of the longest, and s the share of the guess that its likeliest token has. The four weights w of a model are what
+makes pieces likeliest that it has not learned from (training/results/recall_fit.py). It is prediction by partial
+matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017, arXiv:1612.04426).
+
+A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from typing_extensions import Self
+
+from tokenization.records import value_of
+
+ORDER = 4  # tokens that have to be the same
+MANY = 64  # places that are followed, the latest
+NEAR = 4  # places whose n is less than the longest by more count nothing
+LONGEST = 512  # n counts up to here
+_BITS = 16  # a token, in what stands for the last four of them
+_LAST = (1 << _BITS * ORDER) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recall:
+    """How far to trust what is recalled; it rests from a goal's first token on, since what is asked for comes first."""
+
+    weights: tuple[float, ...]
+    goals: frozenset[int] = frozenset()
+    strength: float = 1.0
+
+    def share(self, length: int, agreement: float) -> float:
+        """Return λ."""
+        return self.strength * share(self.weights, length, agreement)
+
+
+def checked_weights(said: Any, where: str) -> list[float] | None:
+    """Return the weights that a model's file says, or say what is wrong with them; None where it says none."""
+    weights = value_of(tuple[float, ...] | None, said, where)
+    if weights is not None and len(weights) != 4:
+        raise ValueError(f"{where} is {list(weights)}; four numbers are wanted")
+    return None if weights is None else [*weights]
+
+
+def share(weights: Sequence[float], length: int, agreement: float) -> float:
+    """Return the λ of full strength, for the longest n and the share of the likeliest."""
+    a, b, c, d = weights
+    log = math.log2(min(length, LONGEST))
+    logit = a + b * log + (c + d * log) * agreement
+    return 1 / (1 + math.exp(-min(max(logit, -30.0), 30.0)))
+
+
+class Guess(NamedTuple):
+    """What may come, by what came before."""
+
+    chances: dict[int, float]  # of tokens; they sum to 1
+    length: int  # of the longest stretch that is the same
+    agreement: float  # the likeliest's
+
+
+class Memory:
+    """The tokens of one sequence, and the places in it that are like where it stands."""
+
+    def __init__(self) -> None:
+        self._ids: list[int] = []
+        self._last = 0  # the last ORDER tokens, in one number
+        self._latest: dict[int, int] = {}  # the place after the same ones, the latest
+        self._earlier: list[int] = []  # the one before that, of each place; 0 where there is none
+        self._matches: dict[int, int] = {}  # how many tokens before a place are those before here
+
+    def copy(self) -> Self:
+        """Return a memory that goes on for itself."""
+        other = type(self)()
+        other._ids, other._last = self._ids.copy(), self._last
+        other._latest, other._earlier = self._latest.copy(), self._earlier.copy()
+        other._matches = self._matches.copy()
+        return other
+
+    def take(self, token: int) -> None:
+        """Stand after one more token."""
+        ids = self._ids
+        here = {place + 1: n + 1 for place, n in self._matches.items() if ids[place] == token}
+        ids.append(token)
+        self._last = (self._last << _BITS | token) & _LAST
+        place = 0
+        if len(ids) >= ORDER:
+            place = self._latest.get(self._last, 0)
+            self._latest[self._last] = len(ids)
+        self._earlier.append(place)
+        for _ in range(MANY):
+            if not place:
+                break
+            here.setdefault(place, ORDER)
+            place = self._earlier[place - 1]
+        if len(here) > MANY:
+            here = {place: here[place] for place in sorted(here)[-MANY:]}
+        self._matches = here
+
+    def guess(self) -> Guess | None:
+        """Say what may come next; None where nothing was like this."""
+        if not self._matches:
+            return None
+        longest = max(self._matches.values())
+        chances: dict[int, float] = {}
+        for place, n in self._matches.items():
+            if n >= longest - NEAR:
+                token = self._ids[place]
+                chances[token] = chances.get(token, 0.0) + 2.0 ** (n - longest)
+        total = sum(chances.values())
+        chances = {token: chance / total for token, chance in chances.items()}
+        return Guess(chances, longest, max(chances.values()))
+
+
+class Recalling:
+    """A row that is being written, and what it recalls."""
+
+    def __init__(self, recall: Recall, memory: Memory | None = None, rests: bool = False) -> None:
+        self._recall, self._memory, self._rests = recall, memory or Memory(), rests
+
+    def copy(self) -> Recalling:
+        """Return one that goes on for itself."""
+        return Recalling(self._recall, self._memory.copy(), self._rests)
+
+    def take(self, token: int) -> None:
+        """Stand after one more token."""
+        self._rests |= token in self._recall.goals
+        if not self._rests:
+            self._memory.take(token)
+
+    def mix(self, chances: np.ndarray, allowed: np.ndarray | None) -> None:
+        """Mix what is recalled into the chances of what comes next, (V,), as far as it may come: (V,) bool."""
+        guess = None if self._rests else self._memory.guess()
+        if guess is None:
+            return
+        tokens = np.fromiter(guess.chances, np.int64)
+        recalled = np.fromiter(guess.chances.values(), np.float64)
+        share = self._recall.share(guess.length, guess.agreement)
+        if allowed is not None:
+            recalled = recalled * allowed[tokens]
+            share *= float(recalled.sum())  # what may not come is no longer trusted
+            if not share:
+                return
+        chances *= 1 - share
+        chances[tokens] += share * recalled / recalled.sum()
+
+
+def guesses(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each token but the first how far it was guessed, from how long a match, and the likeliest's share.
+
+    (T + 1,) ids → (T,) each; 0 where nothing was like that.
+    """
+    memory, found = Memory(), np.zeros((3, max(len(ids) - 1, 0)))
+    for place, (token, coming) in enumerate(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True)):
+        memory.take(token)
+        if (guess := memory.guess()) is not None:
+            found[:, place] = guess.chances.get(coming, 0.0), guess.length, guess.agreement
+    return found[0], found[1], found[2]
+
+
+def with_recall(losses: np.ndarray, ids: np.ndarray, weights: Sequence[float]) -> np.ndarray:
+    """Return the losses of a piece's tokens, in nats, with what is recalled mixed in: (T,) → (T,)."""
+    guessed, lengths, agreements = guesses(ids)
+    trusted = np.array([
+        share(weights, int(n), s) if n else 0.0 for n, s in zip(lengths, agreements, strict=True)
+    ])  # fmt: skip
+    return -np.log((1 - trusted) * np.exp(-losses) + trusted * guessed)

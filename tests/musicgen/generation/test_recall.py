@@ -1,0 +1,194 @@
+"""What a sequence recalls is what followed the same tokens in it before; it is mixed in as far as it is trusted."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from musicgen.generation.recall import (
+    MANY,
+    NEAR,
+    ORDER,
+    Memory,
+    Recall,
+    Recalling,
+    checked_weights,
+    guesses,
+    share,
+    with_recall,
+)
+from musicgen.generation.request import Request, Stop
+from musicgen.generation.sampling import Sampling
+from tests.musicgen.generation.generate import generate
+from tests.musicgen.toys import toy_model, toy_tokens
+
+SURE = (30.0, 0.0, 0.0, 0.0)  # λ = 1 wherever something is recalled
+EVEN = (0.0, 0.0, 0.0, 0.0)  # λ = ½
+
+
+def memory_of(ids: list[int]) -> Memory:
+    """Return the memory of a sequence."""
+    memory = Memory()
+    for token in ids:
+        memory.take(token)
+    return memory
+
+
+def looked_up(ids: list[int]) -> tuple[dict[int, float], int] | None:
+    """Return the same by comparing every place: what may come, and the longest match."""
+    lengths = {}
+    for place in range(1, len(ids)):
+        n = 0
+        while n < place and ids[place - 1 - n] == ids[-1 - n]:
+            n += 1
+        if n >= ORDER:
+            lengths[place] = n
+    lengths = dict(sorted(lengths.items())[-MANY:])
+    if not lengths:
+        return None
+    longest = max(lengths.values())
+    weights: dict[int, float] = {}
+    for place, n in lengths.items():
+        if n >= longest - NEAR:
+            weights[ids[place]] = weights.get(ids[place], 0) + 2.0 ** (n - longest)
+    return {token: w / sum(weights.values()) for token, w in weights.items()}, longest
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("alphabet", [1, 2, 3, 6])
+def test_a_guess_is_what_comparing_every_place_finds(alphabet: int, seed: int):
+    random = np.random.default_rng([alphabet, seed])
+    motif = random.integers(alphabet, size=25).tolist()
+    ids = random.integers(alphabet, size=30).tolist() + motif
+    ids += random.integers(alphabet, size=20).tolist() + motif[:15]
+    memory = Memory()
+    for stop, token in enumerate(ids, 1):
+        memory.take(token)
+        guess, wanted = memory.guess(), looked_up(ids[:stop])
+        if wanted is None or guess is None:
+            assert guess is None
+            assert wanted is None
+            continue
+        assert guess.chances == pytest.approx(wanted[0])
+        assert guess.length == wanted[1]
+        assert guess.agreement == max(guess.chances.values())
+
+
+def test_a_phrase_that_comes_again_is_known_from_its_fourth_token():
+    phrase = [3, 1, 4, 1, 5, 9, 2, 6]
+    guessed, lengths, agreements = guesses(np.array([*phrase, 7, *phrase, 8]))
+    again = (
+        len(phrase) + 1 + ORDER - 1
+    )  # the place of the first token that can be guessed, less one
+    assert guessed[:again].tolist() == [0] * again
+    assert guessed[again : again + 4].tolist() == [1] * 4
+    assert lengths[again : again + 4].tolist() == [4, 5, 6, 7]
+    assert guessed[-1] == 0  # 8 stands where 7 was
+    assert (agreements[again:] == 1).all()
+
+
+def test_a_copy_goes_on_for_itself():
+    memory = memory_of([1, 2, 3, 4, 5, 1, 2, 3, 4])
+    other = memory.copy()
+    other.take(9)
+    guess = memory.guess()
+    assert other.guess() is None
+    assert guess is not None
+    assert guess.chances == {5: 1.0}
+
+
+def test_a_token_costs_as_much_at_any_place():
+    memory = memory_of([1, 1, 2, 1] * 500)
+    assert len(memory._matches) == MANY
+    assert len(memory._latest) <= 4
+
+
+def test_what_is_recalled_is_mixed_in_as_far_as_it_is_trusted():
+    row = Recalling(Recall(weights=EVEN))
+    for token in [1, 2, 3, 4, 0, 1, 2, 3, 4]:
+        row.take(token)
+    chances = np.full(6, 1 / 6)
+    row.mix(chances, None)
+    np.testing.assert_allclose(chances, [7 / 12, *[1 / 12] * 5])
+    weak = Recalling(Recall(weights=EVEN, strength=0.5), row._memory)
+    chances = np.full(6, 1 / 6)
+    weak.mix(chances, None)
+    np.testing.assert_allclose(chances, [3 / 8, *[1 / 8] * 5])
+
+
+def test_what_may_not_come_is_not_recalled():
+    row = Recalling(Recall(weights=SURE), memory_of([1, 2, 3, 4, 0, 1, 2, 3, 4]))
+    allowed = np.array([False, True, True, False, False, False])
+    chances = allowed / 2
+    row.mix(chances, allowed)
+    np.testing.assert_array_equal(chances, allowed / 2)
+    ambiguous = memory_of([1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4])
+    row = Recalling(Recall(weights=SURE), ambiguous)
+    allowed[5] = True
+    chances = allowed / 3
+    row.mix(chances, allowed)
+    assert chances[5] > 0.6
+    assert chances[0] == 0
+    assert chances.sum() == pytest.approx(1)
+
+
+def test_it_rests_from_a_goal_on():
+    row = Recalling(Recall(weights=SURE, goals=frozenset({9})))
+    for token in [1, 2, 3, 4, 0, 9, 1, 2, 3, 4]:
+        row.take(token)
+    chances = np.full(10, 0.1)
+    row.mix(chances, None)
+    np.testing.assert_array_equal(chances, np.full(10, 0.1))
+
+
+def test_losses_are_those_of_the_mixture():
+    ids = np.array([1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 2])
+    losses = np.full(10, math.log(8))
+    mixed = with_recall(losses, ids, EVEN)
+    np.testing.assert_allclose(mixed[:8], losses[:8])
+    np.testing.assert_allclose(np.exp(-mixed[8:]), [(1 / 8 + 1) / 2, (1 / 8) / 2])
+
+
+def test_longer_and_clearer_matches_are_trusted_more():
+    weights = (-4.7, 1.15, 1.3, 0.1)
+    trusted = [share(weights, n, s) for n in (4, 8, 32, 512, 9999) for s in (0.3, 1.0)]
+    assert sorted(trusted[0::2]) == trusted[0::2]
+    assert all(low < high for low, high in zip(trusted[0::2], trusted[1::2], strict=True))
+    assert trusted[-1] == trusted[-3]  # n counts up to LONGEST
+    assert min(trusted) > 0
+    assert max(trusted) < 1
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [([1, 2, 3], "four numbers"), ([1, 2, 3, math.inf], "inf"), ("much", "recall")],
+)
+def test_weights_that_are_none_are_refused(said: object, message: str):
+    assert checked_weights(None, "recall") is None
+    assert checked_weights([1, 2, 3, 4.5], "recall") == [1, 2, 3, 4.5]
+    with pytest.raises(ValueError, match=message):
+        checked_weights(said, "recall")
+
+
+def run(variations: int, recall: Recall | None, seed: int = 1) -> np.ndarray:
+    """Return what a toy writes after a prompt that says a phrase twice, (variations, 60)."""
+    phrase = toy_tokens(1, 20, seed=5)[0].numpy()
+    asked = Request(
+        variations=variations, seed=seed, sampling=Sampling(), stop=Stop(tokens=60), recall=recall
+    )
+    prompt = np.concatenate([phrase, [0], phrase[:10]])
+    return np.stack(list(generate(toy_model(position="sine_spe"), prompt, asked)), axis=1)
+
+
+def test_generation_goes_on_as_the_piece_did_before():
+    phrase = toy_tokens(1, 20, seed=5)[0].numpy()
+    recalled = run(3, Recall(weights=SURE))
+    assert (recalled[:, :10] == phrase[10:]).all()
+    assert not (run(3, None)[:, :10] == phrase[10:]).all()
+
+
+def test_a_variation_does_not_depend_on_its_company():
+    recall = Recall(weights=EVEN)
+    np.testing.assert_array_equal(run(11, recall)[:1], run(1, recall))

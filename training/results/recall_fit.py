@@ -1,0 +1,148 @@
+"""How far a model is to trust what it recalls (musicgen/generation/recall.py): fitted on pieces that are held out.
+
+python -m training.results.recall_fit pop-piano --data data/pop909-remi
+
+prints what that is worth; with --write it goes into the model's config.json, as it does when a run is published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from musicgen.common.intervals import mean_interval
+from musicgen.generation.likelihood import position_losses
+from musicgen.generation.recall import LONGEST, guesses, with_recall
+from musicgen.loading import find
+from musicgen.model.performer import Performer
+from musicgen.storage.checkpoint import CONFIG
+from musicgen.storage.library import folder_of
+from tokenization.records import json_of
+from tokenization.whole_file import write_text
+from tokenization.wording import markdown
+from training.config import DataConfig
+from training.data.batches import Batches
+from training.loss import IGNORED
+
+PIECES, TOKENS = 24, 4096  # of each, at most
+
+
+class Heard(NamedTuple):
+    """A held-out piece, and how well the model predicts it."""
+
+    ids: np.ndarray  # (T + 1,)
+    losses: np.ndarray  # nats a token: (T,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """The weights, fitted on all pieces, and what they are worth: fitted on one half, measured on the other."""
+
+    weights: tuple[float, ...]
+    alone: float  # nats a token, the mean over pieces
+    change: float  # by what is recalled
+    interval: float | None  # to either side of the change, 95 %
+    pieces: int
+
+
+def fitted(heard: Sequence[Heard]) -> Fitted:
+    """Return what to trust, and what it is worth."""
+    even, odd = heard[::2], heard[1::2]
+    changes = []
+    for learned, measured in ((even, odd), (odd, even)):
+        weights = fit(learned or measured)
+        changes += [
+            float((with_recall(piece.losses, piece.ids, weights) - piece.losses).mean())
+            for piece in measured
+        ]
+    change, interval = mean_interval(changes)
+    return Fitted(
+        weights=fit(heard),
+        alone=float(np.mean([piece.losses.mean() for piece in heard])),
+        change=change,
+        interval=interval,
+        pieces=len(heard),
+    )
+
+
+def fit(heard: Sequence[Heard]) -> tuple[float, ...]:
+    """Return the weights under which the pieces are likeliest."""
+    columns = [(piece.losses, *guesses(piece.ids)) for piece in heard]
+    losses, guessed, lengths, agreements = (np.concatenate(c) for c in zip(*columns, strict=True))
+    on = lengths > 0
+    if not on.any():  # nothing comes twice in them
+        return (-30.0, 0.0, 0.0, 0.0)
+    logs = np.log2(np.minimum(lengths[on], LONGEST))
+    known = torch.from_numpy(
+        np.stack([np.ones_like(logs), logs, agreements[on], agreements[on] * logs], 1)
+    )
+    alone, recalled = torch.from_numpy(np.exp(-losses[on])), torch.from_numpy(guessed[on])
+    weights = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        trusted = torch.sigmoid(known @ weights)
+        loss = -((1 - trusted) * alone + trusted * recalled).clamp(min=1e-30).log().mean()
+        loss = (
+            loss + 1e-6 * weights.square().sum()
+        )  # where one outcome is certain, no weight is the best
+        loss.backward()
+        return loss
+
+    optimiser.step(closure)  # type: ignore[arg-type]
+    return tuple(round(weight, 4) for weight in weights.tolist())
+
+
+def heard_of(model: Performer, batches: Batches, pieces: int = PIECES) -> list[Heard]:
+    """Return held-out pieces of a run's data, as the model predicts them."""
+    rows = (row[row != IGNORED] for row in batches.validation(pieces, TOKENS))
+    return [Heard(ids, position_losses(model, ids, number)) for number, ids in enumerate(rows)]
+
+
+def table(found: Fitted) -> str:
+    """Return what recalling is worth, and by which weights."""
+    change = f"{found.change:+.3f}"
+    if found.interval is not None:
+        change += f" ± {found.interval:.3f}"
+    return markdown([
+        ["pieces", "nats a token", "with what is recalled", "weights"],
+        [str(found.pieces), f"{found.alone:.3f}", change, ", ".join(map(str, found.weights))],
+    ])  # fmt: skip
+
+
+def main() -> int:
+    """Fit, print, and write where that is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("model", help="a model by name or folder")
+    parser.add_argument("--data", required=True, nargs="+", help="prepared sets of its language")
+    parser.add_argument("--write", action="store_true", help="into the model's config.json")
+    given = parser.parse_args()
+    try:
+        model, folder = find(given.model), folder_of(given.model)
+        batches = Batches(DataConfig(folder=tuple(given.data)), 0)
+        if batches.language != model.language.spec():
+            raise ValueError(f"{given.model} speaks {model.language.name}, which the data do not")
+        found = fitted(heard_of(model.performer, batches))
+    except (ValueError, OSError) as error:
+        print(f"recall_fit: {error}", file=sys.stderr)
+        return 2
+    print(table(found))
+    if given.write:
+        content = json_of(folder / CONFIG)
+        content["card"]["training"]["recall"] = list(found.weights)
+        write_text(folder / CONFIG, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
