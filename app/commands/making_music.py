@@ -53,36 +53,20 @@ def add_options(
     parser.add_argument(
         "--variations", type=int, default=Options.variations, metavar="K", help="how many to write"
     )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=Options.sampling.temperature,
-        metavar="T",
-        help="how daring: 0 always takes the likeliest token, 1 is the model itself",
-    )
-    parser.add_argument(
-        "--top-p",
-        type=float,
-        default=Options.sampling.top_p,
-        metavar="P",
-        help="only the likeliest tokens that make up P of all together",
-    )
+    for name, letter, text in (
+        (
+            "temperature",
+            "T",
+            "how daring: 0 always takes the likeliest token, 1 is the model itself",
+        ),
+        ("top-p", "P", "only the likeliest tokens that make up P of all together"),
+        ("min-p", "P", "only tokens at least P times as likely as the likeliest, 0 for all"),
+        ("recall", "R", "how far to return to what was said before, 0 to 1; 0 is the model itself"),
+    ):
+        value = getattr(Options.sampling, name.replace("-", "_"))
+        parser.add_argument(f"--{name}", type=float, default=value, metavar=letter, help=text)
     parser.add_argument(
         "--top-k", type=int, metavar="K", help="only the K likeliest tokens (default: any)"
-    )
-    parser.add_argument(
-        "--min-p",
-        type=float,
-        default=Options.sampling.min_p,
-        metavar="P",
-        help="only tokens at least P times as likely as the likeliest, 0 for all",
-    )
-    parser.add_argument(
-        "--recall",
-        type=float,
-        default=Options.sampling.recall,
-        metavar="R",
-        help="how far music returns to what it said before: 1 as real pieces do, 0 not by itself",
     )
     parser.add_argument(
         "--seed", type=int, default=Options.seed, help="the same seed, the same music"

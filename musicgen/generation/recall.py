@@ -4,10 +4,11 @@ Songs say a phrase or a chorus again, note for note. Linear attention sums up it
 which one of ten thousand tokens cannot be taken out again. A list of places can do that. Where the last n tokens, ORDER
 or more, stood before, what followed there is a guess; each place counts 2^(n − longest n), and the guess g is mixed in:
 
-    p = (1 − λ) p_model + λ g,    λ = strength · σ(w₁ + w₂ log₂ n + w₃ s + w₄ s log₂ n)
+    p = (1 − λ) p_model + λ g,    λ / (1 − λ) = strength · exp(w₁ + w₂ log₂ n + w₃ s + w₄ s log₂ n)
 
 with n of the longest, and s the share of the guess that its likeliest token has. The four weights w of a model are what
-makes pieces likeliest that it has not learned from (training/results/recall_fit.py). It is prediction by partial
+makes pieces likeliest that it has not learned from, at strength 1 (training/results/recall_fit.py). Music that is drawn
+less freely than that needs less: it leaves by itself what it repeats less often. It is prediction by partial
 matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017, arXiv:1612.04426).
 
 A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
@@ -43,7 +44,8 @@ class Recall:
 
     def share(self, length: int, agreement: float) -> float:
         """Return λ."""
-        return self.strength * share(self.weights, length, agreement)
+        whole = share(self.weights, length, agreement)
+        return self.strength * whole / (1 - whole + self.strength * whole)
 
 
 def checked_weights(said: Any, where: str) -> list[float] | None:
@@ -55,7 +57,7 @@ def checked_weights(said: Any, where: str) -> list[float] | None:
 
 
 def share(weights: Sequence[float], length: int, agreement: float) -> float:
-    """Return the λ of full strength, for the longest n and the share of the likeliest."""
+    """Return the λ of strength 1, for the longest n and the share of the likeliest."""
     a, b, c, d = weights
     log = math.log2(min(length, LONGEST))
     logit = a + b * log + (c + d * log) * agreement

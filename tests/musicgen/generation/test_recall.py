@@ -115,7 +115,7 @@ def test_what_is_recalled_is_mixed_in_as_far_as_it_is_trusted():
     weak = Recalling(Recall(weights=EVEN, strength=0.5), row._memory)
     chances = np.full(6, 1 / 6)
     weak.mix(chances, None)
-    np.testing.assert_allclose(chances, [3 / 8, *[1 / 8] * 5])
+    np.testing.assert_allclose(chances, [1 / 3 + 1 / 9, *[1 / 9] * 5])
 
 
 def test_what_may_not_come_is_not_recalled():
