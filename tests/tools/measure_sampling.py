@@ -95,7 +95,7 @@ def line(title: str, found: Sequence[Described], real: Sequence[Described]) -> l
 def say(title: str, *cells: str) -> None:
     """Print a line as soon as it is known: it may take a minute."""
     columns = zip(cells, (*TITLES, "distance"), strict=True)
-    print(f"{title:37}", *(cell.rjust(len(name)) for cell, name in columns), sep="  ", flush=True)
+    print(f"{title:51}", *(cell.rjust(len(name)) for cell, name in columns), sep="  ", flush=True)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -109,6 +109,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.8, 0.9, 1.0])
     parser.add_argument("--top-p", type=float, nargs="+", default=[0.9, 1.0])
     parser.add_argument("--min-p", type=float, nargs="+", default=[0.0, 0.1])
+    parser.add_argument("--recall", type=float, nargs="+", default=[0.0])
     given = parser.parse_args(words)
     model, data = load(given.model, "cpu"), Prepared.open(given.data)
     speaks = data.language
@@ -119,10 +120,11 @@ def main(words: Sequence[str] | None = None) -> None:
     print(f"{model.name}: {given.bars} bars after each of {len(found[: given.prompts])} prompts")
     say("", *TITLES, "distance")
     say(*line(f"real pieces (n = {len(real)})", real, real))
-    for temperature, top_p, min_p in product(given.temperatures, given.top_p, given.min_p):
-        how = Sampling(temperature=temperature, top_p=top_p, min_p=min_p)
+    settings = product(given.temperatures, given.top_p, given.min_p, given.recall)
+    for temperature, top_p, min_p, recall in settings:
+        how = Sampling(temperature=temperature, top_p=top_p, min_p=min_p, recall=recall)
         outputs = continued(model, found[: given.prompts], given.prompt_bars, given.bars, how)
-        title = f"temperature {temperature:g}, top-p {top_p:g}, min-p {min_p:g}"
+        title = f"temperature {temperature:g}, top-p {top_p:g}, min-p {min_p:g}, recall {recall:g}"
         say(*line(title, outputs, real))
 
 

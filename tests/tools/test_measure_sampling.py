@@ -50,8 +50,8 @@ def test_a_table_has_a_line_a_setting(grooves: Path, capsys: pytest.CaptureFixtu
     assert lines[0] == "untrained:tiny:groove: 1 bars after each of 1 prompts"
     assert [text.split("  ")[0] for text in lines[2:]] == [
         "real pieces (n = 3)",
-        "temperature 0.5, top-p 0.9, min-p 0.1",
-        "temperature 1, top-p 0.9, min-p 0.1",
+        "temperature 0.5, top-p 0.9, min-p 0.1, recall 0",
+        "temperature 1, top-p 0.9, min-p 0.1, recall 0",
     ]
     with pytest.raises(SystemExit):
         main(["untrained:tiny", str(grooves)])
