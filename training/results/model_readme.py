@@ -93,9 +93,18 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
             f"{training['steps_of_the_run']:,}; {training.get('optimiser', 'adam').title()} at "
             f"{training['learning_rate']:g}",
         ),
+        *_blend(training.get("blend")),
         ("time", f"{training['seconds'] / 3600:.1f} h on {training['machine']}"),
         ("weights", f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…"),
     ]
+
+
+def _blend(blend: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Say what of the weights is another model's."""
+    if blend is None:
+        return []
+    text = f"{blend['share']:.0%} of each weight is {blend['model']}'s ({blend['sha256'][:16]}…)"
+    return [("blended", f"{text}, and goals are told {blend['louder']:g} times as loudly")]
 
 
 def _origin(start: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """From a finished run to a model that ships: the smallest weights that cost next to nothing, and a README of facts.
 
 python -m training.results.publish RUN DEST
+python -m training.results.publish RUN DEST --blend build/models/before-model --share 0.4 --louder 1.5
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -18,12 +19,14 @@ from musicgen.common.learning import seed_of
 from musicgen.common.machine import machine
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
+from musicgen.storage.library import folder_of
 from tokenization.whole_file import write_text, write_whole
-from training.config import DeviceConfig, read
+from training.config import DeviceConfig, RunConfig, read
 from training.data.batches import Batches
 from training.devices import start_fabric
 from training.fabric_model import FabricModel, Sealed
 from training.loop import MODEL, VALIDATE
+from training.results.blending import blended
 from training.results.model_readme import loss, model_readme
 from training.results.recall_fit import fitted, heard_of
 from training.storage import saving
@@ -42,9 +45,18 @@ class Stored:
     measured: Measured
 
 
-def publish(run: Path, destination: Path) -> list[Stored]:
+@dataclass(frozen=True, kw_only=True)
+class Blend:
+    """What a run's model is blended with (blending.py)."""
+
+    model: str  # by name or folder: what the run began as
+    share: float = 0.0
+    louder: float = 1.0
+
+
+def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[Stored]:
     """Write the best model of a run; return what each way to store it costs, the chosen one first."""
-    config = read(run / "config.yaml")
+    learned = config = read(run / "config.yaml")
     batches = Batches(config.data, config.seed)
     found = saving.newest(run)
     if found is None:
@@ -56,6 +68,12 @@ def publish(run: Path, destination: Path) -> list[Stored]:
             "prepare the same data again"
         )
     model, saved = checkpoint.load(run / MODEL)
+    mixed = {}
+    if blend is not None:
+        before, known = checkpoint.load(folder_of(blend.model))
+        model = blended(model, before, blend.share, blend.louder)
+        mixed = {"blend": {**asdict(blend), "model": known.name, "sha256": known.sha256}}
+        config = _as_long(config, known.trained_length)
     validation = Validation(config, batches, model)
     # A run may have ended before a checkpoint told of its best.
     steps = int(saved.training["steps"])
@@ -67,6 +85,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     chosen = choose(ways)
     recalled = fitted(heard_of(model, batches))
     facts = {
+        **mixed,
         "recall": list(recalled.weights),
         "validation_loss": chosen.measured.inside,
         "validation_loss_beyond": chosen.measured.beyond,
@@ -78,9 +97,18 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     card = checkpoint.save(destination, model, card, chosen.dtype)
     _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
-    text = model_readme(model.config, card, config, losses, recalled, _encodings(destination))
+    text = model_readme(model.config, card, learned, losses, recalled, _encodings(destination))
     write_text(destination / "README.md", text)
     return [chosen, *(way for way in ways if way is not chosen)]
+
+
+def _as_long(config: RunConfig, length: int) -> RunConfig:
+    """Return the configuration by which to measure what is partly a model that was trained at another length."""
+    if length <= config.data.trained_length:
+        return config
+    data = replace(config.data, length=length, windows=1)
+    validation = replace(config.validation, length=length * 3 // 2, batch=2)
+    return replace(config, data=data, validation=validation)
 
 
 _DTYPES = ("float32", "bfloat16", "int8")
@@ -136,9 +164,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Write the best model of a run for shipping.")
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("destination", type=Path, metavar="DEST")
+    parser.add_argument("--blend", metavar="MODEL", help="mix its weights with those of this one")
+    parser.add_argument("--share", type=float, default=0.5, help="of the weights, MODEL's")
+    parser.add_argument("--louder", type=float, default=1.0, help="how loudly goals are told")
     arguments = parser.parse_args()
+    blend = None
+    if arguments.blend:
+        blend = Blend(model=arguments.blend, share=arguments.share, louder=arguments.louder)
     try:
-        ways = publish(arguments.run, arguments.destination)
+        ways = publish(arguments.run, arguments.destination, blend)
     except (ValueError, OSError) as error:
         print(f"publish: {error}", file=sys.stderr)
         return 2

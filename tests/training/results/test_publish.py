@@ -1,12 +1,15 @@
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
-from training.results.publish import Stored, _copy_beside, choose, publish
+from training.results.blending import blended
+from training.results.publish import Blend, Stored, _as_long, _copy_beside, choose, publish
 from training.validation import Measured
 
 
@@ -101,3 +104,40 @@ def test_the_licences_of_all_sets_stay_with_the_model(tmp_path: Path):
     assert (tmp_path / "DATA-LICENSE").read_text() == "CC BY 4.0\n\nMIT"
     _copy_beside(tmp_path, data[2:], tmp_path)
     assert (tmp_path / "DATA-LICENSE").read_text() == "MIT"
+
+
+def test_between_two_models_lies_one_that_is_told_of_goals_more_loudly(
+    pianos: Path, tmp_path: Path
+):
+    data = prepared_set(tmp_path / "later", "remi-2", train=3)
+    first = toy_run(toy_config(tmp_path / "first", data))
+    first.fit(Heard())
+    config = toy_config(tmp_path / "second", data)
+    config = replace(config, start=str(first.folder), model={"goals": True})
+    run = toy_run(config)
+    run.fit(Heard())
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    before, after = (checkpoint.load(one.folder / "model")[0] for one in (first, run))
+    wanted = after.state_dict()["embedding.weight"].lerp(before.embedding.weight, 0.25)
+    goals = 2 * after.state_dict()["goals.vectors.weight"]
+    mean = blended(after, before, 0.25, 2).state_dict()
+    torch.testing.assert_close(mean["embedding.weight"], wanted)
+    torch.testing.assert_close(mean["goals.vectors.weight"], goals)
+    blend = Blend(model=str(first.folder / "model"), share=0.25, louder=2.0)
+    publish(run.folder, tmp_path / "blend", blend)
+    card = checkpoint.read_card(tmp_path / "blend")[1]
+    known = checkpoint.read_card(first.folder / "model")[1]
+    assert card.training["blend"]["sha256"] == known.sha256
+    assert len(card.training["recall"]) == 4
+    text = (tmp_path / "blend" / "README.md").read_text()
+    assert "25% of each weight is" in text
+    assert "## What it recalls" in text
+    with pytest.raises(ValueError, match="share of the earlier model is 2"):
+        blended(after, before, 2)
+
+
+def test_what_is_partly_a_longer_model_is_measured_at_its_length(pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path, pianos)
+    assert _as_long(config, config.data.trained_length) is config
+    longer = _as_long(config, 500)
+    assert (longer.data.trained_length, longer.validation.length) == (500, 750)

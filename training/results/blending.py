@@ -1,0 +1,33 @@
+"""The mean of the weights of two models, of which one learned on from the other: it keeps more of both than either.
+
+A short round that teaches something new costs some of what was known. Between the weights before it and after it lies
+what has nearly all of it again and keeps what is new (Wortsman et al., CVPR 2022, arXiv:2109.01903). Weights that only
+the later model has are kept as they are; those that tell of goals (musicgen/model/goals.py) may be made larger, which
+says what is asked for more loudly and changes nothing where nothing is.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from musicgen.model.performer import Performer
+
+
+@torch.no_grad()
+def blended(later: Performer, before: Performer, share: float, louder: float = 1.0) -> Performer:
+    """Return the later model, of whose weights so large a share is the earlier one's; it is changed in place."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"the share of the earlier model is {share}; it lies in 0 ≤ share ≤ 1")
+    if not louder > 0:
+        raise ValueError(f"goals are told {louder} times as loudly; that is more than 0")
+    known, weights = before.state_dict(), later.state_dict()
+    for name, weight in weights.items():
+        if name in known and known[name].shape != weight.shape:
+            raise ValueError(
+                f"{name} has another shape in the earlier model; it is none of this one's kind"
+            )
+        if name in known and weight.is_floating_point():
+            weight.lerp_(known[name].to(weight), share)
+        elif name == "goals.vectors.weight":
+            weight.mul_(louder)
+    return later
