@@ -5,6 +5,10 @@ OMP_NUM_THREADS=1 python -m tests.tools.measure_goals --data data/pop909 --seeds
 A small model learns the ends of songs, which count down their last bars, from scratch and by Muon; and the same with
 every position told, from the same seed and over the same music. Then either is given bars of held-out songs up to
 shortly before their ends, and is asked to end there. Run again, it goes on where it was interrupted.
+
+python -m tests.tools.measure_goals --data data/pop909 --model pop-piano-2
+
+asks a model that is there instead, and prints how the songs themselves end beside it.
 """
 
 import argparse
@@ -105,6 +109,18 @@ def drawn(model: Playable, songs: list[Piece]) -> dict[str, float]:
     return {sign: float(np.mean([one[sign] for one in found])) for sign in SIGNS}
 
 
+def table_of(model: Playable, data: str, pieces: int) -> str:
+    """Return how a model ends songs, beside how they do."""
+    songs = held_out(data, model, pieces)
+    ends, loss = drawn(model, songs), np.mean([last_bar_loss(model, song) for song in songs])
+    own = [signs(song.score, last_bar(song.score)) or dict.fromkeys(SIGNS, False) for song in songs]
+    lines = [["sign of an end", model.name, f"the {len(songs)} songs"]]
+    for sign in SIGNS:
+        real = np.mean([one[sign] for one in own])
+        lines.append([sign, f"{ends[sign]:.2f}", f"{real:.2f}"])
+    return markdown([*lines, [LOSS, f"{loss:.3f}", ""]])
+
+
 def main() -> None:
     """Train what is missing, and print the table."""
     parser = argparse.ArgumentParser(
@@ -115,7 +131,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400, help="of 2,048 tokens")
     parser.add_argument("--pieces", type=int, default=40)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/goals"))
+    parser.add_argument("--model", help="a model that is there, by name or folder")
     given = parser.parse_args()
+    if given.model:
+        print(table_of(load(given.model), given.data, given.pieces))
+        return
     found = {
         way: [
             measure(way, seed, given.steps, given.data, given.output, given.pieces)
