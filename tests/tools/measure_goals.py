@@ -49,6 +49,7 @@ SMALL = (
 )  # fmt: skip
 WAYS = {"said once a bar": "model.goals=null", "told to every position": "model.goals=true"}
 PROMPT, WRITTEN = 16, 12  # bars
+TAKES = 3  # of each song
 LOSS = "loss of the last bar"
 
 
@@ -97,15 +98,17 @@ def last_bar_loss(model: Playable, song: Piece) -> float:
 def drawn(model: Playable, songs: list[Piece]) -> dict[str, float]:
     """Return the share of drawn ends that show each sign."""
     works = [
-        Continuation(model, song.prompt(PROMPT), Options(bars=WRITTEN, seed=seed, ends=True))
+        Continuation(
+            model,
+            song.prompt(PROMPT),
+            Options(bars=WRITTEN, seed=seed, ends=True, variations=TAKES),
+        )
         for seed, song in enumerate(songs)
     ]
     for _ in together(works):
         pass
-    found = [
-        signs(work.takes()[0].score, PROMPT + WRITTEN - 1) or dict.fromkeys(SIGNS, False)
-        for work in works
-    ]
+    last, silent = PROMPT + WRITTEN - 1, dict.fromkeys(SIGNS, False)
+    found = [signs(take.score, last) or silent for work in works for take in work.takes()]
     return {sign: float(np.mean([one[sign] for one in found])) for sign in SIGNS}
 
 

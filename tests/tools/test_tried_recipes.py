@@ -23,7 +23,8 @@ def model(**changes: object) -> Performer:
 def test_zero_branches_add_nothing():
     tried = model()
     zero_branches(tried)
-    embedded = tried.embed(TOKENS, 0)
+    passage, _ = tried.passage(TOKENS, tried.start(torch.Generator()))
+    embedded = tried.embed(TOKENS, passage)
     assert tried(TOKENS).equal(tried._logits(tried.norm(embedded)))
 
 
