@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Generator
 
+from musicgen.generation.fast_steps import FastSteps
 from musicgen.metre.clock import Clock
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
@@ -53,6 +54,19 @@ def toy_tokens(batch: int, length: int, seed: int = 0) -> torch.Tensor:
 def generator(seed: int = 0) -> Generator:
     """Return a seeded generator."""
     return Generator().manual_seed(seed)
+
+
+def check_prompt_and_steps(model: Performer, tokens: torch.Tensor, cut: int, stop: int) -> None:
+    """Check that a prompt up to `cut`, steps up to `stop` and the rest at once give the logits of the whole."""
+    model, steps = model.double(), FastSteps(model)
+    with torch.no_grad():
+        whole = model(tokens, code=model.begin(generator()))
+    logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
+    for t in range(cut, stop):
+        torch.testing.assert_close(logits, whole[:, t - 1], rtol=1e-9, atol=1e-9)
+        logits, state = steps(tokens[:, t], state)
+    rest, _ = model.read(tokens[:, stop:], state)
+    torch.testing.assert_close(rest, whole[:, stop:], rtol=1e-9, atol=1e-9)
 
 
 class Alternating:

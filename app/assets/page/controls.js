@@ -37,7 +37,7 @@ export function controlsPart(app) {
     fine("mg-top-p", "topP", "Top-p", { min: 0.05, max: 1, step: 0.01 }, "1: no limit"),
     fine("mg-top-k", "topK", "Top-k", { min: 0, max: 200 }, "0: no limit"),
     fine("mg-min-p", "minP", "Min-p", { min: 0, max: 0.5, step: 0.01 }, "0: no limit"),
-    fine("mg-recall", "recall", "Returns", { min: 0, max: 1, step: 0.05 }, "1: to what was heard, as real pieces do"),
+    fine("mg-recall", "recall", "Returns", { min: 0, max: 1, step: 0.05 }, "0: not by itself"),
   ];
   const seed = make("div", "mg-field", "", { id: "mg-seed" }), number = make("input", "mg-number mg-wide-number", "", { type: "number", id: "mg-seed-number", min: 0, max: 2 ** 31 - 1, step: 1 });
   number.addEventListener("change", () => set({ seed: Math.min(2 ** 31 - 1, Math.max(0, Math.floor(Number(number.value) || 0))), newSeed: false }));

@@ -20,22 +20,13 @@ from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, load, save
 from tests.musicgen.generation.generate import generate
 from tests.musicgen.metre.toys import LENGTH, config, music, toy
-from tests.musicgen.toys import VOCABULARY, generator, toy_tokens
+from tests.musicgen.toys import VOCABULARY, check_prompt_and_steps, generator, toy_tokens
 
 
 @pytest.mark.parametrize("position", ["sine_spe", "none", "lrpe"])
 @pytest.mark.parametrize("cut", [1, 100, 140])
 def test_prompt_and_steps_equal_the_whole(position: str, cut: int) -> None:
-    model, tokens = toy(position=position).double(), toy_tokens(2, LENGTH)
-    steps = FastSteps(model)
-    with torch.no_grad():
-        whole = model(tokens, code=model.begin(generator()))
-    logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
-    for t in range(cut, 170):
-        torch.testing.assert_close(logits, whole[:, t - 1], rtol=1e-9, atol=1e-9)
-        logits, state = steps(tokens[:, t], state)
-    rest, _ = model.read(tokens[:, 170:], state)
-    torch.testing.assert_close(rest, whole[:, 170:], rtol=1e-9, atol=1e-9)
+    check_prompt_and_steps(toy(position=position), toy_tokens(2, LENGTH), cut, 170)
 
 
 @pytest.mark.parametrize("bars", [75, 400, 1000])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.request import Request, Stop
 from musicgen.model.config import ModelConfig
 from musicgen.model.goals import Goals
@@ -16,7 +15,13 @@ from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, load, save
 from tests.musicgen.generation.generate import generate
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import generator, toy_config, toy_model, toy_tokens
+from tests.musicgen.toys import (
+    check_prompt_and_steps,
+    generator,
+    toy_config,
+    toy_model,
+    toy_tokens,
+)
 from tokenization.language import language
 from training.growth import grown
 
@@ -51,16 +56,8 @@ def test_the_last_goal_stands_until_the_next():
 @pytest.mark.parametrize("position", ["none", "sine_spe"])
 @pytest.mark.parametrize("cut", [1, 17, 40])
 def test_prompt_and_steps_equal_the_whole(metre: object, position: str, cut: int):
-    model = told(metre=metre, position=position, layers=2).double()
-    tokens, steps = toy_tokens(2, 60), FastSteps(model)
-    with torch.no_grad():
-        whole = model(tokens, code=model.begin(generator()))
-    logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
-    for t in range(cut, 50):
-        torch.testing.assert_close(logits, whole[:, t - 1], rtol=1e-9, atol=1e-9)
-        logits, state = steps(tokens[:, t], state)
-    rest, _ = model.read(tokens[:, 50:], state)
-    torch.testing.assert_close(rest, whole[:, 50:], rtol=1e-9, atol=1e-9)
+    model = told(metre=metre, position=position, layers=2)
+    check_prompt_and_steps(model, toy_tokens(2, 60), cut, 50)
 
 
 def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
