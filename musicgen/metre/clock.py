@@ -43,7 +43,7 @@ class Times(NamedTuple):
 
     ticks: Tensor  # after the last token: (B,)
     newest: Tensor  # what metric heads keep beside (rows.py): (B, R), R = 0 without any
-    goal: Tensor  # which one stands (model/goals.py): (B,)
+    goal: Tensor  # which one stands (model/goals.py), 0 before the first: (B,)
 
     def select(self, rows: Tensor) -> Times:
         """Return copies of the given rows of the batch."""

@@ -29,10 +29,6 @@ class Goals(nn.Module):
         self.vectors = nn.Embedding(len(tokens), width)
         nn.init.zeros_(self.vectors.weight)
 
-    def start(self, batch: int) -> Tensor:
-        """Return the goal before the first token: none, (B,)."""
-        return self.number.new_zeros(batch)
-
     def standing(self, tokens: Tensor, goal: Tensor) -> Tensor:
         """Return the goal at each token, itself included, (B, T), of sequences that stand at `goal`, (B,)."""
         found = torch.cat([goal.unsqueeze(1), self.number[tokens]], 1)
