@@ -29,6 +29,7 @@ from musicgen.attention.causal_sums import (
     step_calls,
     step_sums,
 )
+from musicgen.layers.compiled import loops_for
 from musicgen.layers.precision import eager_on_cpu, without_autocast
 from musicgen.layers.step_calls import Call, Scratch
 
@@ -132,6 +133,11 @@ def calls_of_one(
     The state is updated in place; the decay is (H,).
     """
     sums, width = state.sums, v.shape[-1]
+    loops = loops_for(sums, fq, v, out, decay) if normaliser is None else None
+    if loops is not None and sums.is_contiguous():
+        r = sums.new_ones(fq.shape[1]) if decay is None else decay.detach().contiguous()
+        q, k, value, found = (x.squeeze(2).numpy() for x in (fq, fk, v, out))
+        return [partial(loops.attend, q, k, value, r.numpy(), GUARD, sums.numpy(), found)]
     r = None if decay is None else decay.to(sums.dtype).view(-1, 1, 1)
     v_and_one = scratch.empty(sums, *v.shape[:-1], width + 1).fill_(1)
     values, one = v_and_one[..., :width], v_and_one[..., width:]

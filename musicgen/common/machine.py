@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 
@@ -41,3 +42,10 @@ def abilities() -> str:
         for line in first.lower().splitlines()
         if line.startswith(telling) and "mhz" not in line
     )
+
+
+def cache_folder() -> Path:
+    """Return the user's folder for what this machine has found out; of who has no home it is no absolute path."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.cache"))
+    return root / "musicgen"

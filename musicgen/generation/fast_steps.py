@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import AttentionState, calls_of_one
+from musicgen.layers.compiled import loops_for
 from musicgen.layers.few_rows import Product, into, multiple_of, product, rows_for, way_for
 from musicgen.layers.joined_layers import can_be_joined, joined
 from musicgen.layers.precision import without_autocast
@@ -89,12 +90,16 @@ class ReadyCalls:
         self.scale = math.sqrt(config.width)
         self.heads, self.pre = config.heads, config.norm == "pre"
         self.batch = len(states[0].sums)
-        self.rows = rows_for(self.batch, _multiples(model))
+        # A lone row's GELU would go through another kernel.
+        self.rows = rows_for(self.batch, [1 + (config.activation == "gelu"), *_multiples(model)])
         x = self.embedding.new_zeros(self.rows, config.width)
-        self.flow = _Flow(x, x)
+        self.flow, self.normed = _Flow(x, x), torch.empty_like(x)
         self.logits = x.new_empty(self.rows, config.vocabulary_size)
-        blocks = map(self._block, model.blocks, states)
-        calls = chain(chain.from_iterable(blocks), self._output(model))
+        parts: Any = model.blocks
+        norms = [*(block.attention_norm for block in parts), model.norm]
+        blocks = map(self._block, parts, states, norms[1:])
+        first = self._normalised(norms[0]) if self.pre else ()
+        calls = chain(first, chain.from_iterable(blocks), self._output(model))
         self.calls = [watch(kind, call) for kind, call in calls]
 
     def __call__(
@@ -136,27 +141,18 @@ class ReadyCalls:
             )
             return self.logits[: self.batch].clone(), codes, times
 
-    def _block(self, block: Any, state: AttentionState) -> Calls:
-        """Yield the calls of a `Block`."""
+    def _block(self, block: Any, state: AttentionState, next_norm: nn.Module) -> Calls:
+        """Yield the calls of a `Block`; where norms come first, with the first one after it."""
         attention, feedforward, x = block.attention, block.feedforward, self.flow.x
         self.inputs.scratch.next_layer()
         branch = self._scratch(*x.shape).zero_()
         inner = self._scratch(self.rows, feedforward.inner.bias.numel()).zero_()
-        attention_norm, feedforward_norm = bare(block.attention_norm), bare(block.feedforward_norm)
-        if self.pre:
-            yield from self._normalised(attention_norm)
         yield from self._attention(attention, state, branch)
-        yield "rest", partial(x.add_, branch)
-        if not self.pre:
-            yield "norms", lambda: x.copy_(attention_norm(x))
-        else:
-            yield from self._normalised(feedforward_norm)
+        yield from self._added(branch, block.feedforward_norm if self.pre else block.attention_norm)
         yield "matrices", self._of_normed(feedforward.inner, inner)
         yield "activation", _in_place(feedforward.activation, inner)
         yield "matrices", partial(self._into(feedforward.output, branch), inner)
-        yield "rest", partial(x.add_, branch)
-        if not self.pre:
-            yield "norms", lambda: x.copy_(feedforward_norm(x))
+        yield from self._added(branch, next_norm if self.pre else block.feedforward_norm)
 
     def _attention(self, attention: Any, state: AttentionState, out: Tensor) -> Calls:
         """Yield the calls of an `Attention`, whose result goes to `out`, (rows, C)."""
@@ -218,7 +214,6 @@ class ReadyCalls:
         return place, placed_q, placed_k
 
     def _output(self, model: Performer) -> Calls:
-        yield from self._normalised(bare(model.norm))
         if model.head is None:
             head = product(self.embedding, None, self.logits)
         else:
@@ -226,11 +221,29 @@ class ReadyCalls:
         flow = self.flow
         yield "matrices", lambda: head(flow.normed)
 
-    def _normalised(self, norm: Callable[[Tensor], Tensor]) -> Calls:
-        flow = self.flow
+    def _added(self, branch: Tensor, norm: nn.Module) -> Calls:
+        """Yield the calls that add a branch to x and normalise: x itself, or what the next branch reads of it."""
+        x, flow = self.flow.x, self.flow
+        if self.pre and isinstance(norm, nn.LayerNorm) and (loops := loops_for(x, norm.weight)):
+            weight, bias = norm.weight.detach().numpy(), norm.bias.detach().numpy()
+            loop, normed = loops.add_and_normalise, self.normed
+            arrays = x.numpy(), branch.numpy(), weight, bias, norm.eps, normed.numpy()
+
+            def add_and_normalise() -> None:
+                loop(*arrays)
+                flow.normed = normed
+
+            yield "norms", add_and_normalise
+            return
+        yield "rest", partial(x.add_, branch)
+        called = bare(norm)
+        yield from self._normalised(norm) if self.pre else [("norms", lambda: x.copy_(called(x)))]
+
+    def _normalised(self, norm: nn.Module) -> Calls:
+        flow, called = self.flow, bare(norm)
 
         def normalise() -> None:
-            flow.normed = norm(flow.x)
+            flow.normed = called(flow.x)
 
         yield "norms", normalise
 

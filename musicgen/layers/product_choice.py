@@ -20,13 +20,13 @@ from pathlib import Path
 
 import torch
 
-from musicgen.common.machine import abilities
+from musicgen.common.machine import abilities, cache_folder
 
 Choice = tuple[str, int]  # a way and its multiple of rows
 Trial = Callable[[], tuple[list[Choice], Choice]]
 """Returns every choice that is right, and the fastest one."""
 
-_TRIAL = 2  # changes with how ways are compared: what an earlier program found is not followed then
+_TRIAL = 3  # changes with how ways are compared: what an earlier program found is not followed then
 _SETTINGS = ("ATEN_", "DNNL_", "MKL_", "OMP_", "ONEDNN_")  # variables that change what libraries do
 _chosen: dict[tuple[int, tuple[int, int]], Choice] = {}  # by number of threads, and shape
 
@@ -35,7 +35,7 @@ def stored(shape: tuple[int, int], trial: Trial) -> Choice:
     """Return the choice for a shape, tried and stored if it was not yet."""
     threads = torch.get_num_threads()
     if (threads, shape) not in _chosen:
-        file = _folder(_machine(threads)) / f"{shape[0]}x{shape[1]}.json"
+        file = cache_folder() / "few-rows" / _machine(threads) / f"{shape[0]}x{shape[1]}.json"
         _chosen[threads, shape] = _read_or_try(file, trial)
     return _chosen[threads, shape]
 
@@ -74,12 +74,6 @@ def _write_if_absent(file: Path, choice: Choice) -> None:
             file.unlink(missing_ok=True)
         with suppress(FileExistsError):
             os.link(written.name, file)
-
-
-def _folder(machine: str) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.cache"))
-    return root / "musicgen" / "few-rows" / machine
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Weights as 8-bit integers with one scale a row: a quarter of float32, on disk and in what a step reads."""
+"""Linear layers that compute by 8-bit weights, however those were stored: for inference on a CPU."""
 
 from __future__ import annotations
 
@@ -10,23 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from musicgen.layers.eight_bits import quantise, restore
 from musicgen.layers.few_rows import MOST, least_multiple
 
 _FEW = 16  # rows of input up to which the integer kernel is the faster one
 _MULTIPLE = 64  # of which that kernel takes the width of the input: it reads whole vectors, past the end if need be
-
-
-def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a matrix (O, I) as int8 in −127 … 127 and float32 scales (O,): weight ≈ int8 · scale."""
-    weight = weight.detach().float()
-    scale = weight.abs().amax(dim=1) / 127
-    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    return (weight / scale[:, None]).round().to(torch.int8), scale
-
-
-def restore(quantised: Tensor, scale: Tensor) -> Tensor:
-    """Return the float32 matrix that int8 and scales stand for."""
-    return quantised.float() * scale[:, None]
 
 
 class Int8Linear(nn.Module):

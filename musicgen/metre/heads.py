@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import GUARD
+from musicgen.layers.compiled import loops_for
 from musicgen.layers.linear import Linear
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.row_products import row_products
@@ -61,6 +62,11 @@ class MetricHeads(nn.Module):
         batch, features, width = len(qkv), self.features, self.head_width
         scratch, heads = inputs.scratch, qkv.view(batch, self.heads, -1)
         table = memory.view(-1, *memory.shape[2:])  # (B·R, M, D + 1)
+        loops = loops_for(qkv, memory, out)
+        if loops is not None and memory.is_contiguous():
+            given, memories, found = heads.numpy(), table.numpy(), out.numpy()
+            attend = loops.attend_by_metre
+            return [lambda: attend(given, memories, *inputs.metre.arrays, LEAST, GUARD, found)]
         row = scratch.empty(table, batch * self.heads, *table.shape[1:])
         qk = scratch.empty(table, batch, self.heads, 2 * features)
         fk = qk.view(-1, 2 * features, 1)[:, features:]  # (B·H, M, 1)

@@ -27,8 +27,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -202,12 +204,18 @@ def _together(stretches: list[Stretch], size: int) -> Touched:
     return touched(within, (rows, sees), (keys, seen), fading)
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """Where one token of each sequence is filed, and where what follows it is looked up."""
 
     key_rows: Tensor  # in a memory of B·R rows: (B·H,)
     query_rows: Tensor  # (B·H,)
     fading: Tensor  # of the key's row: (B·H, 1, 1)
+
+    @cached_property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same as flat arrays, for loops."""
+        return self.key_rows.numpy(), self.query_rows.numpy(), self.fading.flatten().numpy()
 
 
 def _power(ratio: Tensor, exponent: Tensor) -> Tensor:

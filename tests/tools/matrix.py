@@ -4,6 +4,7 @@ A row is an environment, and the part of the suite that may depend on it. One th
 file of the tree changes, so an interrupted command goes on where it was.
 
     capability-*, mkl-*, onednn-*, threads-*   other kernels: all that computes with torch
+    torch-alone                                the same without the loops that numba compiles
     lang-c, home, path, columns                other surroundings: all that reads, writes, starts or prints something
     order                                      another order of tests (--seed): all of them
 """
@@ -66,6 +67,7 @@ ROWS = {
         f"threads-{n}": Row(tests=NUMERIC, environment={f"{library}_NUM_THREADS": n for library in ("OMP", "MKL")})
         for n in "124"
     },
+    "torch-alone": Row(tests=NUMERIC, environment={"MUSICGEN_COMPILED": "0"}),
     "lang-c": Row(tests=OUTWARD, environment=LANG_C),
     "home": Row(tests=OUTWARD, environment={"HOME": "/sys"}),  # where not even root can make a folder
     "path": Row(tests=OUTWARD, moved=True),

@@ -1,0 +1,112 @@
+"""Loops compute what torch's calls do, each row by itself, and are left out where they cannot be had."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from musicgen.attention.linear_attention import GUARD, AttentionState, recurrent
+from musicgen.layers import compiled
+from musicgen.layers.compiled import SWITCH, loops_for
+from musicgen.layers.eight_bits import codes_of, quantise, restore
+from musicgen.loading import load
+from tests.musicgen.toys import generator
+
+LOOPS = loops_for()
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=generator(sum(shape)))
+
+
+def test_loops_are_there_and_for_float32_of_a_cpu_alone():
+    assert LOOPS is not None  # a dependency of the program
+    assert loops_for(drawn(1), None) is LOOPS
+    assert loops_for(drawn(1).double()) is None
+    assert loops_for(torch.empty(1, device="meta")) is None
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 64])
+@pytest.mark.parametrize(("width", "out_width"), [(192, 1008), (768, 192), (17, 5)])
+def test_products_are_those_of_a_linear_layer_row_by_row(
+    rows: int, width: int, out_width: int
+) -> None:
+    weight, bias, x = drawn(out_width, width), drawn(out_width), drawn(rows, width)
+    codes, scale = quantise(weight)
+
+    def products(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        found = torch.empty(len(x), out_width), torch.empty(len(x), out_width)
+        LOOPS.product(weight.numpy(), bias.numpy(), x.numpy(), found[0].numpy())
+        LOOPS.product_of_codes(
+            codes.numpy(), scale.numpy(), bias.numpy(), x.numpy(), found[1].numpy()
+        )
+        return found
+
+    whole = products(x)
+    for found, matrix in zip(whole, (weight, restore(codes, scale)), strict=True):
+        torch.testing.assert_close(found, F.linear(x, matrix, bias), rtol=1e-4, atol=1e-4)
+    for row in range(rows):
+        for found, alone in zip(whole, products(x[row : row + 1]), strict=True):
+            assert torch.equal(found[row], alone[0])
+
+
+def test_a_branch_is_added_and_the_sum_normalised():
+    x, branch, weight, bias = drawn(3, 40), drawn(3, 40) * 9, drawn(40), drawn(40)
+    wanted, out = x + branch, torch.empty_like(x)
+    arrays = (tensor.numpy() for tensor in (x, branch, weight, bias))
+    LOOPS.add_and_normalise(*arrays, 1e-5, out.numpy())
+    assert torch.equal(x, wanted)
+    torch.testing.assert_close(out, F.layer_norm(wanted, (40,), weight, bias))
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_token_is_attended_as_in_steps(forgets: bool) -> None:
+    fq, fk = drawn(3, 1, 2, 8).abs(), drawn(3, 1, 2, 8).abs() + 0.1
+    v, r = drawn(3, 1, 2, 5), torch.tensor([0.5, 0.9])
+    sums, out = drawn(3, 2, 8, 6).abs(), torch.empty(3, 2, 5)
+    before = AttentionState(sums.clone())
+    wanted, after = recurrent(fq, fk, v, decay=r if forgets else None, state=before)
+    LOOPS.attend(
+        *(x[:, 0].numpy() for x in (fq, fk, v)), (r if forgets else torch.ones(2)).numpy(), GUARD,
+        sums.numpy(), out.numpy(),
+    )  # fmt: skip
+    torch.testing.assert_close(out, wanted[:, 0])
+    torch.testing.assert_close(sums, after.sums)
+
+
+@pytest.mark.parametrize("name", ["pop-piano", "groove", "pop-piano-2", "groove-2"])
+def test_matrices_that_were_stored_in_8_bits_are_read_so(name: str) -> None:
+    """Their codes are found again, with scales that restore every number to the last bit."""
+    for module in load(name).performer.modules():
+        if isinstance(module, torch.nn.Linear):
+            found = codes_of(module.weight)
+            assert found is not None
+            assert torch.equal(restore(*found), module.weight)
+
+
+def test_other_matrices_have_no_codes():
+    assert codes_of(drawn(4, 6)) is None
+
+
+def test_the_switch_leaves_all_to_torch(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(SWITCH, "0")
+    compiled._loops.cache_clear()
+    try:
+        assert loops_for() is None
+    finally:
+        compiled._loops.cache_clear()
+
+
+def test_without_a_place_to_store_them_they_are_compiled_for_this_once():
+    code = "from musicgen.layers.compiled import loops_for; print(loops_for() is not None)"
+    environment = {**os.environ, "HOME": "/sys", "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}  # fmt: skip
+    environment.pop("XDG_CACHE_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
