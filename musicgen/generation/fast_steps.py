@@ -22,7 +22,6 @@ from itertools import chain
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import AttentionState, calls_of_one
@@ -30,7 +29,7 @@ from musicgen.layers.compiled import loops_for
 from musicgen.layers.few_rows import Product, into, multiple_of, product, rows_for, way_for
 from musicgen.layers.joined_layers import can_be_joined, joined
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.step_calls import Call, StepInputs
+from musicgen.layers.step_calls import Call, StepInputs, bare, in_place
 from musicgen.metre.clock import Times
 from musicgen.model.performer import Performer, State
 from musicgen.position import Position
@@ -150,7 +149,7 @@ class ReadyCalls:
         yield from self._attention(attention, state, branch)
         yield from self._added(branch, block.feedforward_norm if self.pre else block.attention_norm)
         yield "matrices", self._of_normed(feedforward.inner, inner)
-        yield "activation", _in_place(feedforward.activation, inner)
+        yield "activation", in_place(feedforward.activation, inner)
         yield "matrices", partial(self._into(feedforward.output, branch), inner)
         yield from self._added(branch, next_norm if self.pre else block.feedforward_norm)
 
@@ -278,31 +277,3 @@ def _multiples(model: Performer) -> Iterator[int]:
     yield (
         way_for(model.embedding.weight).multiple if model.head is None else multiple_of(model.head)
     )
-
-
-def bare(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Return what a module computes as a function that looks nothing up."""
-    if isinstance(module, nn.Linear):
-        return partial(F.linear, weight=module.weight, bias=module.bias)
-    if isinstance(module, nn.LayerNorm):
-        shape, weight, bias = module.normalized_shape, module.weight, module.bias
-        return partial(
-            torch.layer_norm, normalized_shape=shape, weight=weight, bias=bias, eps=module.eps
-        )
-    return module.forward
-
-
-_TWO_VECTORS = 32  # numbers of float32, of the widest there are
-
-
-def _in_place(activation: Callable[..., Tensor], x: Tensor) -> Call:
-    """Return an activation of x as a call."""
-    if activation is F.relu:
-        return x.relu_
-    if activation is F.gelu and len(x) > 1 and x.shape[1] % _TWO_VECTORS == 0:
-        # By torch's own kernel: contiguous input goes to oneDNN's, which takes 40 µs to start. Torch's computes what
-        # is left after the last two whole vectors by other means, so that rows would not be alike.
-        return partial(torch.ops.aten.gelu_.default, x.t())
-    if activation is F.gelu and x.shape[1] % _TWO_VECTORS:
-        return lambda: [row.copy_(activation(row)) for row in x.unbind()]
-    return lambda: x.copy_(activation(x))

@@ -12,7 +12,7 @@ from musicgen.generation.progress import Progress
 from musicgen.generation.prompt import After
 from musicgen.generation.recall import Recalling
 from musicgen.generation.request import Grammar, Order, checked
-from musicgen.layers.few_rows import MOST
+from musicgen.layers.ways import MOST
 from musicgen.model.performer import Performer
 
 BAR_SECONDS = 2.0  # how long a bar of four takes at 120 beats a minute

@@ -1,4 +1,4 @@
-"""Whether the loops of compiled_loops.py can be had: numba compiles them, on a CPU that it knows.
+"""Whether the loops of loops.py can be had: numba compiles them, on a CPU that it knows.
 
 A generated token is hundreds of small calls of torch, each of which takes microseconds before it begins, and products
 that read four bytes a weight where one says the same. Loops that do a layer's work at once spare both. They compute
@@ -29,6 +29,6 @@ def _loops() -> ModuleType | None:
     if os.environ.get(SWITCH) == "0":
         return None
     try:
-        return import_module("musicgen.layers.compiled_loops")
+        return import_module("musicgen.layers.loops")
     except (ImportError, OSError):  # not installed, or not for this machine
         return None

@@ -2,12 +2,11 @@
 
 A generated token multiplies 1 to 8 rows, one a variation, by every matrix of the model; more rows go in groups of 8,
 or in one product where this machine computes that as it does the groups.
-There are several ways to ask a library for that product, and their speeds differ by up to ten times and rank
+There are several ways to compute that product (ways.py), and their speeds differ by up to ten times and rank
 differently on each processor; some add a row up in another order when it has company, so that a variation would depend
 on how many others are made. So the ways are tried, once a machine and shape: those that treat rows alike are timed, and
 the fastest is stored (product_choice.py). With always eight rows, most of them of no meaning, every way treats rows
-alike by construction. A matrix that was stored in 8 bits is multiplied in these where loops can be compiled: the same
-numbers, from a quarter of the bytes.
+alike by construction.
 
 I width of the input, O width of the output.
 """
@@ -21,20 +20,15 @@ from functools import cache, partial
 from itertools import cycle
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from musicgen.layers import product_choice as few_rows_table
-from musicgen.layers.compiled import loops_for
-from musicgen.layers.derived import Derived
-from musicgen.layers.eight_bits import codes_of
+from musicgen.layers.eight_bits import quantise, restore
+from musicgen.layers.ways import LOOPS, MOST, WAYS, Product, codes_if_stored_so, possible
 
-MOST = 8  # rows that are computed together
 AT_ONCE = 64  # … or in one product, where it is seen to come to the same
 MULTIPLES = (2, 4, 8)  # of rows; with the last one, their number never changes
-Product = Callable[[Tensor], object]
-"""From (rows, I); the result lies where the product was asked to write."""
 
 
 class Way(NamedTuple):
@@ -63,12 +57,13 @@ def way_for(weight: Tensor) -> Way:
         return Way("rows", 1)
     if weight.dtype != torch.float32:
         return Way("rows", MOST)
-    if _codes(weight) is not None:
-        return Way("codes", 1)
     out_width, width = weight.shape
-    way = Way(*few_rows_table.stored((out_width, width), lambda: _fastest(out_width, width)))
-    right = way.multiple in ((1,) if way.name in _LOOPS else MULTIPLES)
-    return way if way.name in possible() and right else Way("rows", MOST)
+    coded = codes_if_stored_so(weight) is not None
+    way = Way(
+        *few_rows_table.stored((out_width, width), coded, lambda: _fastest(out_width, width, coded))
+    )
+    right = way.multiple in ((1,) if way.name in LOOPS else MULTIPLES)
+    return way if way.name in possible(coded) and right else Way("rows", MOST)
 
 
 def into(layer: nn.Module, out: Tensor) -> Product:
@@ -81,8 +76,8 @@ def into(layer: nn.Module, out: Tensor) -> Product:
 def product(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
     """Return the product with a matrix (O, I), and the sum with a bias, as a function that writes to `out`."""
     name, multiple = way_for(weight)
-    way = partial(_by_codes if name == "codes" else _WAYS[name], weight, bias)
-    if name in _LOOPS:
+    way = partial(WAYS[name], weight, bias)
+    if name in LOOPS:
         return way(out)
     plain = weight.dtype == torch.float32 and out.device.type == "cpu"
     if plain and MOST < len(out) <= AT_ONCE:
@@ -99,7 +94,7 @@ def _goes_at_once(name: str, multiple: int, out_width: int, width: int, threads:
     x = torch.randn(AT_ONCE, width, generator=generator)
     weight = torch.randn(out_width, width, generator=generator)
     bias = torch.randn(out_width, generator=generator)
-    way = partial(_WAYS[name], weight, bias)
+    way = partial(WAYS[name], weight, bias)
 
     def multiplied(count: int, product_of: Callable[[Tensor], Product]) -> Tensor:
         out = x.new_empty(count, out_width)
@@ -130,99 +125,19 @@ def in_groups(way: Callable[[Tensor], Product], out: Tensor) -> Product:
     return multiply
 
 
-def _by_rows(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    turned = weight.t()
-    if bias is None:
-        return lambda x: torch.mm(x, turned, out=out)
-    return lambda x: torch.addmm(bias, x, turned, out=out)
-
-
-def _by_columns(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    columns = out.new_empty(len(weight), len(out))
-    turned = columns.t()
-    if bias is None:
-        finish = partial(out.copy_, turned)
-    else:
-        finish = partial(torch.add, turned, bias, out=out)
-
-    def multiply(x: Tensor) -> None:
-        torch.mm(weight, x.t(), out=columns)
-        finish()
-
-    return multiply
-
-
-def _packed(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    packed = _PACKS.of([weight], lambda: _pack(weight))
-    call = torch.ops.mkldnn._linear_pointwise
-
-    def multiply(x: Tensor) -> None:
-        out.copy_(call(x, packed, bias, "none", [], ""))
-
-    return multiply
-
-
-def _pack(weight: Tensor) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), MOST)
-
-
-def _by_loops(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    loops, matrix, added = loops_for(weight), weight.detach().numpy(), _bias(weight, bias)
-    assert loops is not None, "`possible` says whether they can be had"
-    multiply, written = loops.product, out.numpy()
-    return lambda x: multiply(matrix, added, x.numpy(), written)
-
-
-def _by_codes(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    loops, stored = loops_for(weight), _codes(weight)
-    assert loops is not None, "`way_for` says whether they can be had"
-    assert stored is not None, "… and whether there are codes"
-    codes, scale = (each.numpy() for each in stored)
-    multiply, added, written = loops.product_of_codes, _bias(weight, bias), out.numpy()
-    return lambda x: multiply(codes, scale, added, x.numpy(), written)
-
-
-def _bias(weight: Tensor, bias: Tensor | None) -> np.ndarray:
-    return weight.new_zeros(len(weight)).numpy() if bias is None else bias.detach().numpy()
-
-
-def _codes(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return the 8-bit codes that a matrix was stored as, and their scales, where loops can read them; else None."""
-    return None if loops_for(weight) is None else _CODES.of([weight], lambda: codes_of(weight))
-
-
-_CODES: Derived[tuple[Tensor, Tensor] | None] = Derived()
-_PACKS: Derived[Tensor] = Derived()  # matrices as oneDNN lays them out for few rows
-_WAYS: dict[str, Callable[[Tensor, Tensor | None, Tensor], Product]] = {
-    "packed": _packed,
-    "columns": _by_columns,
-    "rows": _by_rows,
-    "loops": _by_loops,
-}
-_LOOPS = ("loops", "codes")  # compute any number of rows, each by itself
-
-
-def possible() -> list[str]:
-    """Return the ways that this machine's torch knows."""
-    has_packed = torch.backends.mkldnn.is_available() and hasattr(
-        torch.ops.mkldnn, "_reorder_linear_weight"
-    )
-    has = {"packed": has_packed, "loops": loops_for() is not None}
-    return [name for name in _WAYS if has.get(name, True)]
-
-
 @torch.inference_mode()
 def _fastest(
-    out_width: int, width: int
+    out_width: int, width: int, coded: bool
 ) -> tuple[list[few_rows_table.Choice], few_rows_table.Choice]:
     """Return every way with rows enough for it to treat them alike, and the fastest of these."""
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(out_width, width, generator=generator)
+    weight = restore(*quantise(weight)) if coded else weight
     bias = torch.randn(out_width, generator=generator)
     right = []
-    for name in possible():
-        way = partial(_WAYS[name], weight, bias)
-        right.append((name, 1 if name in _LOOPS else least_multiple(way, width, out_width)))
+    for name in possible(coded):
+        way = partial(WAYS[name], weight, bias)
+        right.append((name, 1 if name in LOOPS else least_multiple(way, width, out_width)))
     copies = -(-_ALL // weight.numel()) if weight.numel() >= _SMALL else 1
     weights = [weight, *(weight.clone() for _ in range(copies - 1))]
     trials = [
@@ -279,10 +194,10 @@ class _Trial:
         out_width, width = weights[0].shape
         x = torch.ones(MOST, width)
         self.runs = []
-        for rows, place in ((rows_for(1, [multiple]), part), (MOST, part + 0.5 / len(_WAYS))):
+        for rows, place in ((rows_for(1, [multiple]), part), (MOST, part + 0.5 / len(WAYS))):
             out, first = x.new_empty(rows, out_width), int(place * len(weights))
             turns = [*weights[first:], *weights[:first]]
-            self.runs.append(cycle([partial(_WAYS[name](w, bias, out), x[:rows]) for w in turns]))
+            self.runs.append(cycle([partial(WAYS[name](w, bias, out), x[:rows]) for w in turns]))
         self.best = [math.inf, math.inf]
 
     @property

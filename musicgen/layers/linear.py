@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from musicgen.layers.few_rows import MOST
+from musicgen.layers.ways import MOST
 
 
 class Linear(nn.Linear):

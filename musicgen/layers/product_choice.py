@@ -27,17 +27,25 @@ Trial = Callable[[], tuple[list[Choice], Choice]]
 """Returns every choice that is right, and the fastest one."""
 
 _TRIAL = 3  # changes with how ways are compared: what an earlier program found is not followed then
-_SETTINGS = ("ATEN_", "DNNL_", "MKL_", "OMP_", "ONEDNN_")  # variables that change what libraries do
-_chosen: dict[tuple[int, tuple[int, int]], Choice] = {}  # by number of threads, and shape
+_SETTINGS = (
+    "ATEN_",
+    "DNNL_",
+    "MKL_",
+    "MUSICGEN_",
+    "NUMBA_",
+    "OMP_",
+    "ONEDNN_",
+)  # variables that change what libraries do
+_chosen: dict[tuple[int, str], Choice] = {}  # by number of threads, and kind of matrix
 
 
-def stored(shape: tuple[int, int], trial: Trial) -> Choice:
-    """Return the choice for a shape, tried and stored if it was not yet."""
-    threads = torch.get_num_threads()
-    if (threads, shape) not in _chosen:
-        file = cache_folder() / "few-rows" / _machine(threads) / f"{shape[0]}x{shape[1]}.json"
-        _chosen[threads, shape] = _read_or_try(file, trial)
-    return _chosen[threads, shape]
+def stored(shape: tuple[int, int], coded: bool, trial: Trial) -> Choice:
+    """Return the choice for a shape, and for matrices that have 8-bit codes or not, tried and stored if it was not."""
+    threads, kind = torch.get_num_threads(), f"{shape[0]}x{shape[1]}{'-8' * coded}"
+    if (threads, kind) not in _chosen:
+        file = cache_folder() / "few-rows" / _machine(threads) / f"{kind}.json"
+        _chosen[threads, kind] = _read_or_try(file, trial)
+    return _chosen[threads, kind]
 
 
 def _read_or_try(file: Path, trial: Trial) -> Choice:

@@ -172,6 +172,7 @@ def compose(
     end_with_parent()
     prepare()
     _share_processors()
+    _compile_loops()
     engines, reported = Engines(share), 0.0
     with suppress(EOFError, OSError):
         connection.send([])  # ready
@@ -202,6 +203,13 @@ def _plain(error: Exception | None) -> Exception | None:
     if error is None or type(error) is ValueError:
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def _compile_loops() -> None:
+    """Compile the loops of a token, which takes seconds on a first visit, before anybody waits for a note."""
+    from musicgen.layers.compiled import loops_for
+
+    loops_for()
 
 
 def _share_processors() -> None:

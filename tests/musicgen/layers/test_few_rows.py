@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.layers import few_rows
+from musicgen.layers import few_rows, ways
 from musicgen.layers import product_choice as few_rows_table
+from musicgen.layers.eight_bits import quantise, restore
 from musicgen.layers.few_rows import (
     MOST,
     MULTIPLES,
@@ -99,7 +100,8 @@ def test_a_choice_is_measured_once_and_then_followed(
 ) -> None:
     tried: list[tuple[int, int]] = []
 
-    def trial(out_width: int, width: int) -> Any:
+    def trial(out_width: int, width: int, coded: bool) -> Any:
+        assert not coded
         tried.append((out_width, width))
         return [("packed", 8), ("rows", 4)], ("rows", 4)
 
@@ -113,6 +115,21 @@ def test_a_choice_is_measured_once_and_then_followed(
     file.write_text(json.dumps({"way": "columns", "multiple": 2}))  # what another process stored
     few_rows_table._chosen.clear()
     assert way_for(weight) == ("columns", 2)
+
+
+def test_a_matrix_of_8_bits_has_a_choice_of_its_own(
+    forgotten: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        few_rows, "_fastest", lambda *given: ([], ("codes", 1) if given[2] else ("rows", 4))
+    )
+    weight = torch.randn(3, 4, generator=generator())
+    assert way_for(weight) == ("rows", 4)
+    assert way_for(restore(*quantise(weight))) == ("codes", 1)
+    assert {file.stem for file in forgotten.rglob("*.json")} == {"3x4", "3x4-8"}
+    x, out = torch.randn(5, 4, generator=generator()), torch.empty(5, 3)
+    product(restore(*quantise(weight)), None, out)(x)
+    torch.testing.assert_close(out, x @ restore(*quantise(weight)).t())
 
 
 @pytest.mark.parametrize("damage", ["", "[1]", '{"way": 3, "multiple": 2}', '{"way": "rows"}'])
@@ -173,15 +190,15 @@ def test_a_weight_that_changed_is_packed_anew_and_packs_go_with_weights(
     if "packed" not in possible():
         pytest.skip("this torch is built without oneDNN")
     monkeypatch.setattr(few_rows, "way_for", lambda weight: Way("packed", 2))
-    before = len(few_rows._PACKS)
+    before = len(ways._PACKS)
     weight, x = torch.randn(16, 32), torch.randn(2, 32)
     for _ in range(2):
         torch.testing.assert_close(multiplied(x, weight), x @ weight.t())
         weight.mul_(2)
-    assert len(few_rows._PACKS) == before + 1
+    assert len(ways._PACKS) == before + 1
     del weight
     gc.collect()
-    assert len(few_rows._PACKS) == before
+    assert len(ways._PACKS) == before
 
 
 def test_a_weight_that_an_optimiser_moved_is_packed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
