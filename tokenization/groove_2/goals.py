@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from tokenization.constraints.scripted import Script, Scripted
-from tokenization.goal import PERIOD, Goal, check_gap
+from tokenization.goal import Goal, check_gap
 from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PARTS, PITCHES, TRACKS
 from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
-from tokenization.groove_2.layouts import beyond, blocks
+from tokenization.groove_2.layouts import TURN, beyond, blocks
 from tokenization.groove_2.spelling import BarReading, plain, spell, spell_bars
 from tokenization.groove_2.tokens import BAR, SEAM_1
 from tokenization.language import Language
@@ -74,7 +74,7 @@ def accompanying(
             f"there is nothing to accompany: the piece has no {' and no '.join(PARTS[t] for t in tracks)}"
         )
     runs = blocks(kept, bars, tracks)
-    before = [runs[bar // PERIOD].tolist() if bar % PERIOD == 0 else [] for bar in range(bars)]
+    before = [runs[bar // TURN].tolist() if bar % TURN == 0 else [] for bar in range(bars)]
     prompt = np.concatenate([[BEGIN], runs[0], [BAR]])
     own = np.repeat(np.isin(np.arange(len(TRACKS)), tracks), PITCHES)
     free = FreeBarGrammar(

@@ -1,8 +1,8 @@
 """How a groove is laid out for a goal: what is given before what is written, for prompts and for training alike.
 
-What is given stands in phase with what is written: accompaniment goes block by block of PERIOD bars, in each the given
-parts (silent past the piece's end) before the written ones; and so many bars after a gap come first as bring the bars
-before it to the same place of the period.
+Accompaniment goes bar by bar, the given parts of each before the written ones: so what sounds at a place of the bar is
+what stood there a bar ago, where metric heads look first (musicgen/metre/rows.py). What comes after a gap is in phase
+with what is written: so many bars stand first as bring those before the gap to the same place of the period.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
 from tokenization.groove_2.spelling import bars_of, spell_bars
 from tokenization.groove_2.tokens import AFTER, BEFORE, GIVEN, LEFT_1, SEAM_1, WRITE
 from tokenization.score import Notes
+
+TURN = 1  # bars of the given parts before as many of the written ones
 
 
 def ending(notes: Notes, counted: int) -> np.ndarray:
@@ -52,7 +54,7 @@ def beyond(notes: Notes, stop: int) -> np.ndarray:
 def accompaniment(notes: Notes, given: Collection[int]) -> np.ndarray:
     """Return a piece laid out to have parts written to given ones: (T,) int64."""
     bars, events = bars_of(notes), events_of(notes[~np.isin(notes.track, list(given))])
-    written = (spell_bars(events, s, min(s + PERIOD, bars)) for s in range(0, bars, PERIOD))
+    written = (spell_bars(events, s, min(s + TURN, bars)) for s in range(0, bars, TURN))
     parts = chain.from_iterable(zip(blocks(notes, bars, given), written, strict=True))
     return np.concatenate([[BEGIN], *parts, [END]])
 
@@ -63,6 +65,6 @@ def blocks(notes: Notes, bars: int, given: Collection[int]) -> Sequence[np.ndarr
     events = events_of(notes[np.isin(notes.track, tracks)])
     who = [GIVEN.start + track for track in tracks]
     return [
-        np.concatenate([who, spell_bars(events, start, start + PERIOD), [WRITE]])
-        for start in range(0, bars, PERIOD)
+        np.concatenate([who, spell_bars(events, start, start + TURN), [WRITE]])
+        for start in range(0, bars, TURN)
     ]

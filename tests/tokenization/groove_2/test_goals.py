@@ -260,8 +260,8 @@ def test_a_layout_reads_as_it_is_meant():
     behind = f"bar {second} bar note_off_1_36 bar note_off_0_41" + 4 * " bar"
     assert said(layouts.gap(notes, 0, 1)) == f"begin after {behind} before bar seam_1 {first} end"
     assert said(layouts.accompaniment(notes, [0])) == (
-        f"begin given_0 bar {first} bar note_on_0_41 bar bar note_off_0_41 write "
-        "bar bar note_on_1_36 bar note_off_1_36 end"
+        f"begin given_0 bar {first} write bar given_0 bar note_on_0_41 write bar note_on_1_36 "
+        "given_0 bar write bar note_off_1_36 end"
     )
     ends = f"begin bar {first} bar left_2 {second} bar left_1 note_off_1_36 end"
     assert said(layouts.ending(notes, 2)) == ends

@@ -1,0 +1,152 @@
+"""How many bars of the given parts should stand before those that are written to them: what a model makes of them.
+
+OMP_NUM_THREADS=1 python -m tests.tools.measure_layouts --data data/groove-2 --seeds 3 -o build/layouts
+
+A small model learns to write parts to others, from scratch, over the same music in either layout: bar by bar, and four
+bars by four bars. Then, of held-out pieces, the loss of a hidden part is read three times: given the others, given what
+they play sixteen bars later, and given silence. What the second costs is what the model makes of the chords that sound;
+what the third costs is what it makes of the others at all. Run again, it goes on where it was interrupted.
+
+python -m tests.tools.measure_layouts --data data/groove-2 --models groove-2
+
+reads models that are there instead, in the layout of today.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import time
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from evaluation.accompaniment import first_bars
+from musicgen.common.intervals import mean_interval
+from musicgen.generation.likelihood import position_losses
+from musicgen.loading import load
+from musicgen.playable import Playable
+from tests.tools.measure_goals import SMALL
+from tests.tools.tried_recipes import Quiet
+from tokenization.groove.tokens import END, PARTS
+from tokenization.groove_2 import layouts
+from tokenization.groove_2.tokens import BAR, GIVEN, WRITE
+from tokenization.prepared import Prepared
+from tokenization.score import Notes
+from tokenization.wording import markdown
+from training.config import find, read
+from training.data.batches import Batches
+from training.devices import start_fabric
+from training.loop import Run
+
+OWN = (
+    "data.length=1024", "data.batch=2", "data.accompaniments=1", "data.endings=0", "data.gaps=0", "data.mix_drums=0",
+    "validation.length=1040", "model.metre={bars: [1, 1, 2, 4, 8, 16], remembers: [2, 8, 8, 8, 8, 8]}",
+)  # fmt: skip
+TURNS = (4, 1)  # bars
+BARS = 16  # of a piece that are read
+GIVEN_AS = ("given the others", "the others of later bars cost", "silence costs")
+
+
+def written(ids: np.ndarray) -> np.ndarray:
+    """Return which tokens are of the written part, those that begin bars aside: (T,) bool."""
+    ours = np.where(ids == WRITE, 1, np.where((ids >= GIVEN.start) & (ids < GIVEN.stop), -1, 0))
+    marks = np.maximum.accumulate(np.arange(len(ids)) * (ours != 0))
+    return (ours[marks] > 0) & (ids != BAR) & (ids != WRITE) & (ids != END)
+
+
+def read_losses(model: Playable, piece: Notes) -> list[list[float]]:
+    """Return for each part of a piece that has them all the nats a bar of it, by what is given: (3, 3)."""
+    now, later = first_bars(piece, BARS), first_bars(piece, BARS, BARS)
+    found = []
+    for part in range(len(PARTS)):
+        own, others = now[now.track == part], [t for t in range(len(PARTS)) if t != part]
+        losses = []
+        for given in (now, later, now[:0]):
+            notes = Notes.concatenate([own, given[given.track != part]]).sorted()
+            ids = layouts.accompaniment(notes, others)
+            losses.append(position_losses(model.performer, ids, 0)[written(ids)[1:]].sum() / BARS)
+        found.append([losses[0], losses[1] - losses[0], losses[2] - losses[0]])
+    return found
+
+
+def held_out(data: str, split: str, most: int) -> list[Notes]:
+    """Return pieces of three parts that are long enough, drawn once for all."""
+    prepared, found = Prepared.open(data), []
+    for row in np.random.default_rng(1).permutation(prepared.rows(split)):
+        notes = prepared.language.notes(np.asarray(prepared.ids(int(row))))
+        long_enough = len(prepared.bars(int(row))) >= 2 * BARS
+        if long_enough and len(np.unique(first_bars(notes, BARS).track)) == len(PARTS):
+            found.append(notes)
+        if len(found) == most:
+            break
+    return found
+
+
+def trained(turn: int, seed: int, given: argparse.Namespace) -> list[list[float]]:
+    """Train one model in a layout, and return what it makes of given parts, on average over pieces: (3, 3)."""
+    given.output.mkdir(parents=True, exist_ok=True)
+    path = given.output / f"{turn}-{seed}.json"
+    if not path.exists():
+        began, run = time.process_time(), given.output / f"run-{turn}-{seed}"
+        shutil.rmtree(run, ignore_errors=True)
+        own = [f"data.folder={given.data}", f"optimiser.steps={given.steps}", f"seed={seed}", f"run={run}"]  # fmt: skip
+        config = read(find("models/groove-2"), [*SMALL, *OWN, *own])
+        with patch.object(layouts, "TURN", turn):
+            Run(config, start_fabric(config.device), Batches(config.data, config.seed)).fit(Quiet())
+            model = load(run / "model")
+            pieces = held_out(given.data, given.split, given.pieces)
+            found = np.mean([read_losses(model, piece) for piece in pieces], 0).tolist()
+        path.write_text(json.dumps(found))
+        shutil.rmtree(run)
+        print(f"{turn} bars, seed {seed}: {found}, {time.process_time() - began:.0f} s", flush=True)
+    return json.loads(path.read_text())
+
+
+def _of(values: list[float]) -> str:
+    mean, interval = mean_interval(values)
+    return f"{mean:.2f}" if interval is None else f"{mean:.2f} ± {interval:.2f}"
+
+
+def main() -> None:
+    """Train what is missing, and print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--data", required=True, help="a prepared set of groove-2")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=400, help="of 2,048 tokens")
+    parser.add_argument("--pieces", type=int, default=24)
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/layouts"))
+    parser.add_argument("--models", nargs="+", help="models that are there, by name or folder")
+    given = parser.parse_args()
+    print("nats a bar of a hidden part, mean with its 95 % interval", flush=True)
+    if given.models:
+        pieces = held_out(given.data, given.split, given.pieces)
+        print(f"over {len(pieces)} pieces")
+        for name in given.models:
+            model = load(name)
+            values = np.array([read_losses(model, piece) for piece in pieces])
+            lines = [[model.name, *GIVEN_AS]]
+            for part, of in enumerate(PARTS):
+                lines.append([of, *(_of(values[:, part, kind].tolist()) for kind in range(3))])
+            print(markdown(lines), flush=True)
+        return
+    print(f"over {given.seeds} seeds")
+    found = {
+        turn: np.array([trained(turn, seed, given) for seed in range(1, given.seeds + 1)])
+        for turn in TURNS
+    }
+    for part, of in enumerate(PARTS):
+        lines = [[of, *(f"{turn} bars at a time" for turn in TURNS), "change"]]
+        for kind, name in enumerate(GIVEN_AS):
+            a, b = (found[turn][:, part, kind] for turn in TURNS)
+            lines.append([name, *(_of(column.tolist()) for column in (a, b, b - a))])
+        print(markdown(lines), flush=True)
+
+
+if __name__ == "__main__":
+    main()
