@@ -67,6 +67,7 @@ DATA_OF_groove = groove
 DATA_OF_pop-piano-2 = pop909 lieder
 DATA_OF_groove-2 = groove-2 groove-songs human-drums
 # What the last part is blended with: a part before it.
+BLEND_OF_groove-2 = --blend $(WORK)/groove-2-fourth-model --share 0.3
 BLEND_OF_pop-piano-2 = --blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5
 NEEDED = $(DATA_OF_$(NAME))
 COMMA := ,
@@ -75,7 +76,7 @@ FOLDERS = [$(subst $(SPACE),$(COMMA),$(NEEDED:%=$(WORK)/data/%))]
 
 # A model's parts, each of which learns on from the one before; with SIZE=small, for a GPU, there is one.
 PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \
-  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml -third.yaml .yaml))))
+  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml -third.yaml -fourth.yaml .yaml))))
 
 # Interrupted, it goes on where it was.
 model: $(INSTALLED) $(NEEDED:%=$(WORK)/data/%/meta.json) ## train one of them (NAME=groove GROOVE=groove.tar.xz; SIZE=small on a GPU)
