@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,9 @@ from torch import Tensor, nn
 from evaluation.speed.published_spe import PublishedSpe
 from musicgen.attention.linear_attention import attend
 from musicgen.generation.fast_steps import FastSteps
+from musicgen.layers.compiled import SWITCH
 from musicgen.layers.quantise import with_int8_weights
+from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
 
@@ -80,6 +83,23 @@ def generation_step(position: int, rows: int = 1, *, int8: bool = False, count: 
     tokens = torch.zeros(rows, dtype=torch.long)
     box: list[State] = [replace(state, position=position)]
     step = FastSteps(model)
+
+    def steps() -> None:
+        for _ in range(count):
+            _, box[0] = step(tokens, box[0])
+
+    return steps
+
+
+def shipped_step(name: str, *, loops: bool, rows: int = 2, count: int = 32) -> Timed:
+    """Return `count` tokens of a model that comes along, on one thread as on the page, by loops or torch's calls."""
+    os.environ[SWITCH] = "1" if loops else "0"  # of this process, which does nothing else
+    torch.set_num_threads(1)
+    model = load(name).performer
+    tokens = torch.zeros(rows, dtype=torch.long)
+    with torch.inference_mode():
+        _, state = model.prefill(tokens[:, None].expand(rows, 8), model.start(torch.Generator()))
+    step, box = FastSteps(model), [state]
 
     def steps() -> None:
         for _ in range(count):
@@ -164,6 +184,15 @@ WORKLOADS: dict[str, Workload] = {
     "token-int8": Workload(title="one token, 8-bit weights", size=PAPER, against="token", per=8, repeats=5,
                        set_up=lambda: generation_step(256, int8=True)),
 }  # fmt: skip
+for _name in ("groove-2", "pop-piano"):
+    WORKLOADS[f"shipped-{_name}"] = Workload(
+        title=f"a token of {_name}, loops compiled", size="two variations, one thread", per=32,
+        against=f"shipped-{_name}-torch", set_up=lambda name=_name: shipped_step(name, loops=True),
+    )  # fmt: skip
+    WORKLOADS[f"shipped-{_name}-torch"] = Workload(
+        title="  … torch's calls alone", size="two variations, one thread", per=32,
+        set_up=lambda name=_name: shipped_step(name, loops=False),
+    )  # fmt: skip
 GPU_BATCH, GPU_LENGTH, GPU_SIDE = 8, 2048, 8192
 GPU_WORKLOADS: dict[str, Workload] = {
     "gpu-product": Workload(title="matrix product, bfloat16", size=f"{GPU_SIDE} cubed", repeats=10,
