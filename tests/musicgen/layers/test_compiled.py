@@ -11,22 +11,29 @@ import torch
 import torch.nn.functional as F
 
 from musicgen.attention.linear_attention import GUARD, AttentionState, recurrent
-from musicgen.layers import compiled
+from musicgen.layers import compiled, loops
 from musicgen.layers.compiled import SWITCH, loops_for
 from musicgen.layers.eight_bits import codes_of, quantise, restore
 from musicgen.loading import load
 from tests.musicgen.toys import generator
-
-LOOPS = loops_for()
 
 
 def drawn(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=generator(sum(shape)))
 
 
+@pytest.fixture
+def asked_anew(monkeypatch: pytest.MonkeyPatch):
+    """Forget whether loops can be had, and what the environment says of it, before a test and after."""
+    monkeypatch.delenv(SWITCH, raising=False)
+    compiled._loops.cache_clear()
+    yield
+    compiled._loops.cache_clear()
+
+
+@pytest.mark.usefixtures("asked_anew")
 def test_loops_are_there_and_for_float32_of_a_cpu_alone():
-    assert LOOPS is not None  # a dependency of the program
-    assert loops_for(drawn(1), None) is LOOPS
+    assert loops_for(drawn(1), None) is loops
     assert loops_for(drawn(1).double()) is None
     assert loops_for(torch.empty(1, device="meta")) is None
 
@@ -41,8 +48,8 @@ def test_products_are_those_of_a_linear_layer_row_by_row(
 
     def products(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         found = torch.empty(len(x), out_width), torch.empty(len(x), out_width)
-        LOOPS.product(weight.numpy(), bias.numpy(), x.numpy(), found[0].numpy())
-        LOOPS.product_of_codes(
+        loops.product(weight.numpy(), bias.numpy(), x.numpy(), found[0].numpy())
+        loops.product_of_codes(
             codes.numpy(), scale.numpy(), bias.numpy(), x.numpy(), found[1].numpy()
         )
         return found
@@ -59,7 +66,7 @@ def test_a_branch_is_added_and_the_sum_normalised():
     x, branch, weight, bias = drawn(3, 40), drawn(3, 40) * 9, drawn(40), drawn(40)
     wanted, out = x + branch, torch.empty_like(x)
     arrays = (tensor.numpy() for tensor in (x, branch, weight, bias))
-    LOOPS.add_and_normalise(*arrays, 1e-5, out.numpy())
+    loops.add_and_normalise(*arrays, 1e-5, out.numpy())
     assert torch.equal(x, wanted)
     torch.testing.assert_close(out, F.layer_norm(wanted, (40,), weight, bias))
 
@@ -71,7 +78,7 @@ def test_a_token_is_attended_as_in_steps(forgets: bool) -> None:
     sums, out = drawn(3, 2, 8, 6).abs(), torch.empty(3, 2, 5)
     before = AttentionState(sums.clone())
     wanted, after = recurrent(fq, fk, v, decay=r if forgets else None, state=before)
-    LOOPS.attend(
+    loops.attend(
         *(x[:, 0].numpy() for x in (fq, fk, v)), (r if forgets else torch.ones(2)).numpy(), GUARD,
         sums.numpy(), out.numpy(),
     )  # fmt: skip
@@ -93,19 +100,17 @@ def test_other_matrices_have_no_codes():
     assert codes_of(drawn(4, 6)) is None
 
 
+@pytest.mark.usefixtures("asked_anew")
 def test_the_switch_leaves_all_to_torch(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(SWITCH, "0")
-    compiled._loops.cache_clear()
-    try:
-        assert loops_for() is None
-    finally:
-        compiled._loops.cache_clear()
+    assert loops_for() is None
 
 
 def test_without_a_place_to_store_them_they_are_compiled_for_this_once():
     code = "from musicgen.layers.compiled import loops_for; print(loops_for() is not None)"
     environment = {**os.environ, "HOME": "/sys", "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}  # fmt: skip
-    environment.pop("XDG_CACHE_HOME", None)
+    for name in ("XDG_CACHE_HOME", SWITCH):
+        environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.layers import few_rows, ways
+from musicgen.layers import compiled, few_rows, loops, ways
 from musicgen.layers import product_choice as few_rows_table
 from musicgen.layers.eight_bits import quantise, restore
 from musicgen.layers.few_rows import (
@@ -120,6 +120,7 @@ def test_a_choice_is_measured_once_and_then_followed(
 def test_a_matrix_of_8_bits_has_a_choice_of_its_own(
     forgotten: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(compiled, "_loops", lambda: loops)
     monkeypatch.setattr(
         few_rows, "_fastest", lambda *given: ([], ("codes", 1) if given[2] else ("rows", 4))
     )
