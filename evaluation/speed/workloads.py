@@ -81,8 +81,12 @@ def generation_step(position: int, rows: int = 1, *, int8: bool = False, count: 
         )
         state = state.select(torch.zeros(rows, dtype=torch.long))
     tokens = torch.zeros(rows, dtype=torch.long)
-    box: list[State] = [replace(state, position=position)]
-    step = FastSteps(model)
+    return tokens_after(model, tokens, replace(state, position=position), count)
+
+
+def tokens_after(model: Performer, tokens: Tensor, state: State, count: int) -> Timed:
+    """Return so many tokens that go on from a state, and each time from where the last one ended."""
+    box, step = [state], FastSteps(model)
 
     def steps() -> None:
         for _ in range(count):
@@ -99,13 +103,7 @@ def shipped_step(name: str, *, loops: bool, rows: int = 2, count: int = 32) -> T
     tokens = torch.zeros(rows, dtype=torch.long)
     with torch.inference_mode():
         _, state = model.prefill(tokens[:, None].expand(rows, 8), model.start(torch.Generator()))
-    step, box = FastSteps(model), [state]
-
-    def steps() -> None:
-        for _ in range(count):
-            _, box[0] = step(tokens, box[0])
-
-    return steps
+    return tokens_after(model, tokens, state, count)
 
 
 def weight_reading(count: int = 8) -> Timed:
