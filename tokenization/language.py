@@ -224,6 +224,7 @@ class Row(NamedTuple):
     module: str
     cls: str
     title: str  # in a list of languages
+    earlier: tuple[str, ...] = ()  # classes of earlier editions, which saved models and data still speak
 
 
 LANGUAGES = {
@@ -236,6 +237,7 @@ LANGUAGES = {
     "groove-2": Row(
         "tokenization.groove_2.language", "Groove2",
         "that in bars, with ends, gaps and parts written to others",
+        earlier=("Groove2WithoutChords",),
     ),
 }  # fmt: skip
 
@@ -251,6 +253,11 @@ def language(name: str) -> Language:
 def language_from_spec(spec: dict[str, Any]) -> Language:
     """Return the language of a model or data set, or say how it differs from the one at hand."""
     found = language(str(spec.get("language")))
+    row = LANGUAGES[found.name]
+    for edition in row.earlier:
+        earlier = getattr(import_module(row.module), edition)()
+        if earlier.spec() == spec:
+            return earlier
     if found.spec() != spec:
         raise ValueError(
             f"this {spec.get('language')} differs from the one at hand in "

@@ -10,7 +10,6 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import load, read_card
 from musicgen.storage.library import folder_of
-from tokenization.language import language as named
 from tokenization.language import language_from_spec
 from tokenization.records import from_plain
 from training.config import RunConfig, with_meanings
@@ -29,7 +28,7 @@ GROWS = (
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     """Return the configuration of a run's model, or say what of it cannot be."""
     if config.start is None:
-        return config.model_config(int(language["tokens"]), named(language["language"]))
+        return config.model_config(int(language["tokens"]), language_from_spec(language))
     source = newest(Path(config.run)) or config.start  # which may be gone once the run has saved
     trained, card = read_card(folder_of(str(source)))
     if card.language != language and not _related(language, card.language):
@@ -57,7 +56,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     if trained.metre is not None and changes.get("metre") is not None:
         _check_metre(changes["metre"], trained.metre, str(source))
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
-    return ModelConfig.read(with_meanings(values, named(language["language"])))
+    return ModelConfig.read(with_meanings(values, language_from_spec(language)))
 
 
 def _related(language: dict[str, Any], trained: dict[str, Any]) -> bool:

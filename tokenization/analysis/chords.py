@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.analysis.chord_names import CHORDS, NO_CHORD, QUALITIES, ROOTS, parse
-from tokenization.analysis.pulse import pulse_of
+from tokenization.analysis.pulse import Pulse, pulse_of
 from tokenization.score import Marker, Notes, Score
 
 PITCH_CLASSES = 12
@@ -71,13 +71,19 @@ def recognise(score: Score) -> tuple[Marker, ...]:
     if not len(notes):
         return (Marker(0, NO_CHORD),)
     pulse = pulse_of(score)
+    beats, chords = changes(notes, pulse)
+    ticks = pulse.to_ticks(beats)
+    return tuple(
+        Marker(int(tick), CHORDS[chord]) for tick, chord in zip(ticks, chords, strict=True)
+    )
+
+
+def changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
+    """Return the beats on which the chord of some pitched notes changes, and its number there: (C,) each."""
     beats, tones, bass = _profiles(notes, *pulse.spans(notes))
     path = _best_path(beats, tones, bass, np.array(CHANGE_COST)[pulse.place(beats)])
-    changes = np.append(True, np.diff(path) != 0)
-    ticks = pulse.to_ticks(beats[changes])
-    return tuple(
-        Marker(int(tick), CHORDS[chord]) for tick, chord in zip(ticks, path[changes], strict=True)
-    )
+    new = np.append(True, np.diff(path) != 0)
+    return beats[new], path[new]
 
 
 def _profiles(

@@ -17,12 +17,13 @@ from tokenization.groove.free_grammar import FAR_TICKS, FreeGrooveGrammar
 from tokenization.groove.grammar import RANK
 from tokenization.groove.tokens import BAR_TICKS, END, KEYS, NOTE_OFF, NOTE_ON, PITCHES
 from tokenization.groove_2.grammar import AFTER_NOTE, MOVED, BarGrammar
-from tokenization.groove_2.tokens import AT, BAR, TICK_OF
+from tokenization.groove_2.spelling import NOTHING, Told
+from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Events that come after the prompt in any case, in order, with one at the end that never comes: (G + 1,)."""
+    """Events that come after the prompt in any case, and what is told, in order; one at the end never comes: (G + 1,)."""
 
     time_ticks: np.ndarray
     tokens: np.ndarray
@@ -30,15 +31,17 @@ class Given:
     last: np.ndarray
 
     @classmethod
-    def of(cls, events: Events, reserved: np.ndarray) -> Given:
-        """Take sorted events, and which keys nothing else may happen on, ever: (K,) bool."""
+    def of(cls, events: Events, reserved: np.ndarray, told: Told = NOTHING) -> Given:
+        """Take sorted events, which keys nothing else may happen on, ever, (K,) bool, and what is told before them."""
+        times = np.concatenate([told.time_ticks, events.time_ticks])
+        order = np.argsort(times, kind="stable")
+        place = np.argsort(order)[len(told.ids) :]  # of each event
         last = np.full(KEYS, -1)
-        last[events.track * PITCHES + events.pitch] = np.arange(len(events))
-        last[reserved] = len(events)
+        last[events.track * PITCHES + events.pitch] = place
+        last[reserved] = len(order)
+        tokens = np.concatenate([told.ids, events.ids])[order]
         return cls(
-            time_ticks=np.append(events.time_ticks, FAR_TICKS),
-            tokens=np.append(events.ids, -1),
-            last=last,
+            time_ticks=np.append(times[order], FAR_TICKS), tokens=np.append(tokens, -1), last=last
         )
 
 
@@ -56,11 +59,12 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         prompt_tokens: int = 0,
         longest_ticks: Sequence[int] | None = None,
         given: Given | None = None,
+        size: int = len(VOCABULARY),
     ) -> None:
         """Stand at the start of one sequence, before the begin token; given events come after its prompt."""
         longest = None if longest_ticks is None else tuple(longest_ticks)
         super().__init__(prompt_tokens=prompt_tokens, start_ticks=0, longest_ticks=longest)
-        self._given = given
+        self._size, self._given = size, given
         self._next = np.zeros(1, dtype=np.int64)  # the number of the given event that is due next
         if given is not None:
             self._longest[:, given.last >= 0] = FAR_TICKS  # these end where they are given to
@@ -101,6 +105,8 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         now = (self._due_given() == self._time) & (tokens == self._given.tokens[self._next])
         super().advance(tokens)
         self._next = self._next + now
+        # After what is told nothing needs to happen at its place.
+        self._phase = np.where(now & (tokens >= GOAL_START), AFTER_NOTE, self._phase)
 
     def _due_given(self) -> np.ndarray:
         """Return when the next given event comes; inside the prompt none does: (B,)."""
@@ -114,6 +120,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
 
 
 def _order(tokens: np.ndarray) -> np.ndarray:
-    """Return where events of one time stand among each other; note-offs, and what is none, are first."""
+    """Return where events of one time stand among each other: what is told, note-offs and what is none, note-ons."""
     on = NOTE_ON.holds(tokens)
-    return np.where(on, RANK[np.where(on, tokens - NOTE_ON.start, 0)] + 1, 0)
+    order = np.where(on, RANK[np.where(on, tokens - NOTE_ON.start, 0)] + 1, 0)
+    return np.where(tokens >= GOAL_START, -1, order)

@@ -11,8 +11,9 @@ from tokenization.goal import Goal, check_gap
 from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PARTS, PITCHES, TRACKS
 from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
-from tokenization.groove_2.layouts import TURN, beyond, blocks
-from tokenization.groove_2.spelling import BarReading, plain, spell, spell_bars
+from tokenization.groove_2.harmony import chords_to
+from tokenization.groove_2.layouts import beyond, blocks
+from tokenization.groove_2.spelling import NOTHING, BarReading, Told, plain, spell, spell_bars
 from tokenization.groove_2.tokens import BAR, SEAM_1
 from tokenization.language import Language
 from tokenization.score import Notes
@@ -41,7 +42,12 @@ def infilling(
     first, before = beyond(notes, stop), spell_bars(events_of(notes), 0, start)
     prompt = np.concatenate([[BEGIN], first, before, [BAR, SEAM_1 + stop - start - 1]])
     script = Script.to_a_seam(language, first, start, stop)
-    free = FreeBarGrammar(prompt_tokens=len(prompt), longest_ticks=longest_ticks, given=given)
+    free = FreeBarGrammar(
+        prompt_tokens=len(prompt),
+        longest_ticks=longest_ticks,
+        given=given,
+        size=len(language.vocabulary),
+    )
 
     def ours(new: Notes) -> Notes:
         return new[(new.onset_ticks >= line) & (new.onset_ticks < seam)]
@@ -59,8 +65,10 @@ def accompanying(
     bars: int,
     write: Collection[str],
     longest_ticks: Sequence[int] | None,
+    *,
+    chords: bool,
 ) -> Goal:
-    """Return the goal to write some parts of a piece of so many bars to its others."""
+    """Return the goal to write some parts of a piece of so many bars to its others, and perhaps to their chords."""
     if unknown := [part for part in write if part not in PARTS]:
         raise ValueError(f"there is no part {unknown[0]}; a groove has {listed(PARTS)}")
     tracks = [PARTS.index(part) for part in PARTS if part not in write]
@@ -73,24 +81,27 @@ def accompanying(
         raise ValueError(
             f"there is nothing to accompany: the piece has no {' and no '.join(PARTS[t] for t in tracks)}"
         )
-    runs = blocks(kept, bars, tracks)
-    before = [runs[bar // TURN].tolist() if bar % TURN == 0 else [] for bar in range(bars)]
-    prompt = np.concatenate([[BEGIN], runs[0], [BAR]])
+    before = blocks(kept, bars, tracks)
+    prompt = np.concatenate([[BEGIN], before[0], [BAR]])
     own = np.repeat(np.isin(np.arange(len(TRACKS)), tracks), PITCHES)
+    told = chords_to(kept, tracks, bars) if chords else NOTHING
+    on_line = told.time_ticks % BAR_TICKS == 0
+    at_once = [told.between(bar * BAR_TICKS, bar * BAR_TICKS + 1).ids.tolist() for bar in range(bars)]
+    later = Told(told.time_ticks[~on_line], told.ids[~on_line])
     free = FreeBarGrammar(
         prompt_tokens=len(prompt),
         longest_ticks=longest_ticks,
-        given=Given.of(Events.empty(), own),
+        given=Given.of(Events.empty(), own, later),
+        size=len(language.vocabulary),
     )
+    script = Script.around(language, [run.tolist() for run in before], at_once)
 
     def ours(new: Notes) -> Notes:
         return new[~np.isin(new.track, tracks)]
 
     return Goal(
         prompt=prompt,
-        grammar=Scripted(
-            free, language, Script.around(language, before, [[]] * bars), may_end_silent=True
-        ),
+        grammar=Scripted(free, language, script, may_end_silent=True),
         whole=_joined(kept, ours, bars * BAR_TICKS),
     )
 

@@ -32,9 +32,10 @@ PHASE_AFTER = _phase_after()
 class BarGrammar(GrooveGrammar):
     """What may follow, over a batch; tokens of goals are not allowed, and taken without effect."""
 
-    def __init__(self, batch: int) -> None:
-        """Stand at the start of `batch` sequences, before the begin token."""
+    def __init__(self, batch: int, size: int = len(VOCABULARY)) -> None:
+        """Stand at the start of `batch` sequences of a vocabulary's size, before the begin token."""
         super().__init__(batch)
+        self._size = size
         self._bars = np.zeros(batch, dtype=np.int64)
 
     @property
@@ -46,7 +47,7 @@ class BarGrammar(GrooveGrammar):
         """Return which tokens may come next: (B, V) bool."""
         after_note, tick = self._phase == AFTER_NOTE, self._time % BAR_TICKS
         now, leave = (after_note | (self._phase == MOVED))[:, None], self._may_leave()
-        mask = np.zeros((len(tick), len(VOCABULARY)), dtype=bool)
+        mask = np.zeros((len(tick), self._size), dtype=bool)
         np.logical_and(self._may_begin(), now, out=mask[:, NOTE_ON.start : NOTE_ON.stop])
         np.logical_and(self._may_end(), now, out=mask[:, NOTE_OFF.start : NOTE_OFF.stop])
         mask[:, AT.start : AT.stop] = (after_note & leave)[:, None] & (tick[:, None] < PLACES)

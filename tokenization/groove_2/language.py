@@ -4,7 +4,7 @@
 
 It says the same music as the first, on the same grid. A place in the bar stands once before all that happens there,
 where the first language needs a time shift before every event off the beat. Bars can be counted down to an end or a
-seam, and parts of the piece can be given beforehand (layouts.py).
+seam, and parts of the piece can be given beforehand, bar by bar (layouts.py), and their chords with them (harmony.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from tokenization.groove_2.faults import explain
 from tokenization.groove_2.free_grammar import FreeBarGrammar
 from tokenization.groove_2.grammar import BarGrammar, is_valid
 from tokenization.groove_2.spelling import BarReading, plain, spell
-from tokenization.groove_2.tokens import AT, BAR, GOAL_START, LEFT_1, TICK_OF, VOCABULARY
+from tokenization.groove_2.tokens import (
+    AT,
+    BAR,
+    GOAL_START,
+    LEFT_1,
+    TICK_OF,
+    VOCABULARY,
+    WITHOUT_CHORDS,
+    WRITE,
+)
 from tokenization.score import Notes
 
 
@@ -33,6 +42,7 @@ class Groove2(Groove):
     name = "groove-2"
     title = "groove in bars (bass, drums and one more)"
     vocabulary = VOCABULARY
+    tells_chords = True
     bar = BAR
     idle = LEFT_1
     parts = PARTS
@@ -55,7 +65,7 @@ class Groove2(Groove):
 
     def grammar(self, batch: int = 1) -> BarGrammar:
         """Return the grammar at the start of `batch` sequences, before the begin token."""
-        return BarGrammar(batch)
+        return BarGrammar(batch, len(self.vocabulary))
 
     def free_grammar(
         self,
@@ -66,7 +76,9 @@ class Groove2(Groove):
     ) -> FreeBarGrammar:
         """Return the grammar to generate by: events of one time in any order, which `close` mends."""
         return FreeBarGrammar(
-            prompt_tokens=prompt_tokens, longest_ticks=self.checked_longest(longest_ticks)
+            prompt_tokens=prompt_tokens,
+            longest_ticks=self.checked_longest(longest_ticks),
+            size=len(self.vocabulary),
         )
 
     def infilling(
@@ -91,7 +103,8 @@ class Groove2(Groove):
     ) -> Goal:
         """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
         longest = self.checked_longest(longest_ticks)
-        return goals.accompanying(self, self.notes(ids), len(self.bars(ids)), write, longest)
+        notes, bars = self.notes(ids), len(self.bars(ids))
+        return goals.accompanying(self, notes, bars, write, longest, chords=self.tells_chords)
 
     def _reading(self, ids: np.ndarray) -> BarReading:
         return BarReading(ids)
@@ -104,17 +117,22 @@ class Groove2(Groove):
         """Return name and full configuration as plain data, to go with data sets and models."""
         spec = super().spec()
         del spec["shifts"]
-        blocks = {block.name: len(block) for block in VOCABULARY.blocks.values()}
-        return {**spec, "tokens": len(VOCABULARY), "blocks": blocks}
+        blocks = {block.name: len(block) for block in self.vocabulary.blocks.values()}
+        return {**spec, "tokens": len(self.vocabulary), "blocks": blocks}
 
     def clock(self) -> dict[str, Any]:
-        """Return how bars and the places in them move time, in ticks."""
+        """Return how bars and the places in them move time, in ticks.
+
+        What is written to a given bar sounds with it, so that time goes back by a bar where the writing begins.
+        """
         places = [[token, 0, int(TICK_OF[token])] for token in range(AT.start, AT.stop)]
-        return {"bar_ticks": BAR_TICKS, "step_ticks": BAR_TICKS, "moves": [[BAR, 1, 0], *places]}
+        back = [[WRITE, -1, 0]] if self.tells_chords else []
+        moves = [[BAR, 1, 0], *places, *back]
+        return {"bar_ticks": BAR_TICKS, "step_ticks": BAR_TICKS, "moves": moves}
 
     def goal_tokens(self) -> list[int]:
         """Return the countdowns, what stands around given bars, and who is given and who written."""
-        return [*range(GOAL_START, len(VOCABULARY))]
+        return [*range(GOAL_START, len(self.vocabulary))]
 
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""
@@ -125,3 +143,10 @@ class Groove2(Groove):
     def reason(self, ids: np.ndarray) -> str:
         """Say why the last of these ids may not follow the others."""
         return explain(ids)
+
+
+class Groove2WithoutChords(Groove2):
+    """Its first edition, which names no chords of given parts, and in which time only goes on."""
+
+    vocabulary = WITHOUT_CHORDS
+    tells_chords = False

@@ -1,8 +1,9 @@
 """How a groove is laid out for a goal: what is given before what is written, for prompts and for training alike.
 
 Accompaniment goes bar by bar, the given parts of each before the written ones: so what sounds at a place of the bar is
-what stood there a bar ago, where metric heads look first (musicgen/metre/rows.py). What comes after a gap is in phase
-with what is written: so many bars stand first as bring those before the gap to the same place of the period.
+what stood there a bar ago, where metric heads look first (musicgen/metre/rows.py). A written bar says the chords that the
+given parts play in it (harmony.py). What comes after a gap is in phase with what is written: so many bars stand first as
+bring those before the gap to the same place of the period.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ import numpy as np
 from tokenization.goal import COUNTED, PERIOD
 from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
-from tokenization.groove_2.spelling import bars_of, spell_bars
+from tokenization.groove_2.harmony import chords_to
+from tokenization.groove_2.spelling import NOTHING, bars_of, spell_bars
 from tokenization.groove_2.tokens import AFTER, BEFORE, GIVEN, LEFT_1, SEAM_1, WRITE
 from tokenization.score import Notes
-
-TURN = 1  # bars of the given parts before as many of the written ones
 
 
 def ending(notes: Notes, counted: int) -> np.ndarray:
@@ -51,20 +51,20 @@ def beyond(notes: Notes, stop: int) -> np.ndarray:
     return np.concatenate([[AFTER], spell_bars(events_of(later), stop, stop + bars), [BEFORE]])
 
 
-def accompaniment(notes: Notes, given: Collection[int]) -> np.ndarray:
-    """Return a piece laid out to have parts written to given ones: (T,) int64."""
+def accompaniment(notes: Notes, given: Collection[int], *, chords: bool = True) -> np.ndarray:
+    """Return a piece laid out to have parts written to given ones, which may say their chords: (T,) int64."""
     bars, events = bars_of(notes), events_of(notes[~np.isin(notes.track, list(given))])
-    written = (spell_bars(events, s, min(s + TURN, bars)) for s in range(0, bars, TURN))
+    told = chords_to(notes, given, bars) if chords else NOTHING
+    written = (spell_bars(events, bar, bar + 1, told) for bar in range(bars))
     parts = chain.from_iterable(zip(blocks(notes, bars, given), written, strict=True))
     return np.concatenate([[BEGIN], *parts, [END]])
 
 
 def blocks(notes: Notes, bars: int, given: Collection[int]) -> Sequence[np.ndarray]:
-    """Return what is given before each block of a piece of so many bars: [(T,) int64]."""
+    """Return what is given before each bar of a piece of so many: [(T,) int64]."""
     tracks = sorted(given)
     events = events_of(notes[np.isin(notes.track, tracks)])
     who = [GIVEN.start + track for track in tracks]
     return [
-        np.concatenate([who, spell_bars(events, start, start + TURN), [WRITE]])
-        for start in range(0, bars, TURN)
+        np.concatenate([who, spell_bars(events, bar, bar + 1), [WRITE]]) for bar in range(bars)
     ]

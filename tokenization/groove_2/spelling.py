@@ -10,6 +10,7 @@ Letters: T tokens, E events.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,19 +26,38 @@ def bars_of(notes: Notes) -> int:
     return max(-(-last // BAR_TICKS), 1)
 
 
-def spell_bars(events: Events, start: int, stop: int) -> np.ndarray:
-    """Return the tokens of the bars start … stop − 1 of sorted events: (T,) int64."""
+class Told(NamedTuple):
+    """What a model is told of the music at certain times, in order (harmony.py)."""
+
+    time_ticks: np.ndarray  # (C,)
+    ids: np.ndarray  # (C,)
+
+    def between(self, start_ticks: int, stop_ticks: int) -> Told:
+        """Return what is told from one time to before another."""
+        first, last = np.searchsorted(self.time_ticks, [start_ticks, stop_ticks])
+        return Told(self.time_ticks[first:last], self.ids[first:last])
+
+
+NOTHING = Told(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def spell_bars(events: Events, start: int, stop: int, told: Told = NOTHING) -> np.ndarray:
+    """Return the tokens of the bars start … stop − 1 of sorted events, and of what is told in them: (T,) int64."""
     first, last = np.searchsorted(events.time_ticks, [start * BAR_TICKS, stop * BAR_TICKS])
-    events = events[first:last]
+    events, told = events[first:last], told.between(start * BAR_TICKS, stop * BAR_TICKS)
     lines = np.arange(start, stop) * BAR_TICKS
-    times = np.unique(events.time_ticks)
+    times = np.union1d(events.time_ticks, told.time_ticks)
     places = times[times % BAR_TICKS > 0]
-    # A bar comes before its places, a place before its events; sorting is stable.
+    # A bar comes before its places, a place before what is told there and its events; sorting is stable.
     order = np.argsort(
-        np.concatenate([3 * lines, 3 * places + 1, 3 * events.time_ticks + 2]), kind="stable"
+        np.concatenate(
+            [4 * lines, 4 * places + 1, 4 * told.time_ticks + 2, 4 * events.time_ticks + 3]
+        ),
+        kind="stable",
     )
     bars = np.full(len(lines), BAR)
-    return np.concatenate([bars, AT.start - 1 + places % BAR_TICKS, events.ids])[order]
+    ids = [bars, AT.start - 1 + places % BAR_TICKS, told.ids, events.ids]
+    return np.concatenate(ids)[order]
 
 
 def spell(notes: Notes) -> np.ndarray:

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenization.language import language
+from tokenization.language import language_from_spec
 from training.config import DataConfig
-from training.data.groove_examples import CUTS
+from training.data.groove_examples import CUTS, cut_of
 from training.data.shards import Shards
 from training.loss import IGNORED
 
@@ -68,7 +68,7 @@ class Batches:
             raise ValueError(
                 f"{config.folder} is in the language {name!r}; {', '.join(CUTS)} can be trained on"
             )
-        self._cut = CUTS[name]
+        self._cut = cut_of(language_from_spec(self.language))
         self._files = _Files(self.shards, "train")
         self._held_out = _Files(self.shards, "validation")
         if not len(self._files) or not len(self._held_out):
@@ -88,7 +88,8 @@ class Batches:
         """How long notes last at most in a thousand or two of the pieces to train on: what to generate by."""
         rows = self.shards.rows("train")
         spread = rows[:: max(1, len(rows) // 1000)]
-        return language(self.language["language"]).longest(self.shards.ids(int(r)) for r in spread)
+        speaks = language_from_spec(self.language)
+        return speaks.longest(self.shards.ids(int(r)) for r in spread)
 
     def steps(self, steps: int | None, epochs: float | None) -> int:
         """Return the length of a run given in steps or in epochs.

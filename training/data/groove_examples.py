@@ -6,12 +6,15 @@ agree; the crop is chosen so that the goal is in it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tokenization.goal import COUNTED
 from tokenization.groove.tokens import BAR_TICKS, DRUMS, PITCHES, TRACKS
 from tokenization.groove_2 import layouts
 from tokenization.groove_2.language import Groove2
+from tokenization.language import Language
 from tokenization.score import Notes
 from training.config import DataConfig
 from training.data.augmentation import (
@@ -28,6 +31,7 @@ from training.data.augmentation import (
 )
 from training.data.piano_examples import cut_remi_2
 
+GROOVE_2 = Groove2()
 MARKS = 4  # begin, end, and around what stands after a gap
 
 
@@ -37,9 +41,11 @@ def cut_groove_2(
     config: DataConfig,
     random: np.random.Generator,
     another: Another,
+    *,
+    groove: Groove2 = GROOVE_2,
 ) -> np.ndarray:
     """Return up to length + 1 tokens of a trio spelled anew from a bar on, by chance laid out for a goal."""
-    groove, kind = Groove2(), kind_of(config, random)
+    kind = kind_of(config, random)
     drums = drums_of_another(groove, config, random, another)
     start = first_to_the_end(bars, len(ids), config) if kind == "ending" else 0
     if kind in ("plain", "accompaniment"):
@@ -59,7 +65,7 @@ def _laid_out(
     if kind == "accompaniment":
         given = _given(np.unique(notes.track), random)
         if len(given):
-            return layouts.accompaniment(notes, given.tolist())
+            return layouts.accompaniment(notes, given.tolist(), chords=groove.tells_chords)
     if kind == "gap":
         return _gap(groove, notes, config, random)
     return groove.spell(notes)
@@ -106,3 +112,10 @@ CUTS: dict[str, Cut] = {
     "groove": cut_groove,
     "groove-2": cut_groove_2,
 }
+
+
+def cut_of(language: Language) -> Cut:
+    """Return what cuts sequences in a language, or in an edition of one."""
+    if isinstance(language, Groove2):
+        return partial(cut_groove_2, groove=language)
+    return CUTS[language.name]
