@@ -224,7 +224,9 @@ class Row(NamedTuple):
     module: str
     cls: str
     title: str  # in a list of languages
-    earlier: tuple[str, ...] = ()  # classes of earlier editions, which saved models and data still speak
+    earlier: tuple[
+        str, ...
+    ] = ()  # classes of earlier editions, which saved models and data still speak
 
 
 LANGUAGES = {

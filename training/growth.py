@@ -3,7 +3,7 @@
 - More layers: each trained layer is followed by copies of itself whose branches add nothing yet, since the last
   matrix of each branch is zero (as net2net does with identity layers; Chen et al., ICLR 2016). They learn from there.
 - Metric heads beside those that there are, or where none were: what they find counts 0 times at first.
-- What tells each position of goals (model/goals.py) begins as zeros.
+- What tells each position of goals (model/goals.py) begins as zeros, that of goals which are new among others too.
 - More tokens, or those of a later version of a language: rows go by the names of tokens. New tokens are as likely at
   first as the old ones are on average, by their logits.
 - Another encoding of position begins as it does untrained. That one changes what is computed.
@@ -20,6 +20,7 @@ from torch import Tensor
 from musicgen.model.performer import Performer
 
 PER_TOKEN = ("embedding.weight", "head.weight")
+GOALS = "goals.vectors.weight"
 _LAYER = re.compile(r"blocks\.(\d+)\.(.*)")
 _BRANCH_ENDS = ("attention.output.", "feedforward.output.")
 
@@ -32,6 +33,7 @@ def grown(
     depth, layers = len(trained.blocks), len(model.blocks)
     moved = trained.config.position_name == model.config.position_name
     moved = moved and trained.config.position == model.config.position
+    sides = ((names, model), (before, trained))
     state = {}
     for name, start in fresh.items():
         source, adds = _source(name, depth, layers)
@@ -41,7 +43,10 @@ def grown(
         elif weight is None:
             pass
         elif name in PER_TOKEN:
-            weight = _by_name(weight, names, before)
+            weight = _by_name(weight, weight.mean(0), names, before)
+        elif name == GOALS:
+            goals = [[of[token] for token in one.config.goals or ()] for of, one in sides]
+            weight = _by_name(weight, torch.zeros_like(start[0]), *goals)
         elif not adds:
             weight = torch.zeros_like(start)
         elif name.endswith("attention.output.weight"):
@@ -70,11 +75,10 @@ def _by_layer(weight: Tensor | None, depth: int, layers: int, wanted: int) -> Te
     return weight[[layer * depth // layers for layer in range(layers)]]
 
 
-def _by_name(weight: Tensor, names: Sequence[str], before: Sequence[str]) -> Tensor:
-    """Return a row a token, (V, ·): the trained one of that name, or the mean of all."""
+def _by_name(weight: Tensor, new: Tensor, names: Sequence[str], before: Sequence[str]) -> Tensor:
+    """Return a row a name, (V, ·): the trained one of that name, or the row of what is new."""
     rows = {name: row for row, name in enumerate(before)}
-    mean = weight.mean(0)
-    return torch.stack([weight[rows[name]] if name in rows else mean for name in names])
+    return torch.stack([weight[rows[name]] if name in rows else new for name in names])
 
 
 def _with_columns(weight: Tensor, columns: int) -> Tensor:

@@ -86,7 +86,9 @@ def accompanying(
     own = np.repeat(np.isin(np.arange(len(TRACKS)), tracks), PITCHES)
     told = chords_to(kept, tracks, bars) if chords else NOTHING
     on_line = told.time_ticks % BAR_TICKS == 0
-    at_once = [told.between(bar * BAR_TICKS, bar * BAR_TICKS + 1).ids.tolist() for bar in range(bars)]
+    at_once = [
+        told.between(bar * BAR_TICKS, bar * BAR_TICKS + 1).ids.tolist() for bar in range(bars)
+    ]
     later = Told(told.time_ticks[~on_line], told.ids[~on_line])
     free = FreeBarGrammar(
         prompt_tokens=len(prompt),

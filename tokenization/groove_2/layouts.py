@@ -65,6 +65,4 @@ def blocks(notes: Notes, bars: int, given: Collection[int]) -> Sequence[np.ndarr
     tracks = sorted(given)
     events = events_of(notes[np.isin(notes.track, tracks)])
     who = [GIVEN.start + track for track in tracks]
-    return [
-        np.concatenate([who, spell_bars(events, bar, bar + 1), [WRITE]]) for bar in range(bars)
-    ]
+    return [np.concatenate([who, spell_bars(events, bar, bar + 1), [WRITE]]) for bar in range(bars)]
