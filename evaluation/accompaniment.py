@@ -10,6 +10,9 @@ and by time and pitch. Beside it stands how like the hidden part are parts that 
 What was written is in no respect like the hidden part, 0, where it has nothing of what that is measured by; the others
 have no value there.
 
+And how well it keeps to the piece's harmony (metrics/harmony.py): the share of a pitched part's notes that are tones of
+the chord where they begin. There the hidden part has a value of its own, `real`.
+
 A style is one value, the mean over its pieces; means and intervals are over styles.
 """
 
@@ -22,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.bootstrap import estimate, mean
+from evaluation.metrics.harmony import in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds, accompaniment_goal
 from musicgen.options import Options
@@ -31,7 +35,9 @@ from tokenization.groove.tokens import BAR_TICKS, DRUMS, TICKS_PER_BEAT
 from tokenization.score import Notes
 
 WRITTEN = "written"
-BESIDE = ("next", "same", "other")
+REAL = "real"
+BESIDE = (REAL, "next", "same", "other")
+HARMONY = "in_harmony"
 Row = dict[str, Any]
 
 
@@ -59,7 +65,11 @@ def hidden_parts(piece: Notes) -> list[int]:
 
 
 def compared(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> list[Row]:
-    """Return the likeness of a part in other music to that of a piece, a row a metric."""
+    """Return the likeness of a part in other music to that of a piece, a row a metric, and its share in harmony."""
+    return [*_likeness(piece, part, others), *_harmony(piece, part, others)]
+
+
+def _likeness(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> list[Row]:
     true = _profiles(piece, part)
     found = {
         name: {} if notes is None else _profiles(notes, part) for name, notes in others.items()
@@ -80,6 +90,23 @@ def compared(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> lis
     return rows
 
 
+def _harmony(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> list[Row]:
+    if part == DRUMS:
+        return []
+    pitched = piece[piece.track != DRUMS]
+
+    def share(notes: Notes | None) -> float | None:
+        if notes is None:
+            return None
+        return in_harmony(notes[notes.track == part], pitched, TICKS_PER_BEAT)
+
+    shares = {name: share(notes) for name, notes in others.items()}
+    row = {"metric": HARMONY, REAL: share(piece), **shares}
+    if row.get(WRITTEN, 0) is None and row[REAL] is not None:
+        row[WRITTEN] = 0.0
+    return [row]
+
+
 def _profiles(notes: Notes, part: int) -> dict[str, np.ndarray]:
     own = notes[notes.track == part]
     if part == DRUMS:
@@ -98,7 +125,7 @@ def summary(rows: Iterable[Row], seed: int) -> list[Row]:
         own = [row for row in rows if (row["part"], row["metric"]) == (part, metric)]
         styles = sorted({row["style"] for row in own})
         by_style = {
-            name: [mean(row[name] for row in own if row["style"] == style) for style in styles]
+            name: [mean(row.get(name) for row in own if row["style"] == style) for style in styles]
             for name in (WRITTEN, *BESIDE)
         }
         pairs = zip(by_style[WRITTEN], by_style["same"], strict=True)

@@ -32,7 +32,7 @@ from training.fabric_model import FabricModel, Sealed
 from training.initial_model import first_model, origin
 from training.listener import Listener, Progress
 from training.loss import IGNORED, next_token_loss
-from training.optimiser import learning_rate, optimiser_of
+from training.optimiser import TIMES, learning_rate, optimiser_of
 from training.sharding import whole, whole_model
 from training.step_sums import StepSums
 from training.storage import saving
@@ -178,7 +178,7 @@ class Run:
             total=self.falling,
         )
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get(TIMES, 1)
         return rate
 
     def _generator(self, *purpose: int) -> torch.Generator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from torch import Tensor
 from torch.optim import AdamW, Muon, Optimizer
@@ -24,6 +24,9 @@ def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: i
         return peak * (step + 1) / warmup
     progress = min(1.0, (step - warmup) / max(1, total - warmup))
     return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
+
+
+TIMES = "times"  # of a group of parameters: what its rate is of that of the others
 
 
 class MuonAndAdam(Optimizer):
@@ -49,17 +52,15 @@ class MuonAndAdam(Optimizer):
 def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
     """Return what moves a model's parameters; weights decay in matrices alone."""
     if settings.method == "adam":
-        return _adam(settings, model.parameters())
+        return _adam(settings, model)
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
-    chosen = {id(p) for p in matrices}
-    rest = [p for p in model.parameters() if id(p) not in chosen]
     muon = Muon(
         matrices,
         lr=settings.learning_rate,
         weight_decay=settings.weight_decay,
         adjust_lr_fn="match_rms_adamw",
     )
-    return MuonAndAdam(muon, _adam(settings, rest))
+    return MuonAndAdam(muon, _adam(settings, model, {id(p) for p in matrices}))
 
 
 def kept_of(optimiser: Optimizer, parameter: Tensor) -> Sequence[str]:
@@ -68,9 +69,17 @@ def kept_of(optimiser: Optimizer, parameter: Tensor) -> Sequence[str]:
     return MUON_KEEPS if orthogonal else ADAM_KEEPS
 
 
-def _adam(settings: OptimiserConfig, parameters: Iterable[Tensor]) -> AdamW:
+def _adam(
+    settings: OptimiserConfig, model: Performer, others: Collection[int] = frozenset()
+) -> AdamW:
+    """Return Adam for the parameters whose ids are not among the others'; goals may learn at a rate of their own."""
+    own = [] if model.goals is None or settings.goal_rate == 1 else [*model.goals.parameters()]
+    apart = {*others, *map(id, own)}
+    groups = decayed([p for p in model.parameters() if id(p) not in apart], settings.weight_decay)
+    if own:
+        groups.append({"params": own, "weight_decay": 0.0, TIMES: settings.goal_rate})
     return AdamW(
-        decayed(parameters, settings.weight_decay),
+        groups,
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
         eps=settings.epsilon,

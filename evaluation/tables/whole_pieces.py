@@ -13,12 +13,14 @@ KINDS = {
     "infilling": "Gaps filled in",
     "accompaniment": "Parts written to others",
 }
+ACCOMPANIMENT_METRICS = {**METRICS, "in_harmony": "in harmony"}
 # What stands side by side in a table of each kind, and what it is called there.
 SIDES = {
     "form": {"written": "written", "real": "the real piece", "middle": "where nothing ends"},
     "infilling": {"written": "written", "real": "the true bars", "alone": "without the bars after"},
     "accompaniment": {
         "written": "written",
+        "real": "the hidden part",
         "next": "its next bars",
         "same": "another piece",
         "other": "another style",
@@ -31,8 +33,9 @@ CAPTIONS = {
     "infilling": """Loss: of the true bars, in nats a token; f1: how many of the true notes were written; likeness:
         of the style to the bars around; leap: semitones into the bar after. Mean ± deviation [95 % interval] over n
         pieces.""",
-    "accompaniment": """Likeness of the style to the hidden part's, 0 to 1: mean ± deviation [95 % interval] over n
-        styles, and in how many what was written is above another piece.""",
+    "accompaniment": """Likeness of the style to the hidden part's, 0 to 1, and in harmony: the share of notes that are
+        tones of the piece's chord. Mean ± deviation [95 % interval] over n styles, and in how many what was written is
+        above another piece.""",
 }
 
 
@@ -77,7 +80,11 @@ def whole_pieces_rows(kind: str, result: Result) -> list[dict[str, Any]]:
 
 
 def _measure(row: Result) -> str:
-    return row["measure"] if "part" not in row else f"{row['part']}: {METRICS[row['metric']]}"
+    return (
+        row["measure"]
+        if "part" not in row
+        else f"{row['part']}: {ACCOMPANIMENT_METRICS[row['metric']]}"
+    )
 
 
 def _value(found: Result | None, of_row: int) -> str:

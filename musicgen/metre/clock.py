@@ -3,9 +3,6 @@
 A language moves its time by some of its tokens: a groove's time shift goes on by whole beats and then to a tick of that
 beat, REMI's bar goes on by one bar and its sub-beat to a place in it. Both are moves (steps, tick): on by so many whole
 steps, then to that tick of the step. Time is counted in ticks from the first token.
-
-Where parts are given bar by bar, a token goes back by as many steps as the given bar took: what is written to it sounds
-with it, and so stands at the same time. Without such a token time never goes back, whatever tokens say.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-MOST_STEPS = 1 << 20  # that a token goes on or back by
+MOST_STEPS = 1 << 20  # that a token goes on by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +30,12 @@ class Clock:
                 f"a bar has {self.bar_ticks} ticks and a step {self.step_ticks}; both are at least 1"
             )
         for move in self.moves:
-            if len(move) != 3 or min(move[0], move[2]) < 0 or move[2] >= self.step_ticks:
+            if len(move) != 3 or min(move) < 0 or move[2] >= self.step_ticks:
                 raise ValueError(
                     f"{list(move)} is not a move: a token, steps, and a tick below {self.step_ticks} are wanted"
                 )
-            if abs(move[1]) > MOST_STEPS:
-                raise ValueError(f"{list(move)} goes on or back by more than {MOST_STEPS} steps")
-
-    @property
-    def goes_back(self) -> bool:
-        """Whether a token takes time back."""
-        return any(steps < 0 for _, steps, _ in self.moves)
+            if move[1] > MOST_STEPS:
+                raise ValueError(f"{list(move)} goes on by more than {MOST_STEPS} steps")
 
 
 class Times(NamedTuple):
@@ -66,7 +58,7 @@ class Timekeeper(nn.Module):
 
     def __init__(self, clock: Clock, vocabulary_size: int) -> None:
         super().__init__()
-        self.step_ticks, self.goes_back = clock.step_ticks, clock.goes_back
+        self.step_ticks = clock.step_ticks
         steps = torch.zeros(vocabulary_size, dtype=torch.long)
         tick = torch.full((vocabulary_size,), -1)
         for token, on, to in clock.moves:
@@ -76,13 +68,10 @@ class Timekeeper(nn.Module):
 
     def after(self, tokens: Tensor, ticks: Tensor) -> Tensor:
         """Return the time after each token, (B, T), of sequences that stand at `ticks`, (B,)."""
-        ticks, tick = ticks.unsqueeze(1), self.tick[tokens]
+        ticks = ticks.unsqueeze(1)
         steps = ticks // self.step_ticks + self.steps[tokens].cumsum(1)
-        said = steps * self.step_ticks + tick
-        if not self.goes_back:
-            return torch.maximum(ticks, said.cummax(1).values)
-        places = torch.arange(1, said.shape[1] + 1, device=said.device) * (tick >= 0)
-        return torch.cat([ticks, said], 1).gather(1, places.cummax(1).values)
+        said = steps * self.step_ticks + self.tick[tokens]
+        return torch.maximum(ticks, said.cummax(1).values)
 
     def around(self, tokens: Tensor, ticks: Tensor) -> Tensor:
         """Return the times after and before each token, (2, B, T)."""
@@ -91,8 +80,5 @@ class Timekeeper(nn.Module):
 
     def after_one(self, tokens: Tensor, ticks: Tensor) -> Tensor:
         """Return `after` of one token a row, (B,) → (B,), in fewer calls."""
-        tick = self.tick[tokens]
-        said = (ticks // self.step_ticks + self.steps[tokens]) * self.step_ticks + tick
-        if not self.goes_back:
-            return torch.maximum(ticks, said)
-        return torch.where(tick >= 0, said, ticks)
+        steps = ticks // self.step_ticks + self.steps[tokens]
+        return torch.maximum(ticks, steps * self.step_ticks + self.tick[tokens])

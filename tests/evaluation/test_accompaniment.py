@@ -36,7 +36,7 @@ def test_the_same_part_is_like_itself_and_one_off_the_beat_is_not():
     piece = music(*BEATS, *LINE)
     [row] = compared(piece, DRUMS, {"a": music(*BEATS), "b": music(*OFF), "c": None})
     assert row == {"metric": "onset_drum", "a": pytest.approx(1), "b": 0, "c": None}
-    duration, pitch = compared(piece, BASS, {"a": piece, "b": music(*BEATS)})
+    duration, pitch, _ = compared(piece, BASS, {"a": piece, "b": music(*BEATS)})
     assert (duration["metric"], pitch["metric"]) == ("onset_duration", "time_pitch")
     assert duration["a"] == pytest.approx(1)
     assert duration["b"] is None  # no bass in it
@@ -48,7 +48,7 @@ def test_a_part_that_was_left_silent_is_like_the_hidden_one_in_nothing():
     for row in compared(piece, BASS, {"written": nothing, "same": nothing}):
         assert (row["written"], row["same"]) == (0, None)
     held = music(*BEATS, (0, 96, 40, BASS))  # of no duration that is counted
-    duration, pitch = compared(held, BASS, {"written": piece})
+    duration, pitch, _ = compared(held, BASS, {"written": piece})
     assert (duration["written"], pitch["written"]) == (None, None)
 
 
@@ -83,3 +83,23 @@ def test_what_is_not_hidden_stays():
     assert again == written
     assert (written.track == DRUMS).any()
     assert not (written.track == OTHER).all()
+
+
+def test_a_bass_on_the_chords_is_in_harmony_and_one_that_stays_on_a_note_is_not():
+    chord_of = {0: (60, 64, 67), 48: (62, 65, 69), 96: (59, 62, 67), 144: (60, 64, 67)}  # C Dm G C
+    chords = [(at, 48, pitch, OTHER) for at, pitches in chord_of.items() for pitch in pitches]
+    roots = [(at, 48, pitch, BASS) for at, pitch in zip(chord_of, (36, 38, 31, 36), strict=True)]
+    piece = music(*chords, *roots)
+    pedal = music(*((at, 48, 36, BASS) for at in chord_of))
+    *_, row = compared(piece, BASS, {"written": pedal, "same": piece, "other": None})
+    assert row == {"metric": "in_harmony", "real": 1, "written": 0.5, "same": 1, "other": None}
+    assert [row["metric"] for row in compared(music(*BEATS), DRUMS, {})] == ["onset_drum"]
+
+
+def test_where_nothing_pitched_sounds_nothing_is_in_harmony():
+    piece = music(*BEATS, (0, 48, 36, BASS))
+    silent = music(*BEATS)
+    *_, row = compared(piece, BASS, {"written": silent})
+    assert (row["metric"], row["real"], row["written"]) == ("in_harmony", 1, 0)
+    [row] = compared(silent, OTHER, {"written": piece})[2:]
+    assert (row["real"], row["written"]) == (None, None)

@@ -75,6 +75,17 @@ def test_tokens_are_known_by_their_names():
     torch.testing.assert_close(after.head.weight[5], head.mean(0))
 
 
+def test_goals_are_known_by_the_names_of_their_tokens():
+    before = grow(trained(), goals=(5, 6, 7))
+    with torch.no_grad():
+        before.goals.vectors.weight.normal_()
+    names = [*NAMES, "new", "newer"]
+    model = Performer(replace(before.config, goals=(5, 7, 11, 12), vocabulary_size=len(names)), 5)
+    found = grown(before, model, names, NAMES)["goals.vectors.weight"]
+    assert torch.equal(found[:2], before.goals.vectors.weight[[0, 2]])
+    assert not found[2:].any()
+
+
 def test_another_encoding_begins_as_it_does_untrained():
     before = trained()
     after = grow(before, position={"name": "rope"})

@@ -23,7 +23,7 @@ from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULAR
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Events that come after the prompt in any case, and what is told, in order; one at the end never comes: (G + 1,)."""
+    """Events that come after the prompt in any case and what is told, in order; the last never comes: (G + 1,)."""
 
     time_ticks: np.ndarray
     tokens: np.ndarray

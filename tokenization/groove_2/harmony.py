@@ -1,9 +1,9 @@
 """The chords that given parts play, as a model is told them that writes a pitched part to these.
 
 What harmony sounds is spread over many given notes, of which a bass note needs the root; linear attention hardly finds
-it (tests/tools/measure_layouts.py has the losses). So it is recognised (analysis/chords.py) and said: at the beginning of
-each written bar, and in it on the beat on which it changes. Being goals, these tokens tell every position after them
-(musicgen/model/goals.py). Where a bass alone is given, and perhaps drums, no more than a root is known.
+it (tests/tools/measure_accompaniment.py has the losses). So it is recognised (analysis/chords.py) and said: at the
+beginning of each written bar, and in it on the beat on which it changes. Being goals, these tokens tell every position
+after them (musicgen/model/goals.py). Where a bass alone is given, and perhaps drums, no more than a root is known.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ from tokenization.groove_2.tokens import (
     TICK_OF,
     VOCABULARY,
     WITHOUT_CHORDS,
-    WRITE,
 )
 from tokenization.score import Notes
 
@@ -121,14 +120,9 @@ class Groove2(Groove):
         return {**spec, "tokens": len(self.vocabulary), "blocks": blocks}
 
     def clock(self) -> dict[str, Any]:
-        """Return how bars and the places in them move time, in ticks.
-
-        What is written to a given bar sounds with it, so that time goes back by a bar where the writing begins.
-        """
+        """Return how bars and the places in them move time, in ticks."""
         places = [[token, 0, int(TICK_OF[token])] for token in range(AT.start, AT.stop)]
-        back = [[WRITE, -1, 0]] if self.tells_chords else []
-        moves = [[BAR, 1, 0], *places, *back]
-        return {"bar_ticks": BAR_TICKS, "step_ticks": BAR_TICKS, "moves": moves}
+        return {"bar_ticks": BAR_TICKS, "step_ticks": BAR_TICKS, "moves": [[BAR, 1, 0], *places]}
 
     def goal_tokens(self) -> list[int]:
         """Return the countdowns, what stands around given bars, and who is given and who written."""
@@ -146,7 +140,7 @@ class Groove2(Groove):
 
 
 class Groove2WithoutChords(Groove2):
-    """Its first edition, which names no chords of given parts, and in which time only goes on."""
+    """Its first edition, which names no chords of given parts."""
 
     vocabulary = WITHOUT_CHORDS
     tells_chords = False

@@ -1,9 +1,10 @@
 """How a groove is laid out for a goal: what is given before what is written, for prompts and for training alike.
 
 Accompaniment goes bar by bar, the given parts of each before the written ones: so what sounds at a place of the bar is
-what stood there a bar ago, where metric heads look first (musicgen/metre/rows.py). A written bar says the chords that the
-given parts play in it (harmony.py). What comes after a gap is in phase with what is written: so many bars stand first as
-bring those before the gap to the same place of the period.
+what stood there a bar ago, where metric heads look first (musicgen/metre/rows.py). Time goes on by two bars for each:
+heads of an even period find what the same parts did before, apart from what is given. A written bar says the chords
+that the given parts play in it (harmony.py). What comes after a gap is in phase with what is written: so many bars
+stand first as bring those before the gap to the same place of the period.
 """
 
 from __future__ import annotations

@@ -114,7 +114,10 @@ def written(
 
 
 def _drawn(allowed: np.ndarray, random: np.random.Generator, chatty: float) -> int:
-    ons, others = np.flatnonzero(allowed & FEW), np.flatnonzero(allowed & ~IS_ON)
+    ons, others = (
+        np.flatnonzero(allowed & FEW[: len(allowed)]),
+        np.flatnonzero(allowed & ~IS_ON[: len(allowed)]),
+    )
     if not len(others) + len(ons):
         ons = np.flatnonzero(allowed)
     first = not len(others) or (len(ons) > 0 and random.random() < chatty)

@@ -23,7 +23,7 @@ from tokenization.groove.tokens import BAR_TICKS
 from tokenization.groove_2 import layouts
 from tokenization.groove_2.spelling import bars_of, plain
 from tokenization.groove_2.tokens import BAR, VOCABULARY
-from tokenization.language import language
+from tokenization.language import language, language_from_spec
 
 CHATTY = st.sampled_from([0.2, 0.5, 0.7])
 LONGEST = st.sampled_from([None, (30, 5, 70), (8, 8, 8)])
@@ -188,6 +188,19 @@ def test_what_is_broken_off_is_put_together_as_far_as_it_goes(notes, write, seed
         assert rows_of(found[np.isin(found.track, given_tracks)]) == rows_of(kept)
 
 
+def test_the_first_edition_writes_to_parts_whose_chords_are_not_told():
+    first = language_from_spec({**GROOVE.spec(), **BEFORE_CHORDS})
+    chords = " ".join(f"note_on_2_{pitch}" for pitch in (60, 64, 67))
+    notes = GROOVE.notes(GROOVE.parse(f"begin bar {chords} note_on_1_36 bar note_off_1_36 end"))
+    ids, prompt = first.spell(notes), "begin given_1 given_2 bar"
+    for edition, told in ((first, ""), (GROOVE, "chord_C_M")):
+        goal = edition.accompanying(ids, ["bass"])
+        assert goal.grammar.allowed().shape == (1, len(edition.vocabulary))
+        assert " ".join(names(goal.prompt)).startswith(prompt)
+        [said] = written(goal.grammar, goal.prompt, [0], 0.5)
+        assert " ".join(names(said)).count("chord_C_M") == (2 if told else 0)
+
+
 PIECE = layouts.ending(
     GROOVE.notes(
         GROOVE.parse(" ".join(["begin", *["bar note_on_0_40 at_12 note_off_0_40"] * 20, "end"]))
@@ -244,6 +257,12 @@ def test_the_first_language_says_that_it_cannot():
         continuing(first, ids[:-1], prompt_bars=20, end_in=4)
 
 
+BEFORE_CHORDS = {
+    "tokens": 856,
+    "blocks": {k: v for k, v in GROOVE.spec()["blocks"].items() if k not in ("chord", "root")},
+}
+
+
 def names(ids: np.ndarray) -> list[str]:
     """Return tokens by name."""
     return [VOCABULARY.names[int(token)] for token in ids]
@@ -260,8 +279,13 @@ def test_a_layout_reads_as_it_is_meant():
     behind = f"bar {second} bar note_off_1_36 bar note_off_0_41" + 4 * " bar"
     assert said(layouts.gap(notes, 0, 1)) == f"begin after {behind} before bar seam_1 {first} end"
     assert said(layouts.accompaniment(notes, [0])) == (
+        f"begin given_0 bar {first} write bar root_E at_12 root_F given_0 bar note_on_0_41 "
+        "write bar root_F note_on_1_36 given_0 bar write bar root_F note_off_1_36 end"
+    )
+    untold = (
         f"begin given_0 bar {first} write bar given_0 bar note_on_0_41 write bar note_on_1_36 "
         "given_0 bar write bar note_off_1_36 end"
     )
+    assert said(layouts.accompaniment(notes, [0], chords=False)) == untold
     ends = f"begin bar {first} bar left_2 {second} bar left_1 note_off_1_36 end"
     assert said(layouts.ending(notes, 2)) == ends

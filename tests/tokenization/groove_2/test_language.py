@@ -15,7 +15,7 @@ from tests.tokenization.groove.cases import golden_cases, golden_trio, trios
 from tests.tokenization.groove_2.cases import GROOVE, SEEDS, walk
 from tokenization.groove.tokens import BAR_TICKS
 from tokenization.groove.tokens import VOCABULARY as FIRST_VOCABULARY
-from tokenization.groove_2.tokens import AT, BAR, VOCABULARY
+from tokenization.groove_2.tokens import AT, BAR, VOCABULARY, WITHOUT_CHORDS
 from tokenization.language import language, language_from_spec
 from tokenization.records import from_plain
 
@@ -145,4 +145,5 @@ def test_its_configuration_says_which_version_it_is():
 def test_notes_keep_the_ids_of_the_first_language():
     known = FIRST_VOCABULARY["note_off"].stop
     assert VOCABULARY.names[:known] == FIRST_VOCABULARY.names[:known]
-    assert len(VOCABULARY) == 856
+    assert VOCABULARY.names[:856] == WITHOUT_CHORDS.names  # so that weights of both go together
+    assert (len(WITHOUT_CHORDS), len(VOCABULARY)) == (856, 1001)

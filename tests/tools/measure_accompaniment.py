@@ -1,15 +1,16 @@
-"""How many bars of the given parts should stand before those that are written to them: what a model makes of them.
+"""What a model makes of the parts that it is given, by what it is told of them.
 
-OMP_NUM_THREADS=1 python -m tests.tools.measure_layouts --data data/groove-2 --seeds 3 -o build/layouts
+OMP_NUM_THREADS=1 python -m tests.tools.measure_accompaniment --data data/groove-2 --seeds 3 -o build/told
 
-A small model learns to write parts to others, from scratch, over the same music in either layout: bar by bar, and four
-bars by four bars. Then, of held-out pieces, the loss of a hidden part is read three times: given the others, given what
-they play sixteen bars later, and given silence. What the second costs is what the model makes of the chords that sound;
-what the third costs is what it makes of the others at all. Run again, it goes on where it was interrupted.
+A small model learns to write parts to others, from scratch, over the same music in four ways: with the chords of the
+given parts told or not, and with what is written standing at the time of what it is written to, or a bar after it.
+Then, of held-out pieces, the loss of a hidden part is read three times: given the others, given what they play sixteen
+bars later, and given silence. What the second costs is what the model makes of the chords that sound; what the third
+costs is what it makes of the others at all. Run again, it goes on where it was interrupted.
 
-python -m tests.tools.measure_layouts --data data/groove-2 --models groove-2
+python -m tests.tools.measure_accompaniment --data data/groove-2 --models groove-2
 
-reads models that are there instead, in the layout of today.
+reads models that are there instead.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ import argparse
 import json
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -32,7 +36,9 @@ from tests.tools.measure_goals import SMALL
 from tests.tools.tried_recipes import Quiet
 from tokenization.groove.tokens import END, PARTS
 from tokenization.groove_2 import layouts
-from tokenization.groove_2.tokens import BAR, GIVEN, WRITE
+from tokenization.groove_2.language import Groove2
+from tokenization.groove_2.spelling import NOTHING
+from tokenization.groove_2.tokens import AT, BAR, GIVEN, WRITE
 from tokenization.prepared import Prepared
 from tokenization.score import Notes
 from tokenization.wording import markdown
@@ -45,20 +51,26 @@ OWN = (
     "data.length=1024", "data.batch=2", "data.accompaniments=1", "data.endings=0", "data.gaps=0", "data.mix_drums=0",
     "validation.length=1040", "model.metre={bars: [1, 1, 2, 4, 8, 16], remembers: [2, 8, 8, 8, 8, 8]}",
 )  # fmt: skip
-TURNS = (4, 1)  # bars
+WAYS = {  # whether chords are told, and whether time goes back
+    "neither": (False, False), "chords told": (True, False), "at one time": (False, True), "both": (True, True),
+}  # fmt: skip
 BARS = 16  # of a piece that are read
 GIVEN_AS = ("given the others", "the others of later bars cost", "silence costs")
 
 
 def written(ids: np.ndarray) -> np.ndarray:
-    """Return which tokens are of the written part, those that begin bars aside: (T,) bool."""
+    """Return which tokens are of the written part and not forced: (T,) bool."""
     ours = np.where(ids == WRITE, 1, np.where((ids >= GIVEN.start) & (ids < GIVEN.stop), -1, 0))
     marks = np.maximum.accumulate(np.arange(len(ids)) * (ours != 0))
-    return (ours[marks] > 0) & (ids != BAR) & (ids != WRITE) & (ids != END)
+    forced = np.isin(ids, (BAR, WRITE, END)) | (ids >= WRITE)
+    forced[:-1] |= AT.holds(ids[:-1]) & (ids[1:] > WRITE)  # the place of what is told
+    return (ours[marks] > 0) & ~forced
 
 
 def read_losses(model: Playable, piece: Notes) -> list[list[float]]:
     """Return for each part of a piece that has them all the nats a bar of it, by what is given: (3, 3)."""
+    speaks = model.language
+    assert isinstance(speaks, Groove2), "other models are refused"
     now, later = first_bars(piece, BARS), first_bars(piece, BARS, BARS)
     found = []
     for part in range(len(PARTS)):
@@ -66,7 +78,7 @@ def read_losses(model: Playable, piece: Notes) -> list[list[float]]:
         losses = []
         for given in (now, later, now[:0]):
             notes = Notes.concatenate([own, given[given.track != part]]).sorted()
-            ids = layouts.accompaniment(notes, others)
+            ids = layouts.accompaniment(notes, others, chords=speaks.tells_chords)
             losses.append(position_losses(model.performer, ids, 0)[written(ids)[1:]].sum() / BARS)
         found.append([losses[0], losses[1] - losses[0], losses[2] - losses[0]])
     return found
@@ -85,23 +97,42 @@ def held_out(data: str, split: str, most: int) -> list[Notes]:
     return found
 
 
-def trained(turn: int, seed: int, given: argparse.Namespace) -> list[list[float]]:
-    """Train one model in a layout, and return what it makes of given parts, on average over pieces: (3, 3)."""
+@contextmanager
+def told(way: str) -> Iterator[None]:
+    """Let the language lay out accompaniments in one of the ways."""
+    chords, back = WAYS[way]
+    clock = Groove2.clock
+
+    def onward(language: Groove2) -> dict[str, Any]:
+        known = clock(language)
+        return {**known, "moves": [move for move in known["moves"] if move[1] >= 0]}
+
+    with ExitStack() as stack:
+        if not chords:
+            stack.enter_context(patch.object(layouts, "chords_to", lambda *_: NOTHING))
+        if not back:
+            stack.enter_context(patch.object(Groove2, "clock", onward))
+        yield
+
+
+def trained(way: str, seed: int, given: argparse.Namespace) -> list[list[float]]:
+    """Train one model in a way, and return what it makes of given parts, on average over pieces: (3, 3)."""
     given.output.mkdir(parents=True, exist_ok=True)
-    path = given.output / f"{turn}-{seed}.json"
+    name = way.replace(" ", "-")
+    path = given.output / f"{name}-{seed}.json"
     if not path.exists():
-        began, run = time.process_time(), given.output / f"run-{turn}-{seed}"
+        began, run = time.process_time(), given.output / f"run-{name}-{seed}"
         shutil.rmtree(run, ignore_errors=True)
         own = [f"data.folder={given.data}", f"optimiser.steps={given.steps}", f"seed={seed}", f"run={run}"]  # fmt: skip
         config = read(find("models/groove-2"), [*SMALL, *OWN, *own])
-        with patch.object(layouts, "TURN", turn):
+        with told(way):
             Run(config, start_fabric(config.device), Batches(config.data, config.seed)).fit(Quiet())
             model = load(run / "model")
             pieces = held_out(given.data, given.split, given.pieces)
             found = np.mean([read_losses(model, piece) for piece in pieces], 0).tolist()
         path.write_text(json.dumps(found))
         shutil.rmtree(run)
-        print(f"{turn} bars, seed {seed}: {found}, {time.process_time() - began:.0f} s", flush=True)
+        print(f"{way}, seed {seed}: {found}, {time.process_time() - began:.0f} s", flush=True)
     return json.loads(path.read_text())
 
 
@@ -120,7 +151,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=400, help="of 2,048 tokens")
     parser.add_argument("--pieces", type=int, default=24)
-    parser.add_argument("-o", "--output", type=Path, default=Path("build/layouts"))
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/told"))
     parser.add_argument("--models", nargs="+", help="models that are there, by name or folder")
     given = parser.parse_args()
     print("nats a bar of a hidden part, mean with its 95 % interval", flush=True)
@@ -129,6 +160,10 @@ def main() -> None:
         print(f"over {len(pieces)} pieces")
         for name in given.models:
             model = load(name)
+            if not isinstance(model.language, Groove2):
+                parser.error(
+                    f"{name} speaks {model.language.name}; one that speaks groove-2 is wanted"
+                )
             values = np.array([read_losses(model, piece) for piece in pieces])
             lines = [[model.name, *GIVEN_AS]]
             for part, of in enumerate(PARTS):
@@ -136,15 +171,15 @@ def main() -> None:
             print(markdown(lines), flush=True)
         return
     print(f"over {given.seeds} seeds")
-    found = {
-        turn: np.array([trained(turn, seed, given) for seed in range(1, given.seeds + 1)])
-        for turn in TURNS
-    }
+    seeds = range(1, given.seeds + 1)
+    found = {way: np.array([trained(way, seed, given) for seed in seeds]) for way in WAYS}
+    plain, *others = WAYS
     for part, of in enumerate(PARTS):
-        lines = [[of, *(f"{turn} bars at a time" for turn in TURNS), "change"]]
+        lines = [[of, plain, *(f"{way}: change" for way in others)]]
         for kind, name in enumerate(GIVEN_AS):
-            a, b = (found[turn][:, part, kind] for turn in TURNS)
-            lines.append([name, *(_of(column.tolist()) for column in (a, b, b - a))])
+            values = found[plain][:, part, kind]
+            changes = [found[way][:, part, kind] - values for way in others]
+            lines.append([name, *(_of(column.tolist()) for column in (values, *changes))])
         print(markdown(lines), flush=True)
 
 

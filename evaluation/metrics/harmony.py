@@ -1,0 +1,48 @@
+"""How well a part keeps to the harmony of a piece: the share of its notes that are tones of the chord there.
+
+The chords are recognised from all pitched parts of the real piece (tokenization/analysis/chords.py), a hidden one too,
+so that the true part can be read beside: it has passing notes, and is not at 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.analysis.chord_names import CHORDS, NO_CHORD, QUALITIES, ROOTS
+from tokenization.analysis.chords import changes
+from tokenization.analysis.pulse import Pulse
+from tokenization.score import Notes
+
+PITCH_CLASSES = 12
+LOUDNESS = 80  # of notes that have none
+
+
+def _tones() -> np.ndarray:
+    found = np.zeros((len(CHORDS), PITCH_CLASSES), dtype=bool)
+    for number, name in enumerate(CHORDS):
+        if name != NO_CHORD:
+            root, quality = name.split("_", 1)
+            found[number, (ROOTS.index(root) + np.array(QUALITIES[quality])) % PITCH_CLASSES] = True
+    return found
+
+
+TONES = _tones()  # of each chord: (133, 12)
+
+
+def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None:
+    """Return the share of a part's notes that are tones of the chord of a piece where they begin.
+
+    The pitched notes of the piece are in bars of four beats. None where no note begins on a chord.
+    """
+    if not len(pitched):
+        return None
+    pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))
+    heard = pitched.replace(velocity=np.full(len(pitched), LOUDNESS))
+    beats, chords = changes(heard, pulse)
+    at = np.searchsorted(beats * ticks_per_beat, part.onset_ticks, side="right") - 1
+    tones = TONES[chords[np.maximum(at, 0)]]  # (N, 12)
+    counted = tones.any(axis=1) & (at >= 0)
+    if not counted.any():
+        return None
+    inside = tones[np.arange(len(part)), part.pitch % PITCH_CLASSES]
+    return float(inside[counted].mean())
