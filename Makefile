@@ -66,9 +66,9 @@ DATA_OF_pop-piano = pop909-remi
 DATA_OF_groove = groove
 DATA_OF_pop-piano-2 = pop909 lieder
 DATA_OF_groove-2 = groove-2 groove-songs human-drums
-# What the last part is blended with: a part before it.
-BLEND_OF_groove-2 = --blend $(WORK)/groove-2-fourth-model --share 0.3
-BLEND_OF_pop-piano-2 = --blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5
+# What parts are blended with: each a part before it.
+BLENDS = groove-2-fifth) blend="--blend $(WORK)/groove-2-fourth-model --share 0.3";; \
+  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5";;
 NEEDED = $(DATA_OF_$(NAME))
 COMMA := ,
 SPACE := $(subst ,, )
@@ -76,7 +76,7 @@ FOLDERS = [$(subst $(SPACE),$(COMMA),$(NEEDED:%=$(WORK)/data/%))]
 
 # A model's parts, each of which learns on from the one before; with SIZE=small, for a GPU, there is one.
 PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \
-  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml -third.yaml -fourth.yaml .yaml))))
+  $(addprefix training/configs/models/$(NAME),-first.yaml -second.yaml -third.yaml -fourth.yaml -fifth.yaml .yaml))))
 
 # Interrupted, it goes on where it was.
 model: $(INSTALLED) $(NEEDED:%=$(WORK)/data/%/meta.json) ## train one of them (NAME=groove GROOVE=groove.tar.xz; SIZE=small on a GPU)
@@ -84,8 +84,9 @@ model: $(INSTALLED) $(NEEDED:%=$(WORK)/data/%/meta.json) ## train one of them (N
 	set -e; start=; for part in $(PARTS); do \
 	  $(BIN)/musicgen train models/$$part --resume --set "data.folder=$(FOLDERS)" --set run=$(WORK)/$$part $$start; \
 	  model=$(WORK)/$$part-model; start="--start $$model"; \
-	  if [ $$part = $(lastword $(PARTS)) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME) $(BLEND_OF_$(NAME)); \
-	  elif [ ! -f $$model/README.md ]; then $(PUBLISH) $(WORK)/$$part $$model; fi; \
+	  case $$part in $(BLENDS) *) blend=;; esac; \
+	  if [ $$part = $(lastword $(PARTS)) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME) $$blend; \
+	  elif [ ! -f $$model/README.md ]; then $(PUBLISH) $(WORK)/$$part $$model $$blend; fi; \
 	done
 
 install: $(INSTALLED) ## the set-up alone
