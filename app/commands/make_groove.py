@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from app import output
+from app.counts import check_counts
 from app.progress import progress_bar
 
 NAME = "make-groove"
@@ -43,8 +44,9 @@ def run(arguments: argparse.Namespace) -> None:
     from training.data.archive import unpacked
     from training.making.groove_set import make_groove_set
 
-    if arguments.seed < 0 or (arguments.styles is not None and arguments.styles < 1):
-        raise ValueError("--seed is 0 or more, and --styles is 1 or more")
+    if arguments.seed < 0:
+        raise ValueError(f"--seed is {arguments.seed}; it must be 0 or more")
+    check_counts(arguments, "styles", "workers")
     with progress_bar("Making grooves") as progress:
         settings = {
             "seed": arguments.seed,

@@ -1,6 +1,7 @@
-// Keys and files for the whole page: Space plays, Ctrl+Z undoes, and a file may be dropped anywhere.
+// Keys and files for the whole page: Space plays, Ctrl+Z undoes, and files may be dropped anywhere.
 const FIELDS = "input, select, textarea, [contenteditable]";
 const PRESSED = "button, summary, a, [role=slider], [role=application]";
+const MOST_FILES = 24; // that are dropped at once
 
 export function shortcuts(app) {
   addEventListener("keydown", (event) => {
@@ -30,6 +31,15 @@ export function shortcuts(app) {
     if (!withFile(event)) return;
     event.preventDefault();
     mark(-over);
-    app.openFile(event.dataTransfer.files[0]);
+    openEach(app, [...event.dataTransfer.files].slice(0, MOST_FILES));
   });
+}
+
+// One after the other, so that each is in the history and the last on the stage; up to one that cannot be read, or until
+// something else is opened.
+async function openEach(app, files) {
+  for (const file of files) {
+    const turn = app.opening + 1;
+    if ((await app.openFile(file)) === false || app.opening !== turn) return;
+  }
 }

@@ -118,6 +118,25 @@ def test_a_file_is_caught_wherever_it_is_dropped(page: Page):
     expect(page.locator(SHOWN)).to_have_text("dropped")
 
 
+def test_several_files_that_are_dropped_are_all_opened_up_to_one_that_cannot_be(page: Page):
+    drop = """(files) => {
+      const data = new DataTransfer();
+      for (const [name, bytes] of files) data.items.add(new File([new Uint8Array(bytes)], name));
+      dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+    }"""
+    trios = [(f"{name}.mid", list(example(f"trio-{name}"))) for name in ("jazz", "disco")]
+    page.evaluate(drop, trios)
+    expect(page.locator(SHOWN)).to_have_text("disco")
+    page.locator(".mg-history > summary").click()
+    rows = page.locator(".mg-history-row")
+    expect(rows.filter(has_text="jazz")).to_have_count(1)
+    before = rows.count()
+    page.evaluate(drop, [trios[0], ("bad.mid", [1, 2, 3]), trios[1]])
+    expect(page.locator(".mg-stage > [role=alert]")).to_contain_text("“bad.mid”")
+    expect(page.locator(SHOWN)).to_have_text("jazz")
+    expect(rows).to_have_count(before + 1)
+
+
 @pytest.mark.parametrize("name", ["holiday.mid", "Brief.MID", "x.abc", "bild.mxl"])
 def test_errors_call_a_file_as_it_is_called(page: Page, name: str):
     send(page, name, b"\xff\xfb\x90\x44 no music at all")
