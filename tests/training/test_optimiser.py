@@ -3,8 +3,9 @@ import torch
 
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
+from tests.musicgen.toys import generator, toy_model
 from training.config import OptimiserConfig
-from training.optimiser import MuonAndAdam, kept_of, learning_rate, optimiser_of
+from training.optimiser import TIMES, MuonAndAdam, kept_of, learning_rate, optimiser_of
 
 TOKENS = torch.arange(20).view(2, 10)
 
@@ -71,3 +72,30 @@ def test_muon_moves_every_direction_of_a_matrix_alike():
     )
     assert gradient[0] > 50 * gradient[-1]
     assert moved[0] < 2 * moved[-1]
+
+
+@pytest.mark.parametrize("method", ["adam", "muon"])
+def test_goals_learn_at_a_rate_of_their_own(method: str):
+    learner = toy_model(goals=(5, 6, 7))
+    assert learner.goals is not None
+    before = [p.detach().clone() for p in (learner.goals.vectors.weight, learner.embedding.weight)]
+    settings = OptimiserConfig(steps=1, method=method, goal_rate=10)  # type: ignore[arg-type]
+    optimiser = optimiser_of(settings, learner)
+    assert {p for group in optimiser.param_groups for p in group["params"]} == {
+        *learner.parameters()
+    }
+    for group in optimiser.param_groups:
+        group["lr"] = 0.01 * group.get(TIMES, 1)
+    tokens = torch.tensor([[1, 5, 2, 6, 3, 7, 4, 8]])
+    learner(tokens, learner.begin(generator())).square().sum().backward()
+    optimiser.step()
+    goals, tokens_of = (
+        (new - old).abs().max()
+        for new, old in zip(
+            (learner.goals.vectors.weight, learner.embedding.weight), before, strict=True
+        )
+    )
+    assert goals.item() == pytest.approx(0.1, rel=0.01)
+    assert tokens_of.item() == pytest.approx(0.01, rel=0.01)
+    same = optimiser_of(OptimiserConfig(steps=1, method=method), learner)  # type: ignore[arg-type]
+    assert not any(TIMES in group for group in same.param_groups)
