@@ -2,8 +2,9 @@
 
 A short round that teaches something new costs some of what was known. Between the weights before it and after it lies
 what has nearly all of it again and keeps what is new (Wortsman et al., CVPR 2022, arXiv:2109.01903). Weights that only
-the later model has are kept as they are; those that tell of goals (musicgen/model/goals.py) may be made larger, which
-says what is asked for more loudly and changes nothing where nothing is.
+the later model has are kept as they are, and so is what tells of goals that the earlier one was not told
+(musicgen/model/goals.py); that may be made larger, which says what is asked for more loudly and changes nothing where
+nothing is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import torch
 
 from musicgen.model.performer import Performer
+from training.growth import GOALS
 
 
 @torch.no_grad()
@@ -26,8 +28,10 @@ def blended(later: Performer, before: Performer, share: float, louder: float = 1
             raise ValueError(
                 f"{name} has another shape in the earlier model; it is none of this one's kind"
             )
-        if name in known and weight.is_floating_point():
+        if name == GOALS:
+            earlier = known.get(name, torch.zeros_like(weight)).to(weight)
+            told = earlier.any(1, keepdim=True)
+            weight.copy_(torch.where(told, weight.lerp(earlier, share), weight * louder))
+        elif name in known and weight.is_floating_point():
             weight.lerp_(known[name].to(weight), share)
-        elif name == "goals.vectors.weight":
-            weight.mul_(louder)
     return later

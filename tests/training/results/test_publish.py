@@ -7,6 +7,7 @@ import torch
 import yaml
 
 from musicgen.storage import checkpoint
+from tests.musicgen.toys import toy_model
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from training.results.blending import blended
 from training.results.publish import Blend, Stored, _as_long, _copy_beside, choose, publish
@@ -134,6 +135,17 @@ def test_between_two_models_lies_one_that_is_told_of_goals_more_loudly(
     assert "## What it recalls" in text
     with pytest.raises(ValueError, match="share of the earlier model is 2"):
         blended(after, before, 2)
+
+
+def test_what_tells_of_goals_that_the_earlier_model_was_not_told_stays():
+    before, after = toy_model(goals=(5, 6, 7)), toy_model(goals=(5, 6, 7))
+    assert before.goals is not None
+    assert after.goals is not None
+    with torch.no_grad():
+        before.goals.vectors.weight[0] = 1.0
+        after.goals.vectors.weight[:] = 3.0
+    told = blended(after, before, 0.25, 2).state_dict()["goals.vectors.weight"]
+    assert told[:, 0].tolist() == [2.5, 6.0, 6.0]
 
 
 def test_what_is_partly_a_longer_model_is_measured_at_its_length(pianos: Path, tmp_path: Path):
