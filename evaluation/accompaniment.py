@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.bootstrap import estimate, mean
-from evaluation.metrics.harmony import in_harmony
+from evaluation.metrics.harmony import HARMONY, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds, accompaniment_goal
 from musicgen.options import Options
@@ -37,7 +37,6 @@ from tokenization.score import Notes
 WRITTEN = "written"
 REAL = "real"
 BESIDE = (REAL, "next", "same", "other")
-HARMONY = "in_harmony"
 Row = dict[str, Any]
 
 

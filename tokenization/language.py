@@ -224,9 +224,7 @@ class Row(NamedTuple):
     module: str
     cls: str
     title: str  # in a list of languages
-    earlier: tuple[
-        str, ...
-    ] = ()  # classes of earlier editions, which saved models and data still speak
+    earlier: tuple[str, ...] = ()  # classes of earlier editions, which what was saved still speaks
 
 
 LANGUAGES = {

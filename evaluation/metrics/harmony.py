@@ -9,12 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.analysis.chord_names import CHORDS, NO_CHORD, QUALITIES, ROOTS
-from tokenization.analysis.chords import changes
-from tokenization.analysis.pulse import Pulse
+from tokenization.analysis.chords import PITCH_CLASSES, changes_in_fours
 from tokenization.score import Notes
 
-PITCH_CLASSES = 12
-LOUDNESS = 80  # of notes that have none
+HARMONY = "in_harmony"  # what it is called among metrics
 
 
 def _tones() -> np.ndarray:
@@ -36,10 +34,8 @@ def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None
     """
     if not len(pitched):
         return None
-    pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))
-    heard = pitched.replace(velocity=np.full(len(pitched), LOUDNESS))
-    beats, chords = changes(heard, pulse)
-    at = np.searchsorted(beats * ticks_per_beat, part.onset_ticks, side="right") - 1
+    ticks, chords = changes_in_fours(pitched, ticks_per_beat)
+    at = np.searchsorted(ticks, part.onset_ticks, side="right") - 1
     tones = TONES[chords[np.maximum(at, 0)]]  # (N, 12)
     counted = tones.any(axis=1) & (at >= 0)
     if not counted.any():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evaluation.metrics.harmony import HARMONY
 from evaluation.metrics.style import METRICS
 from evaluation.tables.table import NONE, Result, Table
 from tokenization.wording import filled
@@ -13,7 +14,7 @@ KINDS = {
     "infilling": "Gaps filled in",
     "accompaniment": "Parts written to others",
 }
-ACCOMPANIMENT_METRICS = {**METRICS, "in_harmony": "in harmony"}
+ACCOMPANIMENT_METRICS = {**METRICS, HARMONY: "in harmony"}
 # What stands side by side in a table of each kind, and what it is called there.
 SIDES = {
     "form": {"written": "written", "real": "the real piece", "middle": "where nothing ends"},
@@ -80,11 +81,9 @@ def whole_pieces_rows(kind: str, result: Result) -> list[dict[str, Any]]:
 
 
 def _measure(row: Result) -> str:
-    return (
-        row["measure"]
-        if "part" not in row
-        else f"{row['part']}: {ACCOMPANIMENT_METRICS[row['metric']]}"
-    )
+    if "part" not in row:
+        return row["measure"]
+    return f"{row['part']}: {ACCOMPANIMENT_METRICS[row['metric']]}"
 
 
 def _value(found: Result | None, of_row: int) -> str:

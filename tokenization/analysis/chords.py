@@ -46,6 +46,7 @@ LENGTH_POWER, VELOCITY_POWER = 0.83, 0.11
 ON_BEAT_BONUS = 0.86  # for a note that starts with the beat:
 EARLIEST_BEATS, LATEST_BEATS = 0.2, 0.05
 SHORTEST_BASS_BEATS = 0.14
+LOUDNESS = 80  # of every note, where there is none
 SILENCE_SCORE = 0.5  # a beat; a rest of a beat or two is bridged, a longer one is N_N
 LONGEST_SILENCE_BEATS = 8
 BLOCK_BEATS = 4096  # bounds the memory of a long piece
@@ -76,6 +77,13 @@ def recognise(score: Score) -> tuple[Marker, ...]:
     return tuple(
         Marker(int(tick), CHORDS[chord]) for tick, chord in zip(ticks, chords, strict=True)
     )
+
+
+def changes_in_fours(notes: Notes, ticks_per_beat: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ticks at which the chord changes, and its number there: of notes of no loudness, in bars of four."""
+    pulse = Pulse(ticks_per_beat, np.zeros(0), np.zeros(0))
+    beats, chords = changes(notes.replace(velocity=np.full(len(notes), LOUDNESS)), pulse)
+    return beats * ticks_per_beat, chords
 
 
 def changes(notes: Notes, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:

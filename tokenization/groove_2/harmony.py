@@ -1,9 +1,10 @@
 """The chords that given parts play, as a model is told them that writes a pitched part to these.
 
 What harmony sounds is spread over many given notes, of which a bass note needs the root; linear attention hardly finds
-it (tests/tools/measure_accompaniment.py has the losses). So it is recognised (analysis/chords.py) and said: at the
-beginning of each written bar, and in it on the beat on which it changes. Being goals, these tokens tell every position
-after them (musicgen/model/goals.py). Where a bass alone is given, and perhaps drums, no more than a root is known.
+it. So it is recognised (analysis/chords.py) and said: at the beginning of each written bar, and in it on the beat on
+which it changes. Being goals, these tokens tell every position after them (musicgen/model/goals.py). Where a bass alone
+is given, and perhaps drums, no more than a root is known. What it is worth, `musicgen evaluate accompaniment` tells of
+what is drawn, and tests/tools/measure_accompaniment.py of losses.
 """
 
 from __future__ import annotations
@@ -13,16 +14,11 @@ from collections.abc import Collection
 import numpy as np
 
 from tokenization.analysis.chord_names import QUALITIES
-from tokenization.analysis.chords import NONE, changes
-from tokenization.analysis.pulse import Pulse
+from tokenization.analysis.chords import NONE, changes_in_fours
 from tokenization.groove.tokens import BAR_TICKS, DRUMS, OTHER, TICKS_PER_BEAT, TRACKS
 from tokenization.groove_2.spelling import NOTHING, Told
 from tokenization.groove_2.tokens import CHORD, ROOT
 from tokenization.score import Notes
-
-PULSE = Pulse(TICKS_PER_BEAT, np.zeros(0), np.zeros(0))  # quarters in bars of four
-BEATS = BAR_TICKS // TICKS_PER_BEAT  # a bar
-LOUDNESS = 80  # of every note: the language has none
 
 
 def chords_to(given: Notes, tracks: Collection[int], bars: int) -> Told:
@@ -34,12 +30,10 @@ def chords_to(given: Notes, tracks: Collection[int], bars: int) -> Told:
     unwritten = {DRUMS, *tracks}
     if not len(pitched) or unwritten >= set(range(len(TRACKS))):
         return NOTHING
-    heard = pitched.replace(velocity=np.full(len(pitched), LOUDNESS))
-    beats, chords = _bridged(*changes(heard, PULSE))
-    lines = np.arange(bars) * BAR_TICKS
-    times = np.union1d(beats[beats >= 0] * TICKS_PER_BEAT, lines)
+    ticks, chords = _bridged(*changes_in_fours(pitched, TICKS_PER_BEAT))
+    times = np.union1d(ticks, np.arange(bars) * BAR_TICKS)
     times = times[times < bars * BAR_TICKS]
-    at = np.maximum(np.searchsorted(beats * TICKS_PER_BEAT, times, side="right") - 1, 0)
+    at = np.searchsorted(ticks, times, side="right") - 1
     ids = CHORD.start + chords[at]
     if OTHER not in tracks:
         rooted = chords[at] != NONE
@@ -47,9 +41,9 @@ def chords_to(given: Notes, tracks: Collection[int], bars: int) -> Told:
     return Told(times, ids)
 
 
-def _bridged(beats: np.ndarray, chords: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _bridged(ticks: np.ndarray, chords: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Leave out rests of less than a bar: the chord after one begins with it."""
-    lasts = np.diff(beats, append=beats[-1] + BEATS)
-    rests = (chords == NONE) & (lasts < BEATS)
-    begins = np.where(np.append(False, rests[:-1]), np.append(0, beats[:-1]), beats)
+    lasts = np.diff(ticks, append=ticks[-1] + BAR_TICKS)
+    rests = (chords == NONE) & (lasts < BAR_TICKS)
+    begins = np.where(np.append(False, rests[:-1]), np.append(0, ticks[:-1]), ticks)
     return begins[~rests], chords[~rests]

@@ -68,7 +68,8 @@ class Batches:
             raise ValueError(
                 f"{config.folder} is in the language {name!r}; {', '.join(CUTS)} can be trained on"
             )
-        self._cut = cut_of(language_from_spec(self.language))
+        self._speaks = language_from_spec(self.language)
+        self._cut = cut_of(self._speaks)
         self._files = _Files(self.shards, "train")
         self._held_out = _Files(self.shards, "validation")
         if not len(self._files) or not len(self._held_out):
@@ -88,8 +89,7 @@ class Batches:
         """How long notes last at most in a thousand or two of the pieces to train on: what to generate by."""
         rows = self.shards.rows("train")
         spread = rows[:: max(1, len(rows) // 1000)]
-        speaks = language_from_spec(self.language)
-        return speaks.longest(self.shards.ids(int(r)) for r in spread)
+        return self._speaks.longest(self.shards.ids(int(r)) for r in spread)
 
     def steps(self, steps: int | None, epochs: float | None) -> int:
         """Return the length of a run given in steps or in epochs.
