@@ -24,6 +24,7 @@ from tokenization.excerpt import excerpt
 from tokenization.formats import midi, write_score
 from tokenization.grammar import Grammar
 from tokenization.language import Language
+from tokenization.leaning import Leaning
 from tokenization.score import Score
 
 if TYPE_CHECKING:
@@ -76,10 +77,17 @@ class Generation:
     """Music being drawn for one request: iterate to do the work; there are sequences at any time."""
 
     def __init__(
-        self, model: Player, ids: np.ndarray, grammar: Grammar, options: Options, **stop: int | None
+        self,
+        model: Player,
+        ids: np.ndarray,
+        grammar: Grammar,
+        options: Options,
+        *,
+        leaning: Leaning | None = None,
+        **stop: int | None,
     ) -> None:
         """Go on from ids by a grammar, until the end token or what else is to stop it."""
-        self.model, self.options = model, options
+        self.model, self.options, self._leaning = model, options, leaning
         self._ids, self._grammar, self._stop = ids, grammar, stop
         self._job: Progress | None = None
 
@@ -91,6 +99,7 @@ class Generation:
             sampling=self.options.sampling,
             stop=Stop(end=self.model.language.end, **self._stop),
             recall=recall_of(self.model, self.options.sampling),
+            leaning=self._leaning,
         )
         ids = self._ids.astype(np.int64)
         # What stands before a gap is said by its grammar alone: there is no such piece.

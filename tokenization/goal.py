@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.grammar import Grammar
+from tokenization.leaning import Leaning
 from tokenization.wording import counted
 
 COUNTED = 16  # the bars before a goal that say how far it is
@@ -41,6 +42,7 @@ class Goal:
     grammar: Grammar  # stands before the prompt's first token
     whole: Callable[[np.ndarray], np.ndarray]
     """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
+    leaning: Leaning | None = None  # what the goal makes likelier beside what the model makes of it
 
 
 def check_gap(start: int, stop: int, bars: int) -> None:

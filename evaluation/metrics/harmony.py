@@ -8,23 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.analysis.chord_names import CHORDS, NO_CHORD, QUALITIES, ROOTS
-from tokenization.analysis.chords import PITCH_CLASSES, changes_in_fours
+from tokenization.analysis.chords import PITCH_CLASSES, TONES, changes_in_fours
 from tokenization.score import Notes
 
 HARMONY = "in_harmony"  # what it is called among metrics
-
-
-def _tones() -> np.ndarray:
-    found = np.zeros((len(CHORDS), PITCH_CLASSES), dtype=bool)
-    for number, name in enumerate(CHORDS):
-        if name != NO_CHORD:
-            root, quality = name.split("_", 1)
-            found[number, (ROOTS.index(root) + np.array(QUALITIES[quality])) % PITCH_CLASSES] = True
-    return found
-
-
-TONES = _tones()  # of each chord: (133, 12)
 
 
 def in_harmony(part: Notes, pitched: Notes, ticks_per_beat: int) -> float | None:

@@ -78,6 +78,7 @@ class RowGroup:
         self._steps = 0
         self._random: list[np.random.Generator] = []
         self._recalling: list[Recalling] = []  # a row each, or none
+        self._goal = np.zeros_like(self.live)  # that stands in each row, of those that lean
         self.grammar: Grammar | None = None  # of these rows, up to when they draw with others
         self._begun = np.empty(0, np.int64)  # bars of each row
         self._first_bars = 0
@@ -115,6 +116,8 @@ class RowGroup:
             for token in self.job.ids.tolist():
                 heard.take(token)
             self._recalling = [heard.copy() for _ in self.live]
+        if (leaning := self.job.request.leaning) is not None:
+            self._goal = np.full_like(self.live, leaning.standing(self.job.ids))
         if self.job.grammar is not None:
             self.grammar = self.job.grammar.select(everyone)
             self._begun = self.grammar.bars
@@ -123,6 +126,15 @@ class RowGroup:
     def uniforms(self) -> list[float]:
         """Return a random number a row."""
         return [random.random() for random in self._random]
+
+    def lean(self, allowed: np.ndarray | None) -> np.ndarray:
+        """Return the scores of what comes next, (rows, V), leant by the goals that stand; allowed: (rows, V) bool."""
+        if (leaning := self.job.request.leaning) is None:
+            return self.scores
+        scores = self.scores.copy()
+        for row, goal in enumerate(self._goal.tolist()):
+            leaning.lean(scores[row], goal, None if allowed is None else allowed[row])
+        return scores
 
     def recall(self, chances: np.ndarray, allowed: np.ndarray | None) -> None:
         """Mix what each row recalls into its chances, (rows, V), as far as it may come: (rows, V) bool."""
@@ -142,6 +154,9 @@ class RowGroup:
             goes_on &= tokens != stop.end
         for one, token in zip(self._recalling, tokens.tolist(), strict=False):
             one.take(token)
+        if (leaning := self.job.request.leaning) is not None:
+            said = leaning.goal[tokens]
+            self._goal = np.where(said > 0, said, self._goal)
         self._steps += 1
         if self._steps == stop.tokens:
             goes_on[:] = False
@@ -156,7 +171,7 @@ class RowGroup:
         self._random = [self._random[row] for row in kept]
         self._recalling = [self._recalling[row] for row in kept] if self._recalling else []
         self.live, self.scores = self.live[kept], self.scores[kept]
-        self.given = self.given[kept]
+        self.given, self._goal = self.given[kept], self._goal[kept]
         if self.grammar is not None:
             self.grammar, self._begun = self.grammar.select(kept), self._begun[kept]
         return gone

@@ -10,6 +10,7 @@ import numpy as np
 
 from musicgen.generation.recall import Recall
 from musicgen.generation.sampling import Sampling
+from tokenization.leaning import Leaning
 
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
@@ -75,6 +76,7 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
     recall: Recall | None = None  # without it, the model knows no more than its state
+    leaning: Leaning | None = None  # what goals make likelier beside what the model makes of them
 
     def __post_init__(self) -> None:
         if self.variations < 1:

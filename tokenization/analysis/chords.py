@@ -19,6 +19,18 @@ from tokenization.score import Marker, Notes, Score
 PITCH_CLASSES = 12
 NONE = CHORDS.index(NO_CHORD)
 
+
+def _tones() -> np.ndarray:
+    found = np.zeros((len(CHORDS), PITCH_CLASSES), dtype=bool)
+    for number, name in enumerate(CHORDS):
+        if name != NO_CHORD:
+            root, quality = name.split("_", 1)
+            found[number, (ROOTS.index(root) + np.array(QUALITIES[quality])) % PITCH_CLASSES] = True
+    return found
+
+
+TONES = _tones()  # the pitch classes of each chord: (133, 12)
+
 # Weight of root, third (or what is suspended), fifth and seventh, by share and in the bass.
 TONE_WEIGHTS = (0.97, 0.95, 1.10, 0.66)
 OTHER_WEIGHT = -0.50

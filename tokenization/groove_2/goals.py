@@ -11,7 +11,7 @@ from tokenization.goal import Goal, check_gap
 from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PARTS, PITCHES, TRACKS
 from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
-from tokenization.groove_2.harmony import chords_to
+from tokenization.groove_2.harmony import chords_to, toward_chords
 from tokenization.groove_2.layouts import beyond, blocks
 from tokenization.groove_2.spelling import NOTHING, BarReading, Told, plain, spell, spell_bars
 from tokenization.groove_2.tokens import BAR, SEAM_1
@@ -105,6 +105,7 @@ def accompanying(
         prompt=prompt,
         grammar=Scripted(free, language, script, may_end_silent=True),
         whole=_joined(kept, ours, bars * BAR_TICKS),
+        leaning=toward_chords() if len(told.ids) else None,
     )
 
 

@@ -5,7 +5,8 @@ import pytest
 
 from tests.tokenization.groove.cases import trio_of
 from tokenization.groove.tokens import BAR_TICKS, BASS, DRUMS, OTHER
-from tokenization.groove_2.harmony import chords_to
+from tokenization.groove_2.harmony import chords_to, toward_chords
+from tokenization.groove_2.language import Groove2
 from tokenization.groove_2.tokens import VOCABULARY
 from tokenization.score import Notes
 
@@ -69,3 +70,41 @@ def test_a_rest_of_less_than_a_bar_belongs_to_the_chord_after_it_and_a_longer_on
     assert told[0] == "chord_C_M"
     assert told[3 * BAR_TICKS] == "chord_N_N"
     assert told[4 * BAR_TICKS] == "chord_F_M"
+
+
+def weight(goal: str, note: str) -> float:
+    """Return what a goal that is told adds to a note's score."""
+    leaning = toward_chords()
+    kind = leaning.kind[VOCABULARY.id(note)]
+    return float(leaning.weights[leaning.goal[VOCABULARY.id(goal)], kind])
+
+
+def test_a_bass_leans_towards_the_tones_of_a_chord_whatever_the_octave():
+    tones = [weight("chord_A_m7", f"note_on_0_{pitch}") for pitch in (33, 36, 40, 43, 45, 57)]
+    others = [weight("chord_A_m7", f"note_on_0_{pitch}") for pitch in (34, 35, 37, 41, 46)]
+    assert len({*tones}) == len({*others}) == 1
+    assert tones[0] > others[0] + 1
+    assert weight("chord_N_N", "note_on_0_33") == weight("chord_N_N", "note_on_0_34")
+
+
+def test_another_part_leans_by_how_far_it_is_above_the_root():
+    of_c = [weight("root_C", f"note_on_2_{60 + n}") for n in range(12)]
+    of_g = [weight("root_G", f"note_on_2_{67 + n}") for n in range(12)]
+    assert of_c == of_g
+    assert min(of_c[0], of_c[4], of_c[7]) > max(of_c[1], of_c[6], of_c[10])
+
+
+def test_drums_and_what_ends_a_note_do_not_lean():
+    leaning = toward_chords()
+    for token in ("note_on_1_36", "note_off_0_36", "note_off_2_60", "bar", "at_12", "end"):
+        assert leaning.kind[VOCABULARY.id(token)] == 0
+    assert (leaning.goal[: VOCABULARY.id("chord_C_M")] == 0).all()
+
+
+def test_what_is_written_leans_where_chords_are_told():
+    groove = Groove2()
+    ids = groove.spell(music(*SONG, *LINE, (0, 4, 36, DRUMS)))
+    assert groove.accompanying(ids, ["bass"]).leaning is toward_chords()
+    assert groove.accompanying(ids, ["other"]).leaning is toward_chords()
+    assert groove.accompanying(ids, ["drums"]).leaning is None
+    assert groove.infilling(ids, 1, 2).leaning is None
