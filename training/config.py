@@ -35,9 +35,6 @@ class DataConfig:
     endings: float = 0.0  # count down to the end of their piece
     gaps: float = 0.0  # have a gap to be filled
     accompaniments: float = 0.0  # groove: have parts written to given ones
-    misled: float = (
-        0.0  # groove: of these, the share in which some written bars are wrong (misled.py)
-    )
     skip_bars: bool = True  # start at a random bar; else at the beginning
     skip_chance: float = 1.0  # of sequences that do
     skip_step: int = 1  # bars: with more, whole steps of so many, over half of the piece at most
@@ -49,7 +46,7 @@ class DataConfig:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
             )
-        for name in ("mix_drums", "misled", "skip_chance"):
+        for name in ("mix_drums", "skip_chance"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 1")
         goals = (self.endings, self.gaps, self.accompaniments)

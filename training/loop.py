@@ -31,7 +31,7 @@ from training.disk import full_disk_named
 from training.fabric_model import FabricModel, Sealed
 from training.initial_model import first_model, origin
 from training.listener import Listener, Progress
-from training.loss import IGNORED, learned, next_token_loss, seen
+from training.loss import IGNORED, next_token_loss
 from training.optimiser import TIMES, learning_rate, optimiser_of
 from training.sharding import whole, whole_model
 from training.step_sums import StepSums
@@ -147,11 +147,11 @@ class Run:
             tokens = _to_device(share, self.fabric.device)
             waits = number + 1 < len(shares)
             with self.fabric.no_backward_sync(self.module, enabled=waits):
-                logits = self._logits(seen(tokens[:, :-1]), code, number, part.windows)
-                loss = next_token_loss(logits, learned(tokens[:, 1:])).sum()
+                logits = self._logits(tokens[:, :-1].clamp(min=0), code, number, part.windows)
+                loss = next_token_loss(logits, tokens[:, 1:]).sum()
                 # Over all positions, padded ones too, so that every token of every process weighs the same.
                 self.fabric.backward(loss / batch[:, 1:].size)
-            sums.add(loss.detach(), int((share[:, 1:] > IGNORED).sum()), step)
+            sums.add(loss.detach(), int((share[:, 1:] != IGNORED).sum()), step)
         norm = self.fabric.clip_gradients(
             self.module, self.optimiser, max_norm=settings.clip, error_if_nonfinite=False
         )

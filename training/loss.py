@@ -1,28 +1,12 @@
-"""The loss of a language model, position by position; which tokens of a sequence are seen, and which are learned."""
+"""The loss of a language model, position by position."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 IGNORED = -1  # a target after the end of a piece
-
-
-def only_shown(ids: np.ndarray) -> np.ndarray:
-    """Return what stands in a sequence for tokens that a model sees and does not learn to say."""
-    return IGNORED - 1 - ids.astype(np.int64)
-
-
-def seen(tokens: Tensor) -> Tensor:
-    """Return the tokens of sequences as a model sees them; anything after a piece's end."""
-    return torch.where(tokens < IGNORED, IGNORED - 1 - tokens, tokens).clamp(min=0)
-
-
-def learned(tokens: Tensor) -> Tensor:
-    """Return the tokens of sequences as a model learns to say them, or IGNORED."""
-    return tokens.clamp(min=IGNORED)
 
 
 def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 
 from tests.training.makers import toy_config, toy_run
 from training.fabric_model import Sealed
-from training.loss import IGNORED, learned, next_token_loss, only_shown, seen
+from training.loss import IGNORED, next_token_loss
 from training.validation import summary
 
 
@@ -76,11 +76,3 @@ def test_a_model_of_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_
         )
         with pytest.raises(ValueError, match=f"has a maximal length of {short}"):
             toy_run(config)
-
-
-def test_tokens_that_are_only_shown_are_seen_and_not_learned():
-    ids = np.array([0, 5, 3, 7], dtype=np.uint16)
-    tokens = torch.from_numpy(np.where([False, True, False, True], only_shown(ids), ids))
-    tokens = torch.cat([tokens, torch.tensor([IGNORED])])
-    assert seen(tokens).tolist() == [0, 5, 3, 7, 0]
-    assert learned(tokens).tolist() == [0, IGNORED, 3, IGNORED, IGNORED]

@@ -29,7 +29,6 @@ from training.data.augmentation import (
     kind_of,
     start_bar,
 )
-from training.data.misled import misled_accompaniment
 from training.data.piano_examples import cut_remi_2
 
 GROOVE_2 = Groove2()
@@ -53,7 +52,9 @@ def cut_groove_2(
         start = start_bar(bars, len(ids), config, random)
     notes = heard_from(start * BAR_TICKS, groove.notes(ids), drums, config, random)
     notes = _transposed(notes, config.transpose, random)
-    return _laid_out(kind, groove, notes, config, random)[: config.trained_length + 1]
+    return _laid_out(kind, groove, notes, config, random)[: config.trained_length + 1].astype(
+        np.uint16
+    )
 
 
 def _laid_out(
@@ -63,8 +64,6 @@ def _laid_out(
         return layouts.ending(notes, int(random.integers(1, COUNTED + 1)))
     if kind == "accompaniment":
         given = _given(np.unique(notes.track), random)
-        if len(given) and config.misled and random.random() < config.misled:
-            return misled_accompaniment(notes, given.tolist(), random)
         if len(given):
             return layouts.accompaniment(notes, given.tolist(), chords=groove.tells_chords)
     if kind == "gap":
