@@ -234,7 +234,13 @@ class Continuation(MusicGeneration):
         )
         before_bar = prompt.bars + options.bars if by_bars and not options.ends else None
         super().__init__(
-            model, prompt.ids, grammar, options, tokens=options.tokens, before_bar=before_bar
+            model,
+            prompt.ids,
+            grammar,
+            options,
+            leaning=model.language.toward_end(heard) if options.ends else None,
+            tokens=options.tokens,
+            before_bar=before_bar,
         )
 
     def _take(self, number: int, ids: np.ndarray) -> Take:

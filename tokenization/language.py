@@ -19,6 +19,7 @@ import numpy as np
 
 from tokenization.goal import LEFT, Goal
 from tokenization.grammar import Grammar
+from tokenization.leaning import Leaning
 from tokenization.score import Score
 from tokenization.vocabulary import Vocabulary
 
@@ -93,6 +94,10 @@ class Language(ABC):
     def can_end(self) -> bool:
         """Say whether music can be asked to end with a certain bar."""
         return LEFT in self.vocabulary.blocks
+
+    def toward_end(self, ids: np.ndarray) -> Leaning | None:
+        """Return what an end that is asked for makes likelier after some music, beside what a model makes of it."""
+        return None
 
     def on_chords(self, line: list[list[str]], start: int) -> Grammar:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""

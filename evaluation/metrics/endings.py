@@ -1,8 +1,7 @@
 """Whether a piece sounds ended: on the tonic, thinner than before, with notes that last.
 
 Each sign is measured in the last bar of some music; of real pieces in the true last bar and, as a control, in
-bars in the middle of them, where nothing ends. The key is the one whose profile is most like the pitch classes of the
-music by duration (Krumhansl and Kessler 1982, as in Krumhansl 1990).
+bars in the middle of them, where nothing ends.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ import numpy as np
 
 from tokenization.analysis.chord_names import NO_CHORD, ROOTS
 from tokenization.analysis.chords import recognise
+from tokenization.analysis.keys import tonic
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.score import Notes, Score
 
 SIGNS = ("tonic", "thinner", "longer", "all")
-_MAJOR = (6.35, 2.23, 3.48, 2.33, 4.38, 4.09, 2.52, 5.19, 2.39, 3.66, 2.29, 2.88)
-_MINOR = (6.33, 2.68, 3.52, 5.38, 2.60, 3.53, 2.54, 4.75, 3.98, 2.69, 3.34, 3.17)
-_KEYS = np.array([np.roll(mode, tonic) for mode in (_MAJOR, _MINOR) for tonic in range(12)])
 
 
 def signs(score: Score, last: int) -> dict[str, bool] | None:
@@ -48,14 +45,6 @@ def last_bar(score: Score) -> int:
     """Return the number of the last bar in which a note begins, from 0: a last note that rings on makes none."""
     lines = bar_lines(score, bar_count(score))
     return int(np.searchsorted(lines, score.notes.onset_ticks.max(initial=0), side="right")) - 1
-
-
-def tonic(pitch: np.ndarray, weight: np.ndarray) -> int:
-    """Return the pitch class of the likeliest key's tonic."""
-    classes = np.bincount(pitch % 12, weights=weight, minlength=12)
-    profiles = _KEYS - _KEYS.mean(1, keepdims=True)
-    likeness = profiles @ (classes - classes.mean()) / np.linalg.norm(profiles, axis=1)
-    return int(likeness.argmax()) % 12
 
 
 def _last_root(score: Score, notes: Notes, stop: int) -> int:

@@ -21,7 +21,9 @@ from tokenization.analysis.chord_names import QUALITIES, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR, NAMES
 from tokenization.goal import Goal
 from tokenization.language import Encoded, Language
+from tokenization.leaning import Leaning
 from tokenization.remi.arrange import arrange
+from tokenization.remi.cadence import toward_tonic
 from tokenization.remi.chord_line import ChordLine
 from tokenization.remi.faults import explain
 from tokenization.remi.goals import infilling
@@ -92,6 +94,11 @@ class Remi(Language):
     def grammar(self, batch: int = 1) -> RemiGrammar:
         """Return the grammar at the start of `batch` sequences, before the begin token."""
         return RemiGrammar(batch, len(self.vocabulary))
+
+    def toward_end(self, ids: np.ndarray) -> Leaning | None:
+        """Return how the last bar leans towards the tonic of what was heard; nothing where nothing was."""
+        heard = self.decode(ids).pitched
+        return toward_tonic(heard) if self.can_end() and len(heard) else None
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""

@@ -1,0 +1,48 @@
+"""Asked to end, the last bar leans towards the tonic of what was heard; nothing else does."""
+
+import numpy as np
+import pytest
+
+from tokenization.language import language
+from tokenization.remi.language import Remi
+from tokenization.remi.layouts import LEFT_1
+from tokenization.remi.tokens import CHORD, VOCABULARY
+
+LANGUAGE = language("remi-2")
+SCALE = (0, 2, 4, 5, 7, 9, 11, 12)
+
+
+def song(higher: int) -> np.ndarray:
+    """Return a bar of a major scale from its tonic, on which it dwells."""
+    notes = " ".join(
+        f"subbeat_{2 * n} pitch_{60 + higher + step} volume_12 duration_{4 if step % 12 == 0 else 1}"
+        for n, step in enumerate(SCALE)
+    )
+    return LANGUAGE.parse(f"begin bar {notes}")
+
+
+@pytest.mark.parametrize("higher", [0, 5, 11])
+def test_after_the_last_bar_has_begun_chords_on_the_tonic_are_likelier(higher: int):
+    leaning = LANGUAGE.toward_end(song(higher))
+    assert leaning is not None
+    root = ("C", "F", "B")[(0, 5, 11).index(higher)]
+    weights = {
+        name: leaning.weights[1, leaning.kind[VOCABULARY.id(f"chord_{name}")]]
+        for name in (f"{root}_M", f"{root}_m", "G#_M", "G#_m7", "N_N")
+    }
+    assert weights[f"{root}_M"] == weights[f"{root}_m"] > 1
+    assert weights["N_N"] > 1
+    assert weights["G#_M"] == weights["G#_m7"] == 0
+
+
+def test_only_the_last_bar_leans_and_only_its_chords():
+    leaning = LANGUAGE.toward_end(song(0))
+    assert leaning is not None
+    assert np.flatnonzero(leaning.goal).tolist() == [LEFT_1]
+    assert np.flatnonzero(leaning.kind).tolist() == [*range(CHORD.start, CHORD.stop)]
+
+
+def test_where_nothing_was_heard_or_no_end_can_be_asked_for_nothing_leans():
+    assert LANGUAGE.toward_end(LANGUAGE.parse("begin bar")) is None
+    assert Remi().toward_end(Remi().parse("begin bar")) is None
+    assert language("groove-2").toward_end(language("groove-2").parse("begin bar")) is None

@@ -1,0 +1,41 @@
+"""Towards an end that is asked for: the last bar leans towards the chord of the key's tonic (tokenization/leaning.py).
+
+A countdown makes the last bars thinner and their notes longer, and moved the harmony little: over the last chords of
+songs a model put a quarter of its chances on the tonic, where nearly half of them are on it (`python -m
+tests.tools.fit_cadence`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenization.analysis.chord_names import QUALITIES, ROOTS
+from tokenization.analysis.keys import tonic
+from tokenization.leaning import Leaning
+from tokenization.remi.layouts import LEFT_1
+from tokenization.remi.tokens import CHORD, VOCABULARY
+from tokenization.score import Notes
+
+OTHER, TONIC, NONE = 1, 2, 3  # kinds of chords
+WEIGHTS = {TONIC: 1.1, NONE: 1.5}  # what makes true last chords likeliest beside pop-piano-2
+LOUD = 4.0
+
+
+def chord_kinds(root: int) -> np.ndarray:
+    """Return the kind of each chord in a key with this tonic: (133,)."""
+    kinds = np.full(len(CHORD), OTHER)
+    first = root * len(QUALITIES)
+    kinds[first : first + len(QUALITIES)] = TONIC
+    kinds[len(ROOTS) * len(QUALITIES) :] = NONE
+    return kinds
+
+
+def toward_tonic(heard: Notes) -> Leaning:
+    """Return how the chords of the last bar lean after some notes, whose key is taken to stay."""
+    goal, kind = np.zeros((2, len(VOCABULARY)), np.int64)
+    goal[LEFT_1] = 1
+    kind[CHORD.start : CHORD.stop] = chord_kinds(tonic(heard.pitch, heard.duration_ticks))
+    weights = np.zeros((2, 4))
+    for name, weight in WEIGHTS.items():
+        weights[1, name] = LOUD * weight
+    return Leaning(goal=goal, kind=kind, group=np.zeros(4, np.int64), weights=weights)
