@@ -64,7 +64,7 @@ def _bridged(ticks: np.ndarray, chords: np.ndarray) -> tuple[np.ndarray, np.ndar
     return begins[~rests], chords[~rests]
 
 
-# Near what fits: of a bass's notes that are tones of the chord; and of another part's, by semitones above the root of a bass.
+# Near what fits: of a bass's notes that are tones of the chord; of another part's, by semitones above the bass's root.
 TONE = 1.45
 ABOVE_ROOT = (0.7, -0.4, -0.2, 0.0, 0.8, -0.1, -0.3, 0.7, -0.1, -0.2, -0.5, -0.3)
 LOUD = 2.0
