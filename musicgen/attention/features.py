@@ -18,6 +18,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.row_products import products_by_one, rows_apart
 from musicgen.layers.step_calls import Call, Scratch
@@ -152,6 +153,10 @@ class Favor(FeatureMap):
         """
         assert self.omega is not None
         omega = self.omega.to(out.dtype) / PROJECTION_OVER_NORM
+        if loops := loops_for(qk, out):
+            arrays = qk.numpy(), omega.contiguous().numpy()
+            bounds = LARGEST_NORM / self.temperature, LARGEST_NORM, LARGEST_PROJECTION
+            return [partial(loops.favor, *arrays, *bounds, -self.log_scale, out.numpy())]
         both_signs = torch.cat([omega, -omega], 1)
         columns = both_signs.shape[1]
         batch, heads, _ = qk.shape

@@ -29,7 +29,7 @@ from musicgen.attention.causal_sums import (
     step_calls,
     step_sums,
 )
-from musicgen.layers.compiled import loops_for
+from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.precision import eager_on_cpu, without_autocast
 from musicgen.layers.step_calls import Call, Scratch
 

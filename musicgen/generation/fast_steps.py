@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import AttentionState, calls_of_one
-from musicgen.layers.compiled import loops_for
+from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.few_rows import Product, into, multiple_of, product, rows_for, way_for
 from musicgen.layers.joined_layers import can_be_joined, joined
 from musicgen.layers.precision import without_autocast

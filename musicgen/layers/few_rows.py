@@ -63,7 +63,7 @@ def way_for(weight: Tensor) -> Way:
         *few_rows_table.stored((out_width, width), coded, lambda: _fastest(out_width, width, coded))
     )
     right = way.multiple in ((1,) if way.name in LOOPS else MULTIPLES)
-    return way if way.name in possible(coded) and right else Way("rows", MOST)
+    return way if way.name in possible(weight.numel(), coded) and right else Way("rows", MOST)
 
 
 def into(layer: nn.Module, out: Tensor) -> Product:
@@ -135,7 +135,7 @@ def _fastest(
     weight = restore(*quantise(weight)) if coded else weight
     bias = torch.randn(out_width, generator=generator)
     right = []
-    for name in possible(coded):
+    for name in possible(weight.numel(), coded):
         way = partial(WAYS[name], weight, bias)
         right.append((name, 1 if name in LOOPS else least_multiple(way, width, out_width)))
     copies = -(-_ALL // weight.numel()) if weight.numel() >= _SMALL else 1

@@ -7,14 +7,15 @@ I width of the input, O width of the output.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from musicgen.layers.compiled import loops_for
+from musicgen.layers.compiled.available import loops_for, shared_loops
 from musicgen.layers.derived import Derived
 from musicgen.layers.eight_bits import codes_of
 
@@ -60,19 +61,49 @@ def _pack(weight: Tensor) -> Tensor:
 
 
 def _by_loops(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    loops, matrix, added = loops_for(weight), weight.detach().numpy(), _bias(weight, bias)
-    assert loops is not None, "`possible` says whether they can be had"
-    multiply, written = loops.product, out.numpy()
-    return lambda x: multiply(matrix, added, x.numpy(), written)
+    return _alone(_loops().product, [weight.detach().numpy(), _bias(weight, bias)], out)
 
 
 def _by_codes(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    loops, stored = loops_for(weight), codes_if_stored_so(weight)
-    assert loops is not None, "`way_for` says whether they can be had"
-    assert stored is not None, "… and whether there are codes"
-    codes, scale = (each.numpy() for each in stored)
-    multiply, added, written = loops.product_of_codes, _bias(weight, bias), out.numpy()
-    return lambda x: multiply(codes, scale, added, x.numpy(), written)
+    return _alone(_loops().product_of_codes, [*_codes(weight), _bias(weight, bias)], out)
+
+
+def _by_shared_loops(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
+    return _shared("product", [weight.detach().numpy(), _bias(weight, bias)], out)
+
+
+def _by_shared_codes(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
+    return _shared("product_of_codes", [*_codes(weight), _bias(weight, bias)], out)
+
+
+def _alone(multiply: Callable[..., None], given: Sequence[np.ndarray], out: Tensor) -> Product:
+    written = out.numpy()
+    return lambda x: multiply(*given, x.numpy(), written)
+
+
+def _shared(name: str, given: Sequence[np.ndarray], out: Tensor) -> Product:
+    loops, written = shared_loops(), out.numpy()
+    assert loops is not None, "`possible` says whether they can be had"
+    multiply = getattr(loops, name)
+    threads, limit = loops.limited(torch.get_num_threads())
+
+    def limited(x: Tensor) -> None:
+        limit()
+        multiply(*given, x.numpy(), written, threads)
+
+    return (lambda x: multiply(*given, x.numpy(), written, threads)) if limit is None else limited
+
+
+def _loops() -> ModuleType:
+    loops = loops_for()
+    assert loops is not None, "`possible` says whether they can be had"
+    return loops
+
+
+def _codes(weight: Tensor) -> list[np.ndarray]:
+    stored = codes_if_stored_so(weight)
+    assert stored is not None, "`way_for` says whether there are codes"
+    return [each.numpy() for each in stored]
 
 
 def _bias(weight: Tensor, bias: Tensor | None) -> np.ndarray:
@@ -88,19 +119,28 @@ _CODES: Derived[tuple[Tensor, Tensor] | None] = Derived()
 _PACKS: Derived[Tensor] = Derived()  # matrices as oneDNN lays them out for few rows
 WAYS: dict[str, Callable[[Tensor, Tensor | None, Tensor], Product]] = {
     "codes": _by_codes,
+    "shared codes": _by_shared_codes,
+    "shared": _by_shared_loops,
     "packed": _packed,
     "columns": _by_columns,
     "rows": _by_rows,
     "loops": _by_loops,
 }
-LOOPS = ("loops", "codes")  # compute any number of rows, each by itself
+LOOPS = ("codes", "shared codes", "shared", "loops")  # compute any number of rows, each by itself
+LARGE = (
+    1 << 18
+)  # numbers of a matrix that several threads may share: for fewer, to meet takes longer than to multiply
 
 
-def possible(coded: bool = False) -> list[str]:
-    """Return the ways that there are on this machine; 8-bit codes are one for a matrix that was stored so."""
+def possible(numbers: int, coded: bool = False) -> list[str]:
+    """Return the ways for a matrix of so many numbers on this machine; 8-bit codes are one if it was stored so."""
     has_packed = torch.backends.mkldnn.is_available() and hasattr(
         torch.ops.mkldnn, "_reorder_linear_weight"
     )
     has_loops = loops_for() is not None
-    has = {"packed": has_packed, "loops": has_loops, "codes": has_loops and coded}
+    has_shared = numbers >= LARGE and shared_loops() is not None
+    has = {
+        "packed": has_packed, "loops": has_loops, "codes": has_loops and coded,
+        "shared": has_shared, "shared codes": has_shared and coded,
+    }  # fmt: skip
     return [name for name in WAYS if has.get(name, True)]

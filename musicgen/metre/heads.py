@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import GUARD
-from musicgen.layers.compiled import loops_for
+from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.linear import Linear
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.row_products import row_products

@@ -207,7 +207,7 @@ def _plain(error: Exception | None) -> Exception | None:
 
 def _compile_loops() -> None:
     """Compile the loops of a token, which takes seconds on a first visit, before anybody waits for a note."""
-    from musicgen.layers.compiled import loops_for
+    from musicgen.layers.compiled.available import loops_for
 
     loops_for()
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -29,6 +28,7 @@ from torch import Generator, Tensor, nn
 
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.position.base import Position, Shape, Window
+from musicgen.position.spe.contraction import contraction
 from musicgen.position.spe.row_codes import RowCodes, at_ticks, by_positions, by_ticks
 from tokenization.records import check_fields
 
@@ -172,29 +172,9 @@ class StochasticPosition(Position):
         return placed_q + gate_q, placed_k + gate_k
 
     def for_steps(self, layer: int, qk: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
-        """Return the contraction of all heads' queries and keys, row by row of the batch.
-
-        Together, the rows would go through a kernel that adds up in another order.
-        """
+        """Return the contraction of all heads' queries and keys, row by row of the batch."""
         slot = 0 if self.config.shared else layer
-        batch, heads, width = qk.shape
-        mixed = inputs.scratch.empty(qk, batch, heads, 2 if self.config.gated else 1, width)
-        rows = mixed.flatten(2).unsqueeze(2).unbind()  # (2H, 1, 2D or D) each
-        placed = out.unsqueeze(2).unbind()  # (2H, 1, R) each
-        together = [[both] for both in zip(rows, placed, strict=True)]
-        by_side = [[*zip(x.chunk(2), y.chunk(2), strict=True)] for ((x, y),) in together]
-
-        def mix() -> None:
-            torch.mul(qk.unsqueeze(2), inputs.code.sides_mix[layer], out=mixed)
-
-        def contract() -> None:
-            for row, codes in enumerate(inputs.code.rows[slot]):
-                sides = together[row] if len(codes) == 1 else by_side[row]
-                for code, (x, y) in zip(codes, sides, strict=True):
-                    _product(x, code, y)
-
-        first = mix if self.config.gated else partial(mixed.copy_, qk.unsqueeze(2))
-        return [first, contract]
+        return contraction(qk, out, inputs, layer=layer, slot=slot, gated=self.config.gated)
 
     def cover_rows(
         self, codes: Sequence[SpeCode], positions: Sequence[int], times: Tensor | None = None
@@ -261,14 +241,6 @@ class StochasticPosition(Position):
             return ()
         logarithms = torch.stack([F.logsigmoid(-self.gates), F.logsigmoid(self.gates)], 2)
         return torch.exp(logarithms / 2).unbind()
-
-
-def _product(x: Tensor, code: Tensor, out: Tensor) -> None:
-    """Multiply matrices, (n, 1, D) by (n, D, R) to (n, 1, R)."""
-    if out.is_mps:  # there a product may never reach an `out` that begins inside a tensor
-        out.copy_(torch.bmm(x, code))
-    else:
-        torch.bmm(x, code, out=out)
 
 
 def _beside(x: Tensor, mix: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.layers import compiled
+from musicgen.layers.compiled import available
 from musicgen.model.performer import State
 from musicgen.position import POSITIONS
 from tests.musicgen.toys import generator, toy_model, toy_tokens, unlimited
@@ -22,7 +22,7 @@ LENGTH = 40
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test with the loops that are compiled, and with torch's calls alone."""
     if request.param == "torch":
-        monkeypatch.setattr(compiled, "_loops", lambda: None)
+        monkeypatch.setattr(available, "_loops", lambda: None)
 
 
 def by_hand(state: State) -> State:

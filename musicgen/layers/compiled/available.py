@@ -1,4 +1,4 @@
-"""Whether the loops of loops.py can be had: numba compiles them, on a CPU that it knows.
+"""Whether the loops of loops.py and shared_loops.py can be had: numba compiles them, on a CPU that it knows.
 
 A generated token is hundreds of small calls of torch, each of which takes microseconds before it begins, and products
 that read four bytes a weight where one says the same. Loops that do a layer's work at once spare both. They compute
@@ -24,11 +24,23 @@ def loops_for(*tensors: Tensor | None) -> ModuleType | None:
     return _loops() if plain else None
 
 
+def shared_loops() -> ModuleType | None:
+    """Return the products of loops.py for several threads, if this process has some."""
+    return _shared() if torch.get_num_threads() > 1 and _loops() is not None else None
+
+
 @cache
 def _loops() -> ModuleType | None:
-    if os.environ.get(SWITCH) == "0":
-        return None
+    return None if os.environ.get(SWITCH) == "0" else _imported("musicgen.layers.compiled.loops")
+
+
+@cache
+def _shared() -> ModuleType | None:
+    return _imported("musicgen.layers.compiled.shared_loops")
+
+
+def _imported(name: str) -> ModuleType | None:
     try:
-        return import_module("musicgen.layers.loops")
-    except (ImportError, OSError):  # not installed, or not for this machine
+        return import_module(name)
+    except (ImportError, OSError, ValueError):  # not installed, or not for this machine
         return None

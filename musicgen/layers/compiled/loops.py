@@ -3,7 +3,8 @@
 Compiled once a machine, in some seconds, and stored in the user's cache folder. Rows of a batch are computed one after
 the other by the same instructions, so none depends on which others there are.
 
-B rows of the batch, I and O widths of a matrix, H heads, M features, D value width, R rows of all memories.
+B rows of the batch, I and O widths of a matrix, H heads, W width of queries, M features, D value width, R rows of all
+memories.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _FREE = {"reassoc", "contract", "nsz"}
 _ZERO = np.float32(0)
 
 
-def _compiled(*signature: Any) -> Callable[[Any], Any]:
+def compiled(*signature: Any, **more: Any) -> Callable[[Any], Any]:
     """Compile at once for these types, or load what an earlier process compiled."""
-    options = {"fastmath": _FREE, "error_model": "numpy", "nogil": True}
+    options = {"fastmath": _FREE, "error_model": "numpy", "nogil": True, **more}
 
     def compile_(loop: Any) -> Any:
         try:
@@ -38,7 +39,7 @@ def _compiled(*signature: Any) -> Callable[[Any], Any]:
     return compile_
 
 
-@_compiled(float32[:, ::1], float32[::1], float32[:, ::1], float32[:, ::1])
+@compiled(float32[:, ::1], float32[::1], float32[:, ::1], float32[:, :])
 def product(weight: Any, bias: Any, x: Any, out: Any) -> None:
     """Multiply rows (B, I) by a matrix (O, I) and add a bias, to (B, O)."""
     for o in range(weight.shape[0]):
@@ -49,7 +50,7 @@ def product(weight: Any, bias: Any, x: Any, out: Any) -> None:
             out[row, o] = total + bias[o]
 
 
-@_compiled(int8[:, ::1], float32[::1], float32[::1], float32[:, ::1], float32[:, ::1])
+@compiled(int8[:, ::1], float32[::1], float32[::1], float32[:, ::1], float32[:, :])
 def product_of_codes(codes: Any, scale: Any, bias: Any, x: Any, out: Any) -> None:
     """Do the same with a matrix of 8-bit codes, each row of which has a scale: weight = codes · scale."""
     for o in range(codes.shape[0]):
@@ -60,7 +61,7 @@ def product_of_codes(codes: Any, scale: Any, bias: Any, x: Any, out: Any) -> Non
             out[row, o] = total * scale[o] + bias[o]
 
 
-@_compiled(float32[:, ::1], float32[:, ::1], float32[::1], float32[::1], float32, float32[:, ::1])
+@compiled(float32[:, ::1], float32[:, ::1], float32[::1], float32[::1], float32, float32[:, ::1])
 def add_and_normalise(x: Any, branch: Any, weight: Any, bias: Any, least: Any, out: Any) -> None:
     """Add a branch to x, (B, C) both, in place, and write the layer norm of the sum; `least` keeps it from 0/0."""
     width = x.shape[1]
@@ -77,7 +78,58 @@ def add_and_normalise(x: Any, branch: Any, weight: Any, bias: Any, least: Any, o
             out[row, c] = (x[row, c] - mean) * scale * weight[c] + bias[c]
 
 
-@_compiled(
+@compiled(float32[:, :], float32[:, :, ::1], float32[:, :, ::1], float32[:, ::1])
+def contract(x: Any, gains: Any, code: Any, out: Any) -> None:
+    """Multiply heads, (H, W), by each of K gains, (H, K, W), and by the code of SPE, (H, K·W, R), to (H, R).
+
+    As in position/spe/base.py: R realisations, and K is 2 where there is a gate.
+    """
+    heads, sides, width = gains.shape
+    for h in range(heads):
+        out[h] = 0
+        for side in range(sides):
+            for w in range(width):
+                share = x[h, w] * gains[h, side, w]
+                for r in range(out.shape[1]):
+                    out[h, r] += share * code[h, side * width + w, r]
+
+
+@compiled(
+    float32[:, :, ::1], float32[:, ::1], float32, float32, float32, float32, float32[:, :, ::1]
+)
+def favor(
+    x: Any, omega: Any, least: Any, norm: Any, projection: Any, offset: Any, out: Any
+) -> None:
+    """Write FAVOR+ features, (B, 2H, 2M), of queries beside keys, (B, 2H, W), by a projection, (W, M).
+
+    As in attention/features.py, where `omega` is scaled so that |x| and ±ωx have one bound, `least` or more, which
+    becomes `norm` of the one and `projection` of the other; `offset` is in all exponents.
+    """
+    batch, heads, width = x.shape
+    columns = omega.shape[1]
+    projected = np.empty(columns, np.float32)
+    for row in range(batch):
+        for h in range(heads):
+            projected[:] = 0
+            squares = _ZERO
+            for w in range(width):
+                value = x[row, h, w]
+                squares += value * value
+                for m in range(columns):
+                    projected[m] += value * omega[w, m]
+            bound = max(least, np.sqrt(squares))
+            for m in range(columns):
+                bound = max(bound, abs(projected[m]))
+            first = offset
+            if 2 * h >= heads:  # of keys
+                first -= squares * (norm / bound) * (norm / bound) * np.float32(0.5)
+            factor = projection / bound
+            for m in range(columns):
+                out[row, h, m] = np.exp(first + factor * projected[m])
+                out[row, h, columns + m] = np.exp(first - factor * projected[m])
+
+
+@compiled(
     float32[:, :, :],
     float32[:, :, :],
     float32[:, :, :],
@@ -109,7 +161,7 @@ def attend(fq: Any, fk: Any, v: Any, decay: Any, guard: Any, sums: Any, out: Any
                 out[row, h, d] = found[d] / (found[width] + guard)
 
 
-@_compiled(
+@compiled(
     float32[:, :, :],
     float32[:, :, ::1],
     int64[::1],
