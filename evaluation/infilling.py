@@ -1,6 +1,7 @@
 """How good a filled gap is: some bars of a real piece are taken out, written anew between the others, and compared.
 
     loss       nats a token of the true bars, given the bars before and after the gap, and given those before alone
+    recalling  the same with what is recalled of the piece, which is trusted as much as pays best in held-out pieces
     f1         of the cells (sixteenth, pitch) of the gap: the written ones found in the true ones, and the reverse
     likeness   of the gap's style to the bars around it, of what was written and of the true bars: by the profiles of
                style.py, those of pitched notes without drums and that of drums; 0 in one that is around and not inside
@@ -11,6 +12,8 @@ Tokens that only count bars, and those that give what comes after the gap, are i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from evaluation.metrics.bootstrap import mean
@@ -19,8 +22,9 @@ from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration
 from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
-from musicgen.model.performer import Performer
+from musicgen.generation.recall import with_recall
 from musicgen.options import Options
+from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
 from tokenization.goal import SEAM
 from tokenization.groove_2.language import Groove2
@@ -36,10 +40,18 @@ def fill(model: Player, ids: np.ndarray, start: int, stop: int, *, seed: int) ->
     return WholeIds(model, goal, Options(seed=seed))
 
 
+class GapLosses(NamedTuple):
+    """The mean loss of the true bars of a gap, nats a token."""
+
+    aware: float  # given what comes after it
+    alone: float  # not given
+
+
 def gap_losses(
-    performer: Performer, language: Language, ids: np.ndarray, start: int, stop: int, seed: int
-) -> tuple[float, float]:
-    """Return the mean loss of the true bars of a gap, given what comes after it and not given."""
+    playable: Playable, ids: np.ndarray, start: int, stop: int, seed: int
+) -> tuple[GapLosses, GapLosses | None]:
+    """Return the losses of a gap by the model alone, and with what it recalls, if it learned to."""
+    language, performer = playable.language, playable.performer
     ids = np.asarray(ids, dtype=np.int64)
     lines = np.append(language.bars(ids), len(ids) - 1)
     laid_out = _laid_out(language, ids, start, stop)
@@ -47,9 +59,21 @@ def gap_losses(
     first = int(counting.argmax()) - 1  # the token that begins the gap's first bar
     written = np.arange(first, len(laid_out) - 1)
     written = written[~counting[written]]
-    aware = position_losses(performer, laid_out, seed)[written - 1]
-    alone = position_losses(performer, ids[: lines[stop]], seed)[lines[start] - 1 :]
-    return float(aware.mean()), float(alone.mean())
+    until = ids[: lines[stop]]
+    aware, alone = (position_losses(performer, each, seed) for each in (laid_out, until))
+
+    def means(aware: np.ndarray, alone: np.ndarray) -> GapLosses:
+        return GapLosses(float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean()))
+
+    if playable.recall is None:
+        return means(aware, alone), None
+    elsewhere = language.infilling(ids, start, stop).elsewhere.tolist()
+    passing = frozenset(language.passing_tokens())
+    recalled = means(
+        with_recall(aware, laid_out, playable.recall, passing, elsewhere),
+        with_recall(alone, until, playable.recall),
+    )
+    return means(aware, alone), recalled
 
 
 def _laid_out(language: Language, ids: np.ndarray, start: int, stop: int) -> np.ndarray:

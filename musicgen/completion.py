@@ -36,7 +36,14 @@ class Completion(MusicGeneration):
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
         same as those that stood there: (N,) bool.
         """
-        super().__init__(model, goal.prompt, goal.grammar, options, leaning=goal.leaning)
+        super().__init__(
+            model,
+            goal.prompt,
+            goal.grammar,
+            options,
+            leaning=goal.leaning,
+            elsewhere=goal.elsewhere,
+        )
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
@@ -57,7 +64,14 @@ class WholeIds(Generation):
 
     def __init__(self, model: Player, goal: Goal, options: Options) -> None:
         """Take a goal in the model's language."""
-        super().__init__(model, goal.prompt, goal.grammar, options, leaning=goal.leaning)
+        super().__init__(
+            model,
+            goal.prompt,
+            goal.grammar,
+            options,
+            leaning=goal.leaning,
+            elsewhere=goal.elsewhere,
+        )
         self.goal = goal
 
     def whole(self) -> np.ndarray:

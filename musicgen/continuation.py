@@ -84,10 +84,12 @@ class Generation:
         options: Options,
         *,
         leaning: Leaning | None = None,
+        elsewhere: np.ndarray | None = None,
         **stop: int | None,
     ) -> None:
         """Go on from ids by a grammar, until the end token or what else is to stop it."""
         self.model, self.options, self._leaning = model, options, leaning
+        self._elsewhere = () if elsewhere is None else tuple(elsewhere.tolist())
         self._ids, self._grammar, self._stop = ids, grammar, stop
         self._job: Progress | None = None
 
@@ -98,7 +100,7 @@ class Generation:
             seed=self.options.seed,
             sampling=self.options.sampling,
             stop=Stop(end=self.model.language.end, **self._stop),
-            recall=recall_of(self.model, self.options.sampling),
+            recall=recall_of(self.model, self.options.sampling, self._elsewhere),
             leaning=self._leaning,
         )
         ids = self._ids.astype(np.int64)
@@ -262,12 +264,18 @@ class Continuation(MusicGeneration):
         )
 
 
-def recall_of(model: Player, sampling: Sampling) -> Recall | None:
+def recall_of(model: Player, sampling: Sampling, elsewhere: tuple[int, ...] = ()) -> Recall | None:
     """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken."""
     if model.recall is None or not sampling.recall or not sampling.temperature:
         return None
-    goals = frozenset(model.language.goal_tokens())
-    return Recall(weights=tuple(model.recall), goals=goals, strength=sampling.recall)
+    passing = frozenset(model.language.passing_tokens())
+    return Recall(
+        weights=tuple(model.recall),
+        goals=frozenset(model.language.goal_tokens()) - passing,
+        passing=passing,
+        elsewhere=elsewhere,
+        strength=sampling.recall,
+    )
 
 
 def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | None:

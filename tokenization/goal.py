@@ -13,12 +13,13 @@ A countdown starts at COUNTED at most: bars further away say nothing. The bars a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tokenization.grammar import Grammar
 from tokenization.leaning import Leaning
+from tokenization.vocabulary import Vocabulary
 from tokenization.wording import counted
 
 COUNTED = 16  # the bars before a goal that say how far it is
@@ -43,6 +44,22 @@ class Goal:
     whole: Callable[[np.ndarray], np.ndarray]
     """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
     leaning: Leaning | None = None  # what the goal makes likelier beside what the model makes of it
+    elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
+
+
+def given_until(stop: int, bars_before: int) -> int:
+    """Return the first bar after a gap that a prompt does not give, of a gap that ends before the bar `stop`.
+
+    As many bars are given as bring what stands before the gap, so many bars, to the same place of the period.
+    """
+    return stop + PERIOD + -bars_before % PERIOD
+
+
+def passing_tokens(vocabulary: Vocabulary) -> list[int]:
+    """Return the tokens that stand around music of one piece, given and written: without them it is as it was."""
+    blocks = (vocabulary[name] for name in (SEAM, MARKER))
+    return [token for block in blocks for token in range(block.start, block.stop)]
 
 
 def check_gap(start: int, stop: int, bars: int) -> None:

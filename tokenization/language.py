@@ -181,6 +181,10 @@ class Language(ABC):
         """Return the tokens that tell a model what to arrive at, and where (goal.py)."""
         return []
 
+    def passing_tokens(self) -> list[int]:
+        """Return those of them that music is recalled across, as if they were not there."""
+        return []
+
     @abstractmethod
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there: what `grammar` says, at once."""

@@ -21,7 +21,7 @@ from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
 from tokenization.score import Score
 
-LONGEST = 32  # bars of a piece of which some are taken out
+LONGEST = 96  # bars of a piece of which some are taken out
 SURROUNDING = 4  # bars left before and after them, where there are so many
 
 
@@ -149,9 +149,13 @@ def measure_infilling(
     work = fill(loaded, ids, start, stop, seed=seed)
     yield [work]
     written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
-    aware, alone = gap_losses(loaded.performer, language, ids, start, stop, seed)
+    alone, recalled = gap_losses(loaded, ids, start, stop, seed)
+    losses = {"loss": alone, **({"recalling": recalled} if recalled else {})}
     return [
-        _row(data, row, "loss", written=aware, real=None, alone=alone),
+        *(
+            _row(data, row, name, written=loss.aware, real=None, alone=loss.alone)
+            for name, loss in losses.items()
+        ),
         _row(data, row, "f1", written=f1(true, written, start, stop), real=None, alone=None),
         *(
             _row(data, row, name, written=measured(written), real=measured(true), alone=None)

@@ -17,7 +17,7 @@ A token costs as much at any position, since MANY places at most are followed, a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,10 +36,16 @@ _LAST = (1 << _BITS * ORDER) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Recall:
-    """How far to trust what is recalled; it rests from a goal's first token on, since what is asked for comes first."""
+    """How far to trust what is recalled, and of what.
+
+    It rests from the first token of a goal on, since what is asked for comes first: an end, or parts that are given.
+    A gap is within its piece, so what passes over its seams is recalled as if they were not there.
+    """
 
     weights: tuple[float, ...]
     goals: frozenset[int] = frozenset()
+    passing: frozenset[int] = frozenset()
+    elsewhere: tuple[int, ...] = ()  # what is known of the piece beside the sequence
     strength: float = 1.0
 
     def share(self, length: int, agreement: float) -> float:
@@ -129,7 +135,12 @@ class Recalling:
     """A row that is being written, and what it recalls."""
 
     def __init__(self, recall: Recall, memory: Memory | None = None, rests: bool = False) -> None:
-        self._recall, self._memory, self._rests = recall, memory or Memory(), rests
+        self._recall, self._rests = recall, rests
+        if memory is None:
+            memory = Memory()
+            for token in recall.elsewhere:
+                memory.take(token)
+        self._memory = memory
 
     def copy(self) -> Recalling:
         """Return one that goes on for itself."""
@@ -138,7 +149,7 @@ class Recalling:
     def take(self, token: int) -> None:
         """Stand after one more token."""
         self._rests |= token in self._recall.goals
-        if not self._rests:
+        if not self._rests and token not in self._recall.passing:
             self._memory.take(token)
 
     def mix(self, chances: np.ndarray, allowed: np.ndarray | None) -> None:
@@ -158,22 +169,33 @@ class Recalling:
         chances[tokens] += share * recalled / recalled.sum()
 
 
-def guesses(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def guesses(
+    ids: np.ndarray, passing: Collection[int] = (), elsewhere: Iterable[int] = ()
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return of each token but the first how far it was guessed, from how long a match, and the likeliest's share.
 
-    (T + 1,) ids → (T,) each; 0 where nothing was like that.
+    (T + 1,) ids → (T,) each; 0 where nothing was like that, and of tokens that are passed over.
     """
     memory, found = Memory(), np.zeros((3, max(len(ids) - 1, 0)))
-    for place, (token, coming) in enumerate(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True)):
+    for token in elsewhere:
         memory.take(token)
-        if (guess := memory.guess()) is not None:
+    for place, (token, coming) in enumerate(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True)):
+        if token not in passing:
+            memory.take(token)
+        if coming not in passing and (guess := memory.guess()) is not None:
             found[:, place] = guess.chances.get(coming, 0.0), guess.length, guess.agreement
     return found[0], found[1], found[2]
 
 
-def with_recall(losses: np.ndarray, ids: np.ndarray, weights: Sequence[float]) -> np.ndarray:
+def with_recall(
+    losses: np.ndarray,
+    ids: np.ndarray,
+    weights: Sequence[float],
+    passing: Collection[int] = (),
+    elsewhere: Iterable[int] = (),
+) -> np.ndarray:
     """Return the losses of a piece's tokens, in nats, with what is recalled mixed in: (T,) → (T,)."""
-    guessed, lengths, agreements = guesses(ids)
+    guessed, lengths, agreements = guesses(ids, passing, elsewhere)
     trusted = np.array([
         share(weights, int(n), s) if n else 0.0 for n, s in zip(lengths, agreements, strict=True)
     ])  # fmt: skip

@@ -1,5 +1,7 @@
 """A filled gap is compared with the true bars, and what comes after it counts in the loss."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from musicgen.model.performer import Performer
 from musicgen.playable import Playable
 from tests.evaluation.scores import piano_of
 from tests.tokenization.groove.cases import trio_of
+from tokenization.goal import given_until
 from tokenization.groove.tokens import BASS, DRUMS
 from tokenization.language import Language, language
 from tokenization.score import Score
@@ -52,12 +55,37 @@ def test_bars_outside_the_gap_stay_and_those_in_it_are_written(name: str):
 @pytest.mark.parametrize("name", ["remi-2", "groove-2"])
 def test_without_what_comes_after_the_loss_is_that_of_the_piece_as_it_is(name: str):
     spoken = language(name)
-    ids, model = piece(spoken), performer(spoken)
+    ids, model = piece(spoken), model_of(spoken)
     lines = spoken.bars(ids)
-    aware, alone = gap_losses(model, spoken, ids, 2, 4, 0)
-    losses = position_losses(model, np.asarray(ids, dtype=np.int64), 0)
+    (aware, alone), recalled = gap_losses(model, ids, 2, 4, 0)
+    losses = position_losses(model.performer, np.asarray(ids, dtype=np.int64), 0)
     assert alone == pytest.approx(losses[lines[2] - 1 : lines[4] - 1].mean(), rel=1e-6)
     assert aware != alone
+    assert recalled is None
+
+
+@pytest.mark.parametrize("name", ["remi-2", "groove-2"])
+def test_a_gap_is_filled_as_the_piece_has_it_far_behind_it(name: str):
+    """Nothing else says it: the model is untrained, and the bars are neither before the gap nor in the prompt."""
+    spoken = language(name)
+    random = np.random.default_rng(0)
+    bars = random.integers(40, 60, (20, 8))
+    bars[15:18] = bars[1:4]
+    notes = [(6 * n, 6, int(pitch)) for n, pitch in enumerate(bars.flat)]
+    score = piano_of(notes) if name == "remi-2" else trio_of([(*n, 80, BASS) for n in notes])
+    ids = spoken.encode(spoken.arrange(score)).ids
+    model = replace(model_of(spoken), recall=[30.0, 0.0, 0.0, 0.0])
+    assert given_until(4, 4) <= 15
+    new = fill(model, ids, 2, 4, seed=1).finish().whole()
+    found = f1(spoken.decode(ids), spoken.decode(new), 2, 4)
+    without = fill(model_of(spoken), ids, 2, 4, seed=1).finish().whole()
+    strayed = f1(spoken.decode(ids), spoken.decode(without), 2, 4)
+    assert found is not None
+    assert strayed is not None
+    assert found > strayed + 0.2
+    _, recalled = gap_losses(model, ids, 2, 4, 0)
+    assert recalled is not None
+    assert recalled.aware < recalled.alone - 1
 
 
 def test_cells_agree_by_place_and_pitch():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from tokenization.constraints.scripted import Script, Scripted
-from tokenization.goal import Goal, check_gap
+from tokenization.goal import Goal, check_gap, given_until
 from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PARTS, PITCHES, TRACKS
 from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
@@ -56,6 +56,7 @@ def infilling(
         prompt=prompt,
         grammar=Scripted(free, language, script, may_end_silent=True),
         whole=_joined(notes[outside], ours, seam),
+        elsewhere=spell_bars(events_of(notes[outside]), given_until(stop, stop), bars),
     )
 
 

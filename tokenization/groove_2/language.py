@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.goal import Goal
+from tokenization.goal import Goal, passing_tokens
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, END, PARTS
 from tokenization.groove_2 import goals
@@ -127,6 +127,10 @@ class Groove2(Groove):
     def goal_tokens(self) -> list[int]:
         """Return the countdowns, what stands around given bars, and who is given and who written."""
         return [*range(GOAL_START, len(self.vocabulary))]
+
+    def passing_tokens(self) -> list[int]:
+        """Return what stands around a gap and around what is given beside it."""
+        return passing_tokens(self.vocabulary)
 
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""

@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from tokenization.goal import COUNTED, PERIOD
+from tokenization.goal import COUNTED, given_until
 from tokenization.groove.events import Events, events_of
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
 from tokenization.groove_2.harmony import chords_to
@@ -48,8 +48,8 @@ def counted_bars(events: Events, start: int, stop: int, last: int) -> list[np.nd
 def beyond(notes: Notes, stop: int) -> np.ndarray:
     """Return what begins in the bars from `stop` on, as it is given before the first bar: (T,) int64."""
     later = notes[notes.onset_ticks >= stop * BAR_TICKS]
-    bars = PERIOD + -stop % PERIOD
-    return np.concatenate([[AFTER], spell_bars(events_of(later), stop, stop + bars), [BEFORE]])
+    until = given_until(stop, stop)
+    return np.concatenate([[AFTER], spell_bars(events_of(later), stop, until), [BEFORE]])
 
 
 def accompaniment(notes: Notes, given: Collection[int], *, chords: bool = True) -> np.ndarray:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.constraints.scripted import Script, Scripted
-from tokenization.goal import Goal, check_gap
+from tokenization.goal import Goal, check_gap, given_until
 from tokenization.language import Language
 from tokenization.remi.gap import FAR_TICKS, GapGrammar
-from tokenization.remi.layouts import SEAM_1, bar_offsets, beyond, plain
+from tokenization.remi.layouts import SEAM_1, bar_offsets, beyond, from_bar, plain
 from tokenization.remi.reading import Reading
 from tokenization.remi.tokens import BAR, BEGIN, END, KEYS, LOWEST_PITCH, SUBBEAT_TICKS
 from tokenization.score import Marker, Notes, Score, Tempos
@@ -42,7 +42,13 @@ def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goa
         prompt=prompt,
         grammar=Scripted(grammar, language, script, may_end_silent=True),
         whole=whole,
+        elsewhere=_from(ids, lines, given_until(stop, stop)),
     )
+
+
+def _from(ids: np.ndarray, lines: np.ndarray, bar: int) -> np.ndarray:
+    """Return a piece's ids from a bar on, without its end."""
+    return from_bar(ids[: lines[-1]], int(lines[bar])) if bar < len(lines) - 1 else ids[:0]
 
 
 def _joined(piece: Score, new: Score, line: int, seam: int) -> Score:

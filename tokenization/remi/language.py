@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenization.analysis.chord_names import QUALITIES, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR, NAMES
-from tokenization.goal import Goal
+from tokenization.goal import Goal, passing_tokens
 from tokenization.language import Encoded, Language
 from tokenization.leaning import Leaning
 from tokenization.remi.arrange import arrange
@@ -177,6 +177,10 @@ class RemiInEveryMetre(Remi):
     def goal_tokens(self) -> list[int]:
         """Return the countdowns, and what stands around given bars."""
         return [*range(GOAL_START, len(self.vocabulary))]
+
+    def passing_tokens(self) -> list[int]:
+        """Return what stands around a gap and around what is given beside it."""
+        return passing_tokens(self.vocabulary)
 
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.goal import COUNTED, LEFT, PERIOD, SEAM
+from tokenization.goal import COUNTED, LEFT, SEAM, given_until
 from tokenization.remi.tokens import BAR, BEGIN, END, METRE, VOCABULARY
 
 LEFT_1, SEAM_1 = VOCABULARY[LEFT].start, VOCABULARY[SEAM].start
@@ -36,13 +36,13 @@ def gap(ids: np.ndarray, first: int, start: int, stop: int) -> np.ndarray:
 
 def beyond(ids: np.ndarray, stop: int, bars_before: int) -> np.ndarray:
     """Return the bars of a piece from `stop` on as they are given first, so many bars standing before them: (T,)."""
-    bars = PERIOD + -bars_before % PERIOD
+    until = given_until(stop, bars_before)
     lines = bar_offsets(ids)
-    there = min(stop + bars, len(lines) - 1)
+    there = min(until, len(lines) - 1)
     later = ids[:0]
     if there > stop:
         later = from_bar(ids[: lines[there]], int(lines[stop]))
-    silent = np.full(bars - (there - stop), BAR)
+    silent = np.full(until - there, BAR)
     return np.concatenate([[AFTER], later, silent, [BEFORE]])
 
 

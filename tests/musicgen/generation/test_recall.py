@@ -143,6 +143,19 @@ def test_it_rests_from_a_goal_on():
     np.testing.assert_array_equal(chances, np.full(10, 0.1))
 
 
+def test_it_passes_over_what_stands_around_a_gap_and_knows_what_is_elsewhere():
+    recall = Recall(weights=SURE, passing=frozenset({8, 9}), elsewhere=(1, 2, 3, 4, 0, 5))
+    row = Recalling(recall)
+    for token in [8, 1, 2, 9, 3, 4]:
+        row.take(token)
+    chances = np.full(10, 0.1)
+    row.copy().mix(chances, None)
+    np.testing.assert_allclose(chances, np.eye(10)[0], atol=1e-9)
+    ids = np.array([8, 1, 2, 9, 3, 4, 9, 0, 5])
+    guessed, _, _ = guesses(ids, recall.passing, recall.elsewhere)
+    assert guessed.tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
+
+
 def test_losses_are_those_of_the_mixture():
     ids = np.array([1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 2])
     losses = np.full(10, math.log(8))

@@ -18,6 +18,7 @@ from tests.tokenization.groove_2.cases import (
     written,
 )
 from tokenization.continuing import continuing
+from tokenization.goal import given_until
 from tokenization.groove.free_grammar import MOST_SOUNDING
 from tokenization.groove.tokens import BAR_TICKS
 from tokenization.groove_2 import layouts
@@ -99,6 +100,12 @@ def test_a_gap_is_filled_and_every_note_outside_stays(notes, data, seed, chatty,
         new = (found.onset_ticks >= line) & (found.onset_ticks < seam)
         assert rows_of(found[~new]) == rows_of(outside)
         assert (found.end_ticks[new] <= seam).all()
+    far = given_until(stop, stop) * BAR_TICKS
+    started = VOCABULARY["note_on"].holds(goal.elsewhere).sum()
+    assert started == (notes.onset_ticks >= far).sum(), (
+        "what the prompt leaves out is known beside it"
+    )
+    assert (goal.elsewhere == BAR).sum() == max(bars - given_until(stop, stop), 0)
 
 
 @calm

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.tokenization.remi.cases import EVERY_METRE, REMI, walk
 from tokenization.continuing import continuing
+from tokenization.goal import given_until
 from tokenization.grammar import Grammar
 from tokenization.remi.layouts import bar_offsets, ending, from_bar, gap, plain
 from tokenization.score import Score
@@ -69,6 +70,13 @@ def test_a_gap_is_filled_in_its_bars_and_every_note_outside_stays(seed, length, 
     if stop < bars:
         assert whole.meters == piece.meters
         assert bar_lines_of(goal.whole(sequence)).tolist() == lines.tolist()
+    far = given_until(stop, stop)
+    assert (goal.elsewhere == EVERY_METRE.bar).sum() == max(bars - far, 0)
+    later = piece.notes[piece.notes.onset_ticks >= lines[min(far, bars)]]
+    assert bool(len(goal.elsewhere)) == bool(len(later)), "what the prompt leaves out is known"
+    if len(later):
+        known = EVERY_METRE.decode(np.concatenate([ids[:1], goal.elsewhere, [EVERY_METRE.end]]))
+        assert known.notes.pitch.tolist() == later.pitch.tolist()
 
 
 def bar_lines_of(ids: np.ndarray) -> np.ndarray:
