@@ -13,6 +13,7 @@ How likely any of the group is stays what the model says: when a note comes is i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,11 +27,17 @@ class Leaning:
     kind: np.ndarray  # (V,) the kind of a token, 0 of what nothing leans
     group: np.ndarray  # (K + 1,) the group of each kind
     weights: np.ndarray  # (G + 1, K + 1)
+    anew: Callable[[np.ndarray], Leaning | None] | None = None
+    """Makes it, of a sequence in which a goal has just been said, for what is heard by then."""
 
     def standing(self, ids: np.ndarray) -> int:
         """Return the goal that stands after a sequence, (T,)."""
         said = self.goal[ids]
         return int(said[np.flatnonzero(said)[-1]]) if said.any() else 0
+
+    def after(self, ids: np.ndarray) -> Leaning:
+        """Return how a sequence leans that has just said a goal, (T,)."""
+        return (self.anew and self.anew(ids)) or self
 
     def lean(self, scores: np.ndarray, goal: int, allowed: np.ndarray | None = None) -> None:
         """Change the scores of what comes next, (V,), by the goal that stands; as far as it may come: (V,) bool."""

@@ -23,7 +23,7 @@ from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import Prompt
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
-from musicgen.continuation import Generation, together
+from musicgen.continuation import Generation, longest_ticks, together
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.playable import Playable
@@ -34,6 +34,9 @@ from tokenization.wording import listed
 
 Progress = Callable[[int, int], None]
 TOGETHER = 32  # samples that are continued in one batch
+_EDITION = (
+    2  # changes with how a prompt is continued: what was written in another way is written anew
+)
 
 
 def write_samples(
@@ -93,8 +96,12 @@ def continuing_work(model: Playable, prompt: Prompt, plan: Plan) -> Generation:
         seed=zlib.crc32(f"{plan.seed} {prompt.name}".encode(errors="replace")),
         sampling=Sampling(temperature=plan.temperature),
     )
+    heard = model.language.close(prompt.ids, prompt.bars)
     grammar = continuing(
-        model.language, prompt.ids, prompt_bars=prompt.bars, longest_ticks=model.longest_ticks
+        model.language,
+        prompt.ids,
+        prompt_bars=prompt.bars,
+        longest_ticks=longest_ticks(model, heard, prompt.piece),
     )
     new = plan.tokens - len(prompt.ids)
     return Generation(model, prompt.ids, grammar, options, tokens=new)
@@ -112,7 +119,8 @@ def sequences(work: Generation, plan: Plan) -> list[np.ndarray]:
 
 def home_of(model: Playable, plan: Plan, folder: Path) -> Path:
     """Return the folder of what this very model wrote under this very plan."""
-    asked = json.dumps([model.sha256, model.longest_ticks, plan.plain()], sort_keys=True)
+    facts = [model.sha256, model.longest_ticks, plan.plain(), _EDITION]
+    asked = json.dumps(facts, sort_keys=True)
     return folder / f"{_plain_name(model.name)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
 
 

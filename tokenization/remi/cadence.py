@@ -2,10 +2,13 @@
 
 A countdown makes the last bars thinner and their notes longer, and moved the harmony little: over the last chords of
 songs a model put a quarter of its chances on the tonic, where nearly half of them are on it (`python -m
-tests.tools.fit_cadence`).
+tests.tools.fit_cadence`). The key is that of all there is when the last bar begins: what was given may be in another,
+as it was in thirteen of twenty songs, eight bars of which had been gone on with for fifty-six.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -30,12 +33,14 @@ def chord_kinds(root: int) -> np.ndarray:
     return kinds
 
 
-def toward_tonic(heard: Notes) -> Leaning:
-    """Return how the chords of the last bar lean after some notes, whose key is taken to stay."""
+def toward_tonic(
+    heard: Notes, anew: Callable[[np.ndarray], Leaning | None] | None = None
+) -> Leaning:
+    """Return how the chords of the last bar lean after some notes; `anew` of all that is heard by then."""
     goal, kind = np.zeros((2, len(VOCABULARY)), np.int64)
     goal[LEFT_1] = 1
     kind[CHORD.start : CHORD.stop] = chord_kinds(tonic(heard.pitch, heard.duration_ticks))
     weights = np.zeros((2, 4))
     for name, weight in WEIGHTS.items():
         weights[1, name] = LOUD * weight
-    return Leaning(goal=goal, kind=kind, group=np.zeros(4, np.int64), weights=weights)
+    return Leaning(goal=goal, kind=kind, group=np.zeros(4, np.int64), weights=weights, anew=anew)

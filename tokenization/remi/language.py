@@ -96,9 +96,9 @@ class Remi(Language):
         return RemiGrammar(batch, len(self.vocabulary))
 
     def toward_end(self, ids: np.ndarray) -> Leaning | None:
-        """Return how the last bar leans towards the tonic of what was heard; nothing where nothing was."""
-        heard = self.decode(ids).pitched
-        return toward_tonic(heard) if self.can_end() and len(heard) else None
+        """Return how the last bar leans towards the tonic of what is heard by then; nothing where nothing is."""
+        heard = self.decode(self.close(plain(ids))).pitched
+        return toward_tonic(heard, self.toward_end) if self.can_end() and len(heard) else None
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""

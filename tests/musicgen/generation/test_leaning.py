@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from musicgen.generation.engine import Engine
@@ -52,6 +54,25 @@ def test_a_goal_that_is_drawn_stands_from_there_on():
     after = [row[start + 1] for row, start in zip(found, first, strict=True) if 0 < start < 39]
     assert after
     assert not EVEN[after].any()
+
+
+def test_a_leaning_is_made_anew_of_each_sequence_that_says_a_goal():
+    heard = []
+
+    def anew(ids: np.ndarray) -> Leaning | None:
+        heard.append(ids.tolist())
+        return toward({4: False})
+
+    found = run([1, 3], 11, replace(toward({4: True}), anew=anew))
+    said = np.cumsum(found == 4, axis=1) > 0
+    assert said.any()
+    after = found[:, 1:][said[:, :-1]]
+    assert not EVEN[after].any()
+    sequences = [[1, 3, *row] for row in found.tolist()]
+    assert heard
+    for ids in heard:
+        assert ids[-1] == 4
+        assert ids in [sequence[: len(ids)] for sequence in sequences]
 
 
 def test_a_variation_does_not_depend_on_its_company():

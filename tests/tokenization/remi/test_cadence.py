@@ -1,5 +1,7 @@
 """Asked to end, the last bar leans towards the tonic of what was heard; nothing else does."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,16 @@ def test_only_the_last_bar_leans_and_only_its_chords():
     assert leaning is not None
     assert np.flatnonzero(leaning.goal).tolist() == [LEFT_1]
     assert np.flatnonzero(leaning.kind).tolist() == [*range(CHORD.start, CHORD.stop)]
+
+
+def test_the_key_is_that_of_all_that_is_heard_when_the_last_bar_begins():
+    leaning = LANGUAGE.toward_end(song(0))
+    assert leaning is not None
+    far = np.concatenate([song(0), *[song(7)[1:]] * 8, [LANGUAGE.bar, LEFT_1]])
+    found = pickle.loads(pickle.dumps(leaning)).after(far)
+    wanted = LANGUAGE.toward_end(song(7))
+    assert wanted is not None
+    assert found.kind.tolist() == wanted.kind.tolist() != leaning.kind.tolist()
 
 
 def test_where_nothing_was_heard_or_no_end_can_be_asked_for_nothing_leans():
