@@ -12,6 +12,7 @@ Tokens that only count bars, and those that give what comes after the gap, are i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.recall import with_recall
+from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
@@ -34,10 +36,18 @@ from tokenization.remi.layouts import gap as gap_of_ids
 from tokenization.score import Notes, Score
 
 
-def fill(model: Player, ids: np.ndarray, start: int, stop: int, *, seed: int) -> WholeIds:
+def fill(
+    model: Player,
+    ids: np.ndarray,
+    start: int,
+    stop: int,
+    *,
+    seed: int,
+    recall: float = MUSICAL.recall,
+) -> WholeIds:
     """Return the work to write the bars start … stop − 1 of a piece anew."""
     goal = model.language.infilling(ids, start, stop, longest_ticks=model.longest_ticks)
-    return WholeIds(model, goal, Options(seed=seed))
+    return WholeIds(model, goal, Options(seed=seed, sampling=replace(MUSICAL, recall=recall)))
 
 
 class GapLosses(NamedTuple):

@@ -39,7 +39,7 @@ def form(
 
 
 def infilling(
-    playables: Sequence[Playable], choice: Choice, *, gap: int
+    playables: Sequence[Playable], choice: Choice, *, gap: int, recall: float
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that fills a gap in the middle of pieces."""
     language = choice.prepared.language
@@ -49,7 +49,8 @@ def infilling(
         )
     able = [s for s in playables if s.language.name == language.name]
     left_out = taking_part(able, playables, "infilling", language.name)
-    return _experiment(measure_infilling, able, choice, {"gap": gap}, left_out, fewest_bars=gap + 2)
+    arguments = {"gap": gap, "recall": recall}
+    return _experiment(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
 
 
 def _experiment(
@@ -127,7 +128,7 @@ def measure_form(
 
 
 def measure_infilling(
-    *, model: str, data: str, device: str, row: int, gap: int, seed: int
+    *, model: str, data: str, device: str, row: int, gap: int, recall: float, seed: int
 ) -> Measure:
     """Return how a gap of a piece was filled, beside the true bars."""
     from evaluation.infilling import f1, fill, gap_losses, leap, likeness
@@ -146,7 +147,7 @@ def measure_infilling(
     margin = min(SURROUNDING, (bars - gap) // 2)
     start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
     stop = start + gap
-    work = fill(loaded, ids, start, stop, seed=seed)
+    work = fill(loaded, ids, start, stop, seed=seed, recall=recall)
     yield [work]
     written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
     alone, recalled = gap_losses(loaded, ids, start, stop, seed)

@@ -2,8 +2,7 @@
 
 A countdown makes the last bars thinner and their notes longer, and moved the harmony little: over the last chords of
 songs a model put a quarter of its chances on the tonic, where nearly half of them are on it (`python -m
-tests.tools.fit_cadence`). The key is that of all there is when the last bar begins: what was given may be in another,
-as it was in thirteen of twenty songs, eight bars of which had been gone on with for fifty-six.
+tests.tools.fit_cadence`). The key is that of all there is when the last bar begins: what was given may be in another.
 """
 
 from __future__ import annotations

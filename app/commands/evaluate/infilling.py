@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
 from app.counts import check_counts
+from musicgen.generation.sampling import MUSICAL
 
 EXAMPLES = """\
 Bars in the middle of real pieces are taken out and written anew. Measured are the loss of the true bars in
-nats a token, with what comes after the gap and without; how many notes are the true ones (f1); how like the
-style of the gap is to that around it; and the leap of the top note over the seam, in semitones.
+nats a token, with what comes after the gap and without, by the model alone and with what it recalls of the
+piece; how many notes are the true ones (f1); how like the style of the gap is to that around it; and the leap
+of the top note over the seam, in semitones.
 
 examples:
   musicgen evaluate infilling runs/mine --data data/pop909
@@ -24,6 +27,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gap", type=int, default=4, metavar="N", help="bars taken out, 16 at most"
     )
+    parser.add_argument(
+        "--recall", type=float, default=MUSICAL.recall, metavar="R",
+        help="how far to trust what the piece says elsewhere, 0 to 1",
+    )  # fmt: skip
     parser.epilog = EXAMPLES
 
 
@@ -37,5 +44,6 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--gap is {arguments.gap}; 16 bars at most can be filled at once")
     models = models_of(arguments.models)
     choice = chosen_pieces(arguments, models)
-    experiment, facts = infilling(models, choice, gap=arguments.gap)
+    recall = replace(MUSICAL, recall=arguments.recall).recall  # or a sentence on what is wrong
+    experiment, facts = infilling(models, choice, gap=arguments.gap, recall=recall)
     run_and_print("infilling", experiment, facts, arguments, "Filling")
