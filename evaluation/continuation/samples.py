@@ -34,9 +34,7 @@ from tokenization.wording import listed
 
 Progress = Callable[[int, int], None]
 TOGETHER = 32  # samples that are continued in one batch
-_EDITION = (
-    2  # changes with how a prompt is continued: what was written in another way is written anew
-)
+_EDITION = 2  # changes with how a prompt is continued: then it is continued anew
 
 
 def write_samples(
