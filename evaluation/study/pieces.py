@@ -13,6 +13,7 @@ from evaluation.metrics.bootstrap import estimate
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
 from musicgen.continuation import Continuation
+from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
@@ -39,7 +40,11 @@ def form(
 
 
 def infilling(
-    playables: Sequence[Playable], choice: Choice, *, gap: int, recall: float
+    playables: Sequence[Playable],
+    choice: Choice,
+    *,
+    gap: int,
+    recall: float = MUSICAL.recall,
 ) -> tuple[Experiment, dict[str, Any]]:
     """Return the experiment that fills a gap in the middle of pieces."""
     language = choice.prepared.language
