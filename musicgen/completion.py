@@ -19,6 +19,11 @@ from tokenization.score import Notes
 HELD_BARS = 2
 
 
+def _beside(goal: Goal) -> dict[str, Any]:
+    """Return what a goal says to a generation beside its prompt and its grammar."""
+    return {"leaning": goal.leaning, "elsewhere": goal.elsewhere}
+
+
 class Completion(MusicGeneration):
     """A piece on its way to a goal."""
 
@@ -36,14 +41,7 @@ class Completion(MusicGeneration):
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
         same as those that stood there: (N,) bool.
         """
-        super().__init__(
-            model,
-            goal.prompt,
-            goal.grammar,
-            options,
-            leaning=goal.leaning,
-            elsewhere=goal.elsewhere,
-        )
+        super().__init__(model, goal.prompt, goal.grammar, options, **_beside(goal))
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
@@ -64,14 +62,7 @@ class WholeIds(Generation):
 
     def __init__(self, model: Player, goal: Goal, options: Options) -> None:
         """Take a goal in the model's language."""
-        super().__init__(
-            model,
-            goal.prompt,
-            goal.grammar,
-            options,
-            leaning=goal.leaning,
-            elsewhere=goal.elsewhere,
-        )
+        super().__init__(model, goal.prompt, goal.grammar, options, **_beside(goal))
         self.goal = goal
 
     def whole(self) -> np.ndarray:

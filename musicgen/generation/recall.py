@@ -81,12 +81,15 @@ class Guess(NamedTuple):
 class Memory:
     """The tokens of one sequence, and the places in it that are like where it stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Iterable[int] = ()) -> None:
+        """Stand after some tokens."""
         self._ids: list[int] = []
         self._last = 0  # the last ORDER tokens, in one number
         self._latest: dict[int, int] = {}  # the place after the same ones, the latest
         self._earlier: list[int] = []  # the one before that, of each place; 0 where there is none
         self._matches: dict[int, int] = {}  # how many tokens before a place are those before here
+        for token in heard:
+            self.take(token)
 
     def copy(self) -> Self:
         """Return a memory that goes on for itself."""
@@ -136,11 +139,7 @@ class Recalling:
 
     def __init__(self, recall: Recall, memory: Memory | None = None, rests: bool = False) -> None:
         self._recall, self._rests = recall, rests
-        if memory is None:
-            memory = Memory()
-            for token in recall.elsewhere:
-                memory.take(token)
-        self._memory = memory
+        self._memory = memory or Memory(recall.elsewhere)
 
     def copy(self) -> Recalling:
         """Return one that goes on for itself."""
@@ -176,9 +175,7 @@ def guesses(
 
     (T + 1,) ids → (T,) each; 0 where nothing was like that, and of tokens that are passed over.
     """
-    memory, found = Memory(), np.zeros((3, max(len(ids) - 1, 0)))
-    for token in elsewhere:
-        memory.take(token)
+    memory, found = Memory(elsewhere), np.zeros((3, max(len(ids) - 1, 0)))
     for place, (token, coming) in enumerate(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True)):
         if token not in passing:
             memory.take(token)

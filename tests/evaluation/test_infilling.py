@@ -65,7 +65,7 @@ def test_without_what_comes_after_the_loss_is_that_of_the_piece_as_it_is(name: s
 
 
 @pytest.mark.parametrize("name", ["remi-2", "groove-2"])
-def test_a_gap_is_filled_as_the_piece_has_it_far_behind_it(name: str):
+def test_a_gap_is_filled_as_the_piece_has_it_far_after_it(name: str):
     """Nothing else says it: the model is untrained, and the bars are neither before the gap nor in the prompt."""
     spoken = language(name)
     random = np.random.default_rng(0)

@@ -28,14 +28,6 @@ SURE = (30.0, 0.0, 0.0, 0.0)  # λ = 1 wherever something is recalled
 EVEN = (0.0, 0.0, 0.0, 0.0)  # λ = ½
 
 
-def memory_of(ids: list[int]) -> Memory:
-    """Return the memory of a sequence."""
-    memory = Memory()
-    for token in ids:
-        memory.take(token)
-    return memory
-
-
 def looked_up(ids: list[int]) -> tuple[dict[int, float], int] | None:
     """Return the same by comparing every place: what may come, and the longest match."""
     lengths = {}
@@ -90,7 +82,7 @@ def test_a_phrase_that_comes_again_is_known_from_its_fourth_token():
 
 
 def test_a_copy_goes_on_for_itself():
-    memory = memory_of([1, 2, 3, 4, 5, 1, 2, 3, 4])
+    memory = Memory([1, 2, 3, 4, 5, 1, 2, 3, 4])
     other = memory.copy()
     other.take(9)
     guess = memory.guess()
@@ -100,7 +92,7 @@ def test_a_copy_goes_on_for_itself():
 
 
 def test_a_token_costs_as_much_at_any_place():
-    memory = memory_of([1, 1, 2, 1] * 500)
+    memory = Memory([1, 1, 2, 1] * 500)
     assert len(memory._matches) == MANY
     assert len(memory._latest) <= 4
 
@@ -119,12 +111,12 @@ def test_what_is_recalled_is_mixed_in_as_far_as_it_is_trusted():
 
 
 def test_what_may_not_come_is_not_recalled():
-    row = Recalling(Recall(weights=SURE), memory_of([1, 2, 3, 4, 0, 1, 2, 3, 4]))
+    row = Recalling(Recall(weights=SURE), Memory([1, 2, 3, 4, 0, 1, 2, 3, 4]))
     allowed = np.array([False, True, True, False, False, False])
     chances = allowed / 2
     row.mix(chances, allowed)
     np.testing.assert_array_equal(chances, allowed / 2)
-    ambiguous = memory_of([1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4])
+    ambiguous = Memory([1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4])
     row = Recalling(Recall(weights=SURE), ambiguous)
     allowed[5] = True
     chances = allowed / 3
