@@ -15,7 +15,7 @@ from evaluation.speed.published_spe import PublishedSpe
 from musicgen.attention.linear_attention import attend
 from musicgen.generation.fast_steps import FastSteps
 from musicgen.layers.compiled.available import SWITCH
-from musicgen.layers.quantise import with_int8_weights
+from musicgen.layers.int8_linear import with_int8_weights
 from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State

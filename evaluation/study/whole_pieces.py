@@ -8,8 +8,8 @@ from typing import Any
 
 from evaluation.study.accompaniment import accompaniment
 from evaluation.study.experiments import Experiment
+from evaluation.study.form_and_infilling import form, infilling
 from evaluation.study.piece_jobs import Choice
-from evaluation.study.pieces import form, infilling
 from musicgen.playable import Playable
 from tokenization.groove.tokens import PARTS
 

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from musicgen.layers import product_choice as few_rows_table
-from musicgen.layers.eight_bits import quantise, restore
 from musicgen.layers.ways import LOOPS, MOST, WAYS, Product, codes_if_stored_so, possible
+from musicgen.layers.weight_codes import quantise, restore
 
 AT_ONCE = 64  # … or in one product, where it is seen to come to the same
 MULTIPLES = (2, 4, 8)  # of rows; with the last one, their number never changes

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from musicgen.layers.compiled.available import loops_for, shared_loops
 from musicgen.layers.derived import Derived
-from musicgen.layers.eight_bits import codes_of
+from musicgen.layers.weight_codes import codes_of
 
 MOST = 8  # rows that are computed together
 Product = Callable[[Tensor], object]

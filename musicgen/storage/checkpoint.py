@@ -22,8 +22,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from musicgen.layers.eight_bits import quantise, restore
-from musicgen.layers.quantise import Int8Linear, with_int8_weights
+from musicgen.layers.int8_linear import Int8Linear, with_int8_weights
+from musicgen.layers.weight_codes import quantise, restore
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
 from musicgen.position import POSITIONS

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluation.metrics.endings import SIGNS, last_bar, signs
-from evaluation.study.pieces import held_out_piece
+from evaluation.study.form_and_infilling import held_out_piece
 from musicgen.common.intervals import mean_interval
 from musicgen.continuation import Continuation, together
 from musicgen.generation.likelihood import position_losses

@@ -21,7 +21,7 @@ import numpy as np
 
 from tokenization.language import language_from_spec
 from training.config import DataConfig
-from training.data.groove_examples import CUTS, cut_of
+from training.data.cuts import CUTS, cut_of
 from training.data.shards import Shards
 from training.loss import IGNORED
 

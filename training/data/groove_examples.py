@@ -6,22 +6,16 @@ agree; the crop is chosen so that the goal is in it.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from tokenization.goal import COUNTED
 from tokenization.groove.tokens import BAR_TICKS, DRUMS, PITCHES, TRACKS
 from tokenization.groove_2 import layouts
 from tokenization.groove_2.language import Groove2
-from tokenization.language import Language
 from tokenization.score import Notes
 from training.config import DataConfig
 from training.data.augmentation import (
     Another,
-    Cut,
-    cut_groove,
-    cut_remi,
     drums_of_another,
     first_to_the_end,
     gap_that_fits,
@@ -29,7 +23,6 @@ from training.data.augmentation import (
     kind_of,
     start_bar,
 )
-from training.data.piano_examples import cut_remi_2
 
 GROOVE_2 = Groove2()
 MARKS = 4  # begin, end, and around what stands after a gap
@@ -104,18 +97,3 @@ def _transposed(notes: Notes, most: int, random: np.random.Generator) -> Notes:
         if pitch.min() >= 0 and pitch.max() < PITCHES:
             return notes.replace(pitch=pitch).sorted()
     return notes
-
-
-CUTS: dict[str, Cut] = {
-    "remi": cut_remi,
-    "remi-2": cut_remi_2,
-    "groove": cut_groove,
-    "groove-2": cut_groove_2,
-}
-
-
-def cut_of(language: Language) -> Cut:
-    """Return what cuts sequences in a language, or in an edition of one."""
-    if isinstance(language, Groove2):
-        return partial(cut_groove_2, groove=language)
-    return CUTS[language.name]

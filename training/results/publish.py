@@ -81,7 +81,10 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
     card = card_of(config, batches, best, saved.training.get("start"))
     seed = seed_of(config.seed, VALIDATE)
     with tempfile.TemporaryDirectory() as folder:
-        ways = [_store(model, card, dtype, Path(folder), validation, seed) for dtype in _DTYPES]
+        ways = [
+            _store(model, card, dtype, Path(folder), validation, seed)
+            for dtype in checkpoint.DTYPES
+        ]
     chosen = choose(ways)
     recalled = fitted(heard_of(model, batches))
     facts = {
@@ -109,9 +112,6 @@ def _as_long(config: RunConfig, length: int) -> RunConfig:
     data = replace(config.data, length=length, windows=1)
     validation = replace(config.validation, length=length * 3 // 2, batch=2)
     return replace(config, data=data, validation=validation)
-
-
-_DTYPES = ("float32", "bfloat16", "int8")
 
 
 def choose(ways: Sequence[Stored]) -> Stored:

@@ -29,8 +29,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue, measure, and print the tables."""
+    from evaluation.study.form_and_infilling import form
     from evaluation.study.models import models_of
-    from evaluation.study.pieces import form
 
     check_counts(arguments, "prompt-bars", "bars", "pieces")
     models = models_of(arguments.models)

@@ -36,8 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Fill, measure, and print the tables."""
+    from evaluation.study.form_and_infilling import infilling
     from evaluation.study.models import models_of
-    from evaluation.study.pieces import infilling
 
     check_counts(arguments, "gap", "pieces")
     if arguments.gap > 16:

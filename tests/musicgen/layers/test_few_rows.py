@@ -15,7 +15,6 @@ from torch import Tensor
 from musicgen.layers import few_rows, ways
 from musicgen.layers import product_choice as few_rows_table
 from musicgen.layers.compiled import available, loops
-from musicgen.layers.eight_bits import quantise, restore
 from musicgen.layers.few_rows import (
     MOST,
     MULTIPLES,
@@ -26,7 +25,8 @@ from musicgen.layers.few_rows import (
     rows_for,
     way_for,
 )
-from musicgen.layers.quantise import Int8Linear
+from musicgen.layers.int8_linear import Int8Linear
+from musicgen.layers.weight_codes import quantise, restore
 from tests.musicgen.toys import generator
 
 SHAPES = [(24, 16), (17, 48), (192, 768), (512, 192), (64, 2048)]

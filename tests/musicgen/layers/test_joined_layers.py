@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from musicgen.layers import joined_layers as module
+from musicgen.layers.int8_linear import Int8Linear
 from musicgen.layers.joined_layers import can_be_joined, joined
-from musicgen.layers.quantise import Int8Linear
 from tests.musicgen.toys import generator
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.request import Request, Stop
-from musicgen.layers.quantise import Int8Linear, quantise, restore, with_int8_weights
+from musicgen.layers.int8_linear import Int8Linear, quantise, restore, with_int8_weights
 from musicgen.metre import rows as metre
 from musicgen.metre.rows import MetreConfig
 from musicgen.model.performer import Performer

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.layers.quantise import Int8Linear, quantise, restore, with_int8_weights
+from musicgen.layers.int8_linear import Int8Linear, quantise, restore, with_int8_weights
 from tests.musicgen.toys import generator, toy_model, toy_tokens
 
 

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from musicgen.layers.eight_bits import quantise, restore
 from musicgen.layers.few_rows import least_multiple
 from musicgen.layers.ways import MOST
+from musicgen.layers.weight_codes import quantise, restore
 
 _FEW = 16  # rows of input up to which the integer kernel is the faster one
 _MULTIPLE = 64  # of which that kernel takes the width of the input: it reads whole vectors, past the end if need be
