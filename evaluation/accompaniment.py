@@ -11,7 +11,8 @@ What was written is in no respect like the hidden part, 0, where it has nothing 
 have no value there.
 
 And how well it keeps to the piece's harmony (metrics/harmony.py): the share of a pitched part's notes that are tones of
-the chord where they begin. There the hidden part has a value of its own, `real`.
+the chord where they begin. There the hidden part has a value of its own, `real`. So it has in notes a bar: a part may
+be like another one and half as busy.
 
 A style is one value, the mean over its pieces; means and intervals are over styles.
 """
@@ -26,6 +27,7 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import estimate, mean
 from evaluation.metrics.harmony import HARMONY, in_harmony
+from evaluation.metrics.statistics import NOTES_A_BAR
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds, accompaniment_goal
 from musicgen.options import Options
@@ -104,6 +106,18 @@ def _harmony(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> lis
     if row.get(WRITTEN, 0) is None and row[REAL] is not None:
         row[WRITTEN] = 0.0
     return [row]
+
+
+def density(piece: Notes, part: int, bars: int, others: Mapping[str, Notes | None]) -> Row:
+    """Return how many notes a bar a part has in a piece, of so many bars, and in other music as long."""
+    found = {REAL: piece, **others}
+    return {
+        "metric": NOTES_A_BAR,
+        **{
+            name: None if notes is None else float((notes.track == part).sum()) / bars
+            for name, notes in found.items()
+        },
+    }
 
 
 def _profiles(notes: Notes, part: int) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ from tokenization.score import Notes, Score
 STEPS_PER_BEAT = 12
 BAR_STEPS = 4 * STEPS_PER_BEAT
 PITCHES = 128
+NOTES_A_BAR = "notes_a_bar"  # what it is called among statistics
 MAJOR = np.array([1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1], dtype=bool)
 MINOR = np.array([1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0], dtype=bool)  # natural
 SCALES = np.array([np.roll(scale, root) for scale in (MAJOR, MINOR) for root in range(12)])
@@ -164,7 +165,7 @@ STATISTICS: dict[str, Statistic] = {
     "polyphony": Statistic(title="polyphony", unit="pitches", measure=polyphony),
     "polyphony_rate": Statistic(title="polyphony rate", unit="", measure=polyphony_rate),
     "empty_beat_rate": Statistic(title="empty-beat rate", unit="", measure=empty_beat_rate),
-    "notes_a_bar": Statistic(title="notes a bar", unit="notes", measure=notes_a_bar),
+    NOTES_A_BAR: Statistic(title="notes a bar", unit="notes", measure=notes_a_bar),
     "pitch_range": Statistic(title="pitch range", unit="semitones", measure=pitch_range),
     "note_length": Statistic(title="note length", unit="beats", measure=note_length),
     "repeated_bar_share": Statistic(

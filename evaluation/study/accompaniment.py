@@ -65,8 +65,8 @@ def accompanied(
     bars: int,
     seed: int,
 ) -> Measure:
-    """Return the likeness of what a model writes for each hidden part of a piece, and of what stands beside it."""
-    from evaluation.accompaniment import accompany, compared, first_bars, hidden_parts
+    """Return how what a model writes for each hidden part of a piece compares with it, and what stands beside it."""
+    from evaluation.accompaniment import accompany, compared, density, first_bars, hidden_parts
 
     loaded, prepared = model_of(model, device), Prepared.open(data)
     speaker, reader = loaded.language, prepared.language
@@ -86,6 +86,7 @@ def accompanied(
     works = [accompany(loaded, speaker, piece, part, seed=seed) for part in hidden]
     yield works
     for part, work in zip(hidden, works, strict=True):
-        rows = compared(piece, part, {"written": speaker.notes(work.whole()), **beside})
+        others = {"written": speaker.notes(work.whole()), **beside}
+        rows = [*compared(piece, part, others), density(piece, part, bars, others)]
         found += [{**about, "part": speaker.parts[part], **one} for one in rows]
     return found

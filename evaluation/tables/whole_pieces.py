@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.metrics.harmony import HARMONY
+from evaluation.metrics.statistics import NOTES_A_BAR
 from evaluation.metrics.style import METRICS
 from evaluation.tables.table import NONE, Result, Table
 from tokenization.wording import filled
@@ -14,7 +15,7 @@ KINDS = {
     "infilling": "Gaps filled in",
     "accompaniment": "Parts written to others",
 }
-ACCOMPANIMENT_METRICS = {**METRICS, HARMONY: "in harmony"}
+ACCOMPANIMENT_METRICS = {**METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar"}
 # What stands side by side in a table of each kind, and what it is called there.
 SIDES = {
     "form": {"written": "written", "real": "the real piece", "middle": "where nothing ends"},
@@ -34,9 +35,9 @@ CAPTIONS = {
     "infilling": """Loss: of the true bars, in nats a token; recalling: the same with what is recalled of the piece; f1:
         how many of the true notes were written; likeness: of the style to the bars around; leap: semitones into the bar
         after. Mean ± deviation [95 % interval] over n pieces.""",
-    "accompaniment": """Likeness of the style to the hidden part's, 0 to 1, and in harmony: the share of notes that are
-        tones of the piece's chord. Mean ± deviation [95 % interval] over n styles, and in how many what was written is
-        above another piece.""",
+    "accompaniment": """Likeness of the style to the hidden part's, 0 to 1; in harmony: the share of notes that are
+        tones of the piece's chord; notes a bar. Mean ± deviation [95 % interval] over n styles, and in how many what
+        was written is above another piece.""",
 }
 
 
