@@ -6,7 +6,7 @@ import { newId } from "../desk/state.js";
 import { aroundNew, barCount, emptyPiece, pieceOf, regionWithout, trimmed, without } from "../music/piece.js";
 import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
-import { download, fileName } from "./parts.js";
+import { download, fileName } from "../widgets/parts.js";
 import { fileOf } from "./server.js";
 
 const MOST_BYTES = 1 << 20;

@@ -1,5 +1,5 @@
 // How to go on: words of musicians first, sampling by its names behind "More".
-import { action, check, choice, count, icon, make, passFocus, rename, slider } from "./parts.js";
+import { action, check, choice, count, icon, make, passFocus, rename, slider } from "../widgets/parts.js";
 
 const DARING = [[0.5, "by the book"], [0.65, "careful"], [0.8, "balanced"], [1, "free"], [1.2, "daring"]];
 const DENSE = ["sparse", "as it comes", "dense"];

@@ -1,7 +1,7 @@
 // The bar at the bottom: what plays, where it is, and how: loop, metronome, tempo, transposition.
 import { clockTime } from "../music/clock.js";
 import { barAt } from "../music/piece.js";
-import { icon, make, rename } from "./parts.js";
+import { icon, make, rename } from "../widgets/parts.js";
 
 export function dockPart(app) {
   const { desk, player } = app, box = make("section", "mg-dock", "", { id: "mg-dock", ariaLabel: "Player" });

@@ -1,7 +1,7 @@
 // The page's head: its name and mark, undo and redo, the desk as a file, light and dark.
 import { ENDING } from "../desk/file.js";
-import { mark } from "./icons.js";
-import { able, action, icon, isAble, make, passFocus, rename, withMark } from "./parts.js";
+import { mark } from "../widgets/icons.js";
+import { able, action, icon, isAble, make, passFocus, rename, withMark } from "../widgets/parts.js";
 
 const MARK = '<svg class="mg-mark" viewBox="0 0 28 28" width="28" height="28" aria-hidden="true"><rect x="1" y="5" width="9" height="5" rx="2.5" class="mg-mark-given"/>' +
   '<rect x="7" y="12" width="7" height="5" rx="2.5" class="mg-mark-given"/><rect x="16" y="8" width="11" height="5" rx="2.5" class="mg-mark-new"/><rect x="16" y="17" width="7" height="5" rx="2.5" class="mg-mark-new"/>' +

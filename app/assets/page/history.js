@@ -1,5 +1,5 @@
 // Everything that lay on the desk, and what came of what.
-import { action, count, icon, make, passFocus } from "./parts.js";
+import { action, count, icon, make, passFocus } from "../widgets/parts.js";
 import { factsOf, splitTitle } from "./titles.js";
 
 export function historyPart(app) {

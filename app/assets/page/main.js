@@ -8,7 +8,7 @@ import { controlsPart } from "./controls.js";
 import { dockPart } from "./dock.js";
 import { headerPart, isDark } from "./header.js";
 import { historyPart } from "./history.js";
-import { make } from "./parts.js";
+import { make } from "../widgets/parts.js";
 import { Server } from "./server.js";
 import { shortcuts } from "./shortcuts.js";
 import { stagePart } from "./stage.js";

@@ -1,13 +1,13 @@
 // The stage: the piece to work on, what was made of it in reading, and how it gets there.
 import { barCount, noteCount } from "../music/piece.js";
-import { Hand } from "../roll/hand.js";
+import { Hand } from "../roll/note_editing.js";
 import { Roll } from "../roll/roll.js";
-import { alongMenu, grip } from "./along.js";
-import { mixer } from "./mixer.js";
-import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "./parts.js";
-import { playButton } from "./play_button.js";
-import { playIn } from "./play_in.js";
-import { rangeBar } from "./range_bar.js";
+import { alongMenu, grip } from "../widgets/save_menu.js";
+import { mixer } from "../widgets/mixer.js";
+import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "../widgets/parts.js";
+import { playButton } from "../widgets/play_button.js";
+import { playIn } from "../widgets/play_in.js";
+import { rangeBar } from "../widgets/range_bar.js";
 import { splitTitle } from "./titles.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";

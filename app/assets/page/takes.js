@@ -2,11 +2,11 @@
 import { aroundNew, barCount, countIn } from "../music/piece.js";
 import { Axis } from "../roll/axis.js";
 import { Roll } from "../roll/roll.js";
-import { alongMenu, grip } from "./along.js";
-import { likeness } from "./likeness.js";
-import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "./parts.js";
-import { playButton } from "./play_button.js";
-import { rangeBar } from "./range_bar.js";
+import { alongMenu, grip } from "../widgets/save_menu.js";
+import { likeness } from "../widgets/likeness.js";
+import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButtons } from "../widgets/parts.js";
+import { playButton } from "../widgets/play_button.js";
+import { rangeBar } from "../widgets/range_bar.js";
 
 const WORDS = {
   continue: "Continue from here", infill: "Take this one", accompany: "Take this one",

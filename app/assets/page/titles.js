@@ -1,5 +1,5 @@
 // What pieces are called, and by what one tells them apart: which variation of what, which bars or parts, by whom.
-import { count } from "./parts.js";
+import { count } from "../widgets/parts.js";
 
 const VARIATION = /^(?:(.*), )?(variation [\d.]+)$/is;
 

@@ -9,7 +9,7 @@ import { dragRange } from "./range.js";
 import { lanesOf } from "./scale.js";
 
 export class Roll {
-  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), chord(bar, at), hand (of roll/hand.js)
+  // `acts`: seek(tick), play(), step(bars), bar(), range({first, stop} or null), choose(bars), chord(bar, at), hand (of note_editing.js)
   constructor(parent, { label, height, axis = new Axis(), acts = {}, prompt = false }) {
     Object.assign(this, { label, axis, acts, isPrompt: prompt });
     this.view = document.createElement("div");

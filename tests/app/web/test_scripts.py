@@ -1,13 +1,18 @@
 """The page's scripts that need no page: their tests run in node where there is one, and in the browser."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from playwright.sync_api import Browser
 
+from tests.tools.house import circles
+
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"
+FLOORS = ("music", "desk", "sound", "roll", "widgets", "page")  # each imports from those before it
+MOST_FILES = 15  # in a folder
 RUN = """async (file) => {
   const { tests } = await import(`/tests/app/web/scripts/${file}.js`), failed = [];
   for (const [name, act] of Object.entries(tests)) {
@@ -55,4 +60,22 @@ def test_no_file_is_long_and_each_says_what_it_holds():
         assert len(lines) <= 300, path
         assert lines[0].startswith("// "), path
     for folder in {path.parent for path in found}:
-        assert len([path for path in folder.iterdir() if path.suffix == ".js"]) <= 24, folder
+        assert len([path for path in folder.iterdir() if path.suffix == ".js"]) <= MOST_FILES, (
+            folder
+        )
+
+
+def test_imports_of_the_page_go_down():
+    """From the page to its widgets, to rolls and sound, to the desk, to music; inside a folder in no circle."""
+    assets = ROOT / "app" / "assets"
+    height = {name: level for level, name in enumerate(FLOORS)}
+    for folder, level in height.items():
+        arrows: dict[str, set[str]] = {}
+        for path in (assets / folder).glob("*.js"):
+            found = re.findall(
+                r'^import .* from "(\..*?)";', path.read_text(encoding="utf-8"), re.M
+            )
+            reached = [(path.parent / name).resolve().relative_to(assets) for name in found]
+            assert all(height[other.parts[0]] <= level for other in reached), path
+            arrows[path.name] = {other.name for other in reached if other.parts[0] == folder}
+        assert circles(arrows) == []
