@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from musicgen.common.machine import multiplies_bfloat16
 from tokenization.records import yaml_of
 from training.config import RunConfig
 from training.storage.run_folder import CONFIG
@@ -36,16 +37,9 @@ def fastest(accelerator: str) -> tuple[str, str]:
         return "32-true", "this GPU has no bfloat16"
     if accelerator == "mps" or (accelerator == "auto" and torch.backends.mps.is_available()):
         return "32-true", "on an Apple GPU bfloat16 is not tried"
-    if _has("_is_amx_tile_supported"):
-        return "bf16-mixed", "this processor multiplies bfloat16 (AMX)"
-    if _has("_is_avx512_bf16_supported"):
-        return "bf16-mixed", "this processor multiplies bfloat16 (AVX-512 BF16)"
+    if instructions := multiplies_bfloat16():
+        return "bf16-mixed", f"this processor multiplies bfloat16 ({instructions})"
     return "32-true", "this processor would have to imitate bfloat16"
-
-
-def _has(name: str) -> bool:
-    """Say whether the processor has an ability, of those that this torch can ask it for."""
-    return bool(getattr(torch.cpu, name, lambda: False)())
 
 
 def _stored(run: Path) -> str | None:

@@ -30,6 +30,19 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+# By what processors multiply bfloat16, and how torch is asked for it. All others imitate it: matrices take ten times as
+# long as in float32.
+_BFLOAT16 = {"AMX": "_is_amx_tile_supported", "AVX-512 BF16": "_is_avx512_bf16_supported"}
+
+
+def multiplies_bfloat16() -> str | None:
+    """Return the instructions by which the processor multiplies bfloat16, or None where it has none."""
+    for name, question in _BFLOAT16.items():
+        if getattr(torch.cpu, question, lambda: False)():
+            return name
+    return None
+
+
 def abilities() -> str:
     """Return all that decides what a processor computes how: on Linux its kind, model and instructions."""
     try:

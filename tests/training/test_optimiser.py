@@ -1,5 +1,7 @@
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
@@ -99,3 +101,53 @@ def test_goals_learn_at_a_rate_of_their_own(method: str):
     assert tokens_of.item() == pytest.approx(0.01, rel=0.01)
     same = optimiser_of(OptimiserConfig(steps=1, method=method), learner)  # type: ignore[arg-type]
     assert not any(TIMES in group for group in same.param_groups)
+
+
+def on_a_processor(monkeypatch: pytest.MonkeyPatch, bfloat16: str | None) -> Performer:
+    """Return a model that has taken three steps of Muon on a processor that multiplies bfloat16 or not."""
+    monkeypatch.setattr("training.optimiser.multiplies_bfloat16", lambda: bfloat16)
+    learner = model()
+    optimiser = optimiser_of(
+        OptimiserConfig(steps=1, method="muon", learning_rate=0.01, weight_decay=0.1), learner
+    )
+    for _ in range(3):
+        optimiser.zero_grad()
+        learner(TOKENS).square().sum().backward()
+        optimiser.step()
+    return learner
+
+
+def test_muon_takes_the_same_steps_in_float32(monkeypatch: pytest.MonkeyPatch):
+    """As torch's own does where it is made to compute in float32 too."""
+    ours = on_a_processor(monkeypatch, None)
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda self: self.clone())
+    torchs = on_a_processor(monkeypatch, "AMX")
+    for name, one in ours.named_parameters():
+        torch.testing.assert_close(one, torchs.get_parameter(name), atol=1e-5, rtol=1e-4)
+    assert (
+        not ours.blocks[0]
+        .get_submodule("feedforward.inner")
+        .weight.equal(model().blocks[0].get_submodule("feedforward.inner").weight)
+    )
+
+
+class Dtypes(TorchDispatchMode):
+    """Notes the types of all numbers that are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.found |= {x.dtype for x in tree_leaves(result) if isinstance(x, torch.Tensor)}
+        return result
+
+
+def test_no_step_of_muon_is_in_bfloat16_where_that_is_imitated(monkeypatch: pytest.MonkeyPatch):
+    with Dtypes() as dtypes:
+        on_a_processor(monkeypatch, None)
+    assert torch.bfloat16 not in dtypes.found
+    with Dtypes() as dtypes:
+        on_a_processor(monkeypatch, "AMX")
+    assert torch.bfloat16 in dtypes.found
