@@ -25,7 +25,9 @@ def _beside(goal: Goal) -> dict[str, Any]:
 
 
 class Completion(MusicGeneration):
-    """A piece on its way to a goal."""
+    """A piece on its way to a goal; drawn within kinds, it is as busy as what stands around it."""
+
+    by_kind = True
 
     def __init__(
         self,
@@ -58,7 +60,9 @@ class Completion(MusicGeneration):
 
 
 class WholeIds(Generation):
-    """The tokens of a piece on their way to a goal of it."""
+    """The tokens of a piece on their way to a goal of it, drawn as `Completion` is."""
+
+    by_kind = Completion.by_kind
 
     def __init__(self, model: Player, goal: Goal, options: Options) -> None:
         """Take a goal in the model's language."""

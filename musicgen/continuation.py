@@ -76,6 +76,8 @@ class Take:
 class Generation:
     """Music being drawn for one request: iterate to do the work; there are sequences at any time."""
 
+    by_kind = False  # whether it is drawn within kinds of tokens, where that is not said
+
     def __init__(
         self,
         model: Player,
@@ -93,14 +95,21 @@ class Generation:
         self._ids, self._grammar, self._stop = ids, grammar, stop
         self._job: Progress | None = None
 
+    @property
+    def sampling(self) -> Sampling:
+        """How freely this is drawn, with what was left open decided."""
+        asked = self.options.sampling
+        return replace(asked, by_kind=self.by_kind) if asked.by_kind is None else asked
+
     def order(self) -> Order:
         """Return what is to be written, for a process that has the model."""
         request = Request(
             variations=self.options.variations,
             seed=self.options.seed,
-            sampling=self.options.sampling,
+            sampling=self.sampling,
+            kinds=self.model.language.kinds() if self.sampling.by_kind else None,
             stop=Stop(end=self.model.language.end, **self._stop),
-            recall=recall_of(self.model, self.options.sampling, self._elsewhere),
+            recall=recall_of(self.model, self.sampling, self._elsewhere),
             leaning=self._leaning,
         )
         ids = self._ids.astype(np.int64)
@@ -184,8 +193,6 @@ class MusicGeneration(Generation):
     def takes(self) -> list[Take]:
         """Return the variations as far as they have come."""
         takes = [self._take(number, ids) for number, ids in enumerate(self.sequences())]
-        if not self.remarks:
-            return takes
         return [replace(take, score=take.score.remark(*self.remarks)) for take in takes]
 
     def check(self) -> None:
@@ -209,7 +216,7 @@ class MusicGeneration(Generation):
             "weights_sha256": self.model.sha256,
             "seed": self.options.seed,
             "variation": number,
-            "sampling": asdict(self.options.sampling),
+            "sampling": asdict(self.sampling),
         }
 
 

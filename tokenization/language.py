@@ -177,6 +177,11 @@ class Language(ABC):
         then to that tick of the step.
         """
 
+    def kinds(self) -> np.ndarray:
+        """Return the kind of each token, as a number: pitches, bar lines and so on, each block by default. (V,)"""
+        blocks = self.vocabulary.blocks.values()
+        return np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
+
     def goal_tokens(self) -> list[int]:
         """Return the tokens that tell a model what to arrive at, and where (goal.py)."""
         return []

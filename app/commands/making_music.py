@@ -69,6 +69,11 @@ def add_options(
         "--top-k", type=int, metavar="K", help="only the K likeliest tokens (default: any)"
     )
     parser.add_argument(
+        "--by-kind", action=argparse.BooleanOptionalAction,
+        help="be so daring within kinds of tokens, as notes or bar lines, each as likely as the model says: as busy as "
+        "that expects (default: where a gap is filled or a part is written)",
+    )  # fmt: skip
+    parser.add_argument(
         "--seed", type=int, default=Options.seed, help="the same seed, the same music"
     )
     add_device(parser)
@@ -138,6 +143,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
             top_p=arguments.top_p,
             top_k=arguments.top_k,
             min_p=arguments.min_p,
+            by_kind=arguments.by_kind,
             recall=arguments.recall,
         ),
         **lengths,

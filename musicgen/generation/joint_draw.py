@@ -27,6 +27,7 @@ class JointDraw:
     def __init__(self, groups: Sequence[RowGroup]) -> None:
         first, *others = groups
         self._groups, self._sampling = groups, first.job.request.sampling
+        self._kinds = first.job.request.kinds
         self._grammar = first.grammar
         if first.grammar is not None and others:
             self._grammar = first.grammar.joined([group.grammar for group in others])
@@ -54,7 +55,7 @@ class JointDraw:
             for group, rows in with_rows(self._groups)
         ])  # fmt: skip
         uniforms = np.array([x for group in self._groups for x in group.uniforms()])
-        chances = probabilities(scores, self._sampling, self._allowed)
+        chances = probabilities(scores, self._sampling, self._allowed, self._kinds)
         for group, rows in with_rows(self._groups):
             group.recall(chances[rows], None if self._allowed is None else self._allowed[rows])
         tokens = draw(chances, uniforms)

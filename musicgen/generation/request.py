@@ -77,10 +77,13 @@ class Request:
     stop: Stop = field(default_factory=Stop)
     recall: Recall | None = None  # without it, the model knows no more than its state
     leaning: Leaning | None = None  # what goals make likelier beside what the model makes of them
+    kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens, to draw within: (V,)
 
     def __post_init__(self) -> None:
         if self.variations < 1:
             raise ValueError(f"variations is {self.variations}; it must be 1 or more")
+        if self.sampling.by_kind and self.kinds is None:
+            raise ValueError("to draw by kind takes the kinds of the language's tokens")
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it must be 0 or more, and less than 2**63")
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from musicgen.generation.kinds import chances_by_kind
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
@@ -20,6 +22,7 @@ class Sampling:
     top_k: int | None = None  # only the k likeliest
     top_p: float = 1.0  # only the likeliest that together reach this probability
     min_p: float = 0.0  # only those at least this fraction as likely as the likeliest
+    by_kind: bool | None = None  # within kinds of tokens (kinds.py); None: as suits what is written
     recall: float = 0.0  # how far to trust what followed the same notes before, where that was learned (recall.py)
 
     def __post_init__(self) -> None:
@@ -48,11 +51,15 @@ MUSICAL = Sampling(temperature=0.8, top_p=0.95, min_p=0.02, recall=0.5)
 
 
 def probabilities(
-    logits: np.ndarray, sampling: Sampling, allowed: np.ndarray | None = None
+    logits: np.ndarray,
+    sampling: Sampling,
+    allowed: np.ndarray | None = None,
+    kinds: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the distribution sampled from, (B, V) → (B, V); every row of `allowed` allows something.
 
-    What is not allowed is left out before anything else, so the limits count allowed tokens only.
+    What is not allowed is left out before anything else, so the limits count allowed tokens only. `kinds` are those of
+    the tokens, (V,), to draw within.
     """
     scores = logits.astype(np.float64)
     if allowed is not None:
@@ -62,6 +69,15 @@ def probabilities(
         first = np.zeros_like(scores)
         first[np.arange(len(scores)), scores.argmax(axis=-1)] = 1
         return first
+    if sampling.by_kind and kinds is not None:
+        return chances_by_kind(
+            scores,
+            kinds,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+        )
     with np.errstate(over="ignore"):  # a temperature near 0 sends all but the likeliest to −∞
         scores /= sampling.temperature
     if sampling.top_k is not None and sampling.top_k < scores.shape[-1]:

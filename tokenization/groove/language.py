@@ -171,6 +171,14 @@ class Groove(Language):
         reached = max(int(reading.time_ticks[-1]), int(onset.max(initial=-1)) + 1)
         return max(-(-reached // BAR_TICKS), 1)
 
+    def kinds(self) -> np.ndarray:
+        """Return the kind of each token; notes are of three, one a track. (V,)"""
+        kinds = super().kinds()
+        for block in (self.vocabulary["note_on"], self.vocabulary["note_off"]):
+            tracks = np.arange(len(block)) // PITCHES
+            kinds[block.start : block.stop] = kinds.max() + 1 + tracks
+        return kinds
+
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
         return {

@@ -178,6 +178,13 @@ class RemiInEveryMetre(Remi):
         """Return the countdowns, and what stands around given bars."""
         return [*range(GOAL_START, len(self.vocabulary))]
 
+    def kinds(self) -> np.ndarray:
+        """Return the kind of each token; what longer bars brought is of the kind that was there. (V,)"""
+        kinds = super().kinds()
+        for ids in (SUBBEAT_IDS, DURATION_IDS):
+            kinds[ids] = kinds[ids[0]]
+        return kinds
+
     def passing_tokens(self) -> list[int]:
         """Return what stands around a gap and around what is given beside it."""
         return passing_tokens(self.vocabulary)
