@@ -1,4 +1,5 @@
-"""The README's commands and calls do what it says, word by word: what is run here is read out of it.
+"""The README's commands and calls do what it says, word by word: what is run here is read out of it, and of the table
+of all that was measured (evaluation/README.md).
 
 Data and training are small; a command's words stay as they are. Where the README names a run of the paper's model, its
 own configuration is read and then made small; where it names the bench, its works are asked for and not measured.
@@ -64,7 +65,14 @@ def fenced(language: str) -> str:
     return block
 
 
-TABLE = [cell for line in section("Measured").splitlines() if line[:1] == "|" for cell in quoted(line)]  # fmt: skip
+MORE = (ROOT / "evaluation" / "README.md").read_text(encoding="utf-8")
+TABLE = [
+    cell
+    for line in [*section("Measured").splitlines(), *MORE.splitlines()]
+    if line[:1] == "|"
+    for cell in quoted(line)
+    if cell.partition(" ")[0] in ("musicgen", "make", "python")
+]
 RUN = [*block_lines(README), *TABLE]
 
 
