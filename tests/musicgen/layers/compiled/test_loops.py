@@ -123,6 +123,7 @@ def test_one_thread_shares_with_nobody(monkeypatch: pytest.MonkeyPatch):
     assert available.shared_loops() is None
 
 
+@pytest.mark.usefixtures("asked_anew")
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
 def test_features_of_a_step_are_those_of_a_sequence(scale: float):
     """Near 0, where they are most, and so far out that they are pulled back; queries but for a factor of their own."""
