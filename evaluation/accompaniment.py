@@ -11,8 +11,8 @@ What was written is in no respect like the hidden part, 0, where it has nothing 
 have no value there.
 
 And how well it keeps to the piece's harmony (metrics/harmony.py): the share of a pitched part's notes that are tones of
-the chord where they begin. There the hidden part has a value of its own, `real`. So it has in notes a bar: a part may
-be like another one and half as busy.
+the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there are
+a bar, and how many sound at a time: a part may be like another and half as busy; notes that nobody ends are a drone.
 
 A style is one value, the mean over its pieces; means and intervals are over styles.
 """
@@ -27,7 +27,7 @@ import numpy as np
 
 from evaluation.metrics.bootstrap import estimate, mean
 from evaluation.metrics.harmony import HARMONY, in_harmony
-from evaluation.metrics.statistics import NOTES_A_BAR
+from evaluation.metrics.statistics import NOTES_A_BAR, SOUNDING
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds, accompaniment_goal
 from musicgen.options import Options
@@ -108,16 +108,21 @@ def _harmony(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> lis
     return [row]
 
 
-def density(piece: Notes, part: int, bars: int, others: Mapping[str, Notes | None]) -> Row:
-    """Return how many notes a bar a part has in a piece, of so many bars, and in other music as long."""
-    found = {REAL: piece, **others}
-    return {
-        "metric": NOTES_A_BAR,
-        **{
-            name: None if notes is None else float((notes.track == part).sum()) / bars
-            for name, notes in found.items()
-        },
+def density(piece: Notes, part: int, bars: int, others: Mapping[str, Notes | None]) -> list[Row]:
+    """Return how many notes a part has a bar and at a time, in a piece of so many bars and in other music as long."""
+    found = {
+        name: None if notes is None else notes[notes.track == part]
+        for name, notes in {REAL: piece, **others}.items()
     }
+    measures = {
+        NOTES_A_BAR: lambda own: len(own) / bars,
+        SOUNDING: lambda own: float(own.duration_ticks.sum()) / (bars * BAR_TICKS),
+    }
+    return [
+        {"metric": metric}
+        | {name: None if own is None else measure(own) for name, own in found.items()}
+        for metric, measure in measures.items()
+    ]
 
 
 def _profiles(notes: Notes, part: int) -> dict[str, np.ndarray]:

@@ -87,6 +87,6 @@ def accompanied(
     yield works
     for part, work in zip(hidden, works, strict=True):
         others = {"written": speaker.notes(work.whole()), **beside}
-        rows = [*compared(piece, part, others), density(piece, part, bars, others)]
+        rows = compared(piece, part, others) + density(piece, part, bars, others)
         found += [{**about, "part": speaker.parts[part], **one} for one in rows]
     return found

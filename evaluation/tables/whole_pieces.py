@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.metrics.harmony import HARMONY
-from evaluation.metrics.statistics import NOTES_A_BAR
+from evaluation.metrics.statistics import NOTES_A_BAR, SOUNDING
 from evaluation.metrics.style import METRICS
 from evaluation.tables.table import NONE, Result, Table
 from tokenization.wording import filled
@@ -15,7 +15,9 @@ KINDS = {
     "infilling": "Gaps filled in",
     "accompaniment": "Parts written to others",
 }
-ACCOMPANIMENT_METRICS = {**METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar"}
+ACCOMPANIMENT_METRICS = {
+    **METRICS, HARMONY: "in harmony", NOTES_A_BAR: "notes a bar", SOUNDING: "notes at a time",
+}  # fmt: skip
 # What stands side by side in a table of each kind, and what it is called there.
 SIDES = {
     "form": {"written": "written", "real": "the real piece", "middle": "where nothing ends"},
@@ -36,8 +38,8 @@ CAPTIONS = {
         how many of the true notes were written; likeness: of the style to the bars around; leap: semitones into the bar
         after. Mean ± deviation [95 % interval] over n pieces.""",
     "accompaniment": """Likeness of the style to the hidden part's, 0 to 1; in harmony: the share of notes that are
-        tones of the piece's chord; notes a bar. Mean ± deviation [95 % interval] over n styles, and in how many what
-        was written is above another piece.""",
+        tones of the piece's chord; notes a bar and at a time. Mean ± deviation [95 % interval] over n styles, and in
+        how many what was written is above another piece.""",
 }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.accompaniment import accompany, compared, first_bars, hidden_parts, summary
+from evaluation.accompaniment import accompany, compared, density, first_bars, hidden_parts, summary
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.playable import Playable
@@ -103,3 +103,15 @@ def test_where_nothing_pitched_sounds_nothing_is_in_harmony():
     assert (row["metric"], row["real"], row["written"]) == ("in_harmony", 1, 0)
     [row] = compared(silent, OTHER, {"written": piece})[2:]
     assert (row["real"], row["written"]) == (None, None)
+
+
+def test_notes_are_counted_by_the_bar_and_by_what_sounds_at_a_time():
+    piece, drone = music(*BEATS, *LINE), music(*BEATS, (0, 96, 40, BASS), (0, 96, 47, BASS))
+    bar, at_once = density(piece, BASS, 2, {"written": drone, "next": None, "same": music(*BEATS)})
+    line = piece[piece.track == BASS]
+    assert bar == {
+        "metric": "notes_a_bar", "real": len(line) / 2, "written": 1, "next": None, "same": 0,
+    }  # fmt: skip
+    assert at_once == {
+        "metric": "sounding", "real": line.duration_ticks.sum() / 96, "written": 2, "next": None, "same": 0,
+    }  # fmt: skip

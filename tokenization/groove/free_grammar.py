@@ -13,6 +13,11 @@ that may follow. A mask that forbids the shift would push: measured with the fir
 notes. And no more notes of a track sound at once than in any data, or than in the prompt: a model that has begun one
 too many finds itself where no training was, and does not come back (two of forty takes of 16 bars after a dense prompt
 went on with notes at one time for ten thousand tokens and more).
+
+What is written to other parts has no prompt to say how long its notes are, and what no data exceeds is bars: one missed
+note-off is a drone. There a part says it itself (`own_lengths`): a note lasts no longer than a beat, or than twice what
+three of four of the part's last notes kept to that ended by themselves. Of real parts of the groove data that cuts one
+note in eighty to two hundred, and a fiftieth of their sounding time.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ from tokenization.groove.tokens import (
 FAR_TICKS = 1 << 40  # no piece gets there
 # Notes of bass, drums and other at once: the most in 750 pieces of three data sets.
 MOST_SOUNDING = (2, 6, 10)
+LAST_NOTES, FEWEST_NOTES = 32, 4  # of a part, that say how long its notes last
 _IS_LONG = np.arange(TIME_SHIFT.start, TIME_SHIFT.stop) == LONG_SHIFT  # (24,)
 
 
@@ -44,12 +50,18 @@ class FreeGrooveGrammar(GrooveGrammar):
     """What may follow when only the music counts: no note-off for a silent note, no step back in time."""
 
     def __init__(
-        self, *, prompt_tokens: int, start_ticks: int, longest_ticks: tuple[int, ...] | None
+        self,
+        *,
+        prompt_tokens: int,
+        start_ticks: int,
+        longest_ticks: tuple[int, ...] | None,
+        own_lengths: bool = False,
     ) -> None:
         """Stand at the start of one sequence, before the begin token.
 
         It begins with `prompt_tokens` of a prompt, to which only the music's own rules apply. After them no note
-        begins before `start_ticks`, and none sounds longer than its track's `longest_ticks`.
+        begins before `start_ticks`, and none sounds longer than its track's `longest_ticks`, which its
+        `own_lengths` may shorten.
         """
         super().__init__(1)
         longest = (FAR_TICKS,) * len(TRACKS) if longest_ticks is None else longest_ticks
@@ -62,6 +74,13 @@ class FreeGrooveGrammar(GrooveGrammar):
         self._next_due = np.array([FAR_TICKS])
         self._sounding_of = np.zeros((1, len(TRACKS)), dtype=np.int64)  # by track: (B, 3)
         self._most = np.array([MOST_SOUNDING])
+        self._own_lengths = own_lengths
+        self._began = np.zeros((1, MOST_UNISONS, KEYS), dtype=np.int64)  # in the order of `_ages`
+        self._lengths = np.zeros((1, len(TRACKS), LAST_NOTES), dtype=np.int64)  # by track, in turn
+        self._ended = np.zeros(
+            (1, len(TRACKS)), dtype=np.int64
+        )  # how many notes have, by themselves
+        self._usual = np.full((1, len(TRACKS)), FAR_TICKS)  # how long notes last by these
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return tokens after the prompt; of a shift past the end that a note must have, the part up to there."""
@@ -117,7 +136,12 @@ class FreeGrooveGrammar(GrooveGrammar):
     def _begin_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
         place = (self._ages[rows, :, keys] >= 0).sum(axis=1)
         super()._begin_notes(rows, keys)
-        due = np.maximum(self._time[rows] + self._longest[rows, keys], self._start[rows])
+        longest, usual = self._longest[rows, keys], self._usual[rows, keys // PITCHES]
+        longest = np.where(longest < FAR_TICKS, np.minimum(longest, usual), longest)
+        due = np.maximum(self._time[rows] + longest, self._start[rows])
+        older = np.where(place > 0, self._due[rows, place - 1, keys], 0)
+        due = np.maximum(due, older)  # a note-off ends the oldest note of a key
+        self._began[rows, place, keys] = self._time[rows]
         self._due[rows, place, keys] = due
         self._next_due[rows] = np.minimum(self._next_due[rows], due)
         self._sounding_of[rows, keys // PITCHES] += 1
@@ -126,10 +150,24 @@ class FreeGrooveGrammar(GrooveGrammar):
 
     def _end_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
         super()._end_notes(rows, keys)
+        if self._own_lengths:
+            by_themselves = np.flatnonzero(self._due[rows, 0, keys] > self._time[rows])
+            for row, key in zip(rows[by_themselves], keys[by_themselves], strict=True):
+                self._take_length(row, key // PITCHES, self._time[row] - self._began[row, 0, key])
+        self._began[rows, :-1, keys] = self._began[rows, 1:, keys]
         self._due[rows, :-1, keys] = self._due[rows, 1:, keys]
         self._due[rows, -1, keys] = FAR_TICKS
         self._next_due[rows] = self._due[rows, 0].min(axis=1)
         self._sounding_of[rows, keys // PITCHES] -= 1
+
+    def _take_length(self, row: int, track: int, ticks: int) -> None:
+        """Learn from a note that ended by itself how long those of its track last."""
+        ended = self._ended[row, track]
+        self._lengths[row, track, ended % LAST_NOTES] = ticks
+        self._ended[row, track] = ended = ended + 1
+        if ended >= FEWEST_NOTES:
+            known = np.sort(self._lengths[row, track, :ended])
+            self._usual[row, track] = max(TICKS_PER_BEAT, 2 * known[3 * (len(known) - 1) // 4])
 
     def _shift(self, rows: np.ndarray, shifts: np.ndarray) -> None:
         before = self._time[rows]

@@ -58,12 +58,18 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         *,
         prompt_tokens: int = 0,
         longest_ticks: Sequence[int] | None = None,
+        own_lengths: bool = False,
         given: Given | None = None,
         size: int = len(VOCABULARY),
     ) -> None:
         """Stand at the start of one sequence, before the begin token; given events come after its prompt."""
         longest = None if longest_ticks is None else tuple(longest_ticks)
-        super().__init__(prompt_tokens=prompt_tokens, start_ticks=0, longest_ticks=longest)
+        super().__init__(
+            prompt_tokens=prompt_tokens,
+            start_ticks=0,
+            longest_ticks=longest,
+            own_lengths=own_lengths,
+        )
         self._size, self._given = size, given
         self._next = np.zeros(1, dtype=np.int64)  # the number of the given event that is due next
         if given is not None:

@@ -94,6 +94,7 @@ def accompanying(
     free = FreeBarGrammar(
         prompt_tokens=len(prompt),
         longest_ticks=longest_ticks,
+        own_lengths=True,
         given=Given.of(Events.empty(), own, later),
         size=len(language.vocabulary),
     )

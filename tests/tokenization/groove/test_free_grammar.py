@@ -263,3 +263,51 @@ def test_the_longest_notes_are_those_of_the_pieces_by_track():
 def test_limits_are_checked(wrong: tuple):
     with pytest.raises(ValueError, match="a tick or more for each of Bass, Drums, Other"):
         GROOVE.free_grammar(longest_ticks=wrong)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_part_says_itself_how_long_its_notes_last(seed: int):
+    """Counted anew from what was written: of each note, by those of its track that had ended by themselves."""
+    most = (900, 5, 900)
+    grammar = FreeGrooveGrammar(
+        prompt_tokens=1, start_ticks=0, longest_ticks=most, own_lengths=True
+    )
+    reading = Reading(drawn(seed, 1500, grammar))
+    times = reading.time_ticks[reading.said].tolist()
+    lengths: list[list[int]] = [[], [], []]
+    sounding: dict[int, list[tuple[int, int]]] = {}  # by key: when each began and must end
+    shortened = 0
+    for time, key, is_on in zip(times, reading.key.tolist(), reading.is_on, strict=True):
+        track, notes = key // PITCHES, sounding.setdefault(key, [])
+        if is_on:
+            last = sorted(lengths[track][-32:])
+            usual = max(12, 2 * last[3 * (len(last) - 1) // 4]) if len(last) >= 4 else 900
+            due = time + min(most[track], usual)
+            shortened += usual < most[track]
+            notes.append((time, max([due, *(other for _, other in notes)])))
+        else:
+            began, due = notes.pop(0)
+            assert time <= due
+            if time < due:
+                lengths[track].append(time - began)
+    assert shortened > 50
+
+
+def test_a_younger_note_of_a_key_does_not_have_to_end_before_the_older_one():
+    """Once notes are short: the long one that sounds ends first, since a note-off ends the oldest of its key."""
+    grammar = FreeGrooveGrammar(
+        prompt_tokens=1, start_ticks=0, longest_ticks=(300, 5, 300), own_lengths=True
+    )
+    short = ["note_on_2_50", "time_shift_0_6", "note_off_2_50", "time_shift_1_0"]
+    for name in ["begin", "note_on_2_60", *short * 4, "note_on_2_60"]:
+        assert grammar.allowed()[0, ID(name)]
+        grammar.advance(np.array([ID(name)]))
+    for _ in range(200):  # nobody ends either by themselves
+        allowed = np.flatnonzero(grammar.allowed()[0])
+        assert len(allowed)
+        far = [token for token in allowed if TIME_SHIFT.holds(np.array([token]))[0]]
+        token = grammar.instead(np.array([far[-1] if far else allowed[0]]))
+        grammar.advance(token)
+        if grammar.time_ticks[0] > 600:
+            return
+    raise AssertionError("time stands still")

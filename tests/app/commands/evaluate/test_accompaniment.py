@@ -26,16 +26,19 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(data, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["pieces"], found["bars"], found["split"]) == (2, 1, "validation")
     [model] = found["models"]
-    [row] = model["table"]
+    row, bar, at_once = model["table"]
+    assert (bar["metric"], at_once["metric"]) == ("notes_a_bar", "sounding")
+    assert bar["real"]["mean"] > 0
     assert (row["part"], row["metric"], row["pieces"]) == ("drums", "onset_drum", 2)
     assert 0 <= row["written"]["mean"] <= 1
     assert row["same"]["mean"] is not None  # pieces without a style count as one
     assert run(*command) == 0
     out, err = capsys.readouterr()
-    caption, header, line = out.splitlines()
+    caption, header, line, _, last = out.splitlines()
     assert caption.startswith("Likeness of the style to the hidden part's")
     assert header.split()[:2] == ["model", "measure"]
     assert line.split()[:3] == [MODEL, "drums:", "onset–drum"]
+    assert last.split()[:6] == [MODEL, "drums:", "notes", "at", "a", "time"]
     assert f"2 pieces of {data}." in err
 
 
