@@ -77,10 +77,9 @@ class FreeGrooveGrammar(GrooveGrammar):
         self._own_lengths = own_lengths
         self._began = np.zeros((1, MOST_UNISONS, KEYS), dtype=np.int64)  # in the order of `_ages`
         self._lengths = np.zeros((1, len(TRACKS), LAST_NOTES), dtype=np.int64)  # by track, in turn
-        self._ended = np.zeros(
-            (1, len(TRACKS)), dtype=np.int64
-        )  # how many notes have, by themselves
-        self._usual = np.full((1, len(TRACKS)), FAR_TICKS)  # how long notes last by these
+        # How many notes of each track have ended by themselves, and how long notes last by these: (B, 3) each.
+        self._ended = np.zeros((1, len(TRACKS)), dtype=np.int64)
+        self._usual = np.full((1, len(TRACKS)), FAR_TICKS)
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return tokens after the prompt; of a shift past the end that a note must have, the part up to there."""
