@@ -91,4 +91,5 @@ def first_free(folder: Path, kinds: Sequence[str]) -> int:
 
 
 def _alike(name: str) -> str:
+    name = os.fsencode(name).decode("utf-8", "surrogateescape")  # whatever the locale knows
     return normalize("NFC", normalize("NFC", name).casefold())

@@ -9,6 +9,7 @@ import pytest
 from app.cli import main
 from app.commands import detokenize, making_music
 from app.music_files import first_free
+from tests.names import on_disk
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
 TINY = ["--model", "untrained:tiny", "--tokens", "40"]
@@ -32,7 +33,7 @@ def test_two_commands_that_find_one_number_free_write_under_two(tmp_path, capsys
     assert said == [str(tmp_path / f"untrained-tiny.cont_{number}.mid") for number in range(3)]
 
 
-@pytest.mark.parametrize("name", ["x" * 251, "é" * 125, "\udcff" * 251])
+@pytest.mark.parametrize("name", ["x" * 251, on_disk("é" * 125), "\udcff" * 251])
 def test_a_file_with_the_longest_name_goes_on(name: str, tmp_path: Path):
     song, out = tmp_path / f"{name}.mid", tmp_path / "out"
     shutil.copy(SEED_FILE, song)
@@ -60,8 +61,8 @@ def test_names_that_are_one_to_some_system_share_their_numbers(
 
 
 def test_both_spellings_of_a_letter_are_one_name(tmp_path: Path):
-    (tmp_path / "cafe\u0301.cont_0.mid").touch()
-    assert first_free(tmp_path, ("caf\u00e9.cont_",)) == 1
+    (tmp_path / on_disk("cafe\u0301.cont_0.mid")).touch()
+    assert first_free(tmp_path, (on_disk("caf\u00e9.cont_"),)) == 1
 
 
 def test_tokens_replace_no_file_that_came_while_they_were_read(tmp_path, capsys, monkeypatch):

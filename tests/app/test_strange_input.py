@@ -116,7 +116,7 @@ def test_a_card_cannot_bound_notes_where_the_language_does_not(model: Path, tmp_
     "text", [DEEP, '{"card":' * 5000, "null", "[]", '{"card": {"language": []}}', "\ud800", "1e999"]
 )
 def test_a_config_that_is_none_is_named(text: str, model: Path, capsys):
-    (model / "config.json").write_text(text, errors="surrogatepass")
+    (model / "config.json").write_bytes(text.encode("utf-8", "surrogatepass"))
     for words in (
         ["models", model],
         ["generate", "--model", model],

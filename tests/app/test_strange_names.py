@@ -12,11 +12,13 @@ from app.output import visible
 from app.web.offered_models import OfferedModels
 from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
+from tests.names import on_disk
 from tokenization.midi.reading import read_midi, write_midi
 from tokenization.score import Score
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
 CLEAR = "\x1b[2J\x9b2J\nmusicgen: all is well\r\u202e"
+CLEAR_FILE = on_disk(CLEAR)
 
 
 def strange_model(folder: Path, name: str) -> Path:
@@ -55,16 +57,16 @@ def test_a_models_name_writes_nowhere_else(name: str, tmp_path: Path):
         ["tokenize", "{midi}", "--json"],
         ["continue", "{midi}", "--model", "{model}", "--prompt-bars", "999"],
         ["continue", "{midi}", "--model", "{model}", "--prompt-bars", "1", "--tokens", "30"],
-        ["continue", "{midi}/" + CLEAR],
+        ["continue", "{midi}/" + CLEAR_FILE],
         ["evaluate", "style", "{midi}", "{midi}"],
         ["evaluate", "positions", "{model}", "--length", "32"],
-        ["app", "--model", CLEAR],
+        ["app", "--model", CLEAR_FILE],
     ],
     ids=lambda words: "-".join(words)[:40].encode("ascii", "ignore").decode("ascii"),
 )
 def test_no_name_speaks_to_the_terminal(words: list[str], tmp_path: Path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    model, midi = strange_model(tmp_path / f"m{CLEAR[:4]}", CLEAR), tmp_path / f"a{CLEAR}.mid"
+    model, midi = strange_model(tmp_path / f"m{CLEAR[:4]}", CLEAR), tmp_path / f"a{CLEAR_FILE}.mid"
     score = read_midi(SEED_FILE)
     tracks = tuple(type(track)(**{**vars(track), "name": CLEAR}) for track in score.tracks)
     named = Score(**{**vars(score), "tracks": tracks})

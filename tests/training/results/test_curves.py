@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from tests.names import on_disk
 from training.results.curves import (
     draw_losses,
     draw_position_means,
@@ -37,7 +38,7 @@ def test_a_picture_is_written(run: Path):
 
 @pytest.mark.filterwarnings("error")
 def test_the_name_of_a_run_is_no_mathematics(run: Path):
-    named = run / "$\\foo$\x1b\u202e"
+    named = run / on_disk("$\\foo$\x1b\u202e")
     named.mkdir()
     for table in run.glob("*.csv"):
         table.rename(named / table.name)

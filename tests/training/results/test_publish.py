@@ -130,7 +130,7 @@ def test_between_two_models_lies_one_that_is_told_of_goals_more_loudly(
     known = checkpoint.read_card(first.folder / "model")[1]
     assert card.training["blend"]["sha256"] == known.sha256
     assert len(card.training["recall"]) == 4
-    text = (tmp_path / "blend" / "README.md").read_text()
+    text = (tmp_path / "blend" / "README.md").read_text(encoding="utf-8")
     assert "25% of each weight is" in text
     assert "## What it recalls" in text
     with pytest.raises(ValueError, match="share of the earlier model is 2"):
