@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.generation.job import Job, RowGroup, with_rows
+from musicgen.generation.kinds import Kinds
 from musicgen.generation.sampling import draw, probabilities
 
 Ended = list[tuple[RowGroup, np.ndarray]]
@@ -27,7 +28,8 @@ class JointDraw:
     def __init__(self, groups: Sequence[RowGroup]) -> None:
         first, *others = groups
         self._groups, self._sampling = groups, first.job.request.sampling
-        self._kinds = first.job.request.kinds
+        kinds = first.job.request.kinds
+        self._kinds = None if kinds is None else Kinds(kinds)
         self._grammar = first.grammar
         if first.grammar is not None and others:
             self._grammar = first.grammar.joined([group.grammar for group in others])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from musicgen.generation.kinds import chances_by_kind
+from musicgen.generation.kinds import Kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +54,12 @@ def probabilities(
     logits: np.ndarray,
     sampling: Sampling,
     allowed: np.ndarray | None = None,
-    kinds: np.ndarray | None = None,
+    kinds: Kinds | None = None,
 ) -> np.ndarray:
     """Return the distribution sampled from, (B, V) → (B, V); every row of `allowed` allows something.
 
     What is not allowed is left out before anything else, so the limits count allowed tokens only. `kinds` are those of
-    the tokens, (V,), to draw within.
+    the tokens, to draw within.
     """
     scores = logits.astype(np.float64)
     if allowed is not None:
@@ -70,9 +70,8 @@ def probabilities(
         first[np.arange(len(scores)), scores.argmax(axis=-1)] = 1
         return first
     if sampling.by_kind and kinds is not None:
-        return chances_by_kind(
+        return kinds.chances(
             scores,
-            kinds,
             temperature=sampling.temperature,
             top_k=sampling.top_k,
             top_p=sampling.top_p,

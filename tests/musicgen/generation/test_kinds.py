@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from musicgen.generation.kinds import Kinds
 from musicgen.generation.request import Request
 from musicgen.generation.sampling import Sampling, probabilities
 from tokenization.language import LANGUAGES, language
@@ -30,7 +31,7 @@ def test_kinds_keep_their_chances_and_tokens_are_drawn_within_as_from_a_vocabula
     logits = random.normal(size=(6, V)) * 2
     allowed = random.random((6, V)) < 0.6
     allowed[0, KINDS == 2] = False  # a kind of which nothing may come
-    found = probabilities(logits, by_kind(how), allowed, KINDS)
+    found = probabilities(logits, by_kind(how), allowed, Kinds(KINDS))
     plain = probabilities(logits, Sampling(), allowed)
     for row in range(6):
         whole = np.bincount(KINDS, plain[row], minlength=5)
@@ -45,7 +46,7 @@ def test_kinds_keep_their_chances_and_tokens_are_drawn_within_as_from_a_vocabula
 def test_many_unlikely_notes_do_not_lose_to_one_bar_line():
     """Half of the chances are fifty notes': a sharper draw leaves it at that, where it would take nearly all."""
     logits = np.log(np.array([[0.5, *[0.5 / 50] * 50]]))
-    kinds = np.array([0, *[1] * 50])
+    kinds = Kinds(np.array([0, *[1] * 50]))
     how = Sampling(temperature=0.5, min_p=0.02)
     assert probabilities(logits, how)[0, 0] > 0.95
     assert probabilities(logits, by_kind(how), kinds=kinds)[0, 0] == pytest.approx(0.5)
@@ -55,7 +56,7 @@ def test_many_unlikely_notes_do_not_lose_to_one_bar_line():
 def test_no_temperature_takes_the_likeliest(temperature: float):
     logits = np.array([[0.0, 2.0, -1.0, 1.0], [3.0, -np.inf, -np.inf, 1.0]])
     how = Sampling(temperature=temperature, by_kind=True)
-    found = probabilities(logits, how, kinds=np.array([0, 0, 1, 1]))
+    found = probabilities(logits, how, kinds=Kinds(np.array([0, 0, 1, 1])))
     if temperature == 0:
         np.testing.assert_array_equal(found, [[0, 1, 0, 0], [1, 0, 0, 0]])
     else:  # the likeliest of each kind, as likely as the kind
@@ -69,9 +70,9 @@ def test_a_row_is_drawn_alike_in_any_company():
     random = np.random.default_rng(2)
     logits, allowed = random.normal(size=(5, V)) * 3, random.random((5, V)) < 0.5
     how = by_kind(SETTINGS[3])
-    together = probabilities(logits, how, allowed, KINDS)
+    together = probabilities(logits, how, allowed, Kinds(KINDS))
     for row in range(5):
-        alone = probabilities(logits[row : row + 1], how, allowed[row : row + 1], KINDS)[0]
+        alone = probabilities(logits[row : row + 1], how, allowed[row : row + 1], Kinds(KINDS))[0]
         np.testing.assert_array_equal(together[row], alone)
 
 
