@@ -21,7 +21,7 @@ HELD_BARS = 2
 
 def _beside(goal: Goal) -> dict[str, Any]:
     """Return what a goal says to a generation beside its prompt and its grammar."""
-    return {"leaning": goal.leaning, "elsewhere": goal.elsewhere}
+    return {"logit_bias": goal.logit_bias, "elsewhere": goal.elsewhere}
 
 
 class Completion(MusicGeneration):

@@ -24,7 +24,7 @@ from tokenization.excerpt import excerpt
 from tokenization.formats import midi, write_score
 from tokenization.grammar import Grammar
 from tokenization.language import Language
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 from tokenization.score import Score
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ class Generation:
         grammar: Grammar,
         options: Options,
         *,
-        leaning: Leaning | None = None,
+        logit_bias: LogitBias | None = None,
         elsewhere: np.ndarray | None = None,
         **stop: int | None,
     ) -> None:
         """Go on from ids by a grammar, until the end token or what else is to stop it."""
-        self.model, self.options, self._leaning = model, options, leaning
+        self.model, self.options, self._bias = model, options, logit_bias
         self._elsewhere = () if elsewhere is None else tuple(elsewhere.tolist())
         self._ids, self._grammar, self._stop = ids, grammar, stop
         self._job: Progress | None = None
@@ -110,7 +110,7 @@ class Generation:
             kinds=self.model.language.kinds() if self.sampling.by_kind else None,
             stop=Stop(end=self.model.language.end, **self._stop),
             recall=recall_of(self.model, self.sampling, self._elsewhere),
-            leaning=self._leaning,
+            logit_bias=self._bias,
         )
         ids = self._ids.astype(np.int64)
         # What stands before a gap is said by its grammar alone: there is no such piece.
@@ -247,7 +247,7 @@ class Continuation(MusicGeneration):
             prompt.ids,
             grammar,
             options,
-            leaning=model.language.toward_end(heard) if options.ends else None,
+            logit_bias=model.language.toward_end(heard) if options.ends else None,
             tokens=options.tokens,
             before_bar=before_bar,
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tokenization.grammar import Grammar
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 from tokenization.vocabulary import Vocabulary
 from tokenization.wording import counted
 
@@ -43,7 +43,9 @@ class Goal:
     grammar: Grammar  # stands before the prompt's first token
     whole: Callable[[np.ndarray], np.ndarray]
     """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
-    leaning: Leaning | None = None  # what the goal makes likelier beside what the model makes of it
+    logit_bias: LogitBias | None = (
+        None  # what the goal makes likelier beside what the model makes of it
+    )
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenization.goal import LEFT, Goal
 from tokenization.grammar import Grammar
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 from tokenization.score import Score
 from tokenization.vocabulary import Vocabulary
 
@@ -95,7 +95,7 @@ class Language(ABC):
         """Say whether music can be asked to end with a certain bar."""
         return LEFT in self.vocabulary.blocks
 
-    def toward_end(self, ids: np.ndarray) -> Leaning | None:
+    def toward_end(self, ids: np.ndarray) -> LogitBias | None:
         """Return what an end that is asked for makes likelier after some music, beside what a model makes of it."""
         return None
 

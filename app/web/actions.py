@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import Any
 
 from app.web.composing.composer import Composer, RemoteJob
+from app.web.composing.dispatch import streamed_takes
 from app.web.composing.opened_files import FileReader, Heard, fitting, made_here, notices, read
 from app.web.composing.picture import picture
 from app.web.composing.related_model import with_able_model
 from app.web.composing.requests import MusicRequest
 from app.web.composing.similarity import likeness
 from app.web.composing.streamed_takes import StreamedTakes
-from app.web.composing.work import streamed_takes
 from app.web.examples import EXAMPLES, example
 from app.web.offered_models import OfferedModels
 from app.web.server.visitors import Asker

@@ -11,6 +11,7 @@ import gradio as gr
 
 from app.audio import render_to
 from app.web.actions import PageActions, ending
+from app.web.composing.dispatch import streamed_takes
 from app.web.composing.opened_files import quoted, read, title_of
 from app.web.composing.related_model import with_able_model
 from app.web.composing.requests import (
@@ -23,7 +24,6 @@ from app.web.composing.requests import (
 )
 from app.web.composing.similarity import by_quarter
 from app.web.composing.streamed_takes import StreamedTakes
-from app.web.composing.work import streamed_takes
 from app.web.endpoint import answering, with_sampling
 from app.web.server.capacity import TOGETHER
 from app.web.server.visitors import Visitors

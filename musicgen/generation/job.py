@@ -12,9 +12,9 @@ from musicgen.generation.progress import Progress
 from musicgen.generation.prompt import After
 from musicgen.generation.recall import Recalling
 from musicgen.generation.request import Grammar, Order, checked
-from musicgen.layers.ways import MOST
+from musicgen.layers.multiplications import MOST
 from musicgen.model.performer import Performer
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 
 BAR_SECONDS = 2.0  # how long a bar of four takes at 120 beats a minute
 
@@ -79,7 +79,7 @@ class RowGroup:
         self._steps = 0
         self._random: list[np.random.Generator] = []
         self._recalling: list[Recalling] = []  # a row each, or none
-        self._leaning: list[Leaning] = []  # a row each, or none
+        self._bias: list[LogitBias] = []  # a row each, or none
         self._goal = np.zeros_like(self.live)  # that stands in each row, of those that lean
         self.grammar: Grammar | None = None  # of these rows, up to when they draw with others
         self._begun = np.empty(0, np.int64)  # bars of each row
@@ -118,9 +118,9 @@ class RowGroup:
             for token in self.job.ids.tolist():
                 heard.take(token)
             self._recalling = [heard.copy() for _ in self.live]
-        if (leaning := self.job.request.leaning) is not None:
-            self._leaning = [leaning] * len(self.live)
-            self._goal = np.full_like(self.live, leaning.standing(self.job.ids))
+        if (logit_bias := self.job.request.logit_bias) is not None:
+            self._bias = [logit_bias] * len(self.live)
+            self._goal = np.full_like(self.live, logit_bias.standing(self.job.ids))
         if self.job.grammar is not None:
             self.grammar = self.job.grammar.select(everyone)
             self._begun = self.grammar.bars
@@ -130,13 +130,13 @@ class RowGroup:
         """Return a random number a row."""
         return [random.random() for random in self._random]
 
-    def lean(self, allowed: np.ndarray | None) -> np.ndarray:
-        """Return the scores of what comes next, (rows, V), leant by the goals that stand; allowed: (rows, V) bool."""
-        if not self._leaning:
+    def biased_scores(self, allowed: np.ndarray | None) -> np.ndarray:
+        """Return the scores of what comes next, (rows, V), biased by the goals that stand; allowed: (rows, V) bool."""
+        if not self._bias:
             return self.scores
         scores = self.scores.copy()
-        for row, (leaning, goal) in enumerate(zip(self._leaning, self._goal, strict=True)):
-            leaning.lean(scores[row], int(goal), None if allowed is None else allowed[row])
+        for row, (bias, goal) in enumerate(zip(self._bias, self._goal, strict=True)):
+            bias.apply(scores[row], int(goal), None if allowed is None else allowed[row])
         return scores
 
     def recall(self, chances: np.ndarray, allowed: np.ndarray | None) -> None:
@@ -157,10 +157,10 @@ class RowGroup:
             goes_on &= tokens != stop.end
         for one, token in zip(self._recalling, tokens.tolist(), strict=False):
             one.take(token)
-        for row, leaning in enumerate(self._leaning):
-            if goal := leaning.goal[tokens[row]]:
+        for row, bias in enumerate(self._bias):
+            if goal := bias.goal[tokens[row]]:
                 sequence = [self.job.ids, self.job.rows[self.live[row]]]
-                self._leaning[row] = leaning.after(np.concatenate(sequence).astype(np.int64))
+                self._bias[row] = bias.after(np.concatenate(sequence).astype(np.int64))
                 self._goal[row] = goal
         self._steps += 1
         if self._steps == stop.tokens:
@@ -175,7 +175,7 @@ class RowGroup:
         self.numbers = [self.numbers[row] for row in kept]
         self._random = [self._random[row] for row in kept]
         self._recalling = [self._recalling[row] for row in kept] if self._recalling else []
-        self._leaning = [self._leaning[row] for row in kept] if self._leaning else []
+        self._bias = [self._bias[row] for row in kept] if self._bias else []
         self.live, self.scores = self.live[kept], self.scores[kept]
         self.given, self._goal = self.given[kept], self._goal[kept]
         if self.grammar is not None:

@@ -53,7 +53,7 @@ class JointDraw:
     def take(self) -> Ended:
         """Draw a token a row, and let the groups take theirs."""
         scores = np.concatenate([
-            group.lean(None if self._allowed is None else self._allowed[rows])
+            group.biased_scores(None if self._allowed is None else self._allowed[rows])
             for group, rows in with_rows(self._groups)
         ])  # fmt: skip
         uniforms = np.array([x for group in self._groups for x in group.uniforms()])

@@ -10,7 +10,7 @@ import numpy as np
 
 from musicgen.generation.recall import Recall
 from musicgen.generation.sampling import Sampling
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
@@ -76,7 +76,9 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
     recall: Recall | None = None  # without it, the model knows no more than its state
-    leaning: Leaning | None = None  # what goals make likelier beside what the model makes of them
+    logit_bias: LogitBias | None = (
+        None  # what goals make likelier beside what the model makes of them
+    )
     kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens, to draw within: (V,)
 
     def __post_init__(self) -> None:

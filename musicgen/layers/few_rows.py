@@ -2,7 +2,7 @@
 
 A generated token multiplies 1 to 8 rows, one a variation, by every matrix of the model; more rows go in groups of 8,
 or in one product where this machine computes that as it does the groups.
-There are several ways to compute that product (ways.py), and their speeds differ by up to ten times and rank
+There are several ways to compute that product (multiplications.py), and their speeds differ by up to ten times and rank
 differently on each processor; some add a row up in another order when it has company, so that a variation would depend
 on how many others are made. So the ways are tried, once a machine and shape: those that treat rows alike are timed, and
 the fastest is stored (product_choice.py). With always eight rows, most of them of no meaning, every way treats rows
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from musicgen.layers import product_choice as few_rows_table
-from musicgen.layers.ways import LOOPS, MOST, WAYS, Product, codes_if_stored_so, possible
+from musicgen.layers.multiplications import LOOPS, MOST, WAYS, Product, codes_if_stored_so, possible
 from musicgen.layers.weight_codes import quantise, restore
 
 AT_ONCE = 64  # … or in one product, where it is seen to come to the same

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.layers.few_rows import least_multiple
-from musicgen.layers.ways import MOST
+from musicgen.layers.multiplications import MOST
 from musicgen.layers.weight_codes import quantise, restore
 
 _FEW = 16  # rows of input up to which the integer kernel is the faster one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from musicgen.layers.ways import MOST
+from musicgen.layers.multiplications import MOST
 
 
 class Linear(nn.Linear):

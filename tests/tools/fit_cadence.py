@@ -56,7 +56,7 @@ def last_chords(model: Performer, speaks: Remi, ids: np.ndarray) -> Chords | Non
 
 
 def losses(chords: Chords, weights: Tensor) -> Tensor:
-    """Return the nats of each chord, leaning by weights: (N,)."""
+    """Return the nats of each chord, biased by weights: (N,)."""
     chances, kinds, true = chords
     return -(chances + weights[kinds]).log_softmax(1).gather(1, true[:, None])[:, 0]
 
@@ -77,7 +77,7 @@ def fitted(chords: Chords) -> Tensor:
 
 
 def main() -> None:
-    """Fit, and print what the last chords are, what is expected of them, and what leaning is worth."""
+    """Fit, and print what the last chords are, what is expected of them, and what the bias is worth."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -109,7 +109,7 @@ def main() -> None:
         alone, leant = losses(chords, torch.zeros(4)), losses(chords, weights)
         change = leant - alone
         error = 1.96 * change.std() / len(change) ** 0.5
-        print(f"  {alone.mean():.2f} nats a chord, leaning {change.mean():+.2f} ± {error:.2f}")
+        print(f"  {alone.mean():.2f} nats a chord, biased {change.mean():+.2f} ± {error:.2f}")
     print(f"weights: tonic {weights[TONIC]:.2f}, no chord {weights[NONE]:.2f}")
 
 

@@ -107,7 +107,7 @@ def accompanying(
         prompt=prompt,
         grammar=Scripted(free, language, script, may_end_silent=True),
         whole=_joined(kept, ours, bars * BAR_TICKS),
-        leaning=toward_chords() if len(told.ids) else None,
+        logit_bias=toward_chords() if len(told.ids) else None,
     )
 
 

@@ -7,8 +7,9 @@ is given, and perhaps drums, no more than a root is known. What it is worth, `mu
 what is drawn, and tests/tools/measure_accompaniment.py of losses.
 
 Being told is not enough: in the music that a model learns from its own last bars are right, and it follows these.
-So what is drawn leans towards the chord (tokenization/leaning.py), by the weights that make hidden parts of held-out
-pieces likeliest beside groove-2 (`python -m tests.tools.fit_leaning`), times LOUD: a wrong note draws others after it.
+So what is drawn has a bias towards the chord (tokenization/logit_bias.py), by the weights that make hidden parts of
+held-out pieces likeliest beside groove-2 (`python -m tests.tools.fit_chord_bias`), times LOUD: a wrong note draws
+others after it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tokenization.groove.tokens import (
 )
 from tokenization.groove_2.spelling import NOTHING, Told
 from tokenization.groove_2.tokens import CHORD, ROOT, VOCABULARY
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 from tokenization.score import Notes
 
 
@@ -71,7 +72,7 @@ LOUD = 2.0
 
 
 @cache
-def toward_chords() -> Leaning:
+def toward_chords() -> LogitBias:
     """Return how notes of the pitched parts lean towards a chord or a root that is told."""
     size, roots = len(VOCABULARY), np.arange(len(ROOTS))
     goal, kind = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -85,4 +86,4 @@ def toward_chords() -> Leaning:
     above = (np.arange(PITCH_CLASSES) - roots[:, None]) % PITCH_CLASSES
     of_roots[:, PITCH_CLASSES + 1 :] = LOUD * np.array(ABOVE_ROOT)[above]
     group = np.concatenate([[0], np.repeat([0, 1], PITCH_CLASSES)])
-    return Leaning(goal=goal, kind=kind, group=group, weights=weights)
+    return LogitBias(goal=goal, kind=kind, group=group, weights=weights)

@@ -1,4 +1,4 @@
-"""Towards an end that is asked for: the last bar leans towards the chord of the key's tonic (tokenization/leaning.py).
+"""An end that is asked for: the last bar has a bias towards the chord of the key's tonic (tokenization/logit_bias.py).
 
 A countdown makes the last bars thinner and their notes longer, and moved the harmony little: over the last chords of
 songs a model put a quarter of its chances on the tonic, where nearly half of them are on it (`python -m
@@ -13,7 +13,7 @@ import numpy as np
 
 from tokenization.analysis.chord_names import QUALITIES, ROOTS
 from tokenization.analysis.keys import tonic
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 from tokenization.remi.layouts import LEFT_1
 from tokenization.remi.tokens import CHORD, VOCABULARY
 from tokenization.score import Notes
@@ -33,8 +33,8 @@ def chord_kinds(root: int) -> np.ndarray:
 
 
 def toward_tonic(
-    heard: Notes, anew: Callable[[np.ndarray], Leaning | None] | None = None
-) -> Leaning:
+    heard: Notes, anew: Callable[[np.ndarray], LogitBias | None] | None = None
+) -> LogitBias:
     """Return how the chords of the last bar lean after some notes; `anew` of all that is heard by then."""
     goal, kind = np.zeros((2, len(VOCABULARY)), np.int64)
     goal[LEFT_1] = 1
@@ -42,4 +42,4 @@ def toward_tonic(
     weights = np.zeros((2, 4))
     for name, weight in WEIGHTS.items():
         weights[1, name] = LOUD * weight
-    return Leaning(goal=goal, kind=kind, group=np.zeros(4, np.int64), weights=weights, anew=anew)
+    return LogitBias(goal=goal, kind=kind, group=np.zeros(4, np.int64), weights=weights, anew=anew)

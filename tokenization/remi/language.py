@@ -21,7 +21,7 @@ from tokenization.analysis.chord_names import QUALITIES, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR, NAMES
 from tokenization.goal import Goal, passing_tokens
 from tokenization.language import Encoded, Language
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 from tokenization.remi.arrange import arrange
 from tokenization.remi.cadence import toward_tonic
 from tokenization.remi.chord_line import ChordLine
@@ -95,7 +95,7 @@ class Remi(Language):
         """Return the grammar at the start of `batch` sequences, before the begin token."""
         return RemiGrammar(batch, len(self.vocabulary))
 
-    def toward_end(self, ids: np.ndarray) -> Leaning | None:
+    def toward_end(self, ids: np.ndarray) -> LogitBias | None:
         """Return how the last bar leans towards the tonic of what is heard by then; nothing where nothing is."""
         heard = self.decode(self.close(plain(ids))).pitched
         return toward_tonic(heard, self.toward_end) if self.can_end() and len(heard) else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from app.web.composing.dispatch import abilities
 from app.web.composing.requests import MusicRequest
-from app.web.composing.work import abilities
 from app.web.offered_models import OfferedModels
 
 ACTS = {

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.layers import few_rows, ways
+from musicgen.layers import few_rows, multiplications
 from musicgen.layers import product_choice as few_rows_table
 from musicgen.layers.compiled import available, loops
 from musicgen.layers.few_rows import (
@@ -30,7 +30,7 @@ from musicgen.layers.weight_codes import quantise, restore
 from tests.musicgen.toys import generator
 
 SHAPES = [(24, 16), (17, 48), (192, 768), (512, 192), (64, 2048)]
-WAYS_OF_FLOATS = [name for name in ways.WAYS if "codes" not in name]
+WAYS_OF_FLOATS = [name for name in multiplications.WAYS if "codes" not in name]
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_every_way_is_a_linear_layer(
     name: str, bias: bool, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    if name not in possible(ways.LARGE):
+    if name not in possible(multiplications.LARGE):
         pytest.skip("this machine does not have it")
     monkeypatch.setattr(few_rows, "way_for", lambda weight: Way(name, 2))
     layer = torch.nn.Linear(shape[1], shape[0], bias=bias)
@@ -196,15 +196,15 @@ def test_a_weight_that_changed_is_packed_anew_and_packs_go_with_weights(
     if "packed" not in possible(1):
         pytest.skip("this torch is built without oneDNN")
     monkeypatch.setattr(few_rows, "way_for", lambda weight: Way("packed", 2))
-    before = len(ways._PACKS)
+    before = len(multiplications._PACKS)
     weight, x = torch.randn(16, 32), torch.randn(2, 32)
     for _ in range(2):
         torch.testing.assert_close(multiplied(x, weight), x @ weight.t())
         weight.mul_(2)
-    assert len(ways._PACKS) == before + 1
+    assert len(multiplications._PACKS) == before + 1
     del weight
     gc.collect()
-    assert len(ways._PACKS) == before
+    assert len(multiplications._PACKS) == before
 
 
 def test_a_weight_that_an_optimiser_moved_is_packed_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,9 +74,9 @@ def test_a_rest_of_less_than_a_bar_belongs_to_the_chord_after_it_and_a_longer_on
 
 def weight(goal: str, note: str) -> float:
     """Return what a goal that is told adds to a note's score."""
-    leaning = toward_chords()
-    kind = leaning.kind[VOCABULARY.id(note)]
-    return float(leaning.weights[leaning.goal[VOCABULARY.id(goal)], kind])
+    logit_bias = toward_chords()
+    kind = logit_bias.kind[VOCABULARY.id(note)]
+    return float(logit_bias.weights[logit_bias.goal[VOCABULARY.id(goal)], kind])
 
 
 def test_a_bass_leans_towards_the_tones_of_a_chord_whatever_the_octave():
@@ -95,16 +95,16 @@ def test_another_part_leans_by_how_far_it_is_above_the_root():
 
 
 def test_drums_and_what_ends_a_note_do_not_lean():
-    leaning = toward_chords()
+    logit_bias = toward_chords()
     for token in ("note_on_1_36", "note_off_0_36", "note_off_2_60", "bar", "at_12", "end"):
-        assert leaning.kind[VOCABULARY.id(token)] == 0
-    assert (leaning.goal[: VOCABULARY.id("chord_C_M")] == 0).all()
+        assert logit_bias.kind[VOCABULARY.id(token)] == 0
+    assert (logit_bias.goal[: VOCABULARY.id("chord_C_M")] == 0).all()
 
 
 def test_what_is_written_leans_where_chords_are_told():
     groove = Groove2()
     ids = groove.spell(music(*SONG, *LINE, (0, 4, 36, DRUMS)))
-    assert groove.accompanying(ids, ["bass"]).leaning is toward_chords()
-    assert groove.accompanying(ids, ["other"]).leaning is toward_chords()
-    assert groove.accompanying(ids, ["drums"]).leaning is None
-    assert groove.infilling(ids, 1, 2).leaning is None
+    assert groove.accompanying(ids, ["bass"]).logit_bias is toward_chords()
+    assert groove.accompanying(ids, ["other"]).logit_bias is toward_chords()
+    assert groove.accompanying(ids, ["drums"]).logit_bias is None
+    assert groove.infilling(ids, 1, 2).logit_bias is None

@@ -25,11 +25,11 @@ def song(higher: int) -> np.ndarray:
 
 @pytest.mark.parametrize("higher", [0, 5, 11])
 def test_after_the_last_bar_has_begun_chords_on_the_tonic_are_likelier(higher: int):
-    leaning = LANGUAGE.toward_end(song(higher))
-    assert leaning is not None
+    logit_bias = LANGUAGE.toward_end(song(higher))
+    assert logit_bias is not None
     root = ("C", "F", "B")[(0, 5, 11).index(higher)]
     weights = {
-        name: leaning.weights[1, leaning.kind[VOCABULARY.id(f"chord_{name}")]]
+        name: logit_bias.weights[1, logit_bias.kind[VOCABULARY.id(f"chord_{name}")]]
         for name in (f"{root}_M", f"{root}_m", "G#_M", "G#_m7", "N_N")
     }
     assert weights[f"{root}_M"] == weights[f"{root}_m"] > 1
@@ -38,20 +38,20 @@ def test_after_the_last_bar_has_begun_chords_on_the_tonic_are_likelier(higher: i
 
 
 def test_only_the_last_bar_leans_and_only_its_chords():
-    leaning = LANGUAGE.toward_end(song(0))
-    assert leaning is not None
-    assert np.flatnonzero(leaning.goal).tolist() == [LEFT_1]
-    assert np.flatnonzero(leaning.kind).tolist() == [*range(CHORD.start, CHORD.stop)]
+    logit_bias = LANGUAGE.toward_end(song(0))
+    assert logit_bias is not None
+    assert np.flatnonzero(logit_bias.goal).tolist() == [LEFT_1]
+    assert np.flatnonzero(logit_bias.kind).tolist() == [*range(CHORD.start, CHORD.stop)]
 
 
 def test_the_key_is_that_of_all_that_is_heard_when_the_last_bar_begins():
-    leaning = LANGUAGE.toward_end(song(0))
-    assert leaning is not None
+    logit_bias = LANGUAGE.toward_end(song(0))
+    assert logit_bias is not None
     far = np.concatenate([song(0), *[song(7)[1:]] * 8, [LANGUAGE.bar, LEFT_1]])
-    found = pickle.loads(pickle.dumps(leaning)).after(far)
+    found = pickle.loads(pickle.dumps(logit_bias)).after(far)
     wanted = LANGUAGE.toward_end(song(7))
     assert wanted is not None
-    assert found.kind.tolist() == wanted.kind.tolist() != leaning.kind.tolist()
+    assert found.kind.tolist() == wanted.kind.tolist() != logit_bias.kind.tolist()
 
 
 def test_where_nothing_was_heard_or_no_end_can_be_asked_for_nothing_leans():

@@ -3,9 +3,9 @@
 import pytest
 
 import musicgen
+from app.web.composing.dispatch import streamed_takes
 from app.web.composing.requests import MusicRequest, SamplingValues, options_from
 from app.web.composing.streamed_takes import StreamedTakes
-from app.web.composing.work import streamed_takes
 from app.web.examples import example
 from musicgen.pieces import read_piece
 

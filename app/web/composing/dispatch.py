@@ -1,4 +1,4 @@
-"""Requests as work for a model: a piece goes on, bars of it are written anew, or parts of it to the others."""
+"""Dispatches a request to a model: a piece goes on, bars of it are written anew, or parts of it to the others."""
 
 from __future__ import annotations
 

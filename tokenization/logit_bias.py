@@ -1,4 +1,4 @@
-"""What is asked for leans the draw: a goal that stands makes some tokens likelier than others of their group.
+"""A bias on logits for what is asked for: a goal that stands makes some tokens likelier than others of their group.
 
 A model that writes a bass to chords is told them, and still follows its own last bars more than what it is told, since
 in the music that it learned from these are right. In drawing they are not: a note off the chord comes back in every
@@ -20,14 +20,14 @@ import numpy as np
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Leaning:
+class LogitBias:
     """Weights by goal and kind; G goals, K kinds, V tokens."""
 
     goal: np.ndarray  # (V,) which goal a token says, 0 of what says none
-    kind: np.ndarray  # (V,) the kind of a token, 0 of what nothing leans
+    kind: np.ndarray  # (V,) the kind of a token, 0 of what has no bias
     group: np.ndarray  # (K + 1,) the group of each kind
     weights: np.ndarray  # (G + 1, K + 1)
-    anew: Callable[[np.ndarray], Leaning | None] | None = None
+    anew: Callable[[np.ndarray], LogitBias | None] | None = None
     """Makes it, of a sequence in which a goal has just been said, for what is heard by then."""
 
     def standing(self, ids: np.ndarray) -> int:
@@ -35,11 +35,11 @@ class Leaning:
         said = self.goal[ids]
         return int(said[np.flatnonzero(said)[-1]]) if said.any() else 0
 
-    def after(self, ids: np.ndarray) -> Leaning:
-        """Return how a sequence leans that has just said a goal, (T,)."""
+    def after(self, ids: np.ndarray) -> LogitBias:
+        """Return the bias after a sequence that has just said a goal, (T,)."""
         return (self.anew and self.anew(ids)) or self
 
-    def lean(self, scores: np.ndarray, goal: int, allowed: np.ndarray | None = None) -> None:
+    def apply(self, scores: np.ndarray, goal: int, allowed: np.ndarray | None = None) -> None:
         """Change the scores of what comes next, (V,), by the goal that stands; as far as it may come: (V,) bool."""
         may = self.kind > 0 if allowed is None else (self.kind > 0) & allowed
         tokens = np.flatnonzero(may)

@@ -11,32 +11,38 @@ from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.generate import asked, generate
 from tests.musicgen.toys import VOCABULARY, toy_model
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 
 SIZE = VOCABULARY
 EVEN = np.arange(SIZE) % 2 == 0
 
 
-def toward(goals: dict[int, bool]) -> Leaning:
+def toward(goals: dict[int, bool]) -> LogitBias:
     """Return what makes even tokens, or odd ones, all but certain after the tokens that are goals."""
     goal = np.zeros(SIZE, np.int64)
     weights = np.zeros((len(goals) + 1, 3))
     for number, (token, even) in enumerate(goals.items(), 1):
         goal[token] = number
         weights[number] = [0, 60 * even, 60 * (not even)]
-    return Leaning(goal=goal, kind=2 - EVEN, group=np.zeros(3, np.int64), weights=weights)
+    return LogitBias(goal=goal, kind=2 - EVEN, group=np.zeros(3, np.int64), weights=weights)
 
 
-def request(variations: int, leaning: Leaning | None) -> Request:
+def request(variations: int, logit_bias: LogitBias | None) -> Request:
     return Request(
-        variations=variations, seed=1, sampling=Sampling(), stop=Stop(tokens=40), leaning=leaning
+        variations=variations,
+        seed=1,
+        sampling=Sampling(),
+        stop=Stop(tokens=40),
+        logit_bias=logit_bias,
     )
 
 
-def run(prompt: list[int], variations: int, leaning: Leaning | None) -> np.ndarray:
+def run(prompt: list[int], variations: int, logit_bias: LogitBias | None) -> np.ndarray:
     """Return what a toy writes: (variations, 40)."""
     model = toy_model(position="sine_spe")
-    return np.stack(list(generate(model, np.array(prompt), request(variations, leaning))), axis=1)
+    return np.stack(
+        list(generate(model, np.array(prompt), request(variations, logit_bias))), axis=1
+    )
 
 
 def test_a_goal_that_stands_in_the_prompt_leans_what_is_drawn():
@@ -59,7 +65,7 @@ def test_a_goal_that_is_drawn_stands_from_there_on():
 def test_a_leaning_is_made_anew_of_each_sequence_that_says_a_goal():
     heard = []
 
-    def anew(ids: np.ndarray) -> Leaning | None:
+    def anew(ids: np.ndarray) -> LogitBias | None:
         heard.append(ids.tolist())
         return toward({4: False})
 
@@ -76,12 +82,12 @@ def test_a_leaning_is_made_anew_of_each_sequence_that_says_a_goal():
 
 
 def test_a_variation_does_not_depend_on_its_company():
-    leaning = toward({1: True, 4: False})
-    alone = run([1, 3], 1, leaning)
-    np.testing.assert_array_equal(run([1, 3], 11, leaning)[:1], alone)
+    logit_bias = toward({1: True, 4: False})
+    alone = run([1, 3], 1, logit_bias)
+    np.testing.assert_array_equal(run([1, 3], 11, logit_bias)[:1], alone)
     model = toy_model(position="sine_spe")
     engine = Engine(model)
-    jobs = [asked(model, [1, 3], request(1, one)) for one in (None, leaning, toward({3: False}))]
+    jobs = [asked(model, [1, 3], request(1, one)) for one in (None, logit_bias, toward({3: False}))]
     for job in jobs:
         engine.add(job)
     while engine.work():

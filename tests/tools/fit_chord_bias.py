@@ -1,6 +1,6 @@
 """How far a drawn part should lean towards the chords that it is told (tokenization/groove_2/harmony.py).
 
-OMP_NUM_THREADS=1 python -m tests.tools.fit_leaning groove-2 --data data/groove-2 --pieces 48
+OMP_NUM_THREADS=1 python -m tests.tools.fit_chord_bias groove-2 --data data/groove-2 --pieces 48
 
 Of held-out pieces a pitched part is hidden, and its true notes are read beside the others with their chords told. Among
 the notes of the part that the model could say there, weights by what the chord makes of them are fitted on one half of
@@ -72,7 +72,7 @@ def kinds_by(goal: int) -> np.ndarray:
 
 
 def losses(heard: Heard, weights: Tensor) -> Tensor:
-    """Return the nats of each note, leaning by weights: (N,)."""
+    """Return the nats of each note, biased by weights: (N,)."""
     leant = (heard.chances + weights[heard.kind]).log_softmax(1)
     return -leant.gather(1, heard.true[:, None])[:, 0]
 
@@ -109,7 +109,7 @@ def main() -> None:
             f"{given.model} speaks {model.language.name}; one that speaks groove-2 is wanted"
         )
     pieces = held_out(given.data, given.split, given.pieces)
-    lines = [["part", "pieces", "nats a note", "leaning: change"]]
+    lines = [["part", "pieces", "nats a note", "biased: change"]]
     of_all = {}
     for part in (BASS, OTHER):
         heard = [one for piece in pieces if (one := heard_of(model.performer, piece, part))]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tokenization.leaning import Leaning
+from tokenization.logit_bias import LogitBias
 
 # Tokens 0 and 1 say goals 1 and 2, 2 is nothing's, 3 to 6 are a group of kinds 1 and 2, 7 and 8 another, of kind 3.
-LEANING = Leaning(
+BIAS = LogitBias(
     goal=np.array([1, 2, 0, 0, 0, 0, 0, 0, 0]),
     kind=np.array([0, 0, 0, 1, 2, 1, 2, 3, 3]),
     group=np.array([0, 0, 0, 1]),
@@ -16,7 +16,7 @@ LEANING = Leaning(
 
 def leant(chances: np.ndarray, goal: int, allowed: np.ndarray | None = None) -> np.ndarray:
     scores = np.log(chances).astype(np.float32)
-    LEANING.lean(scores, goal, allowed)
+    BIAS.apply(scores, goal, allowed)
     return np.exp(scores)
 
 
@@ -57,4 +57,4 @@ def test_a_kind_may_be_all_but_forbidden(chances: np.ndarray):
 
 @pytest.mark.parametrize(("ids", "goal"), [([2, 3], 0), ([0, 3, 1, 4], 2), ([1, 0], 1), ([], 0)])
 def test_the_goal_that_was_said_last_stands(ids: list[int], goal: int):
-    assert LEANING.standing(np.array(ids, dtype=np.int64)) == goal
+    assert BIAS.standing(np.array(ids, dtype=np.int64)) == goal
