@@ -93,7 +93,7 @@ class PageActions:
 
     def stop(self, job: str) -> None:
         """End a request; what there is stays."""
-        if found := self._jobs.get(job):
+        if found := self._jobs.get(job[:LONGEST_NAME]):
             found.set()
 
     def write(
@@ -157,16 +157,18 @@ class PageActions:
             yield job
         finally:
             left.set()
-        job.check()
+        work.check()
 
     @contextmanager
     def _stoppable(self, job: str) -> Iterator[threading.Event]:
-        stop = self._jobs[job[:LONGEST_NAME]] = threading.Event()
+        stop, name = threading.Event(), job[:LONGEST_NAME]
+        if name:  # without one it could be stopped by whoever gives none either
+            self._jobs[name] = stop
         try:
             yield stop
         finally:
-            if self._jobs.get(job[:LONGEST_NAME]) is stop:
-                del self._jobs[job[:LONGEST_NAME]]
+            if self._jobs.get(name) is stop:
+                del self._jobs[name]
 
     @staticmethod
     def _real(heard: Heard, chosen: int) -> dict[str, float]:
@@ -180,7 +182,9 @@ class PageActions:
 
 
 def ending(job: RemoteJob, seconds: float) -> str:
-    """Say how work ended that nobody stopped: "done", or "late", cut off at what one request may take."""
+    """Say how work ended that nobody stopped: "done", "late" at what a request may take, "bound" at a model's."""
+    if job.bound is not None:
+        return "bound"
     return "late" if seconds > LONGEST_SECONDS or job.steps >= MOST_TOKENS else "done"
 
 

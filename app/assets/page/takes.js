@@ -74,6 +74,7 @@ const ENDINGS = {
   done: (run, takes) => `${count(takes, "variation")} in ${run.seconds} s`,
   stopped: (run) => `Stopped after ${run.seconds} s; what there is stays.`,
   late: (run) => `Ended after ${run.seconds} s, the longest that a request may take; what there is stays.`,
+  bound: (run) => `Ended after ${run.seconds} s: the model has no position further on; what there is stays.`,
   broken: () => "",
 };
 

@@ -6,6 +6,7 @@ request stays where it began. What it gives does not depend on where that is (mu
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -22,11 +23,11 @@ from musicgen.generation.request import Order
 
 LOOK_SECONDS = 0.05  # between two looks for who has gone
 MANY_ROWS = 8  # at work in a process, from which another one is worth its memory
-TOGETHER_ROWS = (
-    16  # more than where there is least, which rows of one model may be to share their steps
-)
+# More than where there is least, which rows of one model may be to share their steps.
+TOGETHER_ROWS = 16
 MOST_PROCESSES = 4
 LOST = "the process that composed has ended; try again"
+LOG = logging.getLogger(__name__)
 
 
 class RemoteJob(Progress):
@@ -45,7 +46,8 @@ class RemoteJob(Progress):
         """Note what has come of it."""
         for row, new in zip(self.rows, news.rows, strict=False):
             row += new
-        self.bars, self.place, self.error = news.bars, news.place, news.error
+        self.bars, self.place = news.bars, news.place
+        self.error, self.bound = news.error, news.bound
         if news.ended:
             self.ended.set()
 
@@ -139,8 +141,8 @@ class Composer:
         task = Task(number=job.number, model=model, order=wanted, owner=owner, most_tokens=most_tokens)  # fmt: skip
         with self._lock:
             process = self._process(model.given)
+            process.send(task)  # what cannot be sent is no work of anybody's
             process.jobs[job.number] = job
-            process.send(task)
         return job
 
     @property
@@ -201,7 +203,11 @@ class Composer:
                 return
             try:
                 process.receive()
-            except (EOFError, OSError):
+            except (
+                Exception
+            ) as error:  # without this thread nobody would ever be told of an end again
+                if not isinstance(error, EOFError | OSError):
+                    LOG.exception("what a process that composes said was not understood")
                 self.processes.remove(process)
                 process.end()
                 process.give_up()

@@ -55,6 +55,7 @@ class News:
     place: int = 0  # in line, from 1; 0 at work
     ended: bool = False
     error: Exception | None = None
+    bound: Exception | None = None  # why the music ends before its length
 
 
 @dataclass
@@ -146,7 +147,8 @@ class Engines:
                         bars=job.bars,
                         place=place,
                         ended=ended,
-                        error=_plain(job.error or job.bound),
+                        error=_plain(job.error),
+                        bound=_plain(job.bound),
                     )
                 )
             if ended:

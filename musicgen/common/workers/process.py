@@ -59,11 +59,12 @@ class Worker(Generic[Task, Answer]):
         self._start()
 
     def _start(self) -> None:
-        self.connection, theirs = CONTEXT.Pipe()
-        self._process = CONTEXT.Process(target=_serve, args=(*self._work, theirs), daemon=True)
+        ours, theirs = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=_serve, args=(*self._work, theirs), daemon=True)
         with interrupts_held(), _threads(self._threads):
-            self._process.start()
+            process.start()
         theirs.close()
+        self.connection, self._process = ours, process
 
     def give(self, task: Task) -> None:
         """Let it do a task."""
@@ -101,11 +102,12 @@ class Worker(Generic[Task, Answer]):
         self._start()
 
     def stop(self) -> None:
-        """End the process, whatever it is at."""
+        """End the process, whatever it is at; once it has ended, as after a start that failed, this does nothing."""
         self.connection.close()
-        self._process.kill()
-        self._process.join()
-        self._process.close()
+        with suppress(ValueError):  # it is closed
+            self._process.kill()
+            self._process.join()
+            self._process.close()
 
 
 def attempt(function: Callable[[Task], Answer], task: Task) -> Answer | Failed:

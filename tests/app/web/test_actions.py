@@ -3,6 +3,7 @@
 import base64
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from app.web.composing.requests import MusicRequest, SamplingValues, options_fro
 from app.web.examples import EXAMPLES, example
 from app.web.offered_models import OfferedModels
 from app.web.server.visitors import Asker
+from musicgen.model.performer import Performer
+from musicgen.storage.checkpoint import Card, save
 from tests.tokenization.notation.scores import bars, note, score
 from tokenization.formats import midi
 from tokenization.midi.reading import MidiError, read_midi, write_midi
@@ -286,3 +289,27 @@ def test_every_example_opens_in_every_language(actions: PageActions):
     for name in EXAMPLES:
         for model in (MODEL, PIANO):
             assert actions.open_example(name, model, fit=False)["bars"] == 16
+
+
+def test_music_that_meets_a_bound_of_its_model_is_shown_with_its_file(tmp_path: Path):
+    made = musicgen.load("untrained:tiny")
+    position = {"name": "learned", "max_length": 90}
+    config = replace(made.performer.config, position=position, layers=1)
+    card = Card(name="x", language=made.language.spec(), trained_length=64)
+    save(tmp_path / "model", Performer(config), card)
+    actions = PageActions(OfferedModels(str(tmp_path / "model")))
+    try:
+        *_, last = written(actions, nothing=True, model=str(tmp_path / "model"), bars=90)
+    finally:
+        actions.composer.close()
+    assert last["state"] == "bound"
+    assert last["takes"][0]["new"] > 0
+    assert last["takes"][0]["midi"]
+
+
+def test_a_request_without_a_name_is_stopped_by_nobody(actions: PageActions):
+    views = actions.write(ASKER, request_from(PLAIN), None, "", "")
+    next(views)
+    actions.stop("")
+    *_, last = views
+    assert last["state"] == "done"

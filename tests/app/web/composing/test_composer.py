@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.web.composing.composer import MANY_ROWS, Composer, RemoteJob
+from app.web.composing.composer import MANY_ROWS, Composer, EngineProcess, RemoteJob
 from musicgen.continuation import Continuation
 from musicgen.loading import find
 from musicgen.options import Options
@@ -82,3 +82,28 @@ def test_what_was_asked_wrongly_is_said(composer: Composer):
     assert job.ended.wait(LATE)
     with pytest.raises(ValueError, match="another language"):
         job.check()
+
+
+def test_a_request_that_cannot_be_sent_is_nobody_s_work(composer: Composer):
+    wrong = replace(work().order(), ids=threading.Lock())
+    with pytest.raises(TypeError, match="pickle"):
+        composer.take(MODEL, wrong)
+    assert composer.requests == 0
+
+
+def test_what_nobody_understands_ends_its_requests_and_nothing_else(
+    composer: Composer, monkeypatch
+):
+    job = begun(composer, work())
+
+    def misunderstood(_: EngineProcess) -> None:
+        raise KeyError(99)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EngineProcess, "receive", misunderstood)
+        assert job.ended.wait(LATE)
+    with pytest.raises(RuntimeError, match="try again"):
+        job.check()
+    again = begun(composer, work(tokens=5))
+    assert again.ended.wait(LATE)
+    assert again.steps == 5

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.common.processes import processors
+from musicgen.common.processes import CONTEXT, processors
 from musicgen.common.workers.pool import as_done, at_most, in_order
-from musicgen.common.workers.process import Failed
+from musicgen.common.workers.process import Bounds, Failed, Worker
+
+LATE = 60  # seconds
 
 
 def square(number: int) -> int:
@@ -188,3 +190,20 @@ def in_time(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
 
 def test_there_is_a_processor():
     assert processors() >= 1
+
+
+def test_a_worker_that_cannot_start_again_says_why_and_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    worker: Worker[int, int] = Worker(partial(dies_at, {1: "exit"}), Bounds())
+    worker.give(1)
+
+    def no_more(_: object) -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(CONTEXT.Process, "start", no_more)
+    assert worker.connection.poll(LATE)
+    with pytest.raises(BlockingIOError, match="no more"):
+        worker.take()
+    worker.stop()
+    worker.stop()
