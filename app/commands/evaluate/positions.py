@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,7 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
     write_json(folder / "positions.json", result)
     write_csv(folder / "positions.csv", probe_rows(result))
     write_bytes(folder / "probes.png", png(figures.probes(result)))
-    for model in result["models"]:
-        name = re.sub(r"[^\w.+-]+", "-", model["model"])
+    for name, model in zip(_file_names(result["models"]), result["models"], strict=True):
         drawn = {"attention": figures.attention(model), "look_back": figures.look_back(model)}
         if model["templates"]:
             drawn["templates"] = figures.templates(model)
@@ -79,3 +79,13 @@ def _write(folder: Path, result: dict[str, Any]) -> None:
             drawn["all_templates"] = figures.all_templates(model)
         for kind, one in drawn.items():
             write_bytes(folder / f"{kind}-{name}.png", png(one))
+
+
+def _file_names(models: list[dict[str, Any]]) -> list[str]:
+    """Return a name for each model's pictures; where two would be the same, the later one gets a number."""
+    names: list[str] = []
+    for model in models:
+        plain = re.sub(r"[^\w.+-]+", "-", model["model"])
+        others = (f"{plain}-{number}" for number in count(2))
+        names.append(next(name for name in chain([plain], others) if name not in names))
+    return names

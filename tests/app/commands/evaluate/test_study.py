@@ -6,6 +6,7 @@ import csv
 import html
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -136,6 +137,16 @@ def test_positions_are_probed_and_drawn(place: Path, tmp_path: Path, capsys):
         "probes.png", "attention-ape.png", "attention-sine.png", "look_back-ape.png",
         "look_back-sine.png", "templates-sine.png", "all_templates-sine.png",
     }  # fmt: skip
+
+
+def test_pictures_of_models_with_names_alike_stand_beside_each_other(place: Path, tmp_path: Path):
+    for name in ("a b", "a-b"):
+        shutil.copytree(place / "ape", tmp_path / name)
+    evaluate("positions", tmp_path / "a b", tmp_path / "a-b", "--tokens", 5, "-o", tmp_path / "out")
+    names = sorted(
+        path.name.rpartition("a-b")[2] for path in (tmp_path / "out").glob("attention-*")
+    )
+    assert names == ["-2.png", ".png"]
 
 
 @pytest.mark.parametrize(
