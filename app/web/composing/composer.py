@@ -203,9 +203,7 @@ class Composer:
                 return
             try:
                 process.receive()
-            except (
-                Exception
-            ) as error:  # without this thread nobody would ever be told of an end again
+            except Exception as error:  # this thread goes on: nobody else tells of an end
                 if not isinstance(error, EOFError | OSError):
                     LOG.exception("what a process that composes said was not understood")
                 self.processes.remove(process)
