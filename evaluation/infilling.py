@@ -44,10 +44,12 @@ def fill(
     *,
     seed: int,
     recall: float = MUSICAL.recall,
+    replacing: bool = False,
 ) -> WholeIds:
-    """Return the work to write the bars start … stop − 1 of a piece anew."""
+    """Return the work to write the bars start … stop − 1 of a piece, as if they had been lost or `replacing` them."""
     goal = model.language.infilling(ids, start, stop, longest_ticks=model.longest_ticks)
-    return WholeIds(model, goal, Options(seed=seed, sampling=replace(MUSICAL, recall=recall)))
+    options = Options(seed=seed, sampling=replace(MUSICAL, recall=recall))
+    return WholeIds(model, goal, options, replacing=replacing)
 
 
 class GapLosses(NamedTuple):

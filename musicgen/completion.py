@@ -10,6 +10,7 @@ import numpy as np
 from musicgen.continuation import Generation, MusicGeneration, Player, Take, longest_ticks
 from musicgen.options import Options
 from musicgen.pieces import Piece
+from musicgen.recalled import Known
 from tokenization.analysis.metres import bar_lines
 from tokenization.goal import Goal
 from tokenization.score import Notes
@@ -19,9 +20,10 @@ from tokenization.score import Notes
 HELD_BARS = 2
 
 
-def _beside(goal: Goal) -> dict[str, Any]:
+def _beside(goal: Goal, *, replacing: bool) -> dict[str, Any]:
     """Return what a goal says to a generation beside its prompt and its grammar."""
-    return {"logit_bias": goal.logit_bias, "elsewhere": goal.elsewhere}
+    replaced = goal.replaced.tolist() if replacing else ()
+    return {"logit_bias": goal.logit_bias, "known": Known(goal.elsewhere.tolist(), replaced)}
 
 
 class Completion(MusicGeneration):
@@ -43,7 +45,8 @@ class Completion(MusicGeneration):
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
         same as those that stood there: (N,) bool.
         """
-        super().__init__(model, goal.prompt, goal.grammar, options, **_beside(goal))
+        beside = _beside(goal, replacing=True)
+        super().__init__(model, goal.prompt, goal.grammar, options, **beside)
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
@@ -60,13 +63,19 @@ class Completion(MusicGeneration):
 
 
 class WholeIds(Generation):
-    """The tokens of a piece on their way to a goal of it, drawn as `Completion` is."""
+    """The tokens of a piece on their way to a goal of it, drawn as `Completion` is.
+
+    What stood where they are written counts as never heard, unless they are `replacing` it.
+    """
 
     by_kind = Completion.by_kind
 
-    def __init__(self, model: Player, goal: Goal, options: Options) -> None:
+    def __init__(
+        self, model: Player, goal: Goal, options: Options, *, replacing: bool = False
+    ) -> None:
         """Take a goal in the model's language."""
-        super().__init__(model, goal.prompt, goal.grammar, options, **_beside(goal))
+        beside = _beside(goal, replacing=replacing)
+        super().__init__(model, goal.prompt, goal.grammar, options, **beside)
         self.goal = goal
 
     def whole(self) -> np.ndarray:

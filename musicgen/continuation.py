@@ -14,11 +14,11 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.generation.progress import Progress
-from musicgen.generation.recall import Recall
 from musicgen.generation.request import Order, Request, Stop, order
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun
+from musicgen.recalled import Known, recall_of
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
 from tokenization.formats import midi, write_score
@@ -86,13 +86,12 @@ class Generation:
         options: Options,
         *,
         logit_bias: LogitBias | None = None,
-        elsewhere: np.ndarray | None = None,
+        known: Known | None = None,
         **stop: int | None,
     ) -> None:
         """Go on from ids by a grammar, until the end token or what else is to stop it."""
         self.model, self.options, self._bias = model, options, logit_bias
-        self._elsewhere = () if elsewhere is None else tuple(elsewhere.tolist())
-        self._ids, self._grammar, self._stop = ids, grammar, stop
+        self._ids, self._grammar, self._known, self._stop = ids, grammar, known or Known(), stop
         self._job: Progress | None = None
 
     @property
@@ -109,7 +108,7 @@ class Generation:
             sampling=self.sampling,
             kinds=self.model.language.kinds() if self.sampling.by_kind else None,
             stop=Stop(end=self.model.language.end, **self._stop),
-            recall=recall_of(self.model, self.sampling, self._elsewhere),
+            recall=recall_of(self.model, self.sampling, self._ids, self._known),
             logit_bias=self._bias,
         )
         ids = self._ids.astype(np.int64)
@@ -269,20 +268,6 @@ class Continuation(MusicGeneration):
                 **({"chords": options.chords} if options.chords else {}),
             },
         )
-
-
-def recall_of(model: Player, sampling: Sampling, elsewhere: tuple[int, ...] = ()) -> Recall | None:
-    """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken."""
-    if model.recall is None or not sampling.recall or not sampling.temperature:
-        return None
-    passing = frozenset(model.language.passing_tokens())
-    return Recall(
-        weights=tuple(model.recall),
-        goals=frozenset(model.language.goal_tokens()) - passing,
-        passing=passing,
-        elsewhere=elsewhere,
-        strength=sampling.recall,
-    )
 
 
 def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | None:

@@ -30,7 +30,7 @@ FLOORS = {
 # The floors of `musicgen`, from the ground up: a room imports from those before it.
 MUSICGEN_FLOORS = (
     "common", "layers", "attention", "position", "metre", "model", "generation", "storage", "options",
-    "pieces", "continuation",
+    "pieces", "recalled", "continuation",
     "completion", "playable", "loading",
 )  # fmt: skip
 # What lies on the lowest floor for all to use, and knows no music either.

@@ -45,8 +45,9 @@ def infilling(
     *,
     gap: int,
     recall: float = MUSICAL.recall,
+    replacing: bool = False,
 ) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that fills a gap in the middle of pieces."""
+    """Return the experiment that fills a gap in the middle of pieces, or one that is `replacing` what stands there."""
     language = choice.prepared.language
     if not language.can_end():
         raise ValueError(
@@ -54,7 +55,7 @@ def infilling(
         )
     able = [s for s in playables if s.language.name == language.name]
     left_out = taking_part(able, playables, "infilling", language.name)
-    arguments = {"gap": gap, "recall": recall}
+    arguments = {"gap": gap, "recall": recall, "replacing": replacing}
     return _experiment(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
 
 
@@ -133,7 +134,15 @@ def measure_form(
 
 
 def measure_infilling(
-    *, model: str, data: str, device: str, row: int, gap: int, recall: float, seed: int
+    *,
+    model: str,
+    data: str,
+    device: str,
+    row: int,
+    gap: int,
+    recall: float,
+    replacing: bool,
+    seed: int,
 ) -> Measure:
     """Return how a gap of a piece was filled, beside the true bars."""
     from evaluation.infilling import f1, fill, gap_losses, leap, likeness
@@ -152,7 +161,7 @@ def measure_infilling(
     margin = min(SURROUNDING, (bars - gap) // 2)
     start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
     stop = start + gap
-    work = fill(loaded, ids, start, stop, seed=seed, recall=recall)
+    work = fill(loaded, ids, start, stop, seed=seed, recall=recall, replacing=replacing)
     yield [work]
     written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
     alone, recalled = gap_losses(loaded, ids, start, stop, seed)

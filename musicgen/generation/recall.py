@@ -12,13 +12,19 @@ less freely than that needs less: it leaves by itself what it repeats less often
 matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017, arXiv:1612.04426).
 
 A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
+
+Bars that are written anew are to be other bars. What stood in them often stands elsewhere in the piece too, and would
+be recalled note for note; so what followed the same ORDER tokens in them is no guess (`unlike`). The model may still
+write it.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +52,20 @@ class Recall:
     goals: frozenset[int] = frozenset()
     passing: frozenset[int] = frozenset()
     elsewhere: tuple[int, ...] = ()  # what is known of the piece beside the sequence
+    unlike: tuple[
+        int, ...
+    ] = ()  # what is not to be said again, after the last tokens that stay before it
     strength: float = 1.0
+
+    @cached_property
+    def unwanted(self) -> dict[int, set[int]]:
+        """What followed each ORDER tokens of `unlike`, by these tokens in one number."""
+        found, last = defaultdict(set), 0
+        for place, token in enumerate(self.unlike):
+            if place >= ORDER:
+                found[last].add(token)
+            last = _last(last, token)
+        return found
 
     def share(self, length: int, agreement: float) -> float:
         """Return λ."""
@@ -70,6 +89,10 @@ def share(weights: Sequence[float], length: int, agreement: float) -> float:
     return 1 / (1 + math.exp(-min(max(logit, -30.0), 30.0)))
 
 
+def _last(before: int, token: int) -> int:
+    return (before << _BITS | token) & _LAST
+
+
 class Guess(NamedTuple):
     """What may come, by what came before."""
 
@@ -84,7 +107,7 @@ class Memory:
     def __init__(self, heard: Iterable[int] = ()) -> None:
         """Stand after some tokens."""
         self._ids: list[int] = []
-        self._last = 0  # the last ORDER tokens, in one number
+        self.last = 0  # the last ORDER tokens, in one number
         self._latest: dict[int, int] = {}  # the place after the same ones, the latest
         self._earlier: list[int] = []  # the one before that, of each place; 0 where there is none
         self._matches: dict[int, int] = {}  # how many tokens before a place are those before here
@@ -94,7 +117,7 @@ class Memory:
     def copy(self) -> Self:
         """Return a memory that goes on for itself."""
         other = type(self)()
-        other._ids, other._last = self._ids.copy(), self._last
+        other._ids, other.last = self._ids.copy(), self.last
         other._latest, other._earlier = self._latest.copy(), self._earlier.copy()
         other._matches = self._matches.copy()
         return other
@@ -104,11 +127,11 @@ class Memory:
         ids = self._ids
         here = {place + 1: n + 1 for place, n in self._matches.items() if ids[place] == token}
         ids.append(token)
-        self._last = (self._last << _BITS | token) & _LAST
+        self.last = _last(self.last, token)
         place = 0
         if len(ids) >= ORDER:
-            place = self._latest.get(self._last, 0)
-            self._latest[self._last] = len(ids)
+            place = self._latest.get(self.last, 0)
+            self._latest[self.last] = len(ids)
         self._earlier.append(place)
         for _ in range(MANY):
             if not place:
@@ -158,12 +181,13 @@ class Recalling:
             return
         tokens = np.fromiter(guess.chances, np.int64)
         recalled = np.fromiter(guess.chances.values(), np.float64)
-        share = self._recall.share(guess.length, guess.agreement)
         if allowed is not None:
-            recalled = recalled * allowed[tokens]
-            share *= float(recalled.sum())  # what may not come is no longer trusted
-            if not share:
-                return
+            recalled *= allowed[tokens]
+        recalled[np.isin(tokens, [*self._recall.unwanted.get(self._memory.last, ())])] = 0
+        # What may not come is no longer trusted.
+        share = self._recall.share(guess.length, guess.agreement) * float(recalled.sum())
+        if not share:
+            return
         chances *= 1 - share
         chances[tokens] += share * recalled / recalled.sum()
 

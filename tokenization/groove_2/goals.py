@@ -57,6 +57,7 @@ def infilling(
         grammar=Scripted(free, language, script, may_end_silent=True),
         whole=_joined(notes[outside], ours, seam),
         elsewhere=spell_bars(events_of(notes[outside]), given_until(stop, stop), bars),
+        replaced=spell_bars(events_of(notes), start, stop)[1:],
     )
 
 

@@ -43,6 +43,7 @@ def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goa
         grammar=Scripted(grammar, language, script, may_end_silent=True),
         whole=whole,
         elsewhere=_from(ids, lines, given_until(stop, stop)),
+        replaced=ids[lines[start] + 1 : lines[stop]],
     )
 
 

@@ -31,6 +31,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--recall", type=float, default=MUSICAL.recall, metavar="R",
         help="how far to trust what the piece says elsewhere, 0 to 1",
     )  # fmt: skip
+    parser.add_argument(
+        "--replace", action="store_true",
+        help="let the model know what stood there and not recall it, as `musicgen infill` does, so f1 says how much "
+        "is the same; by default the bars are as if lost",
+    )  # fmt: skip
     parser.epilog = EXAMPLES
 
 
@@ -45,5 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     models = models_of(arguments.models)
     choice = chosen_pieces(arguments, models)
     recall = replace(MUSICAL, recall=arguments.recall).recall  # or a sentence on what is wrong
-    experiment, facts = infilling(models, choice, gap=arguments.gap, recall=recall)
+    experiment, facts = infilling(
+        models, choice, gap=arguments.gap, recall=recall, replacing=arguments.replace
+    )
     run_and_print("infilling", experiment, facts, arguments, "Filling")

@@ -148,6 +148,24 @@ def test_it_passes_over_what_stands_around_a_gap_and_knows_what_is_elsewhere():
     assert guessed.tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
 
 
+def test_what_is_to_be_replaced_is_no_guess():
+    """After 1 2 3 4 the piece says 0 twice and 5 once; the bars to be replaced said 0 there."""
+    heard = [1, 2, 3, 4, 0, 7, 1, 2, 3, 4, 5, 8, 1, 2, 3, 4, 0, 9, 1, 2, 3, 4]
+    for unlike, guessed in (((), 0), ((1, 2, 3, 4, 0), 5), ((2, 3, 4, 0), 0)):
+        row = Recalling(Recall(weights=SURE, unlike=unlike))
+        for token in heard:
+            row.take(token)
+        chances = np.full(10, 0.1)
+        row.copy().mix(chances, None)
+        assert chances.argmax() == guessed
+    row = Recalling(Recall(weights=SURE, unlike=(1, 2, 3, 4, 0, 6, 1, 2, 3, 4, 5)))
+    for token in heard:
+        row.take(token)
+    chances = np.full(10, 0.1)
+    row.mix(chances, None)  # all that is known is to be replaced
+    np.testing.assert_array_equal(chances, np.full(10, 0.1))
+
+
 def test_losses_are_those_of_the_mixture():
     ids = np.array([1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 2])
     losses = np.full(10, math.log(8))

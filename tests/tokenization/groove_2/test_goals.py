@@ -106,6 +106,8 @@ def test_a_gap_is_filled_and_every_note_outside_stays(notes, data, seed, chatty,
         "what the prompt leaves out is known beside it"
     )
     assert (goal.elsewhere == BAR).sum() == max(bars - given_until(stop, stop), 0)
+    begins = np.append(GROOVE.bars(ids), len(ids) - (ids[-1] == GROOVE.end))
+    assert goal.replaced.tolist() == ids[begins[start] + 1 : begins[stop]].tolist()
 
 
 @calm

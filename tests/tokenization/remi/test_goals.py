@@ -70,6 +70,8 @@ def test_a_gap_is_filled_in_its_bars_and_every_note_outside_stays(seed, length, 
     if stop < bars:
         assert whole.meters == piece.meters
         assert bar_lines_of(goal.whole(sequence)).tolist() == lines.tolist()
+    begins = np.append(EVERY_METRE.bars(ids), len(ids) - (ids[-1] == EVERY_METRE.end))
+    assert goal.replaced.tolist() == ids[begins[start] + 1 : begins[stop]].tolist()
     far = given_until(stop, stop)
     assert (goal.elsewhere == EVERY_METRE.bar).sum() == max(bars - far, 0)
     later = piece.notes[piece.notes.onset_ticks >= lines[min(far, bars)]]
