@@ -19,7 +19,6 @@ import numpy as np
 
 from tokenization.grammar import Grammar
 from tokenization.logit_bias import LogitBias
-from tokenization.vocabulary import Vocabulary
 from tokenization.wording import counted
 
 COUNTED = 16  # the bars before a goal that say how far it is
@@ -43,9 +42,8 @@ class Goal:
     grammar: Grammar  # stands before the prompt's first token
     whole: Callable[[np.ndarray], np.ndarray]
     """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
-    logit_bias: LogitBias | None = (
-        None  # what the goal makes likelier beside what the model makes of it
-    )
+    # What the goal makes likelier beside what the model makes of it.
+    logit_bias: LogitBias | None = None
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -58,12 +56,6 @@ def given_until(stop: int, bars_before: int) -> int:
     As many bars are given as bring what stands before the gap, so many bars, to the same place of the period.
     """
     return stop + PERIOD + -bars_before % PERIOD
-
-
-def passing_tokens(vocabulary: Vocabulary) -> list[int]:
-    """Return the tokens that stand around music of one piece, given and written: without them it is as it was."""
-    blocks = (vocabulary[name] for name in (SEAM, MARKER))
-    return [token for block in blocks for token in range(block.start, block.stop)]
 
 
 def check_gap(start: int, stop: int, bars: int) -> None:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from musicgen.attention.causal_sums import parallel_sums
-from musicgen.attention.linear_attention import CHUNK, GUARD, Features
+from musicgen.attention.causal_sums import CHUNK, parallel_sums
+from musicgen.attention.linear_attention import GUARD, Features
 from musicgen.layers.precision import without_autocast
 from musicgen.model.block import Attention, Passage
 

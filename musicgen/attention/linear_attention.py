@@ -4,9 +4,10 @@ B batch, T time, H heads, M features, D value width. For positive features φ, h
 
     out_i = Σ_{j≤i} r^(i−j) (fq_i·fk_j) v_j / Σ_{j≤i} r^(i−j) (fq_i·fk_j)
 
-(Katharopoulos et al. 2020; the decay r: PermuteFormer). `exact` is the definition, `chunked` is for training and
-prompts, `recurrent` for generation; each takes and returns the same state, so a sequence may be cut anywhere and
-continued by another form.
+(Katharopoulos et al. 2020; the decay r: PermuteFormer). Of the backends, "exact" is the definition, for tests, pictures
+and short sequences; "chunked" is for training and prompts, in time and memory linear in T; "recurrent" is for
+generation, where they do not grow with the position. Each takes and returns the same state, so a sequence may be cut
+anywhere and continued by another.
 """
 
 from __future__ import annotations
@@ -22,18 +23,16 @@ from torch.nn import functional
 
 from musicgen.attention import kernels
 from musicgen.attention.causal_sums import (
+    CHUNK,
     Sums,
-    blockwise_sums,
+    chunked_sums,
     exact_sums,
-    parallel_sums,
     step_calls,
     step_sums,
 )
 from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.precision import eager_on_cpu, without_autocast
 from musicgen.layers.step_calls import Call, Scratch
-
-CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
 
 # Added to the denominator, so that 0/0 is 0. It lies below every sum of the features of `features.py`, which stay above
 # 1e-27; the 1e-6 of the papers' code would swallow FAVOR+ keys of a large norm.
@@ -63,61 +62,6 @@ class AttentionState(NamedTuple):
         return self.map(Tensor.detach)
 
 
-def exact(
-    fq: Tensor,
-    fk: Tensor,
-    v: Tensor,
-    *,
-    decay: Tensor | None = None,
-    normaliser: Features | None = None,
-    state: AttentionState | None = None,
-) -> tuple[Tensor, AttentionState]:
-    """Attend by the masked (T, T) matrix: for tests, pictures and short sequences.
-
-    fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] a head, (H,). A normaliser (gq, gk), each
-    (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. Returns the
-    output (B, T, H, D) and the state after the last position.
-    """
-    return _normalised(exact_sums, fq, fk, v, decay, normaliser, state)
-
-
-def chunked(
-    fq: Tensor,
-    fk: Tensor,
-    v: Tensor,
-    *,
-    decay: Tensor | None = None,
-    normaliser: Features | None = None,
-    state: AttentionState | None = None,
-    chunk: int = CHUNK,
-) -> tuple[Tensor, AttentionState]:
-    """Attend block by block, in time and memory linear in T: for training, and for a prompt in one pass.
-
-    Arguments as in `exact`; T need not be a multiple of the chunk.
-    """
-    learned_decay = decay is not None and decay.requires_grad
-    by_turns = eager_on_cpu(v) and not learned_decay
-    sums = partial(blockwise_sums if by_turns else parallel_sums, chunk=chunk)
-    return _normalised(sums, fq, fk, v, decay, normaliser, state)
-
-
-def recurrent(
-    fq: Tensor,
-    fk: Tensor,
-    v: Tensor,
-    *,
-    decay: Tensor | None = None,
-    normaliser: Features | None = None,
-    state: AttentionState | None = None,
-) -> tuple[Tensor, AttentionState]:
-    """Attend token by token, in time and memory that do not grow with the position: for generation.
-
-    Arguments as in `exact`. Where gradients are off, the state handed in is UPDATED IN PLACE and returned, which halves
-    the time of a step: `clone` it first to step from it twice.
-    """
-    return _normalised(step_sums, fq, fk, v, decay, normaliser, state)
-
-
 def calls_of_one(
     fq: Tensor,
     fk: Tensor,
@@ -128,7 +72,7 @@ def calls_of_one(
     out: Tensor,
     scratch: Scratch,
 ) -> list[Call]:
-    """Return what `recurrent` does for one token as calls: they read (B, H, 1, ·) and write `out`, (B, H, 1, D).
+    """Return what `attend` does for one token as calls: they read (B, H, 1, ·) and write `out`, (B, H, 1, D).
 
     The state is updated in place; the decay is (H,).
     """
@@ -157,24 +101,11 @@ def calls_of_one(
     ]
 
 
-def fast_transformers(
-    fq: Tensor,
-    fk: Tensor,
-    v: Tensor,
-    *,
-    decay: Tensor | None = None,
-    normaliser: Features | None = None,
-    state: AttentionState | None = None,
-) -> tuple[Tensor, AttentionState]:
-    """Attend by the kernels of pytorch-fast-transformers, in float32 and without decay; arguments as in `exact`."""
-    return _normalised(kernels.causal_sums, fq, fk, v, decay, normaliser, state)
-
-
-BACKENDS: dict[str, Callable[..., tuple[Tensor, AttentionState]]] = {
-    "exact": exact,
-    "chunked": chunked,
-    "recurrent": recurrent,
-    "fast-transformers": fast_transformers,
+BACKENDS: dict[str, Sums] = {
+    "exact": exact_sums,
+    "chunked": chunked_sums,
+    "recurrent": step_sums,
+    "fast-transformers": kernels.causal_sums,
 }
 
 
@@ -189,27 +120,23 @@ def attend(
     backend: str = "chunked",
     chunk: int = CHUNK,
 ) -> tuple[Tensor, AttentionState]:
-    """Attend by the named backend, or by `recurrent` where one token continues a state; arguments as in `exact`."""
+    """Attend by the named backend, or by "recurrent" where one token continues a state.
+
+    fq, fk are (B, T, H, M) and v is (B, T, H, D); decay is r in (0, 1] a head, (H,). A normaliser (gq, gk), each
+    (B, T, H, Mn), gives the denominator other features than the numerator; the decay applies to both. T need not be a
+    multiple of the chunk. Returns the output (B, T, H, D) and the state after the last position.
+
+    Where gradients are off, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step:
+    `clone` it first to step from it twice.
+    """
     if backend not in BACKENDS:
         raise ValueError(
             f"unknown attention backend {backend!r}: choose one of {', '.join(BACKENDS)}"
         )
-    form = recurrent if state is not None and fq.shape[1] == 1 else BACKENDS[backend]
-    options = {"chunk": chunk} if form is chunked else {}
-    return form(fq, fk, v, decay=decay, normaliser=normaliser, state=state, **options)
-
-
-def _normalised(
-    sums: Sums,
-    fq: Tensor,
-    fk: Tensor,
-    v: Tensor,
-    decay: Tensor | None,
-    normaliser: Features | None,
-    state: AttentionState | None,
-) -> tuple[Tensor, AttentionState]:
-    """Divide the weighted sums of the values by the sums of the weights."""
+    sums = step_sums if state is not None and fq.shape[1] == 1 else BACKENDS[backend]
     dtype = _product_dtype(sums, fq, fk, v)
+    if sums is chunked_sums:
+        sums = partial(chunked_sums, chunk=chunk)
     width = v.shape[-1]
     before = (None, None) if state is None else (state.sums, state.normaliser)
     with without_autocast(v.device):

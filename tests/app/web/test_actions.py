@@ -19,7 +19,9 @@ from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, save
 from tests.tokenization.notation.scores import bars, note, score
 from tokenization.formats import midi
-from tokenization.midi.reading import MidiError, read_midi, write_midi
+from tokenization.midi.limits import MidiError
+from tokenization.midi.reading import read_midi
+from tokenization.midi.writing import write_midi
 from tokenization.score import Meters
 from tokenization.wording import Remark
 

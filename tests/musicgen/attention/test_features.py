@@ -20,7 +20,7 @@ from musicgen.attention.features import (
     ReluConfig,
     orthogonal_gaussian,
 )
-from musicgen.attention.linear_attention import chunked, exact, recurrent
+from musicgen.attention.linear_attention import attend
 from musicgen.layers.step_calls import Scratch
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -68,8 +68,8 @@ def test_golden_favor_features(golden: dict[str, Tensor]) -> None:
 def test_golden_favor_attention(golden: dict[str, Tensor]) -> None:
     favor = golden_favor(golden)
     fq, fk = favor.queries(golden["queries"]), favor.keys(golden["keys"])
-    for form in (exact, chunked, recurrent):
-        out, _ = form(fq, fk, golden["values"])
+    for backend in ("exact", "chunked", "recurrent"):
+        out, _ = attend(fq, fk, golden["values"], backend=backend)
         torch.testing.assert_close(out, golden["output"], rtol=1e-5, atol=1e-5)
 
 
@@ -99,7 +99,7 @@ def test_favor_estimates_softmax_better_with_more_features() -> None:
         errors = []
         for seed in range(20):
             favor.redraw(Generator().manual_seed(seed))
-            out, _ = exact(favor.queries(q), favor.keys(k), v)
+            out, _ = attend(favor.queries(q), favor.keys(k), v, backend="exact")
             errors.append((out - expected).square().mean())
         deviations.append(float(torch.stack(errors).mean().sqrt() / expected.std()))
     # As 1/√M: a half at each fourfold M; within a third, for 20 draws.
@@ -134,7 +134,7 @@ def test_attention_is_finite_at_16384_for_any_activation(
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
         fq, fk = features.queries(inputs[0]), features.keys(inputs[1])
         assert fq.dtype is torch.float32
-        out, _ = chunked(fq, fk, inputs[2])
+        out, _ = attend(fq, fk, inputs[2])
     out.float().square().sum().backward()
     for x in (out, *(x.grad for x in inputs)):
         assert x is not None
@@ -151,7 +151,7 @@ def test_favor_is_finite_where_queries_and_keys_follow_a_random_vector() -> None
     towards = features.omega[:, :1].T * torch.tensor([[1.0], [-1.0], [40.0], [-40.0]])
     q, k = (towards[torch.arange(64) % 4 // step].view(1, 64, 1, 64) for step in (1, 2))
     inputs = [x.clone().requires_grad_() for x in (q, k)]
-    out, state = chunked(features.queries(inputs[0]), features.keys(inputs[1]), normal(1, 64, 1, 8))
+    out, state = attend(features.queries(inputs[0]), features.keys(inputs[1]), normal(1, 64, 1, 8))
     for x in (out, state.sums, *torch.autograd.grad(out.square().sum(), inputs)):
         assert x.isfinite().all()
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from musicgen.attention.linear_attention import attend, exact
+from musicgen.attention.linear_attention import attend
 
 
 def draw(length: int = 37) -> list[Tensor]:
@@ -39,8 +39,8 @@ def test_continues_a_state_and_takes_other_precisions() -> None:
         assert "fast_transformers" not in sys.modules  # nothing imports it by the way
         return
     inputs = [x.double() for x in draw()]
-    whole, last = exact(*inputs)
-    _, state = exact(*[x[:, :20] for x in inputs])
+    whole, last = attend(*inputs, backend="exact")
+    _, state = attend(*[x[:, :20] for x in inputs], backend="exact")
     fq, fk, v = (x[:, 20:] for x in inputs)
     out, after = attend(fq, fk, v, state=state, backend="fast-transformers")
     assert out.dtype is torch.float64

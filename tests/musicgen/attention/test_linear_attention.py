@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +21,6 @@ from musicgen.attention.linear_attention import (
     BACKENDS,
     AttentionState,
     attend,
-    chunked,
-    exact,
-    recurrent,
 )
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -34,9 +29,7 @@ LENGTHS = (1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 5)
 
 # All forms, and both ways of computing blocks, whichever device chooses which.
 FORMS = {
-    "exact": exact,
-    "chunked": partial(chunked, chunk=CHUNK),
-    "recurrent": recurrent,
+    name: partial(attend, backend=name, chunk=CHUNK) for name in ("exact", "chunked", "recurrent")
 }
 SUMS: dict[str, Sums] = {
     "exact": exact_sums,
@@ -120,19 +113,19 @@ def test_values_states_and_gradients_are_equal(
             assert (found - expected).abs().max() <= tolerance * scale, (sums, length)
 
 
-@pytest.mark.parametrize("form", [exact, chunked, recurrent])
-def test_gradients_are_those_of_finite_differences(form: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("backend", FORMS)
+def test_gradients_are_those_of_finite_differences(backend: str) -> None:
     torch.manual_seed(0)
     sizes = (1, 6, 2, 3), (1, 6, 2, 3), (1, 6, 2, 2)
     fq, fk, v = (torch.rand(size, dtype=torch.float64, requires_grad=True) for size in sizes)
-    assert torch.autograd.gradcheck(lambda *given: form(*given)[0], (fq, fk, v))
+    assert torch.autograd.gradcheck(lambda *given: attend(*given, backend=backend)[0], (fq, fk, v))
 
 
 def test_a_learned_decay_gets_the_gradient_of_the_definition() -> None:
     fq, fk, v = draw(19)
     decay = DECAY.clone().requires_grad_()
     (found,) = torch.autograd.grad(
-        chunked(fq, fk, v, decay=decay, chunk=CHUNK)[0].square().sum(), decay
+        attend(fq, fk, v, decay=decay, chunk=CHUNK)[0].square().sum(), decay
     )
     (expected,) = torch.autograd.grad(by_definition(fq, fk, v, decay, None).square().sum(), decay)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
@@ -143,7 +136,7 @@ def test_a_sequence_may_be_cut_anywhere_and_continued_by_any_form(variant: str) 
     length = 21
     fq, fk, v = draw(length)
     options = arguments(variant, length)
-    whole, last = exact(fq, fk, v, **options)
+    whole, last = attend(fq, fk, v, **options, backend="exact")
     for first, then in ((f, g) for f in FORMS.values() for g in FORMS.values()):
         for cut in (1, 7, 8, 20):
             outs, state = [], None
@@ -239,7 +232,7 @@ def test_finite_forward_and_backward_at_16384(dtype: torch.dtype) -> None:
     v = torch.randn(1, 16_384, 2, 8, generator=generator).to(dtype)
     # 0.88 is PermuteFormer's strongest decay: 0.88^16384 is far below float32.
     decay = torch.tensor([0.88, 0.9999])
-    for form in (chunked, lambda *xs, **options: _parallel(*xs, **options)):
+    for form in (attend, lambda *xs, **options: _parallel(*xs, **options)):
         inputs = [x.clone().requires_grad_() for x in (fq, fk, v)]
         out, state = form(*inputs, decay=decay)
         assert out.dtype is dtype
@@ -252,8 +245,8 @@ def test_finite_forward_and_backward_at_16384(dtype: torch.dtype) -> None:
 
 
 def _parallel(fq: Tensor, fk: Tensor, v: Tensor, *, decay: Tensor) -> tuple[Tensor, AttentionState]:
-    """Attend by all blocks at once, which chunked does where the decay is learned."""
-    return chunked(fq, fk, v, decay=decay.clone().requires_grad_())
+    """Attend by all blocks at once, which chunks do where the decay is learned."""
+    return attend(fq, fk, v, decay=decay.clone().requires_grad_())
 
 
 def test_no_weight_at_all_gives_zero() -> None:
@@ -270,8 +263,8 @@ def test_no_weight_at_all_gives_zero() -> None:
 def test_autocast_changes_nothing_on_a_cpu_but_the_result_follows_the_values() -> None:
     fq, fk, v = draw(20, torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        mixed, state = chunked(fq, fk, v.bfloat16(), chunk=CHUNK)
-    plain, _ = chunked(fq, fk, v.bfloat16().float(), chunk=CHUNK)
+        mixed, state = attend(fq, fk, v.bfloat16(), chunk=CHUNK)
+    plain, _ = attend(fq, fk, v.bfloat16().float(), chunk=CHUNK)
     assert mixed.dtype is torch.bfloat16
     assert state.sums.dtype is torch.float32
     torch.testing.assert_close(mixed, plain.bfloat16())
@@ -295,7 +288,7 @@ def test_compiles_into_one_graph_with_the_same_numbers() -> None:
 
 def test_attend_takes_one_step_recurrently_and_in_place_only_without_gradients() -> None:
     fq, fk, v = draw(12)
-    whole, _ = exact(fq, fk, v)
+    whole, _ = attend(fq, fk, v, backend="exact")
     _, state = attend(fq[:, :11], fk[:, :11], v[:, :11], chunk=CHUNK)
     kept = state.clone()
     last = fq[:, 11:], fk[:, 11:], v[:, 11:]
@@ -311,7 +304,7 @@ def test_attend_takes_one_step_recurrently_and_in_place_only_without_gradients()
 
 def test_a_state_can_be_cut_off_from_what_computed_it() -> None:
     fq, fk, v = draw(12)
-    _, state = chunked(fq, fk, v, normaliser=(fq, fk))
+    _, state = attend(fq, fk, v, normaliser=(fq, fk))
     assert not state.map(lambda x: x.requires_grad_()).detach().sums.requires_grad
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from musicgen.attention.features import Favor, FavorConfig
-from musicgen.attention.linear_attention import GUARD, AttentionState, recurrent
+from musicgen.attention.linear_attention import GUARD, AttentionState, attend
 from musicgen.layers.compiled import available, loops
 from musicgen.layers.compiled.available import SWITCH, loops_for
 from musicgen.layers.step_calls import Scratch
@@ -162,7 +162,7 @@ def test_a_token_is_attended_as_in_steps(forgets: bool) -> None:
     v, r = drawn(3, 1, 2, 5), torch.tensor([0.5, 0.9])
     sums, out = drawn(3, 2, 8, 6).abs(), torch.empty(3, 2, 5)
     before = AttentionState(sums.clone())
-    wanted, after = recurrent(fq, fk, v, decay=r if forgets else None, state=before)
+    wanted, after = attend(fq, fk, v, decay=r if forgets else None, state=before)
     loops.attend(
         *(x[:, 0].numpy() for x in (fq, fk, v)), (r if forgets else torch.ones(2)).numpy(), GUARD,
         sums.numpy(), out.numpy(),
