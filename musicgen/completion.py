@@ -9,7 +9,7 @@ import numpy as np
 
 from musicgen.continuation import Generation, MusicGeneration, Player, Take, longest_ticks
 from musicgen.options import Options
-from musicgen.pieces import Piece
+from musicgen.pieces import Piece, heard
 from musicgen.recalled import Known
 from tokenization.analysis.metres import bar_lines
 from tokenization.goal import Goal
@@ -58,7 +58,12 @@ class Completion(MusicGeneration):
             tokens=len(ids) - len(self.goal.prompt),
             score=score,
             continuation=score.replace(notes=score.notes[self._is_new(score.notes)]),
-            provenance={**facts, "piece": self.piece.name, **self._written},
+            provenance={
+                **facts,
+                "piece": self.piece.name,
+                **heard(self.piece.encoded.ids, self.piece.tracks),
+                **self._written,
+            },
         )
 
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from typing_extensions import Self
 
+from musicgen.common.program import program
 from musicgen.generation.progress import Progress
 from musicgen.generation.request import Order, Request, Stop, order
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
-from musicgen.pieces import Prompt, decode_begun
+from musicgen.pieces import Prompt, decode_begun, heard
 from musicgen.recalled import Known, recall_of
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
@@ -213,6 +214,7 @@ class MusicGeneration(Generation):
         return {
             "model": self.model.name,
             "weights_sha256": self.model.sha256,
+            "program": program(),
             "seed": self.options.seed,
             "variation": number,
             "sampling": asdict(self.sampling),
@@ -230,7 +232,7 @@ class Continuation(MusicGeneration):
             raise ValueError(f"bars is {options.bars}; to continue at all it is 1 or more")
         if options.ends and not by_bars:
             raise ValueError("music ends with a bar: to have it end, give bars and not tokens")
-        heard = model.language.close(prompt.ids, prompt.bars)  # what sounds at its end, too
+        closed = model.language.close(prompt.ids, prompt.bars)  # what sounds at its end, too
         grammar = continuing(
             model.language,
             prompt.ids,
@@ -238,7 +240,7 @@ class Continuation(MusicGeneration):
             may_end=options.may_end,
             end_in=options.bars if options.ends else None,
             chords=options.chords,
-            longest_ticks=longest_ticks(model, heard, prompt.score),
+            longest_ticks=longest_ticks(model, closed, prompt.score),
         )
         before_bar = prompt.bars + options.bars if by_bars and not options.ends else None
         super().__init__(
@@ -246,7 +248,7 @@ class Continuation(MusicGeneration):
             prompt.ids,
             grammar,
             options,
-            logit_bias=model.language.toward_end(heard) if options.ends else None,
+            logit_bias=model.language.toward_end(closed) if options.ends else None,
             tokens=options.tokens,
             before_bar=before_bar,
         )
@@ -265,6 +267,8 @@ class Continuation(MusicGeneration):
                 **self._provenance(number),
                 "prompt": prompt.name or None,
                 "prompt_bars": [1, prompt.bars] if prompt.bars else None,
+                **heard(prompt.ids, prompt.tracks),
+                "length": options.length(),
                 **({"chords": options.chords} if options.chords else {}),
             },
         )

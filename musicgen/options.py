@@ -19,3 +19,10 @@ class Options:
     may_end: bool = False  # let the music end by itself before that length
     ends: bool = False  # with the last of these bars the music comes to its end
     chords: list[list[str]] | None = None  # of each bar, over and over
+
+    def length(self) -> dict[str, int | bool]:
+        """Return how far the music was to go, as a file says it."""
+        if self.tokens is not None:
+            return {"tokens": int(self.tokens)}
+        end = {"ends": self.ends, "may_end": self.may_end}
+        return {"bars": int(self.bars), **{name: True for name, asked in end.items() if asked}}

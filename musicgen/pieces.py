@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ class Prompt:
     setting: Any  # what the language keeps beside the tokens
     score: Score  # these bars as the model hears them
     remarks: tuple[str, ...] = ()
+    tracks: Any = None
 
     @property
     def ticks(self) -> int:
@@ -40,6 +42,7 @@ class Piece:
     encoded: Encoded
     score: Score  # all of it as a model hears it
     remarks: tuple[str, ...] = ()
+    tracks: Any = None  # the file's that were chosen, as the language takes them; None where it chose by itself
 
     @property
     def bars(self) -> int:
@@ -65,6 +68,7 @@ class Piece:
             setting=self.encoded.setting,
             score=heard,
             remarks=self.remarks,
+            tracks=self.tracks,
         )
 
 
@@ -92,7 +96,14 @@ def piece_of(language: Language, score: Score, name: str, tracks: Any = None) ->
         encoded=encoded,
         score=language.decode(encoded.ids, encoded.setting),
         remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
+        tracks=tracks,
     )
+
+
+def heard(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
+    """Return what a file says of the music that a model heard: its tokens as a digest, and the tracks if chosen."""
+    digest = hashlib.sha256(ids.astype("<u2").tobytes()).hexdigest()
+    return {"heard_sha256": digest, **({} if tracks is None else {"tracks": tracks})}
 
 
 def no_prompt(language: Language) -> Prompt:

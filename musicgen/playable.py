@@ -73,7 +73,8 @@ class Playable:
         if piece.language.name == self.language.name:
             return piece
         heard = piece_of(self.language, piece.score, piece.name)
-        return replace(heard, remarks=tuple(dict.fromkeys((*piece.remarks, *heard.remarks))))
+        remarks = tuple(dict.fromkeys((*piece.remarks, *heard.remarks)))
+        return replace(heard, remarks=remarks, tracks=piece.tracks)
 
     def continue_(
         self,

@@ -1,5 +1,6 @@
 """The library as the README shows it, and what comes without torch."""
 
+import json
 import re
 import subprocess
 import sys
@@ -78,6 +79,26 @@ def test_tracks_of_a_piece_that_was_read_cannot_be_others():
     piece = model.read(SEEDS / "groove.mid")
     with pytest.raises(ValueError, match=r"groove\.mid was read with the tracks that it has"):
         model.continue_(piece, tracks={"bass": 0}, bars=1)
+
+
+def test_a_file_says_all_that_decided_its_music():
+    """What is asked for otherwise is written otherwise; the parts of a groove by name, the music heard by a digest."""
+    model, source = musicgen.load(TINY), SEEDS / "groove.mid"
+    asked = [
+        {"bars": 1}, {"bars": 2}, {"bars": 2, "ends": True}, {"bars": 2, "may_end": True}, {"tokens": 9},
+        {"bars": 1, "prompt_bars": 2}, {"bars": 1, "tracks": {"drums": None}}, {"bars": 1, "seed": 3},
+    ]  # fmt: skip
+    said = [model.continue_(source, **{"prompt_bars": 1, **one})[0].provenance for one in asked]
+    assert len({json.dumps(one) for one in said}) == len(asked)
+    assert [one["length"] for one in said[1:5]] == [
+        {"bars": 2}, {"bars": 2, "ends": True}, {"bars": 2, "may_end": True}, {"tokens": 9}
+    ]  # fmt: skip
+    assert said[6]["tracks"] == {"drums": None}
+    assert said[0]["heard_sha256"] != said[6]["heard_sha256"]
+    assert said[0]["program"].startswith("musicgen ")
+    [filled] = model.infill(model.read(source, tracks={"drums": None}), (2, 2))
+    assert filled.provenance["tracks"] == {"drums": None}
+    assert len(filled.provenance["heard_sha256"]) == 64
 
 
 def test_gaps_are_filled_and_parts_are_written():

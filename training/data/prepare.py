@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from musicgen.common.processes import processors
+from musicgen.common.program import program
 from musicgen.common.workers.pool import Workers, in_order
 from musicgen.common.workers.process import Failed
 from tokenization.language import Language, language
@@ -187,7 +187,7 @@ def _meta(
 ) -> dict[str, Any]:
     """Return the description of the set, as far as it does not follow from the rows."""
     return {
-        "tool": f"musicgen {_version()}",
+        "tool": program(),
         "source": {
             "name": kind.name,
             "title": options.title or kind.title,
@@ -212,10 +212,3 @@ def _notices(root: Path) -> list[tuple[Path, str]]:
             if inside and (top / name).is_file() and os.access(top / name, os.R_OK):
                 notices.setdefault(kept, top / name)
     return [(path, name) for name, path in notices.items()]
-
-
-def _version() -> str:
-    try:
-        return version("musicgen")
-    except PackageNotFoundError:  # run from the source tree, without an installation
-        return "from source"
