@@ -11,9 +11,10 @@ import numpy as np
 from musicgen.generation.progress import Progress
 from musicgen.generation.prompt import After
 from musicgen.generation.recall import Recalling
-from musicgen.generation.request import Grammar, Order, checked
+from musicgen.generation.request import Order, checked
 from musicgen.layers.multiplications import MOST
 from musicgen.model.performer import Performer
+from tokenization.grammar import Grammar
 from tokenization.logit_bias import LogitBias
 
 BAR_SECONDS = 2.0  # how long a bar of four takes at 120 beats a minute

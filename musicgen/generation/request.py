@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from musicgen.generation.recall import Recall
 from musicgen.generation.sampling import Sampling
+from tokenization.grammar import Grammar
 from tokenization.logit_bias import LogitBias
 
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
-
-
-class Grammar(Protocol):
-    """What may follow each of B prefixes."""
-
-    @property
-    def bars(self) -> np.ndarray:
-        """How many bars each row has begun: (B,)."""
-        ...
-
-    def allowed(self) -> np.ndarray:
-        """Return which tokens may come next: (B, V) bool; none in a row ends that variation."""
-        ...
-
-    def instead(self, tokens: np.ndarray) -> np.ndarray:
-        """Return what each row takes in place of the allowed token that was drawn, as a rule that one: (B,)."""
-        ...
-
-    def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row, one that `instead` returned: (B,)."""
-        ...
-
-    def select(self, rows: np.ndarray) -> Grammar:
-        """Return a grammar of copies of the given rows."""
-        ...
-
-    @property
-    def shared(self) -> Hashable:
-        """What grammars have in common that can be joined."""
-        ...
-
-    def joined(self, others: Sequence[Any]) -> Grammar:
-        """Return one grammar of the rows of several."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +21,8 @@ class Stop:
     """When a variation ends: whichever comes first; with none of these, when it is cancelled."""
 
     tokens: int | None = None  # so many new tokens
-    before_bar: int | None = (
-        None  # before the token that begins it, from 0 at the first of the prompt; needs a grammar
-    )
+    # Before the token that begins it, from 0 at the first of the prompt; needs a grammar.
+    before_bar: int | None = None
     end: int | None = None  # this token, which is still given out
 
     def __post_init__(self) -> None:
@@ -76,9 +41,8 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
     recall: Recall | None = None  # without it, the model knows no more than its state
-    logit_bias: LogitBias | None = (
-        None  # what goals make likelier beside what the model makes of them
-    )
+    # What goals make likelier beside what the model makes of them.
+    logit_bias: LogitBias | None = None
     kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens, to draw within: (V,)
 
     def __post_init__(self) -> None:

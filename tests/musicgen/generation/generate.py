@@ -9,9 +9,10 @@ import numpy as np
 
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job, job_of
-from musicgen.generation.request import Grammar, Request, checked, order
+from musicgen.generation.request import Request, checked, order
 from musicgen.generation.threads import threads_for
 from musicgen.model.performer import Performer
+from tokenization.grammar import Grammar
 
 ENDED = -1  # stands in the stream for a variation that has ended, or has no token at this moment
 
