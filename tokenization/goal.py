@@ -19,7 +19,6 @@ import numpy as np
 
 from tokenization.grammar import Grammar
 from tokenization.logit_bias import LogitBias
-from tokenization.vocabulary import Vocabulary
 from tokenization.wording import counted
 
 COUNTED = 16  # the bars before a goal that say how far it is
@@ -56,12 +55,6 @@ def given_until(stop: int, bars_before: int) -> int:
     As many bars are given as bring what stands before the gap, so many bars, to the same place of the period.
     """
     return stop + PERIOD + -bars_before % PERIOD
-
-
-def passing_tokens(vocabulary: Vocabulary) -> list[int]:
-    """Return the tokens that stand around music of one piece, given and written: without them it is as it was."""
-    blocks = (vocabulary[name] for name in (SEAM, MARKER))
-    return [token for block in blocks for token in range(block.start, block.stop)]
 
 
 def check_gap(start: int, stop: int, bars: int) -> None:

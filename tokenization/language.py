@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenization.goal import LEFT, Goal
+from tokenization.goal import LEFT, MARKER, SEAM, Goal
 from tokenization.grammar import Grammar
 from tokenization.logit_bias import LogitBias
 from tokenization.score import Score
@@ -161,9 +161,10 @@ class Language(ABC):
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, or None where a pitch would leave the range."""
 
-    @abstractmethod
     def bars(self, ids: np.ndarray) -> np.ndarray:
         """Return the token offset at which each bar starts."""
+        assert self.bar is not None, "a language without a token for bars finds them otherwise"
+        return np.flatnonzero(np.asarray(ids) == self.bar)
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
@@ -183,12 +184,16 @@ class Language(ABC):
         return np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
 
     def goal_tokens(self) -> list[int]:
-        """Return the tokens that tell a model what to arrive at, and where (goal.py)."""
-        return []
+        """Return the tokens that tell a model what to arrive at, and where (goal.py): the last ones of a language."""
+        return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))] if self.can_end() else []
 
     def passing_tokens(self) -> list[int]:
-        """Return those of them that music is recalled across, as if they were not there."""
-        return []
+        """Return those of them that music is recalled across, as if they were not there.
+
+        They stand around music of one piece, given and written: without them it is as it was.
+        """
+        blocks = [self.vocabulary[name] for name in (SEAM, MARKER)] if self.can_end() else []
+        return [token for block in blocks for token in range(block.start, block.stop)]
 
     @abstractmethod
     def first_fault(self, ids: np.ndarray) -> int | None:

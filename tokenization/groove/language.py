@@ -202,10 +202,14 @@ class Groove(Language):
 
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""
-        if is_valid(ids):
+        if self._is_valid(ids):
             return None
         # Prefixes are valid up to the fault, and no longer from there on.
-        return bisect_left(range(len(ids)), True, key=lambda last: not is_valid(ids[: last + 1]))
+        return bisect_left(range(len(ids)), True, key=lambda n: not self._is_valid(ids[: n + 1]))
+
+    def _is_valid(self, ids: np.ndarray) -> bool:
+        """Say whether ids are a valid prefix; a later version's rules are others."""
+        return is_valid(ids)
 
     def reason(self, ids: np.ndarray) -> str:
         """Say why the last of these ids may not follow the others."""

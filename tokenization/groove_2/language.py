@@ -9,13 +9,12 @@ seam, and parts of the piece can be given beforehand, bar by bar (layouts.py), a
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from tokenization.goal import Goal, passing_tokens
+from tokenization.goal import Goal
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, END, PARTS
 from tokenization.groove_2 import goals
@@ -26,12 +25,12 @@ from tokenization.groove_2.spelling import BarReading, plain, spell
 from tokenization.groove_2.tokens import (
     AT,
     BAR,
-    GOAL_START,
     LEFT_1,
     TICK_OF,
     VOCABULARY,
     WITHOUT_CHORDS,
 )
+from tokenization.language import Language
 from tokenization.score import Notes
 
 
@@ -45,6 +44,7 @@ class Groove2(Groove):
     bar = BAR
     idle = LEFT_1
     parts = PARTS
+    bars = Language.bars
 
     def notes(self, ids: np.ndarray) -> Notes:
         """Return the notes of valid ids, without velocities; with the end, what still sounds ends."""
@@ -108,10 +108,6 @@ class Groove2(Groove):
     def _reading(self, ids: np.ndarray) -> BarReading:
         return BarReading(ids)
 
-    def bars(self, ids: np.ndarray) -> np.ndarray:
-        """Return the token offset at which each bar starts."""
-        return np.flatnonzero(np.asarray(ids) == BAR)
-
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
         spec = super().spec()
@@ -124,19 +120,8 @@ class Groove2(Groove):
         places = [[token, 0, int(TICK_OF[token])] for token in range(AT.start, AT.stop)]
         return {"bar_ticks": BAR_TICKS, "step_ticks": BAR_TICKS, "moves": [[BAR, 1, 0], *places]}
 
-    def goal_tokens(self) -> list[int]:
-        """Return the countdowns, what stands around given bars, and who is given and who written."""
-        return [*range(GOAL_START, len(self.vocabulary))]
-
-    def passing_tokens(self) -> list[int]:
-        """Return what stands around a gap and around what is given beside it."""
-        return passing_tokens(self.vocabulary)
-
-    def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there."""
-        if is_valid(ids):
-            return None
-        return bisect_left(range(len(ids)), True, key=lambda last: not is_valid(ids[: last + 1]))
+    def _is_valid(self, ids: np.ndarray) -> bool:
+        return is_valid(ids)
 
     def reason(self, ids: np.ndarray) -> str:
         """Say why the last of these ids may not follow the others."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenization.analysis.chord_names import QUALITIES, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR, NAMES
-from tokenization.goal import Goal, passing_tokens
+from tokenization.goal import Goal
 from tokenization.language import Encoded, Language
 from tokenization.logit_bias import LogitBias
 from tokenization.remi.arrange import arrange
@@ -29,7 +29,7 @@ from tokenization.remi.faults import explain
 from tokenization.remi.goals import infilling
 from tokenization.remi.grammar import AFTER_CHORD, AFTER_TEMPO, RemiGrammar
 from tokenization.remi.grid import Gridded, to_grid
-from tokenization.remi.layouts import GOAL_START, plain
+from tokenization.remi.layouts import plain
 from tokenization.remi.reading import Reading
 from tokenization.remi.tokens import (
     BAR,
@@ -110,10 +110,6 @@ class Remi(Language):
         moved = _transposition(semitones)[ids]
         return None if (moved < 0).any() else moved.astype(ids.dtype)
 
-    def bars(self, ids: np.ndarray) -> np.ndarray:
-        """Return the token offset at which each bar starts."""
-        return np.flatnonzero(np.asarray(ids) == BAR)
-
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
         return {
@@ -174,20 +170,12 @@ class RemiInEveryMetre(Remi):
         """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
         return infilling(self, ids, start, stop)
 
-    def goal_tokens(self) -> list[int]:
-        """Return the countdowns, and what stands around given bars."""
-        return [*range(GOAL_START, len(self.vocabulary))]
-
     def kinds(self) -> np.ndarray:
         """Return the kind of each token; what longer bars brought is of the kind that was there. (V,)"""
         kinds = super().kinds()
         for ids in (SUBBEAT_IDS, DURATION_IDS):
             kinds[ids] = kinds[ids[0]]
         return kinds
-
-    def passing_tokens(self) -> list[int]:
-        """Return what stands around a gap and around what is given beside it."""
-        return passing_tokens(self.vocabulary)
 
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
