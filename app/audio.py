@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
@@ -36,24 +35,17 @@ def default_soundfont() -> Path:
     return path
 
 
-def render(midi: bytes, soundfont: Path | None = None, *, seconds: float = SECONDS) -> bytes:
-    """Return a stereo WAV of a MIDI file, its peak just below full scale."""
-    with tempfile.TemporaryFile() as wave:
-        _play(midi, wave, soundfont, seconds)
-        wave.seek(0)
-        return wave.read()
+def render_to(path: Path, midi: bytes, soundfont: Path | None = None) -> None:
+    """Write a stereo WAV of a MIDI file, its peak just below full scale, whole or not at all.
 
-
-def render_to(
-    path: Path, midi: bytes, soundfont: Path | None = None, *, seconds: float = SECONDS
-) -> None:
-    """Write the WAV of a MIDI file, whole or not at all; its samples never enter this process."""
+    Its samples never enter this process.
+    """
     with beside(path) as part, part.open("x+b") as wave:
-        _play(midi, wave, soundfont, seconds)
+        _play(midi, wave, soundfont)
         os.fsync(wave.fileno())
 
 
-def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -> None:
+def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None) -> None:
     """Let a child render into an open file."""
     path = soundfont or default_soundfont()
     if not path.is_file():
@@ -65,13 +57,13 @@ def _play(midi: bytes, wave: BinaryIO, soundfont: Path | None, seconds: float) -
             input=midi,
             stdout=wave,
             stderr=subprocess.PIPE,
-            timeout=seconds,
+            timeout=SECONDS,
             check=False,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
     except subprocess.TimeoutExpired:
         raise AudioError(
-            f"the sound was not ready after {seconds:.0f} s; the piece is too long or too dense"
+            f"the sound was not ready after {SECONDS:.0f} s; the piece is too long or too dense"
         ) from None
     size = wave.seek(0, os.SEEK_END)
     wave.seek(0)

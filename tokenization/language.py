@@ -2,8 +2,8 @@
 
 A language speaks only of scores on its own grid. `arrange` brings any score there (a choice of
 tracks, the beat grid, recognised chords) and explains in the score's remarks what it did; `encode`
-spells, and has exactly one spelling for a quantised score: decode(encode(x)) = quantise(x), and
-encode(decode(t)) = t for every valid sequence t.
+spells, and has exactly one spelling for a score as tokens can say it: decode(encode(x)) is x on the grid to the
+last tick, and encode(decode(t)) = t for every valid sequence t.
 """
 
 from __future__ import annotations
@@ -62,10 +62,6 @@ class Language(ABC):
 
         `tracks` overrides the choice of tracks.
         """
-
-    @abstractmethod
-    def quantise(self, score: Score) -> Score:
-        """Return an arranged score as the tokens can say it: decode(encode(score))."""
 
     @abstractmethod
     def encode(self, score: Score) -> Encoded:

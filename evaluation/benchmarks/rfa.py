@@ -28,6 +28,7 @@ from musicgen.model.config import ModelConfig
 # Gaussian features are of either sign, so the sum of a query's weights may be about 0, and what it divides without
 # bound. A sum below this share of the number of keys is taken as this.
 SMALLEST_SUM = 1e-2
+CHUNK = 64  # positions a block
 KINDS = ("gaussian", "arccos")
 
 
@@ -59,7 +60,7 @@ class RandomFeatures(FeatureMap):
         return [lambda: out.copy_(self.queries(qk))]
 
 
-def gated_sums(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor, chunk: int = 64) -> Tensor:
+def gated_sums(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:
     """Return q_i Σ_{j≤i} (g_{j+1} ⋯ g_i)(1 − g_j) k_j v_jᵀ in blocks: (B, T, H, ·), log g (B, T, H) → (B, T, H, D).
 
     Products of gates are exponentials of differences of sums of log g, which are 0 or less.
@@ -69,8 +70,8 @@ def gated_sums(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor, chunk: int = 
     k = k * -torch.expm1(logs).unsqueeze(-1)  # times 1 − g
     state = q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3])  # (B, H, M, D)
     parts = []
-    for start in range(0, q.shape[2], chunk):
-        block = slice(start, start + chunk)
+    for start in range(0, q.shape[2], CHUNK):
+        block = slice(start, start + CHUNK)
         qs, ks, vs, sums = q[:, :, block], k[:, :, block], v[:, :, block], logs[:, :, block]
         sums = sums.cumsum(-1)  # (B, H, c)
         between = (sums.unsqueeze(-1) - sums.unsqueeze(-2)).tril().exp().tril()  # (B, H, c, c)

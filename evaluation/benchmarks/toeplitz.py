@@ -45,21 +45,18 @@ def _sums(q: Tensor, k: Tensor, v: Tensor, weights: Tensor) -> Tensor:
 class ToeplitzAttention(Attention):
     """The attention of a block, causal or not, with a learned weight a head and distance."""
 
-    def __init__(
-        self, config: ModelConfig, layer: int, features: FeatureMap | None, reach: int = REACH
-    ) -> None:
+    def __init__(self, config: ModelConfig, layer: int, features: FeatureMap | None) -> None:
         if config.horizons is not None:
             raise ValueError(
                 "log-linear attention learns how much a distance weighs; leave out horizons"
             )
         super().__init__(config, layer, features)
-        self.reach = reach
-        self.bias = nn.Parameter(torch.zeros(config.heads, 2 * reach + 1))  # b, from −reach on
+        self.bias = nn.Parameter(torch.zeros(config.heads, 2 * REACH + 1))  # b, from −REACH on
 
     def weights(self, length: int, *, causal: bool) -> Tensor:
         """Return c of the distances −(T − 1) … T − 1, (H, 2T − 1); 0 ahead, where it is causal."""
         lags = torch.arange(1 - length, length, device=self.bias.device)
-        found = self.bias[:, lags.clamp(-self.reach, self.reach) + self.reach].exp()
+        found = self.bias[:, lags.clamp(-REACH, REACH) + REACH].exp()
         return found * (lags >= 0) if causal else found
 
     def attend(

@@ -27,6 +27,7 @@ DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
 STEPS = 200  # colours of a map
+DOTS_PER_INCH = 160  # of a PNG file
 
 _GROUP = re.compile(r'<g id="[A-Za-z]\w*(\.\w+)?_\d+"')
 _EMBEDDED = re.compile(r"(data:image/png;base64,)([\w+/=\s]+)")
@@ -133,11 +134,11 @@ def _in_few_colours(encoded: str) -> str:
     return base64.b64encode(stream.getvalue()).decode()
 
 
-def png(drawn: Figure, dots_per_inch: int = 160) -> bytes:
+def png(drawn: Figure) -> bytes:
     """Return a figure as a PNG file on light paper."""
     stream = io.BytesIO()
     with matplotlib.rc_context(_SETTINGS):
-        drawn.savefig(stream, format="png", dpi=dots_per_inch, facecolor=PAPER)
+        drawn.savefig(stream, format="png", dpi=DOTS_PER_INCH, facecolor=PAPER)
     return stream.getvalue()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 LEADS = {
     "page": """Loss past the trained length, properties of the encodings of position, where attention looks, and the
         style of continuations: the measurements of the papers, made again.""",
-    "models": "",
     "extrapolation": """A model reads pieces and predicts each next token. An encoding that carries over to lengths
         it was not trained with keeps the loss down after the dashed line.""",
     "realisations": """A stochastic encoding draws R realisations of its templates; R can be another at the test than

@@ -1,18 +1,28 @@
 """Music sounds, just below full scale; what cannot be played costs a child process and a sentence."""
 
 import struct
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
 import app.audio
-from app.audio import AudioError, render, render_to
+from app.audio import AudioError, render_to
 from app.web.examples import example
 from tokenization.analysis.beats import tempo_map
-from tokenization.midi.reading import read_midi, write_midi
+from tokenization.midi.reading import read_midi
+from tokenization.midi.writing import write_midi
 from tokenization.score import Notes, Score, Track
 
 HEADER = 44
+
+
+def render(midi: bytes, soundfont: Path | None = None) -> bytes:
+    """Return a stereo WAV of a MIDI file."""
+    with TemporaryDirectory() as folder:
+        render_to(Path(folder) / "a.wav", midi, soundfont)
+        return (Path(folder) / "a.wav").read_bytes()
 
 
 def samples(wave: bytes) -> np.ndarray:
@@ -59,13 +69,15 @@ def test_a_missing_soundfont_is_named(tmp_path):
         render(example("trio-jazz"), broken)
 
 
-def test_a_renderer_that_takes_too_long_is_ended():
+def test_a_renderer_that_takes_too_long_is_ended(monkeypatch):
+    monkeypatch.setattr(app.audio, "SECONDS", 0.01)
     with pytest.raises(AudioError, match="not ready after 0 s"):
-        render(example("trio-jazz"), seconds=0.01)
+        render(example("trio-jazz"))
 
 
 def test_a_renderer_that_takes_too_much_memory_is_ended(monkeypatch):
     monkeypatch.setattr(app.audio, "MEMORY_BYTES", 1 << 30)
+    monkeypatch.setattr(app.audio, "SECONDS", 20)
     assert render(example("trio-jazz"))
     # A note two hours after the first: sound that most machines could hold.
     track = bytes.fromhex("00ff510307a120 00903c40 60903c00 d28d00903c40 60903c00 00ff2f00")
@@ -77,4 +89,4 @@ def test_a_renderer_that_takes_too_much_memory_is_ended(monkeypatch):
         + track
     )
     with pytest.raises(AudioError, match=r"could not play .* \(memory allocation"):
-        render(midi, seconds=20)
+        render(midi)

@@ -13,7 +13,8 @@ from app.web.offered_models import OfferedModels
 from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
 from tests.names import on_disk
-from tokenization.midi.reading import read_midi, write_midi
+from tokenization.midi.reading import read_midi
+from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"

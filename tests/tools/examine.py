@@ -11,8 +11,10 @@ import traceback
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from tests.tokenization.quantised import quantised
 from tokenization.language import Language
-from tokenization.midi.reading import Limits, MidiError, read_midi
+from tokenization.midi.limits import Limits, MidiError
+from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
@@ -52,7 +54,7 @@ def _spelled(score: Score, languages: Sequence[Language]) -> str:
             if arranges not in arrangements:
                 arrangements[arranges] = spoken.arrange(score)
             arranged = arrangements[arranges]
-            spelled = spoken.quantise(arranged).notes
+            spelled = quantised(spoken, arranged).notes
             encoded = spoken.encode(arranged)
         except ValueError as error:
             if not _is_stated(error):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tokenization.excerpt import excerpt
 from tokenization.language import language
-from tokenization.midi.reading import read_midi, write_midi
+from tokenization.midi.reading import read_midi
+from tokenization.midi.writing import write_midi
 from training.data.sources.annotated_song import read_song
 
 EXAMPLES = Path(__file__).parents[2] / "app" / "examples"

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.tokenization.groove.cases import golden_cases, golden_tokens, golden_trio
+from tests.tokenization.quantised import quantised
 from tokenization.analysis.chords import recognise
 from tokenization.analysis.grid import on_four_four, on_own_bars, without_rest_in_front
 from tokenization.analysis.pedal import sustained
@@ -46,7 +47,7 @@ def round_trips(speaker: Language, scores: Iterator[Score]) -> Counter[str]:
         counts["notes in the files"] += len(score.notes)
         counts["notes in the tokens"] += encoded.notes
         counts["tokens"] += len(encoded.ids)
-        counts["decode(encode(x)) ≠ quantise(x)"] += decoded != speaker.quantise(score)
+        counts["decode(encode(x)) ≠ quantise(x)"] += decoded != quantised(speaker, score)
         counts["encode(decode(t)) ≠ t"] += not np.array_equal(
             speaker.encode(decoded).ids, encoded.ids
         )

@@ -83,13 +83,13 @@ class FreeGrooveGrammar(GrooveGrammar):
 
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return tokens after the prompt; of a shift past the end that a note must have, the part up to there."""
-        rows = np.flatnonzero(TIME_SHIFT.holds(tokens) & (self._next_due > self._time))
+        rows = np.flatnonzero(TIME_SHIFT.holds(tokens) & (self._next_due > self.time_ticks))
         past = self._reached(rows)[np.arange(len(rows)), tokens[rows] - TIME_SHIFT.start]
         rows = rows[past > self._next_due[rows]]
         if not len(rows):
             return tokens
         due, taken = self._next_due[rows], tokens.copy()
-        beats = due // TICKS_PER_BEAT - self._time[rows] // TICKS_PER_BEAT
+        beats = due // TICKS_PER_BEAT - self.time_ticks[rows] // TICKS_PER_BEAT
         to_due = shift_id(beats, due % TICKS_PER_BEAT)
         taken[rows] = np.where(beats < FARTHEST_BEATS, to_due, LONG_SHIFT)
         return taken
@@ -102,7 +102,7 @@ class FreeGrooveGrammar(GrooveGrammar):
     def _may_begin(self) -> np.ndarray:
         """Say which keys may begin a note: not those that begin now, nor of tracks with all the notes there are."""
         prompt = self._prompt > 0
-        late_enough = prompt | (self._time >= self._start)
+        late_enough = prompt | (self.time_ticks >= self._start)
         once = prompt[:, None] | (self._ages.max(axis=1) < self._before[:, None])
         room = np.repeat(prompt[:, None] | (self._sounding_of < self._most), PITCHES, axis=1)
         return (self._ages[:, -1] < 0) & once & room & (late_enough & ~self._must_end())[:, None]
@@ -112,24 +112,24 @@ class FreeGrooveGrammar(GrooveGrammar):
         oldest = self._ages[:, 0]
         may = (oldest >= 0) & (oldest < self._before[:, None])
         rows = np.flatnonzero(self._must_end())
-        may[rows] &= self._due[rows, 0] <= self._time[rows, None]
+        may[rows] &= self._due[rows, 0] <= self.time_ticks[rows, None]
         return may
 
     def _may_shift(self) -> np.ndarray:
         """Say which shifts may come: none past a note that must end, none to where nothing can happen."""
         may = super()._may_shift() & ~self._must_end()[:, None]
-        idle = (self._prompt == 0) & (self._time < self._start) & (self._sounding == 0)
+        idle = (self._prompt == 0) & (self.time_ticks < self._start) & (self._sounding == 0)
         rows = np.flatnonzero(idle)
         may[rows] &= _IS_LONG | (self._reached(rows) >= self._start[rows, None])
         return may
 
     def _must_end(self) -> np.ndarray:
         """Say where a note must end now, before anything else: (B,)."""
-        return (self._next_due <= self._time) & (self._prompt == 0)
+        return (self._next_due <= self.time_ticks) & (self._prompt == 0)
 
     def _reached(self, rows: np.ndarray) -> np.ndarray:
         """Return the time after each shift: (rows, 24)."""
-        beats = self._time[rows, None] // TICKS_PER_BEAT + SHIFT_BEATS
+        beats = self.time_ticks[rows, None] // TICKS_PER_BEAT + SHIFT_BEATS
         return beats * TICKS_PER_BEAT + SHIFT_TICK
 
     def _begin_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
@@ -137,10 +137,10 @@ class FreeGrooveGrammar(GrooveGrammar):
         super()._begin_notes(rows, keys)
         longest, usual = self._longest[rows, keys], self._usual[rows, keys // PITCHES]
         longest = np.where(longest < FAR_TICKS, np.minimum(longest, usual), longest)
-        due = np.maximum(self._time[rows] + longest, self._start[rows])
+        due = np.maximum(self.time_ticks[rows] + longest, self._start[rows])
         older = np.where(place > 0, self._due[rows, place - 1, keys], 0)
         due = np.maximum(due, older)  # a note-off ends the oldest note of a key
-        self._began[rows, place, keys] = self._time[rows]
+        self._began[rows, place, keys] = self.time_ticks[rows]
         self._due[rows, place, keys] = due
         self._next_due[rows] = np.minimum(self._next_due[rows], due)
         self._sounding_of[rows, keys // PITCHES] += 1
@@ -150,9 +150,11 @@ class FreeGrooveGrammar(GrooveGrammar):
     def _end_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
         super()._end_notes(rows, keys)
         if self._own_lengths:
-            by_themselves = np.flatnonzero(self._due[rows, 0, keys] > self._time[rows])
+            by_themselves = np.flatnonzero(self._due[rows, 0, keys] > self.time_ticks[rows])
             for row, key in zip(rows[by_themselves], keys[by_themselves], strict=True):
-                self._take_length(row, key // PITCHES, self._time[row] - self._began[row, 0, key])
+                self._take_length(
+                    row, key // PITCHES, self.time_ticks[row] - self._began[row, 0, key]
+                )
         self._began[rows, :-1, keys] = self._began[rows, 1:, keys]
         self._due[rows, :-1, keys] = self._due[rows, 1:, keys]
         self._due[rows, -1, keys] = FAR_TICKS
@@ -169,7 +171,7 @@ class FreeGrooveGrammar(GrooveGrammar):
             self._usual[row, track] = max(TICKS_PER_BEAT, 2 * known[3 * (len(known) - 1) // 4])
 
     def _shift(self, rows: np.ndarray, shifts: np.ndarray) -> None:
-        before = self._time[rows]
+        before = self.time_ticks[rows]
         super()._shift(rows, shifts)
-        moved = rows[self._time[rows] != before]
+        moved = rows[self.time_ticks[rows] != before]
         self._before[moved] = self._notes[moved]

@@ -69,7 +69,7 @@ class GrooveGrammar(Grammar):
     def __init__(self, batch: int) -> None:
         """Stand at the start of `batch` sequences, before the begin token."""
         self._phase = np.full(batch, BEFORE)
-        self._time = np.zeros(batch, dtype=np.int64)  # ticks
+        self.time_ticks = np.zeros(batch, dtype=np.int64)  # that each row has reached
         self._notes = np.zeros(batch, dtype=np.int64)  # begun so far
         self._sounding = np.zeros(batch, dtype=np.int64)
         # The numbers of the notes that sound on each key, the oldest first, filled up with −1.
@@ -78,18 +78,13 @@ class GrooveGrammar(Grammar):
         self._last_off = np.full(batch, -1)  # number of the note that ended last at this time
 
     @property
-    def time_ticks(self) -> np.ndarray:
-        """The time that each row has reached: (B,)."""
-        return self._time.copy()
-
-    @property
     def bars(self) -> np.ndarray:
         """How many bars each row has begun: (B,); the first one begins with the piece."""
-        return np.where(self._phase == BEFORE, 0, self._time // BAR_TICKS + 1)
+        return np.where(self._phase == BEFORE, 0, self.time_ticks // BAR_TICKS + 1)
 
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
-        tick = self._time % TICKS_PER_BEAT
+        tick = self.time_ticks % TICKS_PER_BEAT
         after_note = self._phase == AFTER_NOTE
         on, off = self._may_begin(), self._may_end()  # (B, K) each
         now = (self._phase == SHIFTED) | (self._phase == WAITING) | (after_note & (tick == 0))
@@ -106,7 +101,7 @@ class GrooveGrammar(Grammar):
 
     def _may_shift(self) -> np.ndarray:
         """Say which shifts may come, but that to where time is: (B, 24)."""
-        return SHIFTS_ALLOWED[self._phase, self._time % TICKS_PER_BEAT]
+        return SHIFTS_ALLOWED[self._phase, self.time_ticks % TICKS_PER_BEAT]
 
     def _may_begin(self) -> np.ndarray:
         """Say which keys may still begin a note at this time, after a shift or not: (B, K)."""
@@ -144,10 +139,10 @@ class GrooveGrammar(Grammar):
         self._sounding[rows] -= 1
 
     def _shift(self, rows: np.ndarray, shifts: np.ndarray) -> None:
-        before = self._time[rows]
+        before = self.time_ticks[rows]
         time = (before // TICKS_PER_BEAT + SHIFT_BEATS[shifts]) * TICKS_PER_BEAT
         time += SHIFT_TICK[shifts]
-        self._time[rows] = time
+        self.time_ticks[rows] = time
         moved = rows[time != before]
         self._last_on[moved] = -1
         self._last_off[moved] = -1

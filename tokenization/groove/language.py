@@ -54,10 +54,6 @@ class Groove(Language):
         """
         return arrange(score, tracks)
 
-    def quantise(self, score: Score) -> Score:
-        """Return an arranged score as the tokens can say it."""
-        return band_of(score).score(grid(score)[0])
-
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
         notes, losses = grid(score)

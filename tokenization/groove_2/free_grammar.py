@@ -83,7 +83,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         kept = (self._next[:, None] <= self._given.last) & (self._prompt == 0)[:, None]
         mask[:, NOTE_ON.start : NOTE_ON.stop] &= ~kept
         mask[:, NOTE_OFF.start : NOTE_OFF.stop] &= ~kept
-        now = np.isin(self._phase, (AFTER_NOTE, MOVED)) & (self._due_given() == self._time)
+        now = np.isin(self._phase, (AFTER_NOTE, MOVED)) & (self._due_given() == self.time_ticks)
         rows = np.flatnonzero(now)
         mask[rows, self._given.tokens[self._next[rows]]] = True
         return mask
@@ -91,16 +91,16 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
     def instead(self, tokens: np.ndarray) -> np.ndarray:
         """Return tokens; of a move past what must come first, the part up to there, or that itself."""
         tokens = np.asarray(tokens, dtype=np.int64)
-        line = self._time - self._time % BAR_TICKS
-        reached = np.where(MOVES_TO[tokens] > 0, line + MOVES_TO[tokens], self._time)
+        line = self.time_ticks - self.time_ticks % BAR_TICKS
+        reached = np.where(MOVES_TO[tokens] > 0, line + MOVES_TO[tokens], self.time_ticks)
         given = self._due_given()
         due = np.where(self._prompt == 0, np.minimum(self._next_due, given), FAR_TICKS)
         passes = (reached > due) & (self._phase == AFTER_NOTE)
-        taken = np.where(passes & (due > self._time), AT.start - 1 + due - line, tokens)
+        taken = np.where(passes & (due > self.time_ticks), AT.start - 1 + due - line, tokens)
         if self._given is None:
             return taken
         token = self._given.tokens[self._next]
-        now = (given == self._time) & (passes | (_order(tokens) > _order(token)))
+        now = (given == self.time_ticks) & (passes | (_order(tokens) > _order(token)))
         return np.where(now, token, taken)
 
     def advance(self, tokens: np.ndarray) -> None:
@@ -108,7 +108,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
         if self._given is None:
             super().advance(tokens)
             return
-        now = (self._due_given() == self._time) & (tokens == self._given.tokens[self._next])
+        now = (self._due_given() == self.time_ticks) & (tokens == self._given.tokens[self._next])
         super().advance(tokens)
         self._next = self._next + now
         # After what is told nothing needs to happen at its place.
@@ -117,7 +117,7 @@ class FreeBarGrammar(FreeGrooveGrammar, BarGrammar):
     def _due_given(self) -> np.ndarray:
         """Return when the next given event comes; inside the prompt none does: (B,)."""
         if self._given is None:
-            return np.full(len(self._time), FAR_TICKS)
+            return np.full(len(self.time_ticks), FAR_TICKS)
         return np.where(self._prompt == 0, self._given.time_ticks[self._next], FAR_TICKS)
 
     def _may_leave(self) -> np.ndarray:

@@ -45,7 +45,7 @@ class BarGrammar(GrooveGrammar):
 
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
-        after_note, tick = self._phase == AFTER_NOTE, self._time % BAR_TICKS
+        after_note, tick = self._phase == AFTER_NOTE, self.time_ticks % BAR_TICKS
         now, leave = (after_note | (self._phase == MOVED))[:, None], self._may_leave()
         mask = np.zeros((len(tick), self._size), dtype=bool)
         np.logical_and(self._may_begin(), now, out=mask[:, NOTE_ON.start : NOTE_ON.stop])
@@ -58,7 +58,7 @@ class BarGrammar(GrooveGrammar):
 
     def _may_leave(self) -> np.ndarray:
         """Say which rows may go on in time: (B,)."""
-        return np.ones(len(self._time), dtype=bool)
+        return np.ones(len(self.time_ticks), dtype=bool)
 
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed, or tokens of goals."""
@@ -75,8 +75,8 @@ class BarGrammar(GrooveGrammar):
 
     def _shift(self, rows: np.ndarray, shifts: np.ndarray) -> None:
         """Move rows to these times."""
-        moved = rows[shifts != self._time[rows]]
-        self._time[rows] = shifts
+        moved = rows[shifts != self.time_ticks[rows]]
+        self.time_ticks[rows] = shifts
         self._last_on[moved] = -1
         self._last_off[moved] = -1
 

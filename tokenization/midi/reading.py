@@ -12,12 +12,9 @@ import numpy as np
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.midi.chunks import split_chunks
 from tokenization.midi.conventions import complete, finished, without_far_events
-from tokenization.midi.limits import GENEROUS, UPLOAD, Limits, MidiError
+from tokenization.midi.limits import GENEROUS, Limits, MidiError
 from tokenization.midi.parsing import parse_tracks
-from tokenization.midi.writing import write_midi
 from tokenization.score import Columns, Marker, Meters, Notes, Pedals, Score, Tempos
-
-__all__ = ["GENEROUS", "UPLOAD", "Limits", "MidiError", "read_midi", "write_midi"]
 
 Rows = TypeVar("Rows", bound=Columns)
 

@@ -77,10 +77,6 @@ class Remi(Language):
         """
         return arrange(score, tracks, every_metre=self.alphabet.has_metres)
 
-    def quantise(self, score: Score) -> Score:
-        """Return an arranged score as the tokens can say it."""
-        return to_grid(score, self.alphabet)[0].score()
-
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
         gridded, losses = to_grid(score, self.alphabet)

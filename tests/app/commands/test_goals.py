@@ -11,6 +11,7 @@ from app.cli import main
 from musicgen.completion import Completion
 from musicgen.continuation import Take
 from tests.tokenization.groove.cases import trio_of
+from tests.tokenization.quantised import quantised
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
@@ -177,7 +178,7 @@ def test_infill_keeps_a_waltz_outside_its_gap(waltz, tmp_path, capsys):
     command = ("infill", waltz, "--range", "3-4", *model, "--seed", 5, "--top-k", 40)
     assert run(*command, "--json", "-o", tmp_path / "out") == 0
     [result] = json.loads(capsys.readouterr().out)
-    whole, piece = (PIANO.quantise(read_midi(path)) for path in (result["midi"], waltz))
+    whole, piece = (quantised(PIANO, read_midi(path)) for path in (result["midi"], waltz))
     assert whole.meters == piece.meters
     assert (whole.meters.numerator.tolist(), whole.meters.denominator.tolist()) == ([3], [4])
     for score in (whole, piece):
@@ -200,7 +201,7 @@ def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(waltz, tmp_pa
     facts = json.loads(Path(result["midi"]).with_suffix(".json").read_text())
     assert facts["chords"] == [["C_M"], ["A_m", "F_M"]]
     score = read_midi(tmp_path / "out" / "waltz.prompt_cont_0.mid")
-    ids = PIANO.encode(PIANO.quantise(score)).ids
+    ids = PIANO.encode(quantised(PIANO, score)).ids
     assert len(PIANO.bars(ids)) == 9
 
 

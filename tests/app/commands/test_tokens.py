@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from tests.tokenization.quantised import quantised
 from tests.training.data.sources.on_disk import band, piano
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
@@ -155,7 +156,7 @@ class TestDetokenize:
         assert ("tempo are not among these tokens" in err) == (spoken == "groove" and not options)
         again = read_midi(tmp_path / "again.mid")
         speaker = language(spoken)
-        expected = speaker.quantise(speaker.arrange(read_midi(source)))
+        expected = quantised(speaker, speaker.arrange(read_midi(source)))
         assert told == {
             **{"midi": str(tmp_path / "again.mid"), "language": spoken},
             **{"notes": len(expected.notes), "bars": 4},

@@ -16,7 +16,9 @@ from app.web.offered_models import OfferedModels
 from app.web.server.visitors import Asker
 from tests.tokenization.notation.scores import bars, note, score
 from tokenization.formats import midi
-from tokenization.midi.reading import MidiError, read_midi, write_midi
+from tokenization.midi.limits import MidiError
+from tokenization.midi.reading import read_midi
+from tokenization.midi.writing import write_midi
 from tokenization.score import Meters
 from tokenization.wording import Remark
 

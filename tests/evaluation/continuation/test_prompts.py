@@ -8,7 +8,7 @@ import pytest
 from evaluation.continuation.prompts import read_prompts, style_of
 from tests.evaluation.continuation.toys import FILES, piece, write_pieces
 from tokenization.language import language
-from tokenization.midi.reading import write_midi
+from tokenization.midi.writing import write_midi
 
 GROOVE = language("groove")
 

@@ -11,7 +11,7 @@ from musicgen.model.performer import Performer
 from musicgen.playable import Playable
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
 from tokenization.language import language
-from tokenization.midi.reading import write_midi
+from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
 PLAN = Plan(tokens=140, samples=2)

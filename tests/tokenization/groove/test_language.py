@@ -17,6 +17,7 @@ from tests.tokenization.groove.cases import (
     trios,
     walk,
 )
+from tests.tokenization.quantised import quantised
 from tokenization.groove.grid import MOST_BEATS, Band
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, NOTE_OFF, VOCABULARY
@@ -49,21 +50,21 @@ def test_the_authors_tokens_are_reproduced(case):
 @given(trios())
 def test_decoding_returns_the_quantised_score(score):
     encoded = GROOVE.encode(score)
-    quantised = GROOVE.quantise(score)
+    said = quantised(GROOVE, score)
     assert GROOVE.validate(encoded.ids) is None
-    assert GROOVE.decode(encoded.ids, encoded.setting) == quantised
-    assert rows(quantised.notes) == slow_notes(score)
+    assert GROOVE.decode(encoded.ids, encoded.setting) == said
+    assert rows(said.notes) == slow_notes(score)
     gone = encoded.losses.get("struck more than 8 times at once", 0)
-    assert encoded.notes == len(quantised.notes) == len(score.notes) - gone
+    assert encoded.notes == len(said.notes) == len(score.notes) - gone
     assert encoded.bars.tolist() == GROOVE.bars(encoded.ids).tolist()
 
 
 @settings(deadline=None, max_examples=100)
 @given(trios())
 def test_a_quantised_score_is_spelled_without_loss(score):
-    quantised = GROOVE.quantise(score)
-    assert GROOVE.quantise(quantised) == quantised
-    assert GROOVE.encode(quantised).losses == {}
+    said = quantised(GROOVE, score)
+    assert quantised(GROOVE, said) == said
+    assert GROOVE.encode(said).losses == {}
 
 
 @settings(deadline=None, max_examples=150)
@@ -140,7 +141,7 @@ def test_what_changes_beyond_rounding_is_counted(notes, tokens, losses):
 
 def test_time_rounds_to_the_nearest_of_twelve_ticks_a_beat():
     score = trio_of([(8, 8, 40, 90, 0), (7, 1, 36, 90, 1), (200, 184, 60, 80, 2)], 192)
-    assert rows(GROOVE.quantise(score).notes) == [(0, 1, 36, 1), (1, 0, 40, 1), (13, 2, 60, 11)]
+    assert rows(quantised(GROOVE, score).notes) == [(0, 1, 36, 1), (1, 0, 40, 1), (13, 2, 60, 11)]
 
 
 def test_instruments_loudness_and_tempo_are_kept_beside_the_tokens():
@@ -305,7 +306,7 @@ def test_what_cannot_be_spelled_is_refused():
     with pytest.raises(ValueError, match="the first note lies 3 ticks before the first bar"):
         GROOVE.encode(trio_of([(-3, 1, 60, 90, 0)]))
     with pytest.raises(ValueError, match=f"lasts {MOST_BEATS + 1} beats; at most {MOST_BEATS}"):
-        GROOVE.quantise(trio_of([(MOST_BEATS, 1, 60, 90, 0)], 1))
+        quantised(GROOVE, trio_of([(MOST_BEATS, 1, 60, 90, 0)], 1))
 
 
 def test_what_cannot_be_read_is_refused():

@@ -13,6 +13,7 @@ from musicgen.metre.clock import Clock, Timekeeper
 from tests.tokenization.grammar_cases import check_rows, damages, stepwise_fault
 from tests.tokenization.groove.cases import golden_cases, golden_trio, trios
 from tests.tokenization.groove_2.cases import GROOVE, SEEDS, walk
+from tests.tokenization.quantised import quantised
 from tokenization.groove.tokens import BAR_TICKS
 from tokenization.groove.tokens import VOCABULARY as FIRST_VOCABULARY
 from tokenization.groove_2.tokens import AT, BAR, VOCABULARY, WITHOUT_CHORDS
@@ -28,7 +29,7 @@ def test_a_piece_is_read_as_the_grid_has_it_and_as_the_first_language_does(score
     encoded = GROOVE.encode(score)
     assert GROOVE.validate(encoded.ids) is None
     heard = GROOVE.decode(encoded.ids, encoded.setting)
-    assert heard.notes == GROOVE.quantise(score).notes
+    assert heard.notes == quantised(GROOVE, score).notes
     first = FIRST.encode(score)
     assert heard.notes == FIRST.decode(first.ids, first.setting).notes
     assert encoded.losses == first.losses

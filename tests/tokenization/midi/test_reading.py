@@ -11,7 +11,8 @@ import pytest
 from tests.tokenization.midi import files as make
 from tests.tokenization.midi.files import NOTE, remarks, rows
 from tokenization.analysis.beats import tempo_map
-from tokenization.midi.reading import UPLOAD, Limits, MidiError, read_midi
+from tokenization.midi.limits import UPLOAD, Limits, MidiError
+from tokenization.midi.reading import read_midi
 from tokenization.score import Marker, Score, Track
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.tokenization.midi import files as make
 from tests.tokenization.midi.files import NOTE, remarks, rows
-from tokenization.midi.reading import MidiError, read_midi
+from tokenization.midi.limits import MidiError
+from tokenization.midi.reading import read_midi
 
 # Chunks and what is around them.
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tokenization.midi import files as make
-from tokenization.midi.reading import read_midi, write_midi
-from tokenization.midi.writing import written_ticks_per_beat
+from tokenization.midi.reading import read_midi
+from tokenization.midi.writing import write_midi, written_ticks_per_beat
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 PARTS = ("notes", "tracks", "tempos", "meters", "pedals", "markers", "ticks_per_beat")

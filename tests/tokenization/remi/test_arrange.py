@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.tokenization.quantised import quantised
 from tokenization.remi.arrange import arrange
 from tokenization.remi.language import Remi
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
@@ -102,7 +103,7 @@ def test_rest_in_front_goes_in_whole_bars_with_all_that_stands_in_it():
     assert arranged.notes.onset_ticks.tolist() == [8, 8, 8]
     assert arranged.remarks[-1] == "2 bars of rest are left out at the start."
     assert arranged.tempos.onset_ticks.tolist() == [0, 0, 18]
-    assert Remi().quantise(arranged).tempos.beats_per_minute.tolist() == [89.0]
+    assert quantised(Remi(), arranged).tempos.beats_per_minute.tolist() == [89.0]
     assert arranged.markers == (Marker(0, "C_M"), Marker(4, "D_m"), Marker(12, "E_m"))
 
 

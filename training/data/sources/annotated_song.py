@@ -85,11 +85,10 @@ class Song:
         return mended(self.downbeats, self.usual, self.onsets(), self.chord_changes())
 
 
-def read_song(folder: Path, *, as_annotated: bool = False) -> Score:
-    """Return a song's score on its own bars, mended or as they are annotated; it starts with that of its first note."""
+def read_song(folder: Path) -> Score:
+    """Return a song's score on its own bars, as they are annotated or mended; it starts with that of its first note."""
     song = song_of(folder)
-    starts = np.flatnonzero(song.downbeats) if as_annotated else song.bars()
-    starts = _from_first_note(song, starts if len(starts) else np.zeros(1, dtype=np.int64))
+    starts = _from_first_note(song, song.bars())
     beat_map = BeatMap(song.beat_seconds, np.arange(len(song.beat_seconds)) - starts[0])
     return (
         remap(song.score, beat_map, TICKS_PER_BEAT)

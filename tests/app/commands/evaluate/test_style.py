@@ -11,7 +11,8 @@ import pytest
 from app.cli import main
 from evaluation.metrics.style import cosine, onset_duration, time_pitch
 from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
-from tokenization.midi.reading import read_midi, write_midi
+from tokenization.midi.reading import read_midi
+from tokenization.midi.writing import write_midi
 from tokenization.score import Notes, Score
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from tests.tokenization.notation.scores import heard, meters
 from tokenization.midi.limits import GENEROUS, MidiError
-from tokenization.midi.reading import read_midi, write_midi
+from tokenization.midi.reading import read_midi
+from tokenization.midi.writing import write_midi
 from tokenization.notation.abc.reading import read_abc
 from tokenization.score import Score
 

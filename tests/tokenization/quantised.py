@@ -1,0 +1,14 @@
+"""What tokens can say of a score, found without spelling it."""
+
+from tokenization.groove.grid import band_of, grid
+from tokenization.language import Language
+from tokenization.remi.grid import to_grid
+from tokenization.remi.language import Remi
+from tokenization.score import Score
+
+
+def quantised(language: Language, score: Score) -> Score:
+    """Return an arranged score as a language's tokens can say it: decode(encode(score))."""
+    if isinstance(language, Remi):
+        return to_grid(score, language.alphabet)[0].score()
+    return band_of(score).score(grid(score)[0])
