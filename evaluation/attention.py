@@ -88,7 +88,7 @@ def sides_of(
                 parts[layer].append(_sides(block.attention, inputs, passage))
             if layer + 1 < len(states):
                 x, states[layer] = block(x, passage, states[layer])
-    return {layer: _joined(found, model, layer) for layer, found in parts.items()}
+    return {layer: _joined(found, model) for layer, found in parts.items()}
 
 
 def estimates_softmax(model: Performer) -> bool:
@@ -116,7 +116,7 @@ def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, .
     return tuple(side[0] for side in (*placed, *own))
 
 
-def _joined(parts: list[tuple[Tensor, ...]], model: Performer, layer: int) -> Sides:
+def _joined(parts: list[tuple[Tensor, ...]], model: Performer) -> Sides:
     q, k, *own = (torch.cat(side).transpose(0, 1).float() for side in zip(*parts, strict=True))
     return Sides(
         q=q,

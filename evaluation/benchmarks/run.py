@@ -60,7 +60,7 @@ def benchmark(
 ) -> list[Row]:
     """Train and measure all encodings, seed by seed, so that pairs of one seed come first."""
     stored = _stored(folder, recipe, data)
-    rows = {name: _first_row(recipe, data, name, device) for name in encodings}
+    rows = {name: _first_row(recipe, data, name) for name in encodings}
     for seed in range(1, seeds + 1):
         for name in encodings:
             key = f"{name}/{seed}"
@@ -117,7 +117,7 @@ def edges(length: int, past: int, counted: int | None) -> list[int]:
     return sorted({*inside, length, *beyond})
 
 
-def _first_row(recipe: Recipe, data: Material, name: str, device: str) -> Row:
+def _first_row(recipe: Recipe, data: Material, name: str) -> Row:
     """Return a row without results; a model that cannot be built says why in it."""
     try:
         model = _model(recipe, data, recipe.variant(name, data.grid), 1)

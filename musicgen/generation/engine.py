@@ -273,7 +273,7 @@ class Engine:
         job.let_go()
         if job in self._jobs:
             self._jobs.remove(job)
-            self._shares.go(job.owner, {other.owner for other in self._jobs})
+            self._shares.keep({other.owner for other in self._jobs})
         job.ended.set()
 
     @contextmanager

@@ -24,8 +24,8 @@ class ServedTime:
         """Add to it."""
         self._had[owner] = self.had(owner) + seconds
 
-    def go(self, owner: str, here: Collection[str]) -> None:
-        """Forget who is gone, and had no more than newcomers are given."""
+    def keep(self, here: Collection[str]) -> None:
+        """Forget who is not here, and had no more than newcomers are given."""
         if here:
             self._now = max(self._now, min(self.had(one) for one in here))
         self._had = {one: had for one, had in self._had.items() if one in here or had > self._now}
