@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate.default_data import add_data, data_of
-from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
+from app.commands.evaluate.study_options import (
+    add_choice,
+    add_study,
+    chosen_device,
+    command_line,
+    conducted,
+)
 from app.counts import check_counts
 from app.progress import progress_bar
 
@@ -43,11 +49,7 @@ def add_pieces(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokens a piece (default: 4 times the trained length)",
     )
-    parser.add_argument("--pieces", type=int, default=32, metavar="N", help="how many")
-    parser.add_argument(
-        "--split", choices=("train", "validation", "test"), default="validation",
-        help="part of the data",
-    )  # fmt: skip
+    add_choice(parser, 32)
 
 
 def run(arguments: argparse.Namespace) -> None:

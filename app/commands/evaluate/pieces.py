@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate.default_data import add_data, data_of
-from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
+from app.commands.evaluate.study_options import (
+    add_choice,
+    add_study,
+    chosen_device,
+    command_line,
+    conducted,
+)
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -24,11 +30,7 @@ def add_pieces(
     """Declare which pieces are taken."""
     add_study(parser, results="the results as JSON and CSV")
     add_data(parser, of)
-    parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="how many")
-    parser.add_argument(
-        "--split", choices=("validation", "test", "train"), default=split,
-        help="part of the data",
-    )  # fmt: skip
+    add_choice(parser, pieces, split)
 
 
 def chosen_pieces(arguments: argparse.Namespace, models: list[Playable]) -> Choice:

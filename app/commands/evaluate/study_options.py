@@ -35,6 +35,14 @@ def add_study(parser: argparse.ArgumentParser, results: str = "") -> None:
     add_workers(parser)
 
 
+def add_choice(parser: argparse.ArgumentParser, pieces: int, split: str = "validation") -> None:
+    """Declare how many pieces are taken, and from which part of the data."""
+    parser.add_argument("--pieces", type=int, default=pieces, metavar="N", help="how many")
+    parser.add_argument(
+        "--split", choices=("train", "validation", "test"), default=split, help="part of the data"
+    )
+
+
 def seed(text: str) -> int:
     """Read a seed as it is typed."""
     if not text.isdecimal():

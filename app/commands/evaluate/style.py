@@ -22,7 +22,6 @@ examples:
   musicgen evaluate style band.mid output/*.mid --tracks all --json
   musicgen evaluate style band.mid band.prompt_cont_0.mid --by-track --grid 12
 """
-NONE = "–"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +44,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print similarities; of files that cannot be compared, why."""
+    from app.cli import sentence
+
     reference = _profiles(_read(arguments.reference, arguments.grid), arguments)
     if not any(histogram.any() for histogram in reference.values()):
         raise ValueError(
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             score = _read(name, arguments.grid)
             _check_tracks(reference, _profiles(score, arguments), name, arguments)
         except (ValueError, OSError) as error:
-            output.remark([_sentence(error)])
+            output.remark([sentence(error)])
             continue
         rows += _rows(name, reference, score, arguments)
     if not rows:
@@ -129,11 +130,12 @@ def _rows(
 
 def _table(rows: list[dict[str, Any]]) -> str:
     """Return a line an output and metric, with the whole and the quarters in columns."""
+    from evaluation.tables.table import number
+
     lines: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         key = tuple(row[name] for name in ("output", "track", "metric") if name in row)
-        value = row["similarity"]
-        lines.setdefault(key, []).append(NONE if value is None else f"{value:.3f}")
+        lines.setdefault(key, []).append(number(row["similarity"]))
     names = [name for name in ("output", "track", "metric") if name in rows[0]]
     quarters = ["1st quarter", "2nd", "3rd", "4th"]
     return output.table([[*names, "whole", *quarters], *([*key, *v] for key, v in lines.items())])
@@ -141,9 +143,3 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 def _what(arguments: argparse.Namespace) -> str:
     return "notes on pitched tracks" if arguments.tracks == "pitched" else "notes"
-
-
-def _sentence(error: Exception) -> str:
-    from app.cli import sentence
-
-    return sentence(error)
