@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,9 @@ class Experiment:
     jobs: list[tuple[Playable, Job]]
     compose: Callable[[Found], dict[str, Any]]
     pieces: Callable[[Job], Sequence[str]] | None = None  # of a job, where results do without them
+    beside: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # said with results, as the command for them alone
 
 
 def conduct(
@@ -61,7 +64,7 @@ def conduct(
                 failed[playable.name] = one.error
         failures += [f"{label} is left out of {name}: {why}" for label, why in failed.items()]
         whole = [one for one in found if not one[2].error and one[0].name not in failed]
-        results[name] = experiment.compose(whole)
+        results[name] = {**experiment.compose(whole), **experiment.beside}
     return results, failures
 
 

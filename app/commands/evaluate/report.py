@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import shlex
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,8 +88,8 @@ def run(arguments: argparse.Namespace) -> None:
     playables = models_of(arguments.models, arguments.device)
     arguments.data = arguments.data or data_by_language(playables)
     benchmarks = _benchmarks(arguments.benchmarks)
-    experiments, commands, left_out = _experiments(playables, arguments)
-    whole, facts, too_short = _whole_pieces(playables, arguments)
+    experiments, left_out = _experiments(playables, arguments)
+    whole, too_short = _whole_pieces(playables, arguments)
     experiments |= whole
     left_out += too_short
     plan, able, prompts, refused = _prompts(playables, arguments)
@@ -97,8 +98,6 @@ def run(arguments: argparse.Namespace) -> None:
         claim(arguments.output, arguments, KEPT, f"continuation/{SAMPLES}")
     with progress_bar("Measuring") as progress:
         found, failures = conducted(experiments, arguments, progress)
-    for name, result in found.items():
-        result |= facts[name] if name in facts else {"command": commands[name]}
     continuation = _continuation(plan, able, prompts, arguments)
     sentences = [*left_out, *failures, *refused]
     output.remark(sentences)
@@ -123,15 +122,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _experiments(
     playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], dict[str, str], list[str]]:
-    """Return the experiments by name, a command for each alone, and who is left out of them."""
+) -> tuple[dict[str, Experiment], list[str]]:
+    """Return the experiments by name, with a command for each alone, and who is left out of them."""
     from evaluation.study.ablations import ablation
     from evaluation.study.experiments import language_of_data, positions
     from evaluation.study.losses import extrapolation, realisations
 
     options = {"seed": arguments.seed, "device": chosen_device(arguments.device)}
     experiments: dict[str, Experiment] = {}
-    commands: dict[str, str] = {}
     left_out: list[str] = []
     for folder in arguments.data:
         language = language_of_data(folder)
@@ -144,28 +142,29 @@ def _experiments(
         left_out += [] if len(arguments.data) > 1 else others
         names = [playable.given for playable in able]
         size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
-        which = ["--data", str(folder), "--split", arguments.split]
-        asked = _alone("extrapolation", names, [*which, *size], arguments)
-        for kind, make in (("extrapolation", extrapolation), ("realisations", realisations)):
-            experiments[f"{kind} on {folder}"] = make(able, pieces, **options)
-            commands[f"{kind} on {folder}"] = asked if kind == "extrapolation" else command_line()
-        experiments[f"ablation on {folder}"] = ablation(able, pieces, **options)
-        commands[f"ablation on {folder}"] = asked.replace(" extrapolation ", " ablation ")
-    experiments["positions"] = positions(playables, tokens=None, drawn=True, **options)
+        asked = ["--data", str(folder), "--split", arguments.split, *size]
+        for kind, make, command in (
+            ("extrapolation", extrapolation, _alone("extrapolation", names, asked, arguments)),
+            ("realisations", realisations, command_line()),
+            ("ablation", ablation, _alone("ablation", names, asked, arguments)),
+        ):
+            made = make(able, pieces, **options)
+            experiments[f"{kind} on {folder}"] = replace(made, beside={"command": command})
     given = [playable.given for playable in playables]
-    commands["positions"] = _alone("positions", given, ["-o", "positions"], arguments)
-    return experiments, commands, left_out
+    command = _alone("positions", given, ["-o", "positions"], arguments)
+    probed = positions(playables, tokens=None, drawn=True, **options)
+    experiments["positions"] = replace(probed, beside={"command": command})
+    return experiments, left_out
 
 
 def _whole_pieces(
     playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[dict[str, Experiment], dict[str, dict[str, Any]], list[str]]:
-    """Return the experiments with whole pieces by name, the facts beside their results, and what is left out."""
+) -> tuple[dict[str, Experiment], list[str]]:
+    """Return the experiments with whole pieces by name, and what is left out."""
     from evaluation.study.piece_jobs import Choice
     from evaluation.study.whole_pieces import whole_pieces
 
     experiments: dict[str, Experiment] = {}
-    facts: dict[str, dict[str, Any]] = {}
     left_out: list[str] = []
     options = {"pieces": arguments.whole, "split": arguments.split}
     common = {**options, "seed": arguments.seed, "device": chosen_device(arguments.device)}
@@ -178,9 +177,9 @@ def _whole_pieces(
             given = [model.given for model in models]
             asked = ["--data", folder, "--pieces", str(arguments.whole)]
             command = _alone(kind, given, [*asked, "--split", arguments.split], arguments)
-            experiments[f"{kind} on {folder}"] = experiment
-            facts[f"{kind} on {folder}"] = {"kind": kind, "command": command, **known}
-    return experiments, facts, left_out
+            beside = {"kind": kind, "command": command, **known}
+            experiments[f"{kind} on {folder}"] = replace(experiment, beside=beside)
+    return experiments, left_out
 
 
 def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
