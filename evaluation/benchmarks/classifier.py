@@ -7,7 +7,6 @@ B batch, T time, C model width.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from musicgen.attention.features import FEATURES, FeatureMap
 from musicgen.layers.dropout import Dropout
 from musicgen.layers.linear import Linear
 from musicgen.model.block import Block, FeedForward
+from musicgen.model.drawn_weights import draw_weights, redraw_features
 
 POOLS = ("mean", "first")  # over all positions, or what stands at the first
 
@@ -69,22 +69,17 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def _initialise(self, generator: Generator) -> None:
-        """Draw the weights as those of the music models are (musicgen/model/performer.py)."""
-        deviation = self.config.initial_deviation
-        for name, module in self.blocks.named_modules():
-            if isinstance(module, nn.Linear) and not name.endswith(".gate"):
-                scale = 1 / math.sqrt(2 * self.config.layers) if name.endswith(".output") else 1.0
-                module.weight.normal_(0, deviation * scale, generator=generator)
-                module.bias.zero_()
+        """Draw the weights as those of the music models are; gates stay as torch draws them."""
+        modules = self.blocks.named_modules()
+        drawn = [(name, module) for name, module in modules if not name.endswith(".gate")]
+        draw_weights(drawn, self.config, generator)
         if isinstance(self.embedding, nn.Embedding):
             self.embedding.weight.normal_(0, 1, generator=generator)
         self.redraw(generator)
 
     def redraw(self, generator: Generator) -> None:
         """Draw the random features of every layer anew."""
-        for module in self.modules():
-            if isinstance(module, FeatureMap):
-                module.redraw(generator)
+        redraw_features(self, generator)
 
     def begin(self, generator: Generator) -> Any:
         """Draw the code that a batch of sequences shares."""

@@ -27,7 +27,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention.features import FEATURES, FeatureMap
+from musicgen.attention.features import FEATURES
 from musicgen.common.learning import generator_from
 from musicgen.layers.dropout import Dropout
 from musicgen.layers.linear import Linear, linear
@@ -35,6 +35,7 @@ from musicgen.metre.clock import Timekeeper, Times
 from musicgen.metre.rows import Metre
 from musicgen.model.block import Attention, Block, FeedForward, Passage
 from musicgen.model.config import ModelConfig
+from musicgen.model.drawn_weights import draw_weights, redraw_features
 from musicgen.model.goals import Goals
 from musicgen.position import POSITIONS, Position
 
@@ -76,11 +77,9 @@ class Performer(nn.Module):
             self.dropout = Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
             self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
-            self.head = (
-                None
-                if config.tie_embeddings
-                else Linear(config.width, config.vocabulary_size, bias=False)
-            )
+            self.head = None
+            if not config.tie_embeddings:
+                self.head = Linear(config.width, config.vocabulary_size, bias=False)
         if seed is not None:
             self.initialise(generator_from(seed))
 
@@ -93,23 +92,14 @@ class Performer(nn.Module):
 
     @torch.no_grad()
     def initialise(self, generator: Generator) -> None:
-        """Draw all weights: normal, the last layer of each residual branch smaller by √(number of branches)."""
-        deviation = self.config.initial_deviation
-        for name, module in [*self.blocks.named_modules(), ("head", self.head)]:
-            if isinstance(module, nn.Linear):
-                branch_end = name.endswith(".output")
-                scale = 1 / math.sqrt(2 * self.config.layers) if branch_end else 1.0
-                module.weight.normal_(0, deviation * scale, generator=generator)
-                if module.bias is not None:
-                    module.bias.zero_()
+        """Draw all weights."""
+        draw_weights([*self.blocks.named_modules(), ("head", self.head)], self.config, generator)
         self.embedding.weight.normal_(0, self.config.width**-0.5, generator=generator)
         self.redraw(generator)
 
     def redraw(self, generator: Generator) -> None:
         """Draw the random features of every layer anew."""
-        for module in self.modules():
-            if isinstance(module, FeatureMap):
-                module.redraw(generator)
+        redraw_features(self, generator)
 
     def begin(self, generator: Generator) -> Any:
         """Draw the code that a batch of sequences shares: a new one for each training step."""
