@@ -197,13 +197,8 @@ class Flt(Position):
         places = self.places(start, stop, times)
         # (T, H, 2r) or (2, B, T, H, 2r)
         features = torch.cat(waves(frequencies, places, like=ratio), -1)
-        # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
-        features = features * (self.qk_width**0.25 / self.config.random_features**0.5)
-        root = (ratio.abs() + _SAFE).sqrt()
-        both = features if self.musical else (features, features)
-        ratios = (ratio / root, root)
-        sides = (f * torch.cat([x, x], -1) for f, x in zip(both, ratios, strict=True))
-        window = Window(start=start, rows=tuple(sides), axis=int(self.musical))
+        sides = weighted(features, ratio, self.qk_width, apart=self.musical)
+        window = Window(start=start, rows=sides, axis=int(self.musical))
         return FltCode(noise=code.noise, window=window)
 
     def cover_rows(
@@ -224,6 +219,21 @@ class Flt(Position):
     ) -> tuple[Tensor, Tensor]:
         """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
         return appended(q, k, code.window, start)
+
+
+def weighted(
+    features: Tensor, ratio: Tensor, width: int, *, apart: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the features of queries and keys, (…, H, 2r) each, whose mean product is the mask: waves with ratios g/p.
+
+    Waves are cosines and sines side by side, with `apart` those of queries and of keys (2, …); ratios are (H, r).
+    """
+    # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
+    features = features * (width**0.25 / ratio.shape[-1] ** 0.5)
+    of_queries, of_keys = features if apart else (features, features)
+    root = (ratio.abs() + _SAFE).sqrt()
+    share = ratio / root
+    return of_queries * torch.cat([share, share], -1), of_keys * torch.cat([root, root], -1)
 
 
 def appended(q: Tensor, k: Tensor, window: Window | None, start: int) -> tuple[Tensor, Tensor]:

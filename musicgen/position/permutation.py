@@ -45,6 +45,13 @@ class PermutationPowers(nn.Module):
         return self.members.expand_as(found).gather(-1, found)  # (*, H, M)
 
 
+def permuted(fq: Tensor, fk: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """Return features of queries and keys, (B, T, H, M) each, gathered by powers of permutations, (*, H, M)."""
+    both = torch.stack([fq, fk])
+    found = both.gather(-1, indices.expand_as(both))
+    return found[0], found[1]
+
+
 def _cycles(permutation: list[int]) -> list[list[int]]:
     """Return members, and each element's cycle start, cycle length and place in its cycle."""
     size = len(permutation)

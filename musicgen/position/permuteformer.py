@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.permutation import PermutationPowers
+from musicgen.position.permutation import PermutationPowers, permuted
 from tokenization.records import check_fields
 
 
@@ -70,6 +70,4 @@ class Permuteformer(Position):
                 f"gives {fq.shape[-1]}; build the encoding with that number"
             )
         (indices,) = code.at(start, fq.shape[1])
-        both = torch.stack([fq, fk])
-        permuted = both.gather(-1, indices.expand_as(both))
-        return permuted[0], permuted[1]
+        return permuted(fq, fk, indices)

@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 
 from evaluation.benchmarks.positions.grid import check_sizes, coordinates
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.flt import FltCode, appended
+from musicgen.position.flt import FltCode, appended, weighted
 from tokenization.records import check_fields
 
 
@@ -129,12 +129,9 @@ class SpaceFlt(Position):
         angles = 2 * math.pi * torch.einsum("btl,hrl->bthr", places, xi)
         density = torch.exp(-xi.square().sum(-1) / 2) / math.sqrt(2 * math.pi) ** self.config.axes
         ratio = self.mask.transform(xi) / density  # (H, r)
-        root = (ratio.abs() + 1e-6).sqrt()
         waves = torch.cat([angles.cos(), angles.sin()], -1)  # (B, T, H, 2r)
-        # The feature map multiplies by width^-1/4 on either side, which the mask must not feel.
-        waves = waves * (self.qk_width**0.25 / self.config.random_features**0.5)
-        sides = (waves * torch.cat([x, x], -1) for x in (ratio / root, root))
-        return FltCode(noise=xi, window=Window(start=start, rows=tuple(sides), axis=1))
+        sides = weighted(waves, ratio, self.qk_width)
+        return FltCode(noise=xi, window=Window(start=start, rows=sides, axis=1))
 
     def qk(
         self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int

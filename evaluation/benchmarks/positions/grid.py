@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.permutation import PermutationPowers
+from musicgen.position.permutation import PermutationPowers, permuted
 
 
 def coordinates(places: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -82,6 +82,4 @@ class GridPermuteformer(Position):
     ) -> tuple[Tensor, Tensor]:
         """Permute: (B, T, H, M) → (B, T, H, M)."""
         (indices,) = code.at(start, fq.shape[1])
-        both = torch.stack([fq, fk])
-        permuted = both.gather(-1, indices.expand_as(both))
-        return permuted[0], permuted[1]
+        return permuted(fq, fk, indices)
