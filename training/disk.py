@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows: nothing is locked there
-    fcntl = None
+from musicgen.common.locks import locked
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -32,14 +29,7 @@ def held(folder: Path, taken: str) -> int | None:
 
     Where another one holds it, ValueError says that it is `taken`.
     """
-    if fcntl is None:
-        return None
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if isinstance(error, BlockingIOError):
-            raise ValueError(taken) from None
-        return None  # a file system without locks
-    return descriptor
+        return locked(folder, os.O_RDONLY)
+    except BlockingIOError:
+        raise ValueError(taken) from None

@@ -9,10 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # not a Unix: what a killed server leaves is left to the system
-    fcntl = None
+from musicgen.common.locks import CAN_LOCK, locked
 
 PREFIX = "musicgen-app-"
 LOCK = "in-use.lock"
@@ -40,15 +37,16 @@ def delete_left_behind() -> int:
     another user, a folder is none of ours.
     """
     left = 0
-    if fcntl is None:
+    if not CAN_LOCK:  # not a Unix: what a killed server leaves is left to the system
         return left
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):  # locked, another's, or gone by now
             if not _is_ours(folder):
                 continue
-            lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            lock = locked(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            if lock is None:
+                continue
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _delete(folder)
                 left += 1
             finally:
@@ -58,16 +56,10 @@ def delete_left_behind() -> int:
 
 def _hold(folder: Path) -> int | None:
     """Lock a folder; the lock has its name only when it is held, and nobody takes it for one let go."""
-    if fcntl is None:
-        return None
     early = folder / f"{LOCK}.new"
-    lock = os.open(early, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # a file system without locks
-        os.close(lock)
-        return None
-    os.replace(early, folder / LOCK)
+    lock = locked(early, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    if lock is not None:
+        os.replace(early, folder / LOCK)
     return lock
 
 
