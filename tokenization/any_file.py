@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tokenization.midi.chunks import refuse_foreign
+from tokenization.midi.chunks import ZIP, refuse_foreign
 from tokenization.midi.limits import GENEROUS, Limits, MidiError
 from tokenization.midi.reading import bytes_of, printable, read_midi
 from tokenization.score import Score
@@ -13,7 +13,6 @@ from tokenization.score import Score
 MIDI_ENDINGS = (".mid", ".midi", ".kar")
 NOTATION_ENDINGS = (".mxl", ".musicxml", ".xml", ".abc")
 ENDINGS = (*MIDI_ENDINGS, *NOTATION_ENDINGS)
-_ZIP = b"PK\x03\x04"
 _XML = re.compile(rb"(?:\xef\xbb\xbf|\s)*<(?:\?xml|!DOCTYPE\s+score|!--|score-)")
 _XML_16 = (b"\xff\xfe<\x00", b"\xfe\xff\x00<", b"<\x00?\x00", b"\x00<\x00?")
 _ABC = re.compile(rb"^K:", re.MULTILINE)
@@ -48,7 +47,7 @@ def read_file(
         return read_abc(data, limits, name, tune)
     from tokenization.notation.musicxml.reading import read_musicxml
 
-    if not data.startswith(_ZIP) and not _is_xml(data):
+    if not data.startswith(ZIP) and not _is_xml(data):
         refuse_foreign(data, name, "a score")
     return read_musicxml(data, limits, name)
 
@@ -58,7 +57,7 @@ def _kind(data: bytes, name: str) -> str:
     ending = Path(name).suffix.lower()
     if data.startswith(b"MThd") or ending in MIDI_ENDINGS:
         return "midi"
-    if data.startswith(_ZIP) or _is_xml(data):
+    if data.startswith(ZIP) or _is_xml(data):
         return "musicxml"
     begins = data[:_ABC_BYTES]
     if ending == ".abc" or (b"\x00" not in begins and _ABC.search(begins)):

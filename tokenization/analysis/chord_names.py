@@ -27,7 +27,7 @@ QUALITIES: dict[str, tuple[int, ...]] = {
 NO_CHORD = "N_N"
 CHORDS = tuple(f"{root}_{quality}" for root in ROOTS for quality in QUALITIES) + (NO_CHORD,)
 
-_LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
+LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}  # semitones above C
 _ACCIDENTALS = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 _SYNONYMS: dict[str, str] = {
     "M": "M maj major ma 5 :1 6 maj6 M6 69 6/9 maj69 add9 add2 add4 add11 maj9no7",
@@ -66,7 +66,7 @@ def parse(name: str) -> str | None:
     quality = _QUALITY_OF.get(found[3] + found[4]) or _quality(found[4])
     if quality is None:
         return None
-    semitones = _LETTERS[found[1]] + sum(_ACCIDENTALS[sign] for sign in found[2])
+    semitones = LETTERS[found[1]] + sum(_ACCIDENTALS[sign] for sign in found[2])
     return f"{ROOTS[semitones % 12]}_{quality}"
 
 

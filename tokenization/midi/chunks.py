@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from tokenization.midi.limits import MidiError
 from tokenization.wording import counted
 
+ZIP = b"PK\x03\x04"  # how such an archive begins
+
 HEADER = b"MThd"
 TRACK = b"MTrk"
 END_OF_TRACK = b"\xff\x2f\x00"
@@ -18,7 +20,7 @@ LEADING_BYTES = 4096  # how far into a file its header may start, after a wrappe
 
 # The first bytes of what people rename to .mid, what it is, and what would work.
 FOREIGN = (
-    (b"PK\x03\x04", "a zip archive (or a compressed score)", "unpack it, or export MIDI from it"),
+    (ZIP, "a zip archive (or a compressed score)", "unpack it, or export MIDI from it"),
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
     (b"Rar!", "a rar archive", "unpack it first"),

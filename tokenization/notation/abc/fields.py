@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 _SHARPS = "FCGDAEB"
 _TONICS = {letter: place - 1 for place, letter in enumerate(_SHARPS)}  # fifths above C
 _MODES = {

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import ClassVar
 
-from tokenization.analysis.chord_names import parse, transposed
+from tokenization.analysis.chord_names import LETTERS, parse, transposed
 from tokenization.notation.abc.fields import (
     ALTERS,
-    LETTERS,
     key_of,
     metre_of,
     shift_of,

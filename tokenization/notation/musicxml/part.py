@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from tokenization.analysis.chord_names import parse, transposed
+from tokenization.analysis.chord_names import LETTERS, parse, transposed
 from tokenization.midi.conventions import FASTEST_BEATS_PER_MINUTE
+from tokenization.notation.musicxml import FORTE
 from tokenization.notation.written import (
     DYNAMICS,
     TICKS_PER_BEAT,
@@ -23,8 +24,6 @@ from tokenization.notation.written import (
 from tokenization.score import Track
 
 _NUMBER = re.compile(r"\s*[-+]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
-_STEPS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
-FORTE = 90  # the velocity that `dynamics` are percents of
 _UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32nd": 0.125}
 # Where drums stand on a five-line staff, for parts that do not say which drum is meant.
 _DRUMS = {
@@ -166,10 +165,10 @@ class PartReader:
     def _pitch(self, element: ET.Element) -> int:
         step = (element.findtext("pitch/step") or "").strip()
         octave = number_in(element, "pitch/octave")
-        if step not in _STEPS or octave is None:
+        if step not in LETTERS or octave is None:
             raise ValueError("a note's pitch has no step or no octave")
         alter = number_in(element, "pitch/alter") or 0  # quarter tones go to the nearest key
-        return round(12 * (octave + 1) + _STEPS[step] + alter) + self._transpose
+        return round(12 * (octave + 1) + LETTERS[step] + alter) + self._transpose
 
     def _place_graces(self, tick: int) -> None:
         """Play the grace notes that wait before the note they lead to, or at the end of the last."""
@@ -228,7 +227,7 @@ class PartReader:
         at = max(0, self._tick() + self._later(number_in(element, "offset") or 0.0))
         if kind == "none":
             self._line.chords.append((at, "N"))
-        elif step in _STEPS and kind in _KINDS and alter in (-1, 0, 1):
+        elif step in LETTERS and kind in _KINDS and alter in (-1, 0, 1):
             sign = {-1: "b", 0: "", 1: "#"}[int(alter)]
             chord = f"{step}{sign}_{_KINDS[kind]}"
             if self._transpose % 12:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
+from tokenization.midi.chunks import ZIP
 from tokenization.midi.limits import Limits, MidiError
+from tokenization.notation.musicxml import DRUM_CHANNEL
 from tokenization.notation.musicxml.compressed import unzipped
 from tokenization.notation.musicxml.part import PartReader
 from tokenization.notation.musicxml.repeats import LineReader
@@ -14,7 +16,6 @@ from tokenization.notation.played import played
 from tokenization.notation.written import Line, Written
 from tokenization.score import Score, Track
 
-ZIP = b"PK\x03\x04"
 UNPACKED = 16  # times as large as the file that is given may be what it unpacks to
 _SCORES = ("score-partwise", "score-timewise")
 _WANTED = {1: {"part-list"}, 2: {"measure", "part"}}
@@ -22,7 +23,6 @@ _IGNORED = {
     *("notations", "lyric", "beam", "stem", "type", "voice", "notehead", "accidental", "print"),
     *("staff", "figured-bass", "listening", "play", "identification", "part-name-display"),
 }
-DRUM_CHANNEL = 10
 
 
 def read_musicxml(data: bytes, limits: Limits, name: str) -> Score:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenization.analysis.chord_names import LETTERS
 from tokenization.score import Score
 
 _LINE = "FCGDAEB"  # of fifths: F is −1, C 0
-_SEMITONES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 _SCALE = np.arange(-1, 6)  # of C, by fifths: F C G D A E B
 # General MIDI drum → step and octave of the line or space it is usually written on.
 DRUM_PLACES = {
@@ -51,4 +51,4 @@ def spelled(pitch: int, centre: int) -> tuple[str, int, int]:
     first = centre - 5
     place = first + (pitch * 7 - first) % 12
     step, alter = _LINE[(place + 1) % 7], (place + 1) // 7
-    return step, alter, (pitch - alter - _SEMITONES[step]) // 12 - 1
+    return step, alter, (pitch - alter - LETTERS[step]) // 12 - 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.notation.bars import own_metre
+from tokenization.notation.musicxml import DRUM_CHANNEL, FORTE
 from tokenization.notation.musicxml.spelling import DRUM_PLACES, Key, key_of, spelled
 from tokenization.notation.musicxml.values import DIVISIONS, Value, values_of
 from tokenization.notation.musicxml.voices import Chord, voices_of
@@ -21,8 +22,7 @@ _DOCTYPE = (
 MIDDLE_C = 60
 _CLEFS = {"treble": ("G", "2"), "bass": ("F", "4"), "drums": ("percussion", None)}
 SIXTEENTH, SHORTEST = DIVISIONS // 4, DIVISIONS // 8  # a bar is as many 32nds
-FORTE = 90  # the velocity that `dynamics` are percents of
-DRUM_CHANNEL, PITCHED_CHANNELS = 10, (*range(1, 10), *range(11, 17))
+PITCHED_CHANNELS = (*range(1, 10), *range(11, 17))
 
 
 @dataclass(frozen=True)
