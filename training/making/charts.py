@@ -6,7 +6,6 @@ A chart is a chord of the vocabulary for each beat of 4/4 (tokenization/analysis
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +72,7 @@ def _pop909(file: Path) -> Chart | None:
     """Return a song's chords on its beats, from the first bar that has one; None where it is not in fours."""
     seconds, downbeats = read_beats(file.parent / BEATS_FILE)
     bars = np.flatnonzero(downbeats)
-    chords = [(start, chord) for start, chord in read_chords(file)]
+    chords = read_chords(file)
     if len(bars) < 2 or np.bincount(np.diff(bars)).argmax() != BEATS or not chords:
         return None
     starts = np.array([start for start, _ in chords])
@@ -86,7 +85,7 @@ def _pop909(file: Path) -> Chart | None:
     return Chart(name=f"pop{file.parent.name}", beats=_held(beats[first:]))
 
 
-_BARS = re.compile(r"\|(.*)\|(?:\s*x(\d+))?")
+_BARS = re.compile(r"\|(.*)\|(?:\s*x(\d{1,3})(?!\d))?")  # more repeats would fill the memory
 
 
 def _billboard(file: Path) -> Chart | None:
@@ -154,10 +153,6 @@ def own_chart(number: int, seed: int) -> Chart:
 
 
 def _named(word: str, key: int) -> str:
-    degree, quality = next(_parts(word))
-    return f"{ROOTS[(key + int(degree)) % 12]}_{quality}"
-
-
-def _parts(word: str) -> Iterator[tuple[str, str]]:
-    for found in re.finditer(r"(\d+)_?(.*)", word):
-        yield found[1], found[2]
+    found = re.match(r"(\d+)_?(.*)", word)
+    assert found, "a turn's words are degrees with qualities"
+    return f"{ROOTS[(key + int(found[1])) % 12]}_{found[2]}"

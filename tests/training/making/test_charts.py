@@ -52,6 +52,16 @@ def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
     assert first.bars(16)[15] == ("G_7", "F_M", "E_m", "C_M")
 
 
+def test_a_line_that_is_repeated_without_end_counts_once(tmp_path: Path):
+    for number, times in (("0001", 999_999_999), ("0002", 999)):
+        (tmp_path / number).mkdir()
+        bars = f"| C:maj | F:maj | G:maj | A:min | x4\n9.0\tB, | C:maj | x{times}"
+        (tmp_path / number / "salami_chords.txt").write_text(f"# metre: 4/4\n0.1\tA, {bars}\n")
+    once, often = charts_of(tmp_path, 0)[0]
+    assert len(once.beats) == BEATS * 17
+    assert len(often.beats) == BEATS * (16 + 999)
+
+
 def test_songs_in_other_metres_are_no_charts(tmp_path: Path):
     for number, metre in (("0001", "3/4"), ("0002", "4/4")):
         (tmp_path / number).mkdir()
