@@ -23,7 +23,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from musicgen.common.learning import generator_of, seed_of
+from musicgen.common.learning import generator_of, learning_rate, seed_of
 from musicgen.storage import checkpoint
 from training.config import RunConfig
 from training.data.batches import Batches, Loader, Part
@@ -32,7 +32,7 @@ from training.fabric_model import FabricModel, Sealed
 from training.initial_model import first_model, origin
 from training.listener import Listener, Progress
 from training.loss import IGNORED, next_token_loss
-from training.optimiser import TIMES, learning_rate, optimiser_of
+from training.optimiser import TIMES, optimiser_of
 from training.sharding import whole, whole_model
 from training.step_sums import StepSums
 from training.storage import saving

@@ -1,4 +1,4 @@
-"""Adam, or Muon for the matrices of layers beside it; and the learning rate as a pure function of the step."""
+"""Adam, or Muon for the matrices of layers beside it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,6 @@ from musicgen.model.performer import Performer
 from training.config import OptimiserConfig
 
 ADAM_KEEPS, MUON_KEEPS = ("step", "exp_avg", "exp_avg_sq"), ("momentum_buffer",)  # of a parameter
-
-
-def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:
-    """Rise linearly to `peak` over the first `warmup` steps, then fall to `floor` along half a cosine.
-
-    Step 0 already learns: it has the rate peak / warmup.
-    """
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    progress = min(1.0, (step - warmup) / max(1, total - warmup))
-    return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
 
 
 TIMES = "times"  # of a group of parameters: what its rate is of that of the others

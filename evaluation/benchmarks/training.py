@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evaluation.benchmarks.classifier import Classifier
-from musicgen.common.learning import decayed, generator_of, seed_of
+from musicgen.common.learning import decayed, generator_of, learning_rate, seed_of
 from musicgen.model.performer import Performer
 from tokenization.records import check_fields
 
@@ -54,8 +54,8 @@ class Optimiser:
             return self.learning_rate
         if self.schedule == "inverse_sqrt":
             return self.learning_rate * math.sqrt(max(1, self.warmup) / (step + 1))
-        progress = (step - self.warmup) / max(1, self.steps - self.warmup)
-        return self.learning_rate * (0.01 + 0.99 * (1 + math.cos(math.pi * progress)) / 2)
+        of_peak = {"peak": 1.0, "floor": 0.01, "warmup": self.warmup, "total": self.steps}
+        return self.learning_rate * learning_rate(step, **of_peak)
 
 
 @dataclass(frozen=True, kw_only=True)

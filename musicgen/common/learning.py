@@ -1,7 +1,8 @@
-"""What models that learn and that write need, of music or of a benchmark: seeds, and which parameters decay."""
+"""What models that learn need, of music or of a benchmark: seeds, learning rates, and which parameters decay."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +23,17 @@ def generator_of(*purpose: int) -> Generator:
 def generator_from(seed: int) -> Generator:
     """Return the generator of a seed that a person gives, on the CPU, where torch takes 32 bits: of more, all count."""
     return Generator().manual_seed(int(seed) if seed < 1 << 32 else seed_of(seed) & 0xFFFFFFFF)
+
+
+def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:
+    """Rise linearly to `peak` over the first `warmup` steps, then fall to `floor` along half a cosine.
+
+    Step 0 already learns: it has the rate peak / warmup.
+    """
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    progress = min(1.0, (step - warmup) / max(1, total - warmup))
+    return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
 
 
 def decayed(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
