@@ -6,7 +6,7 @@ import numpy as np
 
 from tokenization.analysis.beats import BEATS_PER_BAR, remap
 from tokenization.analysis.estimate import estimated, has_beats
-from tokenization.analysis.metres import bars_of, made_of
+from tokenization.analysis.metres import bars_of, made_of, usable_signatures
 from tokenization.score import Marker, Meters, Score, steps_of
 from tokenization.wording import Remark, listed
 
@@ -105,10 +105,7 @@ def _with_beats(score: Score) -> Score:
 
 def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Return where meters start, how long their bars are (ticks), and what they are called."""
-    rows = sorted(zip(*(column.tolist() for column in score.meters.columns), strict=True))
-    usable = [(at, n, d) for at, n, d in rows if 0 < n < 256 and 0 < d < 256]
-    if not usable or usable[0][0] > 0:
-        usable.insert(0, (0, BEATS_PER_BAR, 4))
+    usable = usable_signatures(score.meters)
     at, numerator, denominator = (np.array(column) for column in zip(*usable, strict=True))
     last = np.append(np.diff(at) > 0, True)
     length = numerator * 4 * score.ticks_per_beat / denominator

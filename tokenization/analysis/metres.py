@@ -114,13 +114,19 @@ def bar_count(score: Score) -> int:
     return len(bars_of(score.meters, score.ticks_per_beat, last))
 
 
-def _sections(meters: Meters, ticks_per_beat: int) -> list[tuple[int, int | None, int, int]]:
-    """Return start and stop (sub-beats) of each time signature that can be, and what it says."""
+def usable_signatures(meters: Meters) -> list[tuple[int, int, int]]:
+    """Return start and fraction of each time signature that can be, in order; it is 4/4 until the first of them."""
     rows = sorted(zip(*(column.tolist() for column in meters.columns), strict=True))
-    usable = [(max(at, 0), n, d) for at, n, d in rows if 0 < n < 256 and 0 < d < 256]
+    usable = [(at, n, d) for at, n, d in rows if 0 < n < 256 and 0 < d < 256]
     if not usable or usable[0][0] > 0:
         usable.insert(0, (0, *METRES[FOUR_FOUR]))
-    starts = [(8 * at + ticks_per_beat) // (2 * ticks_per_beat) for at, _, _ in usable]
+    return usable
+
+
+def _sections(meters: Meters, ticks_per_beat: int) -> list[tuple[int, int | None, int, int]]:
+    """Return start and stop (sub-beats) of each time signature that can be, and what it says."""
+    usable = usable_signatures(meters)
+    starts = [(8 * max(at, 0) + ticks_per_beat) // (2 * ticks_per_beat) for at, _, _ in usable]
     stops = [*starts[1:], None]
     return [
         (start, stop, n, d)
