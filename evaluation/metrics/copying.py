@@ -1,6 +1,6 @@
 """What similarity hides: how much of an output is copied from the prompt, and how different several outputs are.
 
-Both look at runs of tokens. A token language that says no absolute time, as both of ours, spells a repeated passage
+Both look at runs of tokens. A token language that says no absolute time, as all of ours, spells a repeated passage
 with the same run wherever it stands.
 """
 

@@ -23,11 +23,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from musicgen.layers import product_choice as few_rows_table
+from musicgen.layers import product_choice
 from musicgen.layers.multiplications import LOOPS, MOST, WAYS, Product, codes_if_stored_so, possible
 from musicgen.layers.weight_codes import quantise, restore
 
-AT_ONCE = 64  # … or in one product, where it is seen to come to the same
+AT_ONCE = 64  # rows at most that go in one product where that is seen to come to the same as groups of eight
 MULTIPLES = (2, 4, 8)  # of rows; with the last one, their number never changes
 
 
@@ -60,7 +60,7 @@ def way_for(weight: Tensor) -> Way:
     out_width, width = weight.shape
     coded = codes_if_stored_so(weight) is not None
     way = Way(
-        *few_rows_table.stored((out_width, width), coded, lambda: _fastest(out_width, width, coded))
+        *product_choice.stored((out_width, width), coded, lambda: _fastest(out_width, width, coded))
     )
     right = way.multiple in ((1,) if way.name in LOOPS else MULTIPLES)
     return way if way.name in possible(weight.numel(), coded) and right else Way("rows", MOST)
@@ -89,7 +89,10 @@ def product(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
 
 @cache
 def _goes_at_once(name: str, multiple: int, out_width: int, width: int, threads: int) -> bool:
-    """Say whether this machine computes more than eight rows in one product as in groups of eight, to the last bit."""
+    """Say whether this machine computes more than eight rows in one product as in groups of eight, to the last bit.
+
+    `threads` tells answers apart: torch's number of them is what the products go by.
+    """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(AT_ONCE, width, generator=generator)
     weight = torch.randn(out_width, width, generator=generator)
@@ -128,7 +131,7 @@ def in_groups(way: Callable[[Tensor], Product], out: Tensor) -> Product:
 @torch.inference_mode()
 def _fastest(
     out_width: int, width: int, coded: bool
-) -> tuple[list[few_rows_table.Choice], few_rows_table.Choice]:
+) -> tuple[list[product_choice.Choice], product_choice.Choice]:
     """Return every way with rows enough for it to treat them alike, and the fastest of these."""
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(out_width, width, generator=generator)

@@ -78,7 +78,10 @@ def _comes_to_the_same(
     added: bool,
     threads: int,
 ) -> bool:
-    """Say whether one call computes all rows as one call a row does, to the last bit."""
+    """Say whether one call computes all rows as one call a row does, to the last bit.
+
+    `threads` tells answers apart: torch's number of them is what the products go by.
+    """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(of_x, generator=generator).to(dtype)
     matrices = torch.randn(of_matrices, generator=generator).to(dtype)

@@ -1,7 +1,7 @@
 """Groove ids ↔ events ↔ notes: the one spelling of a piece, and reading it, as array operations.
 
 An event is a note-on or note-off. A valid sequence is a sorted list of events with shifts between
-them; `groove_grammar` says how it is sorted. Letters: T tokens, E events, N notes.
+them; `grammar.py` says how it is sorted. Letters: T tokens, E events, N notes.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Sessions:
         return folder
 
     def leave(self, name: str) -> None:
-        """Forget a visitor, and stop what still runs for them."""
+        """Forget a visitor, and what was kept for them."""
         with self._lock:
             if name in self._sessions:
                 _empty(self._sessions.pop(name))
