@@ -30,10 +30,8 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    console, shown = (
-        Console(stderr=True),
-        sys.stdout.isatty(),
-    )  # what is printed elsewhere goes there
+    console = Console(stderr=True)
+    shown = sys.stdout.isatty()  # what is printed elsewhere goes there
     with Progress(*columns, console=console, transient=True, redirect_stdout=shown) as bar:
         task = bar.add_task(visible(title), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -17,12 +17,8 @@ from training.growth import grown
 from training.storage.saving import newest
 
 FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
-GROWS = (
-    "layers",
-    "position",
-    "metre",
-    "goals",
-)  # what a model may have more of, or another (growth.py)
+# What a model may have more of, or another (growth.py).
+GROWS = ("layers", "position", "metre", "goals")
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:

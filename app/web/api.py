@@ -145,10 +145,8 @@ class Api:
         begun = time.monotonic()
         with self.actions.at_work(streamed, self.visitors.asker(request)) as job:
             job.ended.wait()
-        name, spent = (
-            (piece.name if piece else playing.name.replace(":", "-")),
-            time.monotonic() - begun,
-        )
+        spent = time.monotonic() - begun
+        name = piece.name if piece else playing.name.replace(":", "-")
         state = ending(job, spent)
         return self._files(streamed, f"{_file_name(name)}.{kind}", state, spent, request)
 

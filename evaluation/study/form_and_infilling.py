@@ -71,12 +71,11 @@ def _experiment(
     language, random = prepared.language, np.random.default_rng(choice.seed)
     rows, places = drawn(prepared, split, random, fewest_bars=fewest_bars)
     others = [s.language for s in able if s.language.spec() != language.spec()]
+    # As all of them count bars.
     long_enough = (
         {"row": row}
         for row in rows[places].tolist()
-        if all(
-            held_out_piece(data, row, other).bars >= fewest_bars for other in others
-        )  # as they count
+        if all(held_out_piece(data, row, other).bars >= fewest_bars for other in others)
     )
     chosen = list(islice(long_enough, choice.pieces))
     if not chosen:

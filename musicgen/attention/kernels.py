@@ -32,9 +32,8 @@ def causal_sums(
 
 def _causal_dot_product() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     try:
-        product = import_module(
-            "fast_transformers.causal_product"
-        )  # an extra: type checkers need not have it
+        # An extra: type checkers need not have it.
+        product = import_module("fast_transformers.causal_product")
     except ImportError as error:
         raise ValueError(
             "the fast-transformers backend needs the package pytorch-fast-transformers, which is not installed: "

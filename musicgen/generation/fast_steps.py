@@ -135,9 +135,8 @@ class ReadyCalls:
             self.flow.x[: self.batch] = x.squeeze(1)
             for call in self.calls:
                 call()
-            inputs.code = inputs.metre = (
-                None  # codes are megabytes, and these calls may wait for long
-            )
+            # Codes are megabytes, and these calls may wait for long.
+            inputs.code = inputs.metre = None
             return self.logits[: self.batch].clone(), codes, times
 
     def _block(self, block: Any, state: AttentionState, next_norm: nn.Module) -> Calls:

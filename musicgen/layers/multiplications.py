@@ -127,9 +127,8 @@ WAYS: dict[str, Callable[[Tensor, Tensor | None, Tensor], Product]] = {
     "loops": _by_loops,
 }
 LOOPS = ("codes", "shared codes", "shared", "loops")  # compute any number of rows, each by itself
-LARGE = (
-    1 << 18
-)  # numbers of a matrix that several threads may share: for fewer, to meet takes longer than to multiply
+# Numbers of a matrix that several threads may share: for fewer, to meet takes longer than to multiply.
+LARGE = 1 << 18
 
 
 def possible(numbers: int, coded: bool = False) -> list[str]:

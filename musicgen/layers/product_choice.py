@@ -27,15 +27,8 @@ Trial = Callable[[], tuple[list[Choice], Choice]]
 """Returns every choice that is right, and the fastest one."""
 
 _TRIAL = 4  # changes with how ways are compared: what an earlier program found is not followed then
-_SETTINGS = (
-    "ATEN_",
-    "DNNL_",
-    "MKL_",
-    "MUSICGEN_",
-    "NUMBA_",
-    "OMP_",
-    "ONEDNN_",
-)  # variables that change what libraries do
+# Variables that change what libraries do.
+_SETTINGS = ("ATEN_", "DNNL_", "MKL_", "MUSICGEN_", "NUMBA_", "OMP_", "ONEDNN_")
 _chosen: dict[tuple[int, str], Choice] = {}  # by number of threads, and kind of matrix
 
 

@@ -45,9 +45,8 @@ class ModelConfig:
     horizons: tuple[float, ...] | None = None
     metre: MetreConfig | None = None  # further heads, which remember by the place in the bar
     clock: Clock | None = None  # how the language's tokens move time: what the metre needs to know
-    goals: tuple[int, ...] | None = (
-        None  # goal tokens of the language, if each position is told them
-    )
+    # Goal tokens of the language, if each position is told them.
+    goals: tuple[int, ...] | None = None
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
     checkpoint_activations: bool = False  # recompute each block in the backward pass: less memory
     initial_deviation: float = 0.02  # of the weights of linear layers

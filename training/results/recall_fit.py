@@ -91,9 +91,8 @@ def fit(heard: Sequence[Heard]) -> tuple[float, ...]:
         optimiser.zero_grad()
         trusted = torch.sigmoid(known @ weights)
         loss = -((1 - trusted) * alone + trusted * recalled).clamp(min=1e-30).log().mean()
-        loss = (
-            loss + 1e-6 * weights.square().sum()
-        )  # where one outcome is certain, no weight is the best
+        # Where one outcome is certain, no weight is the best.
+        loss = loss + 1e-6 * weights.square().sum()
         loss.backward()
         return loss
 

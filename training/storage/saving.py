@@ -124,9 +124,8 @@ def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
 
 
 def _sum(plain: dict[str, Any]) -> str:
-    lasting = {
-        k: v for k, v in plain.items() if k != "seconds"
-    }  # which the clock counts, not the run
+    # Seconds are what the clock counts, not the run.
+    lasting = {k: v for k, v in plain.items() if k != "seconds"}
     return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
 
 

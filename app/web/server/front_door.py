@@ -101,16 +101,13 @@ class FrontDoor:
         sent = path.removeprefix(f"{API}/")
         if scope["method"] != "POST" or not (sent in POSTED or sent.startswith(CALLED)):
             raise Refused(405, "nothing can be sent to this address")
-        body = await self._taken(
-            sent, headers, receive
-        )  # all of it, before anybody waits for this request
+        # All of it, before anybody waits for this request.
+        body = await self._taken(sent, headers, receive)
         async with self._lane(_client(scope)):
             if sent == "upload":
                 await check_form(headers, body)
-                scope = {
-                    **scope,
-                    "query_string": b"",
-                }  # of a number to watch it by, gradio would keep a record
+                # Of a number to watch it by, gradio would keep a record.
+                scope = {**scope, "query_string": b""}
                 self.arrivals.count(_client(scope), len(body))
                 await anyio.to_thread.run_sync(make_room, self.uploads, len(body))
             else:
@@ -121,9 +118,8 @@ class FrontDoor:
         asked = path.removeprefix(f"{API}/")
         if "://" in asked or not (asked in READ or asked.startswith(READ_BELOW)):
             raise Refused(404, "there is nothing at this address")
-        if asked.startswith(
-            "file="
-        ):  # whole; gradio trips over odd parts, and repeats the request's headers
+        # Files are given whole: gradio trips over odd parts, and repeats the request's headers.
+        if asked.startswith("file="):
             asks = [(name, value) for name, value in scope["headers"] if name.lower() != b"range"]
             scope = {**scope, "headers": asks}
         stays, reads = self.visitors.stays, self.visitors.reads

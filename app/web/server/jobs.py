@@ -24,9 +24,8 @@ class Jobs:
     def __init__(self, visitors: Visitors) -> None:
         self.blocks: Any = None
         self._visitors = visitors
-        self._unread: dict[
-            str, float
-        ] = {}  # since when answers are there that nobody reads, by session
+        # Since when answers are there that nobody reads, by session.
+        self._unread: dict[str, float] = {}
         self._being_read: set[str] = set()  # jobs
 
     def check_function(self, number: object) -> None:
