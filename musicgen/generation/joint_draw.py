@@ -31,8 +31,9 @@ class JointDraw:
         kinds = first.job.request.kinds
         self._kinds = None if kinds is None else Kinds(kinds)
         self._grammar = first.grammar
-        if first.grammar is not None and others:
-            self._grammar = first.grammar.joined([group.grammar for group in others])
+        if first.grammar is not None and others:  # all have one that can be joined, or none has
+            grammars = [group.grammar for group in others if group.grammar is not None]
+            self._grammar = first.grammar.joined(grammars)
         self._allowed: np.ndarray | None = None  # (B, V)
 
     @property
