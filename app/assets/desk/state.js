@@ -105,6 +105,12 @@ export class Desk {
     return this.past.at(-1)?.label ?? null;
   }
 
+  // Whether these came by the step that would be undone next.
+  cameLast(ids) {
+    const { listed } = this.past.at(-1)?.open ?? this.open;
+    return ids.some((id) => this.open.listed.includes(id) && !listed.includes(id));
+  }
+
   get redoes() {
     return this.future.at(-1)?.label ?? null;
   }

@@ -155,7 +155,7 @@ export class App {
   }
 
   undo() {
-    this.composer.stop();
+    if (this.desk.cameLast(this.composer.run?.ids ?? [])) this.composer.stop();
     this.travel(() => this.desk.undo());
   }
 

@@ -1,0 +1,43 @@
+// What is done with the desk, without a page: the server and the player are stand-ins.
+import { App } from "../../../../app/assets/page/app.js";
+import { Desk } from "../../../../app/assets/desk/state.js";
+import { equal, piece } from "./check.js";
+
+const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });
+
+// An app with a song on its stage; `compose` puts two takes of it there, as when their first notes come.
+function working() {
+  const player = { playing: false, entry: null, load: (entry) => (player.entry = entry), update: () => {}, pause: () => {} };
+  const app = new App({ facts: { models: [{ name: "m" }] }, desk: new Desk(), store: null, server: {}, player }), stopped = [];
+  app.composer.stop = () => stopped.push(app.composer.run?.id);
+  const entry = (id, more) => ({ ...app.blank("file", "song"), id, piece: bars(4), bars: 4, chosen: 4, model: "m", ...more });
+  app.desk.show(entry("song"), "opening a file");
+  const compose = (run = "run") => {
+    const takes = [0, 1].map((number) => entry(`${run} ${number}`, { parent: app.desk.open.current, kind: "take", run, number, state: "running" }));
+    app.composer.run = { id: run, ids: takes.map(({ id }) => id) };
+    app.desk.begin(takes);
+  };
+  return { app, desk: app.desk, player, stopped, compose, entry };
+}
+
+export const tests = {
+  "undo stops a composition when it takes back that one alone"() {
+    const { app, desk, stopped, compose } = working();
+    compose();
+    app.edit(bars(3), "deleting bars");
+    app.undo();
+    equal([desk.open.current, desk.open.takes, stopped], ["song", ["run 0", "run 1"], []]);
+    app.remove("run 0");
+    app.undo();
+    equal(stopped, []);
+    app.undo();
+    equal([desk.open.takes, stopped], [[], ["run"]]);
+  },
+  "undo of what was done before does not stop a composition that waits in line"() {
+    const { app, desk, stopped } = working();
+    app.edit(bars(3), "deleting bars");
+    app.composer.run = { id: "run", ids: null };
+    app.undo();
+    equal([desk.open.current, stopped], ["song", []]);
+  },
+};
