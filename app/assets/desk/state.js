@@ -63,14 +63,19 @@ export class Desk {
 
   // Change what lies open, as a step that can be undone. Steps in a row with the same `as` are one.
   step(label, change, as = null) {
-    const before = this.open, last = this.past.at(-1);
+    const before = this.open;
     this.open = { ...before, ...change };
-    if (as === null || last?.as !== as || this.future.length) {
+    if (!this.joins(as)) {
       this.past.push({ label, as, open: before });
       if (this.past.length > MOST_STEPS) this.past.shift();
     }
     this.future = [];
     this.tell("step", { label, before });
+  }
+
+  // Whether a step of this name would be one with the last.
+  joins(as) {
+    return as !== null && this.past.at(-1)?.as === as && !this.future.length;
   }
 
   undo() {
@@ -121,17 +126,18 @@ export class Desk {
   }
 
   // Open a piece that is new here: its takes are yet to come.
-  show(entry, label, model = this.open.model) {
+  show(entry, label, as = null) {
     this.put(entry);
     this.step(label, {
-      current: entry.id, takes: [], listed: this.#listing(entry), chosen: entry.chosen ?? 0, model: entry.model ?? model,
-    });
+      current: entry.id, takes: [], listed: this.#listing(entry, as), chosen: entry.chosen ?? 0,
+      model: entry.model ?? this.open.model,
+    }, as);
   }
 
-  // A change by hand takes the place of the one before it in the list; undo still knows both.
-  #listing(entry) {
+  // A change by hand takes the place of the one before it in the list; undo still knows both, unless they are one step.
+  #listing(entry, as) {
     const listed = this.open.listed.filter((id) => id !== entry.id);
-    const before = this.entries.get(entry.parent);
+    const before = this.joins(as) ? this.current : this.entries.get(entry.parent);
     const replaced = entry.kind === "edit" && before?.kind === "edit" && !this.stars.has(before.id);
     return [...listed.filter((id) => !replaced || id !== before.id), entry.id];
   }

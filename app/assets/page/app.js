@@ -174,15 +174,15 @@ export class App {
   }
 
   // A new piece by hand takes the stage.
-  edit(piece, label, more = {}) {
+  edit(piece, label, more = {}, as = null) {
     const before = this.desk.current, bars = barCount(piece), { region = before.region } = more;
     const entry = {
-      ...before, id: newId(), parent: before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
+      ...before, id: newId(), parent: this.desk.joins(as) ? before.parent : before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.model.name, likeness: null, act: label,
       provenance: before.provenance ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) } : null, title: before.title, ...more,
     };
     const playing = this.player.entry?.id === before.id;
-    this.desk.show(entry, label);
+    this.desk.show(entry, label, as);
     if (playing) this.player.update(entry, before.id);
     this.follow();
     return entry;

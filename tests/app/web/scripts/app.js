@@ -33,6 +33,18 @@ export const tests = {
     app.undo();
     equal([desk.open.takes, stopped], [[], ["run"]]);
   },
+  "nudges that are one step leave one piece, which came of what was there before them all"() {
+    const { app, desk } = working(), steps = desk.past.length;
+    for (const onset of [3, 6, 9]) app.edit(piece([[onset, 12, 60, 80, 0]]), "moving notes", {}, "nudge 1");
+    equal([desk.past.length, desk.listed.length, desk.current.parent, desk.current.piece.notes[0]], [steps + 1, 2, "song", 9]);
+    app.edit(piece([[9, 15, 60, 80, 0]]), "changing a length", {}, "nudge 2");
+    app.undo();
+    equal(desk.current.piece.notes[0], 9);
+    app.undo();
+    equal([desk.open.current, desk.past.length, desk.needed.size], ["song", steps, 3]);
+    app.redo();
+    equal(desk.current.piece.notes[0], 9);
+  },
   "undo of what was done before does not stop a composition that waits in line"() {
     const { app, desk, stopped } = working();
     app.edit(bars(3), "deleting bars");
