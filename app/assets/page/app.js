@@ -2,7 +2,7 @@
 import { settingsOf } from "../desk/check.js";
 import { readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
-import { newId } from "../desk/state.js";
+import { newId, woken } from "../desk/state.js";
 import { aroundNew, barCount, emptyPiece, pieceOf, regionWithout, trimmed, without } from "../music/piece.js";
 import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
@@ -173,9 +173,10 @@ export class App {
     this.follow();
   }
 
-  // A new piece by hand takes the stage.
-  edit(piece, label, more = {}, as = null) {
-    const before = this.desk.current, bars = barCount(piece), { region = before.region } = more;
+  // A new piece by hand takes the stage; of one that is still being written, with the bars that there are.
+  edit(made, label, more = {}, as = null) {
+    const before = woken(this.desk.current), bars = Math.min(barCount(made), before === this.desk.current ? Infinity : before.bars);
+    const piece = bars < barCount(made) ? trimmed(made, bars) : made, { region = before.region } = more;
     const entry = {
       ...before, id: newId(), parent: this.desk.joins(as) ? before.parent : before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.model.name, likeness: null, act: label,

@@ -41,8 +41,11 @@ export function rangeBar(app, roll, entryOf) {
     why.textContent = "";
     able(acts.anew, model.infill.can && !app.composer.busy, model.infill.can ? "Something is being composed; press Stop first." : model.infill.why, [`Write ${bars} anew, everything else stays.`, model.infill.why].filter(Boolean).join(" "));
     able(acts.on, !app.composer.busy, "Something is being composed; press Stop first.", `Go on after bar ${stop}`);
-    able(acts.end, stop < barCount(entryOf().piece), "The piece ends here already.", `The piece ends with bar ${stop}`);
-    able(acts.delete, true, "", `Take ${bars} out; what follows moves up`);
+    // Of bars that are yet to come nothing can be kept, and they have their place already.
+    const { piece, state } = entryOf(), whole = state !== "running", growing = "This is still being written; press Stop first, or wait for its end.";
+    able(acts.end, whole && stop < barCount(piece), whole ? "The piece ends here already." : growing, `The piece ends with bar ${stop}`);
+    able(acts.delete, whole, growing, `Take ${bars} out; what follows moves up`);
+    able(acts.chord, whole, growing);
     chord.hidden = !one;
   }
   return Object.assign(box, { show, typeChord: () => (typed.focus(), typed.select()) });

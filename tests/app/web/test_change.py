@@ -175,6 +175,22 @@ def test_what_is_new_stays_so_when_bars_before_it_are_deleted(page: Page):
     assert len(read_midi(again).notes) == len(read_midi(part).notes)
 
 
+def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
+    """The bars that are yet to come have their place already; they would be left over, empty."""
+    go_on(page, bars=64)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 12 * 4 * 12")
+    choose_bars(page, 9, 9, card=".mg-take")
+    bar = page.locator(".mg-take .mg-range-bar")
+    for name in ("End here", "Delete", "Set chord"):
+        button = bar.get_by_role("button", name=name, exact=True)
+        expect(button).to_have_attribute("aria-disabled", "true")
+        button.click(force=True)
+        expect(bar.locator(".mg-why")).to_contain_text("still being written; press Stop first")
+    assert page.evaluate("musicgen.desk.current.kind") == "example"
+    page.locator("#mg-halt").click()
+    await_end(page)
+
+
 def test_bars_that_are_gone_are_chosen_no_more(page: Page):
     go_on(page, bars=128)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 12 * 4 * 6")

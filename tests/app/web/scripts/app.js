@@ -45,6 +45,13 @@ export const tests = {
     app.redo();
     equal(desk.current.piece.notes[0], 9);
   },
+  "what is made by hand of a take that is still being written has the bars that there are"() {
+    const { app, desk, entry } = working(), region = { first: 1, stop: 16, tracks: null };
+    desk.show(entry("take", { kind: "take", how: "continue", parent: "song", state: "running", piece: bars(16), bars: 16, now: 100, region }), "going back");
+    app.edit(piece([[0, 12, 61, 80, 0]], { bars: 16 }), "moving notes");
+    const { state, bars: length, chosen, piece: { lines }, region: left } = desk.current;
+    equal([state, length, chosen, lines.length, left.stop], ["done", 3, 3, 4, 3]);
+  },
   "undo of what was done before does not stop a composition that waits in line"() {
     const { app, desk, stopped } = working();
     app.edit(bars(3), "deleting bars");
