@@ -36,9 +36,9 @@ export function rangeBar(app, roll, entryOf) {
     box.hidden = !range;
     if (!range) return;
     const { first, stop } = range, model = app.model, one = stop - first === 1, bars = one ? `bar ${stop}` : `bars ${first + 1}–${stop}`;
+    if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.setAttribute("aria-label", `What to do with ${bars}`);
-    why.textContent = "";
     able(acts.anew, model.infill.can && !app.composer.busy, model.infill.can ? "Something is being composed; press Stop first." : model.infill.why, [`Write ${bars} anew, everything else stays.`, model.infill.why].filter(Boolean).join(" "));
     able(acts.on, !app.composer.busy, "Something is being composed; press Stop first.", `Go on after bar ${stop}`);
     // Of bars that are yet to come nothing can be kept, and they have their place already.
@@ -46,6 +46,8 @@ export function rangeBar(app, roll, entryOf) {
     able(acts.end, whole && stop < barCount(piece), whole ? "The piece ends here already." : growing, `The piece ends with bar ${stop}`);
     able(acts.delete, whole, growing, `Take ${bars} out; what follows moves up`);
     able(acts.chord, whole, growing);
+    // Why something cannot be done stays until it can: a take that is being written is shown anew with every note.
+    if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent)) why.textContent = "";
     chord.hidden = !one;
   }
   return Object.assign(box, { show, typeChord: () => (typed.focus(), typed.select()) });

@@ -191,6 +191,28 @@ def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
     await_end(page)
 
 
+def test_what_can_be_done_with_chosen_bars_is_told_anew_when_composing_ends(page: Page):
+    """A composition that is none stands for one that ends when it should, on a machine of any speed."""
+    go_on(page, bars=4)
+    await_end(page)
+    page.evaluate("() => (musicgen.app.composer.run = { ids: [] })")
+    choose_bars(page, 5, 6, card=".mg-take")
+    bar = page.locator(".mg-take .mg-range-bar")
+    on = bar.get_by_role("button", name="Go on from here")
+    expect(on).to_have_attribute("aria-disabled", "true")
+    on.click(force=True)
+    page.evaluate("() => musicgen.desk.tell('grown', { entry: musicgen.desk.takes[0] })")
+    rest(page)
+    expect(bar.locator(".mg-why")).to_contain_text("press Stop first")  # as long as that is so
+    page.evaluate("""() => {
+      musicgen.app.composer.run = null;
+      musicgen.desk.tell("composed", { run: {} });
+    }""")
+    expect(on).to_have_attribute("aria-disabled", "false")
+    expect(bar.locator(".mg-why")).to_be_empty()
+    expect(bar.locator(".mg-range-words")).to_have_text("Bars 5–6")
+
+
 def test_bars_that_are_gone_are_chosen_no_more(page: Page):
     go_on(page, bars=128)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 12 * 4 * 6")
