@@ -26,10 +26,10 @@ export class Transport {
   }
 
   // Take another piece; where it still grows, `frontier` is the tick up to which it is known. What plays goes on in
-  // it at the same beat; what goes round goes round there, if there is as much of it.
-  load(piece, frontier = Infinity) {
+  // it at the same beat; what goes round goes round there, if there is as much of it and its bars are `related`.
+  load(piece, frontier = Infinity, related = true) {
     const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat, end = piece.lines.at(-1), loop = this.loop?.map((tick) => tick * scale);
-    this.loop = loop?.[1] <= end ? loop : null;
+    this.loop = related && loop?.[1] <= end ? loop : null;
     this.at = Math.min(this.tick * scale, end);
     if (this.playing && !this.waiting) return this.#change(piece, frontier, scale);
     this.#take(piece, frontier);

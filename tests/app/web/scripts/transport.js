@@ -165,6 +165,17 @@ export const tests = {
     player.load(piece([[0, 12, 60, 80, 0]], { bars: 0 }));
     equal(player.loop, null);
   },
+  "a loop ends where a piece is opened that has nothing to do with it"() {
+    const { player, run, told } = rig(quarters());
+    player.setLoop([12, 36]);
+    player.load(quarters(), Infinity, true);
+    equal(player.loop, [12, 36]);
+    player.load(quarters(), Infinity, false);
+    equal(player.loop, null);
+    player.play();
+    run(3);
+    equal(told.at(-1), "ended");
+  },
   "what begins after a loop ends with the piece"() {
     const { player, run, told } = rig(quarters());
     player.setLoop([12, 24]);
