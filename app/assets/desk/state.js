@@ -1,7 +1,7 @@
 // The desk: every piece and take, which of them lie open, what is chosen, and the way back and forth through all of it.
 // No page here: tests drive it by itself. Entries are never changed once they are whole; a step remembers which lie open.
 
-import { barAt, barCount, withBars } from "../music/piece.js";
+import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
 
 const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
@@ -211,4 +211,10 @@ export function woken(entry) {
   if (entry.how && entry.how !== "continue") return { ...entry, state: "stopped", chosen: barCount(entry.piece), bars: barCount(entry.piece) };
   const { piece, region, now = 0 } = entry, bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
   return { ...entry, state: "stopped", bars, chosen: bars, region: { ...region, stop: Math.min(region.stop, bars) }, piece: withBars(piece, bars) };
+}
+
+// Of a piece that was made by hand of one that is still being written, the bars that there are.
+export function soFar(entry, made) {
+  const bars = entry.state === "running" ? woken(entry).bars : Infinity;
+  return bars < barCount(made) ? trimmed(made, bars) : made;
 }

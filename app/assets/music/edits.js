@@ -48,12 +48,12 @@ export const rowsAt = (piece, chosen) => rowsOf(piece).filter((_, index) => chos
 
 // The rows that chosen notes have become in a piece in which all others are as they were.
 export function changedTo(piece, chosen, made) {
-  const others = new Map();
-  rowsOf(piece).forEach((row, index) => chosen.includes(index) || others.set(String(row), 1 + (others.get(String(row)) ?? 0)));
+  const others = new Map(), left = (row) => others.get(String(row)) ?? 0;
+  rowsOf(piece).forEach((row, index) => chosen.includes(index) || others.set(String(row), left(row) + 1));
   return rowsOf(made).filter((row) => {
-    const left = others.get(String(row)) ?? 0;
-    others.set(String(row), left - 1);
-    return left <= 0;
+    const found = left(row);
+    others.set(String(row), found - 1);
+    return found <= 0;
   });
 }
 

@@ -97,7 +97,7 @@ export function controlsPart(app) {
     const busy = app.composer.busy;
     const [comes, goes] = busy ? [halt, go] : [go, halt];
     comes.hidden = false;
-    if (goes.matches(":focus-visible")) comes.focus(); // who works by keys stays here; after a pointer, keys mean the page
+    if (goes.matches(":focus-visible")) comes.focus(); // for keys; after a pointer, they mean the page
     goes.hidden = true;
     go.textContent = !given && (current || desk.past.length) ? "Begin" : "Continue";
     rename(how, `How to go on: ${count(now.bars, "bar")}, ${count(now.variations, "variation")}`);

@@ -26,7 +26,8 @@ async function start() {
   desk.settings = { ...facts.sampling, ...desk.settings };
   const address = new URL(facts.assets, document.baseURI).href;
   const player = new Player(address, {
-    soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text), related: (one, other) => desk.related(one, other),
+    soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text),
+    related: (one, other) => desk.related(one, other),
   });
   const app = new App({ facts, desk, store, server, player });
   // For the console of a browser, and for tests.

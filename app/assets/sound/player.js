@@ -8,8 +8,8 @@ const PUMP = 25; // milliseconds
 const AHEAD = 0.12, AHEAD_HIDDEN = 1.6; // seconds; hidden pages are called once a second
 
 export class Player {
-  // `soundOf` fetches a piece's WAV where there is no synthesizer; `failed` is told why that could not be had; `related`
-  // says whether two entries came of one piece, so that their bars go with each other.
+  // `soundOf` fetches a piece's WAV where there is no synthesizer; `failed` is told why that could not be had;
+  // `related` says whether two entries came of one piece, so that their bars go with each other.
   constructor(address, { soundOf, failed, related }) {
     this.synth = new Synth(address);
     this.soundOf = soundOf;

@@ -21,7 +21,7 @@ export class Transport {
     this.mix = []; // of each track
     this.at = 0; // the tick to begin from
     this.active = new Map(); // notes that sound: key → {channel, pitch, end, track}
-    this.anchors = []; // {time, seconds, tempo}: where in the piece it is at a time of the synthesizer, and how fast from there
+    this.anchors = []; // {time, seconds, tempo}: where in the piece it is at a time of the synthesizer, and how fast
     this.piece = null;
   }
 

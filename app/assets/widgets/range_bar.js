@@ -42,8 +42,10 @@ export function rangeBar(app, roll, entryOf) {
     able(acts.anew, model.infill.can && !app.composer.busy, model.infill.can ? "Something is being composed; press Stop first." : model.infill.why, [`Write ${bars} anew, everything else stays.`, model.infill.why].filter(Boolean).join(" "));
     able(acts.on, !app.composer.busy, "Something is being composed; press Stop first.", `Go on after bar ${stop}`);
     // Of bars that are yet to come nothing can be kept, and they have their place already.
-    const { piece, state } = entryOf(), whole = state !== "running", growing = "This is still being written; press Stop first, or wait for its end.";
-    able(acts.end, whole && stop < barCount(piece), whole ? "The piece ends here already." : growing, `The piece ends with bar ${stop}`);
+    const { piece, state } = entryOf(), whole = state !== "running", further = stop < barCount(piece);
+    const growing = "This is still being written; press Stop first, or wait for its end.";
+    const last = whole ? "The piece ends here already." : growing;
+    able(acts.end, whole && further, last, `The piece ends with bar ${stop}`);
     able(acts.delete, whole, growing, `Take ${bars} out; what follows moves up`);
     able(acts.chord, whole, growing);
     // Why something cannot be done stays until it can: a take that is being written is shown anew with every note.
