@@ -1,7 +1,7 @@
 // The desk: every piece and take, which of them lie open, what is chosen, and the way back and forth through all of it.
 // No page here: tests drive it by itself. Entries are never changed once they are whole; a step remembers which lie open.
 
-import { barAt, barCount, withBars } from "../music/piece.js";
+import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
 
 const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
@@ -63,14 +63,19 @@ export class Desk {
 
   // Change what lies open, as a step that can be undone. Steps in a row with the same `as` are one.
   step(label, change, as = null) {
-    const before = this.open, last = this.past.at(-1);
+    const before = this.open;
     this.open = { ...before, ...change };
-    if (as === null || last?.as !== as || this.future.length) {
+    if (!this.joins(as)) {
       this.past.push({ label, as, open: before });
       if (this.past.length > MOST_STEPS) this.past.shift();
     }
     this.future = [];
     this.tell("step", { label, before });
+  }
+
+  // Whether a step of this name would be one with the last.
+  joins(as) {
+    return as !== null && this.past.at(-1)?.as === as && !this.future.length;
   }
 
   undo() {
@@ -105,6 +110,12 @@ export class Desk {
     return this.past.at(-1)?.label ?? null;
   }
 
+  // Whether these came by the step that would be undone next.
+  cameLast(ids) {
+    const { listed } = this.past.at(-1)?.open ?? this.open;
+    return ids.some((id) => this.open.listed.includes(id) && !listed.includes(id));
+  }
+
   get redoes() {
     return this.future.at(-1)?.label ?? null;
   }
@@ -115,17 +126,18 @@ export class Desk {
   }
 
   // Open a piece that is new here: its takes are yet to come.
-  show(entry, label, model = this.open.model) {
+  show(entry, label, as = null) {
     this.put(entry);
     this.step(label, {
-      current: entry.id, takes: [], listed: this.#listing(entry), chosen: entry.chosen ?? 0, model: entry.model ?? model,
-    });
+      current: entry.id, takes: [], listed: this.#listing(entry, as), chosen: entry.chosen ?? 0,
+      model: entry.model ?? this.open.model,
+    }, as);
   }
 
-  // A change by hand takes the place of the one before it in the list; undo still knows both.
-  #listing(entry) {
+  // A change by hand takes the place of the one before it in the list; undo still knows both, unless they are one step.
+  #listing(entry, as) {
     const listed = this.open.listed.filter((id) => id !== entry.id);
-    const before = this.entries.get(entry.parent);
+    const before = this.joins(as) ? this.current : this.entries.get(entry.parent);
     const replaced = entry.kind === "edit" && before?.kind === "edit" && !this.stars.has(before.id);
     return [...listed.filter((id) => !replaced || id !== before.id), entry.id];
   }
@@ -170,6 +182,19 @@ export class Desk {
     this.tell("stars", { id });
   }
 
+  // Whether two entries came of one piece, as far back as is known: takes that came of none are related in their run.
+  related(one, other) {
+    const root = (entry) => {
+      const seen = new Set(); // the file of a desk may lead in a circle
+      while (this.entries.has(entry.parent) && !seen.has(entry.id)) {
+        seen.add(entry.id);
+        entry = this.entries.get(entry.parent);
+      }
+      return entry.parent ?? entry.run ?? entry.id;
+    };
+    return root(one) === root(other);
+  }
+
   // Every entry that lies open, is listed, or that a step leads back to.
   get needed() {
     const ids = new Set(this.stars);
@@ -186,4 +211,10 @@ export function woken(entry) {
   if (entry.how && entry.how !== "continue") return { ...entry, state: "stopped", chosen: barCount(entry.piece), bars: barCount(entry.piece) };
   const { piece, region, now = 0 } = entry, bars = Math.min(barCount(piece), Math.max(region.first + 1, barAt(piece, now) + 1));
   return { ...entry, state: "stopped", bars, chosen: bars, region: { ...region, stop: Math.min(region.stop, bars) }, piece: withBars(piece, bars) };
+}
+
+// Of a piece that was made by hand of one that is still being written, the bars that there are.
+export function soFar(entry, made) {
+  const bars = entry.state === "running" ? woken(entry).bars : Infinity;
+  return bars < barCount(made) ? trimmed(made, bars) : made;
 }

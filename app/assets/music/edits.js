@@ -17,10 +17,11 @@ export function moved(piece, chosen, ticks, steps) {
 }
 
 export function lengthened(piece, chosen, ticks) {
-  const some = new Set(chosen), least = gridOf(piece), rows = rowsOf(piece);
-  const made = (length) => Math.max(Math.min(least, length), length + ticks);
-  if (chosen.every((index) => made(rows[index][1]) === rows[index][1])) return piece;
-  return withRows(piece, rows.map((row, index) => (some.has(index) ? [row[0], made(row[1]), ...row.slice(2)] : row)));
+  const some = new Set(chosen), least = gridOf(piece), rows = rowsOf(piece), end = piece.lines.at(-1);
+  // Up to the end of the piece; what is held past it already stays so.
+  const made = ([onset, length]) => within(length + ticks, Math.min(least, length), Math.max(length, end - onset));
+  if (chosen.every((index) => made(rows[index]) === rows[index][1])) return piece;
+  return withRows(piece, rows.map((row, index) => (some.has(index) ? [row[0], made(row), ...row.slice(2)] : row)));
 }
 
 export function removed(piece, chosen) {
@@ -29,8 +30,9 @@ export function removed(piece, chosen) {
 }
 
 export function drawn(piece, onset, duration, pitch, track) {
-  if (onset < 0 || onset >= piece.lines.at(-1) || pitch < 0 || pitch > 127) return piece;
-  return withRows(piece, [...rowsOf(piece), [onset, duration, pitch, VELOCITY, track]]);
+  const left = piece.lines.at(-1) - onset; // up to the end of the piece
+  if (onset < 0 || left <= 0 || pitch < 0 || pitch > 127) return piece;
+  return withRows(piece, [...rowsOf(piece), [onset, Math.min(duration, left), pitch, VELOCITY, track]]);
 }
 
 // The step that hands move notes by: a sixteenth.
@@ -40,6 +42,19 @@ export const toGrid = (piece, tick) => Math.round(tick / gridOf(piece)) * gridOf
 // Which note a row has become, after the order has changed.
 export function indexOf(piece, row) {
   return rowsOf(piece).findIndex((one) => one.every((value, place) => value === row[place]));
+}
+
+export const rowsAt = (piece, chosen) => rowsOf(piece).filter((_, index) => chosen.includes(index));
+
+// The rows that chosen notes have become in a piece in which all others are as they were.
+export function changedTo(piece, chosen, made) {
+  const others = new Map(), left = (row) => others.get(String(row)) ?? 0;
+  rowsOf(piece).forEach((row, index) => chosen.includes(index) || others.set(String(row), left(row) + 1));
+  return rowsOf(made).filter((row) => {
+    const found = left(row);
+    others.set(String(row), found - 1);
+    return found <= 0;
+  });
 }
 
 // Played notes, [seconds on, seconds off, pitch, velocity], laid on the grid of a piece at a tempo.

@@ -2,7 +2,7 @@
 import { settingsOf } from "../desk/check.js";
 import { readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
-import { newId } from "../desk/state.js";
+import { newId, soFar, woken } from "../desk/state.js";
 import { aroundNew, barCount, emptyPiece, pieceOf, regionWithout, trimmed, without } from "../music/piece.js";
 import { withChord } from "../music/chords.js";
 import { Composer } from "./compose.js";
@@ -155,7 +155,7 @@ export class App {
   }
 
   undo() {
-    this.composer.stop();
+    if (this.desk.cameLast(this.composer.run?.ids ?? [])) this.composer.stop();
     this.travel(() => this.desk.undo());
   }
 
@@ -173,16 +173,18 @@ export class App {
     this.follow();
   }
 
-  // A new piece by hand takes the stage.
-  edit(piece, label, more = {}) {
-    const before = this.desk.current, bars = barCount(piece), { region = before.region } = more;
+  // A new piece by hand takes the stage; of one that is still being written, with the bars that there are.
+  edit(made, label, more = {}, as = null) {
+    const before = woken(this.desk.current), piece = soFar(this.desk.current, made), bars = barCount(piece);
+    const { region = before.region } = more;
     const entry = {
-      ...before, id: newId(), parent: before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
+      ...before, id: newId(), parent: this.desk.joins(as) ? before.parent : before.id, kind: "edit", made: Date.now(),
+      state: "done", piece, bars, file: null, example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.model.name, likeness: null, act: label,
       provenance: before.provenance ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) } : null, title: before.title, ...more,
     };
     const playing = this.player.entry?.id === before.id;
-    this.desk.show(entry, label);
+    this.desk.show(entry, label, as);
     if (playing) this.player.update(entry, before.id);
     this.follow();
     return entry;

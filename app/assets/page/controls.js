@@ -1,5 +1,5 @@
 // How to go on: words of musicians first, sampling by its names behind "More".
-import { action, check, choice, count, icon, make, passFocus, rename, slider } from "../widgets/parts.js";
+import { action, check, choice, count, icon, make, rename, slider } from "../widgets/parts.js";
 
 const DARING = [[0.5, "by the book"], [0.65, "careful"], [0.8, "balanced"], [1, "free"], [1.2, "daring"]];
 const DENSE = ["sparse", "as it comes", "dense"];
@@ -97,7 +97,7 @@ export function controlsPart(app) {
     const busy = app.composer.busy;
     const [comes, goes] = busy ? [halt, go] : [go, halt];
     comes.hidden = false;
-    passFocus(goes, comes);
+    if (goes.matches(":focus-visible")) comes.focus(); // for keys; after a pointer, they mean the page
     goes.hidden = true;
     go.textContent = !given && (current || desk.past.length) ? "Begin" : "Continue";
     rename(how, `How to go on: ${count(now.bars, "bar")}, ${count(now.variations, "variation")}`);

@@ -25,7 +25,10 @@ async function start() {
   const store = new Store(), desk = await store.open(), server = new Server();
   desk.settings = { ...facts.sampling, ...desk.settings };
   const address = new URL(facts.assets, document.baseURI).href;
-  const player = new Player(address, { soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text) });
+  const player = new Player(address, {
+    soundOf: (entry) => server.made(entry, "sound"), failed: (text) => app.fail(text),
+    related: (one, other) => desk.related(one, other),
+  });
   const app = new App({ facts, desk, store, server, player });
   // For the console of a browser, and for tests.
   window.musicgen = { app, desk, player, store, server, rolls: { stage: () => stage.roll, takes: () => takes.cards().map((one) => one.roll) } };

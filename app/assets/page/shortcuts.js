@@ -1,9 +1,16 @@
 // Keys and files for the whole page: Space plays, Ctrl+Z undoes, and files may be dropped anywhere.
 const FIELDS = "input, select, textarea, [contenteditable]";
 const PRESSED = "button, summary, a, [role=slider], [role=application]";
+const LEFT = "button, summary, a, [role=slider], [type=range], [type=checkbox]"; // done with, once a pointer has let go
 const MOST_FILES = 24; // that are dropped at once
 
 export function shortcuts(app) {
+  // What a pointer gave the focus. It is asked for when the focus comes: once a key is down, browsers show every focus.
+  let pointed = null;
+  addEventListener("focusin", ({ target }) => {
+    pointed = target.matches(LEFT) && !target.matches(":focus-visible") ? target : null;
+  });
+  const isFree = (target) => target === pointed || !target.closest?.(`${FIELDS}, ${PRESSED}`);
   addEventListener("keydown", (event) => {
     const key = event.key.toLowerCase(), control = event.ctrlKey || event.metaKey, typing = event.target.matches?.("input[type=text], input[type=number], textarea");
     if (control && key === "z" && !typing) {
@@ -13,8 +20,9 @@ export function shortcuts(app) {
     } else if (control && key === "y" && !typing) {
       event.preventDefault();
       app.redo();
-    } else if (key === " " && !control && !event.target.closest?.(`${FIELDS}, ${PRESSED}`)) {
+    } else if (key === " " && !control && isFree(event.target)) {
       event.preventDefault();
+      if (event.target === pointed) pointed.blur(); // no ring shows around what the key does not press
       app.player.entry ? app.player.toggle() : app.desk.current && app.play(app.desk.current);
     }
   });

@@ -1,4 +1,5 @@
 // The stage: the piece to work on, what was made of it in reading, and how it gets there.
+import { Nudges } from "../desk/nudges.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
 import { Roll } from "../roll/roll.js";
@@ -38,8 +39,14 @@ export function stagePart(app, lanesNow) {
   const mix = mixer(app);
   app.stageRoll = roll.canvas;
   roll.muted = app.isMuted = (track) => mix.isMuted(track);
+  const nudges = new Nudges();
   const hand = (roll.acts.hand = new Hand(roll, {
-    edit: (piece, label) => (app.edit(piece, label), show()), touch: (pitch, track) => player.touch(pitch, { track }),
+    edit: (piece, label) => {
+      const { chosen } = hand; // by keys; while a pointer moves notes, none are
+      app.edit(piece, label, {}, chosen.size ? nudges.name(roll.piece, [...chosen], piece, label) : null);
+      show();
+    },
+    touch: (pitch, track) => player.touch(pitch, { track }),
   }));
   const bar = rangeBar(app, roll, entryOf), play = playButton(app, entryOf);
   const pencil = action("", () => (switchHand(!hand.on), desk.tell("drawing")));

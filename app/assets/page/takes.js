@@ -54,7 +54,7 @@ export function takeCard(app, id, axis) {
     roll.view.style.height = desk.takes.length === 1 ? HIGH : lanes?.length > 1 ? "234px" : "178px";
     roll.loop = player.loopOf(entry);
     roll.show(entry, { lanes, seen: app.seen(entry) });
-    if (!roll.range) bar.show(null); // as when bars went that were chosen
+    bar.show(roll.range); // which may be gone; and what can be done with it changes when composing ends
     if (!settled) roll.settle(start());
     settled = true;
     if (!over && !player.playing) roll.reveal(Math.max(start(), entry.now ?? 0));

@@ -8,11 +8,13 @@ const PUMP = 25; // milliseconds
 const AHEAD = 0.12, AHEAD_HIDDEN = 1.6; // seconds; hidden pages are called once a second
 
 export class Player {
-  // `soundOf` fetches a piece's WAV where there is no synthesizer; `failed` is told why that could not be had.
-  constructor(address, { soundOf, failed }) {
+  // `soundOf` fetches a piece's WAV where there is no synthesizer; `failed` is told why that could not be had;
+  // `related` says whether two entries came of one piece, so that their bars go with each other.
+  constructor(address, { soundOf, failed, related }) {
     this.synth = new Synth(address);
     this.soundOf = soundOf;
     this.failed = failed;
+    this.related = related;
     this.watchers = new Set();
     this.entry = null;
     this.held = new Set(); // notes that a hand holds: track and pitch
@@ -63,8 +65,9 @@ export class Player {
     if (this.entry?.id === entry.id) return this.update(entry);
     const goesOn = Boolean(this.audio && (this.playing || this.asked));
     if (this.audio) this.pause();
+    const related = this.entry !== null && this.related(this.entry, entry);
     this.entry = entry;
-    this.transport.load(entry.piece, this.#frontier(entry));
+    this.transport.load(entry.piece, this.#frontier(entry), related);
     this.fetched = null;
     if (at !== null) this.seek(at);
     this.tell("load");

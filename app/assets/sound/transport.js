@@ -21,15 +21,15 @@ export class Transport {
     this.mix = []; // of each track
     this.at = 0; // the tick to begin from
     this.active = new Map(); // notes that sound: key → {channel, pitch, end, track}
-    this.anchors = []; // {time, seconds}: where in the piece it was at a time of the synthesizer
+    this.anchors = []; // {time, seconds, tempo}: where in the piece it is at a time of the synthesizer, and how fast
     this.piece = null;
   }
 
   // Take another piece; where it still grows, `frontier` is the tick up to which it is known. What plays goes on in
-  // it at the same beat; what goes round goes round there, if there is as much of it.
-  load(piece, frontier = Infinity) {
+  // it at the same beat; what goes round goes round there, if there is as much of it and its bars are `related`.
+  load(piece, frontier = Infinity, related = true) {
     const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat, end = piece.lines.at(-1), loop = this.loop?.map((tick) => tick * scale);
-    this.loop = loop?.[1] <= end ? loop : null;
+    this.loop = related && loop?.[1] <= end ? loop : null;
     this.at = Math.min(this.tick * scale, end);
     if (this.playing && !this.waiting) return this.#change(piece, frontier, scale);
     this.#take(piece, frontier);
@@ -48,7 +48,7 @@ export class Transport {
       if (end > this.sent) note.end = end;
       else this.#off(key, time);
     }
-    this.anchors = [at, this.sent].map((tick, sent) => ({ time: sent ? time : this.now(), seconds: this.clock.seconds(tick) }));
+    this.anchors = [at, this.sent].map((tick, sent) => this.#anchor(sent ? time : this.now(), tick));
     const { notes } = piece, until = firstFrom(notes, this.sent);
     for (let i = 0; i < until; i += WIDTH) if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum) this.#on(i, time);
   }
@@ -93,7 +93,7 @@ export class Transport {
     if (!this.playing || !this.anchors.length) return this.at;
     const now = this.now();
     const anchor = this.anchors.findLast((one) => one.time <= now) ?? this.anchors[0];
-    const tick = this.clock.tick(anchor.seconds + Math.max(0, now - anchor.time) * (this.waiting ? 0 : this.tempo));
+    const tick = this.clock.tick(anchor.seconds + Math.max(0, now - anchor.time) * (this.waiting ? 0 : anchor.tempo));
     return Math.min(tick, Math.max(this.end, this.at));
   }
 
@@ -124,18 +124,17 @@ export class Transport {
     this.waiting = false;
     this.at = tick;
     this.sent = tick;
-    this.anchors = [{ time: this.now() + LEAD, seconds: this.clock.seconds(tick) }];
+    this.anchors = [this.#anchor(this.now() + LEAD, tick)];
     this.pump(0.1);
   }
 
   setTempo(tempo) {
     if (tempo === this.tempo) return;
-    const tick = this.tick;
-    if (this.playing) {
-      // What has been sent stays sent; the clock goes on from what is heard now.
-      this.anchors = [{ time: this.now(), seconds: this.clock.seconds(tick) }];
-    }
     this.tempo = tempo;
+    if (!this.playing) return;
+    // What has been sent is heard as it was sent, which may be up to the end of a loop and on from its start.
+    const time = this.#time(this.anchors.at(-1), this.sent);
+    this.anchors = [...this.anchors.filter((one) => one.time < time).slice(-3), this.#anchor(time, this.sent)];
   }
 
   setTranspose(steps) {
@@ -171,7 +170,7 @@ export class Transport {
     const horizon = this.now() + ahead;
     for (let turns = 0; turns < 64; turns++) {
       const anchor = this.anchors.at(-1);
-      const reach = this.clock.tick(anchor.seconds + Math.max(0, horizon - anchor.time) * this.tempo);
+      const reach = this.clock.tick(anchor.seconds + Math.max(0, horizon - anchor.time) * anchor.tempo);
       const stop = this.loop && this.sent < this.loop[1] ? this.loop[1] : Infinity;
       const to = Math.min(reach, stop, this.frontier);
       this.#send(this.sent, to, anchor);
@@ -187,13 +186,17 @@ export class Transport {
   }
 
   #time(anchor, tick) {
-    return anchor.time + (this.clock.seconds(tick) - anchor.seconds) / this.tempo;
+    return anchor.time + (this.clock.seconds(tick) - anchor.seconds) / anchor.tempo;
+  }
+
+  #anchor(time, tick) {
+    return { time, seconds: this.clock.seconds(tick), tempo: this.tempo };
   }
 
   #around(anchor) {
     const time = this.#time(anchor, this.loop[1]);
     for (const key of [...this.active.keys()]) this.#off(key, time - 0.002);
-    this.anchors = [...this.anchors.slice(-3), { time, seconds: this.clock.seconds(this.loop[0]) }];
+    this.anchors = [...this.anchors.slice(-3), this.#anchor(time, this.loop[0])];
     this.sent = this.loop[0];
   }
 
@@ -202,7 +205,7 @@ export class Transport {
     if (this.waiting || !Number.isFinite(this.frontier) || this.tick < this.frontier - 1) return;
     this.at = this.frontier;
     for (const key of [...this.active.keys()]) this.#off(key, this.now());
-    this.anchors = [{ time: this.now(), seconds: this.clock.seconds(this.frontier) }];
+    this.anchors = [this.#anchor(this.now(), this.frontier)];
     this.waiting = true;
     this.changed("waiting");
   }

@@ -36,13 +36,20 @@ export function rangeBar(app, roll, entryOf) {
     box.hidden = !range;
     if (!range) return;
     const { first, stop } = range, model = app.model, one = stop - first === 1, bars = one ? `bar ${stop}` : `bars ${first + 1}–${stop}`;
+    if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.setAttribute("aria-label", `What to do with ${bars}`);
-    why.textContent = "";
     able(acts.anew, model.infill.can && !app.composer.busy, model.infill.can ? "Something is being composed; press Stop first." : model.infill.why, [`Write ${bars} anew, everything else stays.`, model.infill.why].filter(Boolean).join(" "));
     able(acts.on, !app.composer.busy, "Something is being composed; press Stop first.", `Go on after bar ${stop}`);
-    able(acts.end, stop < barCount(entryOf().piece), "The piece ends here already.", `The piece ends with bar ${stop}`);
-    able(acts.delete, true, "", `Take ${bars} out; what follows moves up`);
+    // Of bars that are yet to come nothing can be kept, and they have their place already.
+    const { piece, state } = entryOf(), whole = state !== "running", further = stop < barCount(piece);
+    const growing = "This is still being written; press Stop first, or wait for its end.";
+    const last = whole ? "The piece ends here already." : growing;
+    able(acts.end, whole && further, last, `The piece ends with bar ${stop}`);
+    able(acts.delete, whole, growing, `Take ${bars} out; what follows moves up`);
+    able(acts.chord, whole, growing);
+    // Why something cannot be done stays until it can: a take that is being written is shown anew with every note.
+    if (!Object.values(acts).some((one) => !isAble(one) && one.title === why.textContent)) why.textContent = "";
     chord.hidden = !one;
   }
   return Object.assign(box, { show, typeChord: () => (typed.focus(), typed.select()) });

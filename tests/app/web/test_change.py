@@ -175,6 +175,44 @@ def test_what_is_new_stays_so_when_bars_before_it_are_deleted(page: Page):
     assert len(read_midi(again).notes) == len(read_midi(part).notes)
 
 
+def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
+    """The bars that are yet to come have their place already; they would be left over, empty."""
+    go_on(page, bars=64)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 12 * 4 * 12")
+    choose_bars(page, 9, 9, card=".mg-take")
+    bar = page.locator(".mg-take .mg-range-bar")
+    for name in ("End here", "Delete", "Set chord"):
+        button = bar.get_by_role("button", name=name, exact=True)
+        expect(button).to_have_attribute("aria-disabled", "true")
+        button.click(force=True)
+        expect(bar.locator(".mg-why")).to_contain_text("still being written; press Stop first")
+    assert page.evaluate("musicgen.desk.current.kind") == "example"
+    page.locator("#mg-halt").click()
+    await_end(page)
+
+
+def test_what_can_be_done_with_chosen_bars_is_told_anew_when_composing_ends(page: Page):
+    """A composition that is none stands for one that ends when it should, on a machine of any speed."""
+    go_on(page, bars=4)
+    await_end(page)
+    page.evaluate("() => (musicgen.app.composer.run = { ids: [] })")
+    choose_bars(page, 5, 6, card=".mg-take")
+    bar = page.locator(".mg-take .mg-range-bar")
+    on = bar.get_by_role("button", name="Go on from here")
+    expect(on).to_have_attribute("aria-disabled", "true")
+    on.click(force=True)
+    page.evaluate("() => musicgen.desk.tell('grown', { entry: musicgen.desk.takes[0] })")
+    rest(page)
+    expect(bar.locator(".mg-why")).to_contain_text("press Stop first")  # as long as that is so
+    page.evaluate("""() => {
+      musicgen.app.composer.run = null;
+      musicgen.desk.tell("composed", { run: {} });
+    }""")
+    expect(on).to_have_attribute("aria-disabled", "false")
+    expect(bar.locator(".mg-why")).to_be_empty()
+    expect(bar.locator(".mg-range-words")).to_have_text("Bars 5–6")
+
+
 def test_bars_that_are_gone_are_chosen_no_more(page: Page):
     go_on(page, bars=128)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 12 * 4 * 6")
@@ -240,7 +278,10 @@ def test_notes_are_drawn_moved_lengthened_and_deleted(page: Page):
     assert page.evaluate(NOTES) == [39, 15, 64, 84, 2]
     canvas.press("Delete")
     assert page.evaluate(NOTES) == []
-    for wanted in ([39, 15, 64, 84, 2], [15, 15, 61, 84, 2], [15, 12, 61, 84, 2]):
+    for wanted in (
+        *([39, 15, 64, 84, 2], [15, 15, 61, 84, 2], [15, 12, 61, 84, 2]),
+        [12, 12, 60, 84, 2],  # up and to the right were one step
+    ):
         page.keyboard.press("Control+z")
         assert page.evaluate(NOTES) == wanted
     expect(page.locator(".mg-history > summary")).to_contain_text("History")

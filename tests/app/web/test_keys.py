@@ -3,7 +3,7 @@
 from playwright.sync_api import Page, expect
 
 from tests.app.web.browser import WAIT
-from tests.app.web.hands import await_end, fill, rest
+from tests.app.web.hands import await_end, fill, go_on, rest
 
 ROLL = (
     "Piano roll of your piece: 1214 notes in 16 bars. Space plays, left and right go by bars, with Shift they choose "
@@ -123,3 +123,29 @@ def test_the_roll_obeys_the_keyboard(page: Page):
     assert wide.evaluate("e => e.clientWidth") == before
     roll.press(" ")
     expect(page.locator(".mg-stage").get_by_label("Pause")).to_be_visible(timeout=WAIT)
+
+
+def test_space_plays_after_a_pointer(page: Page):
+    """What was pressed with a mouse is not pressed again by Space; what was reached by keys is."""
+    playing = "() => musicgen.player.playing"
+    go_on(page, bars=64)
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 0")
+    page.keyboard.press(" ")
+    page.wait_for_function(playing)
+    assert page.evaluate("() => !musicgen.app.composer.run.stopped")
+    page.keyboard.press(" ")
+    page.wait_for_function("() => !musicgen.player.playing")
+    assert page.evaluate("() => !musicgen.app.composer.run.stopped")
+    star = page.locator(".mg-stage .mg-star")
+    star.click()
+    for wanted in ("true", "false"):
+        page.keyboard.press(" ")
+        page.wait_for_function(f"() => String(musicgen.player.playing) === '{wanted}'")
+        expect(star).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    expect(star).to_be_focused()
+    page.keyboard.press(" ")
+    expect(star).to_have_attribute("aria-pressed", "false")
+    page.locator("#mg-halt").click()
+    expect(page.locator("#mg-go")).to_be_visible()

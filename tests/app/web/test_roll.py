@@ -160,6 +160,10 @@ def test_what_goes_round_is_marked_above_the_notes(page: Page):
     page.get_by_label("Loop", exact=True).first.click()
     page.wait_for_function("() => !musicgen.rolls.stage().loop")
     page.get_by_role("button", name="Pause").first.click()
+    page.evaluate("() => musicgen.player.loop([0, 96])")
+    page.locator("[data-example=trio-jazz]").click()
+    page.wait_for_function("() => musicgen.player.entry.example === 'trio-jazz'")
+    assert page.evaluate("musicgen.player.transport.loop") is None  # it was of the other piece
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

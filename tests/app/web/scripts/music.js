@@ -54,6 +54,12 @@ export const tests = {
     equal(rowsOf(drawn(four(), 6, 12, 72, 0))[1], [6, 12, 72, 84, 0]);
     equal(drawn(four(), 999, 12, 72, 0), four());
   },
+  "no note is drawn or made longer past the end of its piece"() {
+    const last = (made) => rowsOf(made).at(-1).slice(0, 2), end = piece([[0, 12, 60, 80, 0], [180, 6, 60, 80, 0]]);
+    equal([last(drawn(end, 186, 12, 72, 0)), last(lengthened(end, [0, 1], 12)), rowsOf(lengthened(end, [0, 1], 12))[0][1]], [[186, 6], [180, 12], 24]);
+    const past = four(); // its last note is held past it
+    equal([lengthened(past, [3], 3) === past, last(lengthened(past, [3], -3))], [true, [144, 57]]);
+  },
   "what changes no note gives the piece itself"() {
     const song = four(), short = lengthened(song, [0], -99);
     ok(moved(song, [0, 1], -24, 0) === song && moved(song, [2], 0, 0) === song && lengthened(short, [0], -3) === short);

@@ -2,6 +2,8 @@
 import { Desk, woken } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
 import { readLink, writeLink } from "../../../../app/assets/desk/link.js";
+import { Nudges } from "../../../../app/assets/desk/nudges.js";
+import { lengthened, moved } from "../../../../app/assets/music/edits.js";
 import { equal, ok, piece, throws } from "./check.js";
 
 let made = 0;
@@ -47,6 +49,18 @@ export const tests = {
     equal(desk.past.length, steps + 1);
     desk.undo();
     equal(desk.open.chosen, 3);
+  },
+  "nudges of the same notes are one, until others are chosen or another thing is done to them"() {
+    const nudges = new Nudges(), hats = [0, 3, 6, 9].map((onset) => [onset, 3, 42, 80, 0]), names = [];
+    let now = piece(hats);
+    const nudge = (chosen, words = "moving", made = moved(now, chosen, 3, 0)) => (names.push(nudges.name(now, chosen, made, words)), (now = made));
+    for (const chosen of [[0, 2], [1, 3], [1, 3]]) nudge(chosen); // they go in among their like
+    nudge([0, 3]);
+    nudge([0, 3], "length", lengthened(now, [0, 3], 3));
+    nudge([0, 3]);
+    now = { ...now }; // as when undo has been there
+    nudge([0, 3]);
+    equal(names.map((name) => names.indexOf(name)), [0, 0, 0, 3, 4, 5, 6]);
   },
   "what is done after undo takes the place of what was undone"() {
     const { desk } = worked();
@@ -107,6 +121,15 @@ export const tests = {
     equal(desk.takes, []);
     desk.recall(song.id);
     equal(desk.takes.map((one) => one.id), takes.map((one) => one.id));
+  },
+  "what came of one piece is related, however far from it"() {
+    const { desk, song, takes } = worked(), edit = desk.put(entry({ parent: takes[0].id, kind: "edit" })), other = desk.put(entry());
+    const from = (parent, run) => desk.put(entry({ parent, kind: "take", run }));
+    const related = [[song, takes[0]], [takes[0], takes[1]], [edit, from(song.id, "r2")], [from("gone", "r3"), from("gone", "r4")], [from(null, "r5"), from(null, "r5")]];
+    equal(related.map(([a, b]) => desk.related(a, b)), [true, true, true, true, true]);
+    equal([song, edit, from("gone", "r6"), from(null, "r7")].map((one) => desk.related(one, other)), [false, false, false, false]);
+    const round = desk.put(entry({ id: "round", parent: "round" }));
+    ok(desk.related(round, round) && !desk.related(round, other));
   },
   "two hundred takes stay in the history, with all that steps lead back to"() {
     const { desk, song } = worked();

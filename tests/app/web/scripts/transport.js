@@ -47,6 +47,23 @@ export const tests = {
     equal(ons().map((one) => one[2]), [60, 61, 62, 63]);
     ok(ons()[3][4] - ons()[2][4] < 0.3, "quarters last a quarter of a second");
   },
+  "at another tempo near the end of a loop, it goes round as before"() {
+    for (const begun of [0.85, 0.9, 0.95, 0.975]) {
+      const { player, run, ons } = rig(quarters());
+      player.setLoop([12, 36]);
+      player.play();
+      run(begun);
+      const before = player.tick;
+      for (const tempo of [1.2, 1.25]) player.setTempo(tempo); // a slider on its way
+      near(player.tick, before);
+      run(2);
+      const gaps = ons().slice(1).map((one, n) => one[4] - ons()[n][4]);
+      equal(ons().slice(0, 6).map((one) => one[2]), [61, 62, 61, 62, 61, 62]);
+      gaps.slice(0, 3).forEach((gap) => ok(gap > 0.399 && gap < 0.501, `${gap} s from one quarter to the next`));
+      gaps.slice(3).forEach((gap) => near(gap, 0.4));
+      ok(player.tick >= 12 && player.tick < 36);
+    }
+  },
   "transposition moves all but drums"() {
     const { player, run, ons } = rig(piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 }), { transpose: 5 });
     player.play();
@@ -147,6 +164,17 @@ export const tests = {
     ok(player.tick >= 48 && player.tick < 96);
     player.load(piece([[0, 12, 60, 80, 0]], { bars: 0 }));
     equal(player.loop, null);
+  },
+  "a loop ends where a piece is opened that has nothing to do with it"() {
+    const { player, run, told } = rig(quarters());
+    player.setLoop([12, 36]);
+    player.load(quarters(), Infinity, true);
+    equal(player.loop, [12, 36]);
+    player.load(quarters(), Infinity, false);
+    equal(player.loop, null);
+    player.play();
+    run(3);
+    equal(told.at(-1), "ended");
   },
   "what begins after a loop ends with the piece"() {
     const { player, run, told } = rig(quarters());
