@@ -17,6 +17,7 @@ export function dragRange(roll) {
   });
   canvas.addEventListener("pointermove", (event) => {
     if (roll.acts.hand?.moving) return roll.acts.hand.move(event);
+    if (!begun && roll.acts.hand?.on && roll.piece) return roll.acts.hand.hover(event);
     if (!begun || (!begun.moved && Math.abs(event.clientX - begun.x) < SLOP)) return;
     begun.moved = true;
     const tick = roll.tickAt(event), [from, to] = [begun.tick, tick].sort((a, b) => a - b);

@@ -6,12 +6,50 @@ import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
 import { centreOf, chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
 import { aroundNew, barAt, beatOf, countIn, grown, inRegion, lineNear, regionWithout, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
+import { Axis } from "../../../../app/assets/roll/axis.js";
+import { Hand } from "../../../../app/assets/roll/note_editing.js";
+import { Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece, throws } from "./check.js";
 
 const four = () => piece([0, 1, 2, 3].map((bar) => [48 * bar, 60, 60 + bar, 80, 0]));
 
+// A roll without a page, 24 pixels a beat, with a hand on it; `at` is a pointer over a tick of a pitch in a lane, `off`
+// pixels further.
+function handled(song) {
+  const classes = new Set(), classList = { remove: (name) => classes.delete(name), toggle: (name, on) => (on ? classes.add(name) : classes.delete(name)) };
+  const view = { clientLeft: 0, clientTop: 0, clientWidth: 846, clientHeight: 400, scrollLeft: 0, getBoundingClientRect: () => ({ left: 0, top: 0 }) };
+  const roll = Object.assign(Object.create(Roll.prototype), {
+    piece: song, lanes: lanesOf([song]), axis: Object.assign(new Axis(), { zoom: 24 }), gutter: 46, view, region: null, acts: {}, laid: [],
+    canvas: { classList, setPointerCapture() {} },
+  });
+  roll.placeAt({ clientX: 0, clientY: 200 });
+  const hand = new Hand(roll, { edit: (made) => (roll.piece = made) });
+  hand.switch(true);
+  const at = (tick, pitch, track, off = 0) => {
+    const lane = roll.laid.find((one) => one.index === track);
+    return { pointerId: 1, clientX: roll.x(tick) + off, clientY: lane.top + (lane.row(pitch) + 0.5) * lane.step };
+  };
+  const drag = (from, ...along) => (hand.down(from, roll.placeAt(from)), along.forEach((to) => hand.move(to)), hand.up());
+  return { roll, hand, at, drag, classes };
+}
+
 export const tests = {
+  "a short note is moved by its middle, and made longer by the last third of it"() {
+    const song = piece([[12, 3, 60, 80, 0]]), held = (tick) => {
+      const { at, drag, roll } = handled(song); // the note is six pixels wide
+      drag(at(tick, 60, 0), at(tick + 6, 60, 0));
+      return rowsOf(roll.piece)[0].slice(0, 2);
+    };
+    equal([held(13), held(13.7), held(14.5)], [[18, 3], [18, 3], [12, 9]]);
+  },
+  "the pointer says where a drag makes a note longer"() {
+    const { at, classes, hand } = handled(piece([[0, 24, 60, 80, 0]])), shows = (...place) => (hand.hover(at(...place)), classes.has("mg-lengthens"));
+    equal([shows(12, 60, 0), shows(24, 60, 0, -3), shows(24, 60, 0, -7), shows(24, 61, 0, -3)], [false, true, false, false]);
+    hand.hover(at(24, 60, 0, -3));
+    hand.switch(false);
+    ok(!classes.has("mg-lengthens"));
+  },
   "a trimmed piece ends with its last bar, held notes too"() {
     const cut = trimmed(four(), 2);
     equal(rowsOf(cut), [[0, 60, 60, 80, 0], [48, 48, 61, 80, 0]]);
