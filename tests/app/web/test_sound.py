@@ -200,6 +200,27 @@ def test_a_piece_of_another_kind_has_a_mix_of_its_own(page: Page):
     assert page.evaluate(heard) == [1, 2]
 
 
+def test_a_mute_stays_with_its_piece_and_is_told_on_the_fold(page: Page):
+    heard = "[0, 1, 2].filter((track) => musicgen.player.transport.audible(track))"
+    fold = page.locator(".mg-mixer > summary")
+    page.get_by_text("Tracks", exact=True).click()
+    page.get_by_role("button", name="Mute Drums").click()
+    fold.click()
+    expect(fold).to_have_text("TracksDrums muted")
+    page.locator("[data-example=trio-jazz]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Jazz trio")
+    expect(fold).to_have_text("Tracks")
+    assert page.evaluate(heard) == [0, 1, 2]
+    page.get_by_role("button", name="Undo").click()
+    expect(fold).to_have_text("TracksDrums muted")
+    assert page.evaluate(heard) == [0, 2]
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-take .mg-further").click()
+    expect(fold).to_have_text("TracksDrums muted")
+    assert page.evaluate(heard) == [0, 2]
+
+
 def test_what_plays_is_heard_as_undo_leaves_it(page: Page):
     """As it was heard as it was changed; and the cursor stays on it."""
     page.locator("#mg-tempo input").fill("50")  # so that it lasts

@@ -1,0 +1,47 @@
+// Who is heard how: mute, solo, volume and instrument of each track. A mix goes with a piece and all that came of it, and
+// a piece that is opened begins with none. It is a setting of the desk: kept, and no step of undo.
+
+// What a piece came of in the end, and the tracks that it has: another model's language may have others.
+function keyOf(desk, entry) {
+  let root = entry;
+  const seen = new Set();
+  while (root.parent && desk.entries.has(root.parent) && !seen.has(root.id)) {
+    seen.add(root.id);
+    root = desk.entries.get(root.parent);
+  }
+  return [root.parent ?? root.id, ...entry.piece.tracks.map(({ name }) => name)].join(" ");
+}
+
+export const mixOf = (desk, entry) => (entry && desk.settings.mix[keyOf(desk, entry)]) || [];
+
+// The mixes with one more; those of which nothing is left go.
+function withMix(desk, key, mix) {
+  const known = new Set([...desk.entries.values()].flatMap(({ id, parent }) => [id, parent]));
+  const left = Object.entries(desk.settings.mix).filter(([one]) => known.has(one.split(" ")[0]));
+  desk.set({ mix: { ...Object.fromEntries(left), [key]: mix } });
+}
+
+// A change to one track; no more than that is kept, since the instrument of a track may change by itself.
+export function remix(desk, entry, index, change) {
+  const mix = [...mixOf(desk, entry)];
+  mix[index] = { ...mix[index], ...change };
+  withMix(desk, keyOf(desk, entry), Array.from(mix, (one) => one ?? null));
+}
+
+// The same piece as another model hears it has no parent, and keeps its mix where its tracks are the same.
+export function carryMix(desk, from, to) {
+  const mix = mixOf(desk, from), names = (entry) => keyOf(desk, entry).split(" ").slice(1).join(" ");
+  if (mix.length && keyOf(desk, from) !== keyOf(desk, to) && names(from) === names(to)) withMix(desk, keyOf(desk, to), mix);
+}
+
+export const isHeard = (mix, index) => !mix[index]?.mute && (!mix.some((one) => one?.solo) || Boolean(mix[index]?.solo));
+
+// Which tracks are not heard, in words; "" where all are.
+export function silentOf(piece, mix) {
+  const silent = piece.tracks.map((_, index) => !isHeard(mix, index) || mix[index]?.volume === 0);
+  if (!silent.includes(true)) return "";
+  const played = new Set();
+  for (let i = 4; i < piece.notes.length; i += 5) played.add(piece.notes[i]);
+  if (played.size && [...played].every((index) => silent[index])) return "nothing is heard: all is muted";
+  return `${piece.tracks.filter((_, index) => silent[index]).map(({ name }) => name).join(" and ")} muted`;
+}
