@@ -47,7 +47,7 @@ export class Hand {
       if (!event.shiftKey) this.chosen.clear();
       this.chosen.add(index);
     }
-    this.moving = { tick, pitch, edge: this.atEdge(index, tick), before: roll.piece, chosen: [...this.chosen] };
+    this.moving = { tick, pitch, lane, edge: this.atEdge(index, tick), before: roll.piece, chosen: [...this.chosen] };
     roll.draw();
   }
 
@@ -71,9 +71,10 @@ export class Hand {
     this.choose([[onset, lane.drum ? grid : 4 * grid, pitch, 84, lane.index]]);
   }
 
+  // A pointer may leave the lane that it took the note from; what is another track's there means nothing to this one.
   move(event) {
-    const { moving, roll } = this, { pitch } = roll.placeAt(event);
-    const ticks = toGrid(roll.piece, roll.tickAt(event) - moving.tick), steps = pitch === undefined ? 0 : pitch - moving.pitch;
+    const { moving, roll } = this, steps = roll.pitchIn(moving.lane, event) - moving.pitch;
+    const ticks = toGrid(roll.piece, roll.tickAt(event) - moving.tick);
     if (ticks === moving.ticks && steps === moving.steps) return;
     Object.assign(moving, { ticks, steps, act: moving.edge ? longer(ticks) : shift(ticks, steps) });
     roll.piece = moving.act.edit(moving.before, moving.chosen); // seen at once, kept when the hand lets go

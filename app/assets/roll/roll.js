@@ -131,8 +131,13 @@ export class Roll {
     this.laid = layLanes(this.lanes, topOf(this), this.view.clientHeight);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };
-    const row = Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step)));
-    return { part: "notes", lane, pitch: lane.at(row), y };
+    return { part: "notes", lane, pitch: this.pitchIn(lane, event), y };
+  }
+
+  // The pitch of a lane at the height of a pointer, which may be beyond it.
+  pitchIn(lane, event) {
+    const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
+    return lane.at(Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step))));
   }
 
   moveCursor(tick, follow = false, faint = false) {

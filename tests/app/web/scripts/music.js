@@ -43,6 +43,20 @@ export const tests = {
     };
     equal([held(13), held(13.7), held(14.5)], [[18, 3], [18, 3], [12, 9]]);
   },
+  "a note that is dragged past its lane stays within it, above the top too"() {
+    const song = piece([[12, 24, 48, 80, 0], [12, 24, 84, 80, 1]], { tracks: 2 }), dragged = (track, height) => {
+      const { at, drag, roll } = handled(song), pitch = track ? 84 : 48;
+      drag(at(24, pitch, track), { ...at(24, pitch, track), clientY: height });
+      const { low, high } = roll.laid[track];
+      return [rowsOf(roll.piece).find((row) => row[4] === track)[2], low, high];
+    };
+    for (const track of [0, 1]) {
+      const [[above, , high], [below, low]] = [dragged(track, -50), dragged(track, 999)];
+      equal([above, below], [high, low]);
+    }
+    const [pitch, , high] = dragged(1, 12); // in the ruler
+    equal(pitch, high);
+  },
   "the pointer says where a drag makes a note longer"() {
     const { at, classes, hand } = handled(piece([[0, 24, 60, 80, 0]])), shows = (...place) => (hand.hover(at(...place)), classes.has("mg-lengthens"));
     equal([shows(12, 60, 0), shows(24, 60, 0, -3), shows(24, 60, 0, -7), shows(24, 61, 0, -3)], [false, true, false, false]);
