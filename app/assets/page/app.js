@@ -175,6 +175,7 @@ export class App {
 
   // A new piece by hand takes the stage.
   edit(piece, label, more = {}) {
+    this.calm();
     const before = this.desk.current, bars = barCount(piece), { region = before.region } = more;
     const entry = {
       ...before, id: newId(), parent: before.id, kind: "edit", made: Date.now(), state: "done", piece, bars, file: null, example: null,
@@ -208,6 +209,7 @@ export class App {
 
   // Something done to chosen bars, of the stage or of a take.
   bars(id, act, { first, stop }, more) {
+    this.calm();
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (act === "delete" && stop - first >= barCount(piece)) throw new Error("These are all bars of the piece; open another one instead.");

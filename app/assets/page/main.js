@@ -1,6 +1,7 @@
 // The page from its start: the desk as it was left, its parts, and who is told what when something changes.
 import { carryMix, mixOf } from "../desk/mix.js";
 import { Store } from "../desk/store.js";
+import { toldOfLine } from "../music/chords.js";
 import { barAt, barCount } from "../music/piece.js";
 import { lanesOf, sameLanes } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
@@ -74,6 +75,7 @@ async function start() {
     else if (what === "unsaved") stage.fail("The browser has no room left to keep the desk: save it as a file.");
     else if (what !== "entry") soon();
     if (what === "settings") adjust();
+    if (more.change?.chords && toldOfLine(more.change.chords)) stage.tell(toldOfLine(more.change.chords));
     if (what === "step" && more.label === "composing") all();
   });
   // What plays has the mix of its own piece, whatever lies on the stage meanwhile.
