@@ -33,15 +33,3 @@ export function carryMix(desk, from, to) {
   const mix = mixOf(desk, from), names = (entry) => keyOf(desk, entry).split(" ").slice(1).join(" ");
   if (mix.length && keyOf(desk, from) !== keyOf(desk, to) && names(from) === names(to)) withMix(desk, keyOf(desk, to), mix);
 }
-
-export const isHeard = (mix, index) => !mix[index]?.mute && (!mix.some((one) => one?.solo) || Boolean(mix[index]?.solo));
-
-// Which tracks are not heard, in words; "" where all are.
-export function silentOf(piece, mix) {
-  const silent = piece.tracks.map((_, index) => !isHeard(mix, index) || mix[index]?.volume === 0);
-  if (!silent.includes(true)) return "";
-  const played = new Set();
-  for (let i = 4; i < piece.notes.length; i += 5) played.add(piece.notes[i]);
-  if (played.size && [...played].every((index) => silent[index])) return "nothing is heard: all is muted";
-  return `${piece.tracks.filter((_, index) => silent[index]).map(({ name }) => name).join(" and ")} muted`;
-}

@@ -26,6 +26,13 @@ export function readChord(text) {
   };
 }
 
+// A stored chord so many semitones higher; what is none stays as it is.
+export function chordIn(text, steps) {
+  const up = (note) => NAMES[(pitchClass(note) + steps + 12) % 12];
+  const [, root, quality, bass] = /^([A-G][#b]?)_(.*?)(?:\/([A-G][#b]?))?$/.exec(text) ?? [];
+  return root ? `${up(root)}_${quality}${bass ? `/${up(bass)}` : ""}` : text;
+}
+
 // What is to be said of a line of chords that a model goes over: what it takes them for, which know no bass. "" for nothing.
 export function toldOfLine(line) {
   const taken = new Map();

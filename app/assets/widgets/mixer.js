@@ -1,5 +1,6 @@
 // The tracks of what lies on the desk: mute, solo, volume, instrument; and a part to be written to the others.
-import { isHeard, mixOf, remix, silentOf } from "../desk/mix.js";
+import { mixOf, remix } from "../desk/mix.js";
+import { isHeard, silentOf } from "../music/heard.js";
 import { noMix } from "../sound/transport.js";
 import { able, action, isAble, make, rename } from "./parts.js";
 import { INSTRUMENTS } from "./instruments.js";

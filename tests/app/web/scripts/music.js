@@ -3,6 +3,7 @@ import { readChord, toldOf, toldOfLine, withChord } from "../../../../app/assets
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
 import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
+import { asHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { centreOf, chordSign, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
 import { aroundNew, barAt, beatOf, countIn, grown, inRegion, lineNear, regionWithout, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
@@ -178,6 +179,31 @@ export const tests = {
   "around what is new a bar leads in, and what was filled in has two on each side"() {
     const long = { ...piece([]), lines: Array.from({ length: 17 }, (_, bar) => 48 * bar) }, seen = (first, stop, tracks = null) => aroundNew({ piece: long, region: { first, stop, tracks } });
     equal([seen(8, 16), seen(4, 6), seen(0, 16), seen(0, 16, [1]), aroundNew({ piece: long, region: null })], [{ first: 7, stop: 16 }, { first: 2, stop: 8 }, null, null, null]);
+  },
+  "what is not heard is told in words"() {
+    const song = piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 });
+    equal([[], [{ mute: true }], [null, { solo: true, volume: 80 }], [null, null, { volume: 0 }], [{ mute: true }, null, { mute: true }]].map((mix) => silentOf(song, mix)),
+      ["", "Track 0 muted", "nothing is heard: all is muted", "Track 2 muted", "nothing is heard: all is muted"]);
+    equal([0, 1].map((index) => isHeard([{ mute: true, solo: true }, { solo: true }], index)), [false, true]);
+  },
+  "a piece as it is heard has the key, tempo, tracks, instruments and volumes that the page plays"() {
+    const song = { ...piece([[0, 12, 60, 80, 0], [0, 12, 126, 80, 0], [0, 12, 36, 80, 2], [12, 12, 40, 80, 1]], { tracks: 3 }), chords: [[0, "A#_m7/F"], [12, "N_N"], [24, "verse"]] };
+    const plain = { mix: [], tempo: 1, transpose: 0 }, played = { mix: [{ program: 42, volume: 80 }, { mute: true }], tempo: 0.5, transpose: 3 };
+    equal([changesOf(song, plain), changesOf(song, { ...plain, mix: [{ program: 0, volume: 100, mute: false }] })], [[], []]);
+    equal(changesOf(song, played), ["transposed by +3", "at 50 % of the tempo", "Track 1 muted", "other instruments", "other volumes"]);
+    equal(changesOf(song, { ...plain, transpose: -2, mix: [{ program: 7, mute: true }] }), ["transposed by −2", "Track 0 muted"]);
+    const { piece: heard, volumes } = asHeard(song, played);
+    equal(rowsOf(heard), [[0, 12, 63, 80, 0], [0, 12, 36, 80, 2]]); // what no keyboard has is not heard
+    equal([heard.tempos, heard.chords, heard.tracks.map(({ program }) => program)], [[[0, 60]], [[0, "C#_m7/G#"], [12, "N_N"], [24, "verse"]], [42, 1, 2]]);
+    const bytes = [...writeMidi(heard, { made: { seed: 7 }, volumes })], has = (...some) => bytes.some((_, at) => some.every((byte, i) => bytes[at + i] === byte));
+    ok(has(0xb0, 7, 80) && has(0xb9, 7, 100) && has(0xc0, 42) && has(0x51, 3, 0x0f, 0x42, 0x40), "volumes, instrument and tempo");
+    ok(String.fromCharCode(...bytes).includes('musicgen {"seed":7}'));
+    ok(!String.fromCharCode(...writeMidi(song)).includes("\xb0\x07"));
+    equal(asHeard(song, plain).piece, song);
+  },
+  "a tempo too slow for a file is as slow as one can say"() {
+    const text = String.fromCharCode(...writeMidi({ ...four(), tempos: [[0, 2]] }));
+    ok(text.includes("\xff\x51\x03\xff\xff\xff"));
   },
   "a MIDI file says what it holds"() {
     const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);

@@ -1,5 +1,5 @@
 // The desk's memory: nothing is lost, and every step can be undone and done again.
-import { carryMix, isHeard, mixOf, remix, silentOf } from "../../../../app/assets/desk/mix.js";
+import { carryMix, mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { Desk, woken } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
 import { readLink, writeLink } from "../../../../app/assets/desk/link.js";
@@ -197,12 +197,6 @@ export const tests = {
     remix(desk, song, 0, { mute: true });
     for (const one of [heard, other]) carryMix(desk, song, desk.put(one));
     equal([mixOf(desk, heard), mixOf(desk, other)], [[{ mute: true }], []]);
-  },
-  "what is not heard is told in words"() {
-    const song = piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 });
-    equal([[], [{ mute: true }], [null, { solo: true, volume: 80 }], [null, null, { volume: 0 }], [{ mute: true }, null, { mute: true }]].map((mix) => silentOf(song, mix)),
-      ["", "Track 0 muted", "nothing is heard: all is muted", "Track 2 muted", "nothing is heard: all is muted"]);
-    equal([0, 1].map((index) => isHeard([{ mute: true, solo: true }, { solo: true }], index)), [false, true]);
   },
   async "a link says which piece, and how to go on"() {
     const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, newSeed: true };
