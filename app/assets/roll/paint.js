@@ -1,5 +1,5 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
-import { centreOf, chordSign } from "../music/keys.js";
+import { chordSigns } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom, inRegion } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 
@@ -114,9 +114,10 @@ function paintBars(on) {
 function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
   if (top === ruler) return;
   const prompt = roll.isPrompt ? x(piece.lines[Math.min(roll.bars, barCount(piece))]) : 0;
+  const signs = chordSigns(piece);
   let free = gutter;
-  for (const [tick, text] of piece.chords) {
-    const at = x(tick), name = chordSign(text, centreOf(piece));
+  for (const [place, [tick]] of piece.chords.entries()) {
+    const at = x(tick), name = signs[place];
     if (at > width) break;
     const struck = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the line of the prompt
     if (!name || struck || at + 2 < free || tick >= piece.lines.at(-1)) continue;
