@@ -8,7 +8,10 @@ import { centreOf, chordSign, chordSigns, noteName } from "../../../../app/asset
 import { writeMidi } from "../../../../app/assets/music/midi.js";
 import { aroundNew, barAt, beatOf, countIn, grown, inRegion, lineNear, regionWithout, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Axis } from "../../../../app/assets/roll/axis.js";
+import { EdgeScroll } from "../../../../app/assets/roll/edge.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
+import { dragPrompt } from "../../../../app/assets/roll/prompt.js";
+import { dragRange } from "../../../../app/assets/roll/range.js";
 import { Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece, throws } from "./check.js";
@@ -35,7 +38,71 @@ function handled(song) {
   return { roll, hand, at, drag, classes };
 }
 
+// A roll of so many bars without a page; `hears` are the listeners of its elements.
+function longRoll(bars) {
+  const { roll } = handled(piece([[0, 12, 60, 80, 0]], { bars }));
+  const element = (hears = {}) => ({ hears, addEventListener: (name, act) => (hears[name] = act), setPointerCapture() {}, focus() {} });
+  const act = { select: (range) => (roll.range = range), choose: (now) => (roll.bars = now), layout() {} };
+  Object.assign(roll, act, { canvas: element(), line: element(), bars: 1, acts: {} });
+  Object.defineProperty(roll.view, "scrollWidth", { get: () => Math.max(846, roll.gutter + roll.beats * roll.beatWidth) });
+  roll.axis.join(roll);
+  return roll;
+}
+
+// Frames are drawn when `run` says so.
+function inFrames(act) {
+  const frames = [], before = globalThis.requestAnimationFrame;
+  globalThis.requestAnimationFrame = (one) => frames.push(one);
+  try {
+    return act((most) => {
+      for (let i = 0; i < most && frames.length; i++) frames.shift()();
+    });
+  } finally {
+    globalThis.requestAnimationFrame = before;
+  }
+}
+
 export const tests = {
+  "a drag to the edge goes on, the faster the further, and ends with the piece or the hand"() {
+    inFrames((run) => {
+      const roll = longRoll(590), seen = [], edge = new EdgeScroll(roll, () => seen.push(roll.view.scrollLeft));
+      const left = (places, frames = 10) => (places.forEach((clientX) => edge.at({ clientX })), run(frames), edge.stop(), run(1), roll.axis.left);
+      equal([left([400]), left([840]), left([60, 70])], [0, 0, 0]); // one that only begins there
+      const slow = left([400, 840]), fast = left([1000]) - slow;
+      ok(slow > 0 && fast > 5 * slow, `${slow} and ${fast}`);
+      equal([seen.length, seen.at(-1)], [20, slow + fast]);
+      equal(left([2000], 9999), 46 + 590 * 4 * 24 - 846);
+      equal([left([0], 9999), left([400, 0], 9999)], [0, 0]);
+    });
+  },
+  "bars past the edge are chosen by a drag, and so is the end of a prompt"() {
+    inFrames((run) => {
+      const roll = longRoll(590), at = (clientX) => ({ clientX, clientY: 200, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup", preventDefault() {} });
+      dragRange(roll);
+      roll.canvas.hears.pointerdown(at(300));
+      roll.canvas.hears.pointermove(at(900));
+      const before = roll.range.stop;
+      ok(roll.axis.held);
+      run(9999);
+      roll.canvas.hears.pointerup(at(900));
+      equal([before < 12, roll.range, roll.axis.held], [true, { first: 2, stop: 590 }, false]);
+      roll.axis.to(0);
+      dragPrompt(roll);
+      roll.line.hears.pointerdown(at(300));
+      roll.line.onpointermove(at(900));
+      run(9999);
+      equal(roll.bars, 590);
+    });
+  },
+  "a long piece fits, and by hand zooms from there, and out as far as it can be read"() {
+    const roll = longRoll(590), zoomed = (factor) => (roll.axis.scale(factor, roll), roll.beatWidth), fit = 800 / 2360;
+    near(zoomed(null), fit);
+    near(zoomed(2), 2 * fit);
+    near(zoomed(null), fit);
+    near(zoomed(0.5), fit); // there is no more of it
+    near(zoomed(100), 100 * fit);
+    near(zoomed(0.01), 2);
+  },
   "a short note is moved by its middle, and made longer by the last third of it"() {
     const song = piece([[12, 3, 60, 80, 0]]), held = (tick) => {
       const { at, drag, roll } = handled(song); // the note is six pixels wide
