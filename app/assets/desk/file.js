@@ -42,6 +42,7 @@ export function readDesk(text, name, before) {
     piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
     file: entry.file ? fromBase64(entry.file) : null,
   }));
-  const { open, stars, settings } = found.desk;
-  return new Desk({ id: newId(), open, stars, settings: settingsOf(settings, before) }, entries);
+  const { open, stars } = found.desk, settings = settingsOf(found.desk.settings, before);
+  settings.mix = { ...before.mix, ...settings.mix }; // of the pieces that lie here
+  return new Desk({ id: newId(), open, stars, settings }, entries);
 }

@@ -184,15 +184,18 @@ export class Desk {
 
   // Whether two entries came of one piece, as far back as is known: takes that came of none are related in their run.
   related(one, other) {
-    const root = (entry) => {
-      const seen = new Set(); // the file of a desk may lead in a circle
-      while (this.entries.has(entry.parent) && !seen.has(entry.id)) {
-        seen.add(entry.id);
-        entry = this.entries.get(entry.parent);
-      }
-      return entry.parent ?? entry.run ?? entry.id;
-    };
-    return root(one) === root(other);
+    const [here, there] = [one, other].map((entry) => this.root(entry)).map((root) => root.parent ?? root.run ?? root.id);
+    return here === there;
+  }
+
+  // What an entry came of in the end, as far back as is known.
+  root(entry) {
+    const seen = new Set(); // the file of a desk may lead in a circle
+    while (this.entries.has(entry.parent) && !seen.has(entry.id)) {
+      seen.add(entry.id);
+      entry = this.entries.get(entry.parent);
+    }
+    return entry;
   }
 
   // Every entry that lies open, is listed, or that a step leads back to.

@@ -1,26 +1,46 @@
 // Chords as they are typed, "B♭m7" or "G/B": their tones, how they are stored, and a bar that plays one.
-import { pitchClass } from "./keys.js";
+import { readName } from "./chord_names.js";
+import { pitchClass, qualitySign } from "./keys.js";
 import { rowsOf, withRows } from "./piece.js";
 
-const CHORD = /^([A-Ga-g][#♯b♭]?)(maj7|M7|m7b5|ø7?|°7|dim7|dim|°|aug|\+|min7|m7|-7|min|m|-|sus2|sus4|7|)(?:\/([A-Ga-g][#♯b♭]?))?$/;
-const STORED = {
-  "": "M", m: "m", min: "m", "-": "m", "7": "7", maj7: "M7", M7: "M7", m7: "m7", min7: "m7", "-7": "m7",
-  "m7b5": "/o7", "ø": "/o7", "ø7": "/o7", "°": "o", dim: "o", "°7": "o7", dim7: "o7", aug: "+", "+": "+", sus2: "sus2", sus4: "sus4",
-};
 const TONES = {
   M: [0, 4, 7], m: [0, 3, 7], o: [0, 3, 6], "+": [0, 4, 8], 7: [0, 4, 7, 10], M7: [0, 4, 7, 11], m7: [0, 3, 7, 10],
   "/o7": [0, 3, 6, 10], o7: [0, 3, 6, 9], sus2: [0, 2, 7], sus4: [0, 5, 7],
 };
 const NAMES = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
+const signed = (note) => note.replaceAll("b", "♭").replaceAll("#", "♯");
 
-// A typed chord → its root, tones (pitch classes) and how it is stored; null for what is none.
+// A typed chord → its root, bass, tones (pitch classes) and how it is stored; `less` is what was made of a richer one, as
+// it is shown. Null for what is none; "N" has no tones.
 export function readChord(text) {
-  const found = CHORD.exec(text.trim());
+  const found = readName(text);
   if (!found) return null;
-  const root = pitchClass(found[1][0].toUpperCase() + found[1].slice(1)), quality = STORED[found[2]];
-  const bass = found[3] ? pitchClass(found[3]) : root;
-  const tones = TONES[quality].map((step) => (root + step) % 12);
-  return { root, bass, tones: tones.includes(bass) ? tones : [bass, ...tones], stored: `${NAMES[root]}_${quality}` };
+  if (found.root === null) return { root: null, bass: null, tones: [], stored: "N_N", less: "" };
+  const { quality } = found, root = pitchClass(found.root), bass = found.bass ? pitchClass(found.bass) : root;
+  const tones = TONES[quality].map((step) => (root + step) % 12), low = bass === root ? "" : `/${NAMES[bass]}`;
+  const written = low && quality === "/o7" ? "m7b5" : quality; // two strokes would be read by nobody
+  const shown = signed(found.root) + qualitySign(quality) + (low && `/${signed(found.bass)}`);
+  return {
+    root, bass, tones: tones.includes(bass) ? tones : [bass, ...tones], stored: `${NAMES[root]}_${written}${low}`,
+    less: found.less ? shown : "",
+  };
+}
+
+// A stored chord so many semitones higher; what is none stays as it is.
+export function chordIn(text, steps) {
+  const up = (note) => NAMES[(pitchClass(note) + steps + 12) % 12];
+  const [, root, quality, bass] = /^([A-G][#b]?)_(.*?)(?:\/([A-G][#b]?))?$/.exec(text) ?? [];
+  return root ? `${up(root)}_${quality}${bass ? `/${up(bass)}` : ""}` : text;
+}
+
+// What is to be said of a line of chords that a model goes over: what it takes them for, which know no bass. "" for nothing.
+export function toldOfLine(line) {
+  const taken = new Map();
+  for (const text of line.split(/[\s|]+/).filter(Boolean)) {
+    const chord = readChord(text), heard = chord?.less || (chord?.bass !== chord?.root && text);
+    if (heard) taken.set(text, heard.split("/")[0]);
+  }
+  return taken.size ? `Taken as: ${[...taken].map(([text, heard]) => `${text} → ${heard}`).join(", ")}.` : "";
 }
 
 // The nearest pitch whose class is among some; of two as near, the lower.
@@ -31,20 +51,29 @@ function nearest(pitch, classes) {
   return pitch;
 }
 
-// A bar that plays a chord: its notes move to the nearest tones, the lowest to the bass; an empty one gets the chord.
+const told = new WeakMap(); // a piece → what its chord was made of
+
+// What is to be said of a piece that got a chord: that a richer one was typed.
+export const toldOf = (piece) => told.get(piece) ?? "";
+
+// A bar that plays a chord: its notes move to the nearest tones, the lowest to the bass; an empty one gets the chord. Where
+// none is asked for, they stay.
 export function withChord(piece, bar, text) {
   const chord = readChord(text);
   if (!chord) throw new Error(`“${text}” is no chord that is known here; try C, Am7, B♭ or G/B.`);
   const from = piece.lines[bar], to = piece.lines[bar + 1], rows = rowsOf(piece);
   const here = rows.filter((row) => row[0] >= from && row[0] < to && !piece.tracks[row[4]].drum);
   const lowest = Math.min(...here.map((row) => row[2]));
-  for (const row of here) row[2] = nearest(row[2], row[2] === lowest ? [chord.bass] : chord.tones);
-  if (!here.length) rows.push(...block(piece, chord, from, to - from));
+  const sounds = chord.tones.length > 0;
+  if (sounds) for (const row of here) row[2] = nearest(row[2], row[2] === lowest ? [chord.bass] : chord.tones);
+  if (sounds && !here.length) rows.push(...block(piece, chord, from, to - from));
   const kept = piece.chords.filter(([tick]) => tick < from || tick >= to);
   const held = piece.chords.filter(([tick]) => tick <= to).at(-1);
   const after = held && held[0] !== to && to < piece.lines.at(-1) ? [[to, held[1]]] : [];
   const chords = [...kept, [from, chord.stored], ...after].sort((a, b) => a[0] - b[0]);
-  return { ...withRows(piece, once(rows)), chords };
+  const made = { ...withRows(piece, once(rows)), chords };
+  if (chord.less) told.set(made, `“${text.trim()}” is set as ${chord.less}.`);
+  return made;
 }
 
 // Notes of one track that would sound twice at once are one.

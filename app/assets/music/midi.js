@@ -29,15 +29,16 @@ function track(events) {
 
 function conductor(piece, by, texts) {
   const events = texts.map((said) => [0, 0, meta(1, text.encode(said))]);
-  for (const [tick, tempo] of piece.tempos) events.push([tick * by, 1, meta(0x51, word(Math.round(6e7 / tempo), 3))]);
+  for (const [tick, tempo] of piece.tempos) events.push([tick * by, 1, meta(0x51, word(Math.min(0xffffff, Math.round(6e7 / tempo)), 3))]);
   for (const [tick, top, low] of piece.meters) events.push([tick * by, 1, meta(0x58, [top, Math.log2(low), 24, 8])]);
   for (const [tick, name] of piece.chords) events.push([tick * by, 2, meta(6, text.encode(name))]);
   return track(events);
 }
 
-function instrument(one, channel, rows, by) {
+function instrument(one, channel, rows, by, volume) {
   const events = [[0, 0, meta(3, text.encode(one.name))]];
   if (!one.drum) events.push([0, 1, [0xc0 | channel, one.program & 0x7f]]);
+  if (volume !== undefined) events.push([0, 1, [0xb0 | channel, 7, volume]]);
   for (const [onset, duration, pitch, velocity] of rows) {
     events.push([onset * by, 3, [0x90 | channel, pitch, Math.max(1, velocity)]]);
     events.push([(onset + duration) * by, 2, [0x80 | channel, pitch, 0]]);
@@ -45,8 +46,9 @@ function instrument(one, channel, rows, by) {
   return track(events);
 }
 
-// `chosen` are indices of tracks; without, all that play. `made` is what the file says of how it came to be.
-export function writeMidi(piece, { made = null, chosen = null } = {}) {
+// `chosen` are indices of tracks; without, all that play. `made` is what the file says of how it came to be, `volumes` how
+// loud each track is.
+export function writeMidi(piece, { made = null, chosen = null, volumes = [] } = {}) {
   const by = piece.ticksPerBeat < COARSE ? Math.floor(USUAL / piece.ticksPerBeat) : 1;
   const rows = rowsOf(piece), pitched = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15];
   const ascii = made && JSON.stringify(made).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
@@ -54,7 +56,7 @@ export function writeMidi(piece, { made = null, chosen = null } = {}) {
   piece.tracks.forEach((one, index) => {
     const own = rows.filter((row) => row[4] === index);
     if (!own.length || (chosen && !chosen.includes(index))) return;
-    tracks.push(instrument(one, one.drum ? 9 : pitched.shift() ?? 0, own, by));
+    tracks.push(instrument(one, one.drum ? 9 : pitched.shift() ?? 0, own, by, volumes[index]));
   });
   const head = chunk("MThd", [...word(1, 2), ...word(tracks.length, 2), ...word(piece.ticksPerBeat * by, 2)]);
   return Uint8Array.from([head, ...tracks].flat());

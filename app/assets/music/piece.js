@@ -146,9 +146,13 @@ export function countIn(piece, region) {
 }
 
 // One empty bar or more in 4/4, to write on.
-export function emptyPiece({ bars = 4, track = { name: "Piano", program: 0, drum: false }, tempo = 110, ticksPerBeat = 12 } = {}) {
+const PIANO = [{ name: "Piano", program: 0, drum: false }];
+const TRIO = [{ name: "Bass", program: 33, drum: false }, { name: "Drums", program: 0, drum: true }, { name: "Other", program: 0, drum: false }];
+
+// Four empty bars for the tracks of a family of languages.
+export function emptyPiece(family, ticksPerBeat = 12) {
   return withBars({
-    notes: new Int32Array(), tracks: [track], tempos: [[0, tempo]], chords: [], meters: [[0, 4, 4]],
-    ticksPerBeat, lines: [0, 4 * ticksPerBeat], centre: 1,
-  }, bars);
+    notes: new Int32Array(), tracks: structuredClone(family === "groove" ? TRIO : PIANO), tempos: [[0, 110]], chords: [],
+    meters: [[0, 4, 4]], ticksPerBeat, lines: [0, 4 * ticksPerBeat], centre: 1,
+  }, 4);
 }

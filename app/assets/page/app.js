@@ -101,10 +101,8 @@ export class App {
   // An empty grid in the language of the model: to draw on, or to play to.
   openGrid() {
     this.supersede();
-    const trio = this.model.family === "groove", piece = emptyPiece({ ticksPerBeat: 12 });
-    if (trio) piece.tracks = [{ name: "Bass", program: 33, drum: false }, { name: "Drums", program: 0, drum: true }, { name: "Other", program: 0, drum: false }];
-    const entry = { ...this.blank("edit", "My piece"), piece, bars: 4, chosen: 4, model: this.model.name };
-    this.desk.show(entry, "an empty grid");
+    const empty = { piece: emptyPiece(this.model.family), bars: 4, chosen: 4, model: this.model.name };
+    this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "an empty grid");
     this.follow();
   }
 
@@ -175,6 +173,7 @@ export class App {
 
   // A new piece by hand takes the stage; of one that is still being written, with the bars that there are.
   edit(made, label, more = {}, as = null) {
+    this.calm();
     const before = woken(this.desk.current), piece = soFar(this.desk.current, made), bars = barCount(piece);
     const { region = before.region } = more;
     const entry = {
@@ -210,6 +209,7 @@ export class App {
 
   // Something done to chosen bars, of the stage or of a take.
   bars(id, act, { first, stop }, more) {
+    this.calm();
     if (act === "loop") return this.loop(id, { first, stop });
     const { piece, region } = this.desk.entries.get(id);
     if (act === "delete" && stop - first >= barCount(piece)) throw new Error("These are all bars of the piece; open another one instead.");

@@ -1,5 +1,7 @@
 // The page from its start: the desk as it was left, its parts, and who is told what when something changes.
+import { carryMix, mixOf } from "../desk/mix.js";
 import { Store } from "../desk/store.js";
+import { toldOfLine } from "../music/chords.js";
 import { barAt, barCount } from "../music/piece.js";
 import { lanesOf, sameLanes } from "../roll/scale.js";
 import { Player } from "../sound/player.js";
@@ -64,6 +66,7 @@ async function start() {
   let asked = null;
   const soon = () => (asked ??= requestAnimationFrame(() => ((asked = null), all())));
   desk.watch((what, more) => {
+    if (what === "step" && more.label === "changing the model" && !more.what) carryMix(desk, desk.entries.get(more.before.current), desk.current);
     if (what === "grown") {
       takes.showOne(more.entry.id);
       if (more.entry.state !== "running" || more.entry === desk.current) soon();
@@ -75,13 +78,11 @@ async function start() {
     else if (what === "unsaved") stage.fail("The browser has no room left to keep the desk: save it as a file.");
     else if (what !== "entry") soon();
     if (what === "settings") adjust();
+    if (more.change?.chords && toldOfLine(more.change.chords)) stage.tell(toldOfLine(more.change.chords));
     if (what === "step" && more.label === "composing") all();
   });
-  // What plays has the mix of its own kind, whatever lies on the stage meanwhile.
-  const adjust = () => {
-    const { family } = app.models.get(player.entry?.model) ?? app.model;
-    player.adjust({ ...desk.settings, mix: desk.settings.mix[family] ?? [] });
-  };
+  // What plays has the mix of its own piece, whatever lies on the stage meanwhile.
+  const adjust = () => player.adjust({ ...desk.settings, mix: mixOf(desk, player.entry) });
   adjust();
   player.watch((what) => (what === "load" && adjust(), all(), run()));
 

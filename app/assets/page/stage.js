@@ -1,5 +1,6 @@
 // The stage: the piece to work on, what was made of it in reading, and how it gets there.
 import { Nudges } from "../desk/nudges.js";
+import { toldOf } from "../music/chords.js";
 import { barCount, noteCount } from "../music/piece.js";
 import { Hand } from "../roll/note_editing.js";
 import { Roll } from "../roll/roll.js";
@@ -126,6 +127,7 @@ export function stagePart(app, lanesNow) {
   function showNotices(entry) {
     if (noted === entry) return;
     noted = entry;
+    if (toldOf(entry.piece)) tell(toldOf(entry.piece)); // C9 is C7 here
     passFocus(notices, roll.canvas);
     notices.replaceChildren(...(entry.notices ?? []).map(({ text, model }) => {
       const line = make("li", "", text);

@@ -1,5 +1,5 @@
 // The time axis of rolls that are seen together: one zoom and one place to scroll to for all of them.
-export const LEAST = 2, MOST = 160; // pixels a beat
+export const LEAST = 2, MOST = 160; // pixels a beat; by hand none goes below LEAST, but a long piece that fits
 
 export class Axis {
   constructor() {
@@ -7,6 +7,7 @@ export class Axis {
     this.left = 0;
     this.rolls = new Set();
     this.touched = false; // a hand has moved it
+    this.held = false; // a hand is at it
   }
 
   join(roll) {
@@ -35,7 +36,7 @@ export class Axis {
   // By a factor around the middle of what is seen, or null to fit.
   scale(factor, roll) {
     const before = roll.beatWidth, middle = (roll.view.scrollLeft + roll.inner / 2) / before;
-    this.zoom = factor === null ? null : Math.min(MOST, Math.max(LEAST, before * factor));
+    this.zoom = factor === null ? null : Math.min(MOST, Math.max(Math.min(LEAST, before), before * factor));
     this.touched = factor !== null;
     for (const one of this.rolls) one.layout();
     this.to(middle * roll.beatWidth - roll.inner / 2);

@@ -3,7 +3,7 @@
 import { drawn, gridOf, indexOf, lengthened, moved, removed, toGrid } from "../music/edits.js";
 import { WIDTH, rowsOf, withRows } from "../music/piece.js";
 
-const EDGE = 6; // pixels at a note's end that lengthen it
+const EDGE = 6; // pixels at a note's end that lengthen it: of a short one a third, or its middle could not be held
 const DELETE = { edit: removed, words: "deleting notes" };
 const shift = (ticks, steps = 0) => ({ edit: (piece, chosen) => moved(piece, chosen, ticks, steps), words: "moving notes" });
 const longer = (ticks) => ({ edit: (piece, chosen) => lengthened(piece, chosen, ticks), words: "changing a length" });
@@ -23,6 +23,7 @@ export class Hand {
     this.on = on;
     this.chosen.clear();
     this.roll.canvas.classList.toggle("mg-hand", on);
+    this.roll.canvas.classList.remove("mg-lengthens");
     this.roll.draw();
   }
 
@@ -46,22 +47,35 @@ export class Hand {
       if (!event.shiftKey) this.chosen.clear();
       this.chosen.add(index);
     }
-    const row = this.row(index), edge = Math.abs(roll.x(row[0] + row[1]) - roll.x(tick)) < EDGE;
-    this.moving = { tick, pitch, edge, before: roll.piece, chosen: [...this.chosen] };
+    this.moving = { tick, pitch, lane, edge: this.atEdge(index, tick), before: roll.piece, chosen: [...this.chosen] };
     roll.draw();
+  }
+
+  atEdge(index, tick) {
+    const { roll } = this, [onset, duration] = this.row(index), end = roll.x(onset + duration);
+    return end - roll.x(tick) < Math.min(EDGE, (end - roll.x(onset)) / 3);
+  }
+
+  // Before a press, the pointer says what a drag would do.
+  hover(event) {
+    const { roll } = this, { part, pitch, lane } = roll.placeAt(event), tick = roll.tickAt(event);
+    const index = this.on && part === "notes" ? this.at(tick, pitch, lane.index) : -1;
+    roll.canvas.classList.toggle("mg-lengthens", index >= 0 && this.atEdge(index, tick));
   }
 
   draw(tick, pitch, lane) {
     const { roll } = this, grid = gridOf(roll.piece), onset = Math.floor(tick / grid) * grid;
     const piece = drawn(roll.piece, onset, lane.drum ? grid : 4 * grid, pitch, lane.index);
     if (piece === roll.piece) return; // after its end
+    const there = new Set(rowsOf(roll.piece).map(String)), come = rowsOf(piece).filter((row) => !there.has(String(row)));
     this.acts.edit(piece, "drawing a note");
-    this.choose([[onset, lane.drum ? grid : 4 * grid, pitch, 84, lane.index]]);
+    this.choose(come);
   }
 
+  // A pointer may leave the lane that it took the note from; what is another track's there means nothing to this one.
   move(event) {
-    const { moving, roll } = this, { pitch } = roll.placeAt(event);
-    const ticks = toGrid(roll.piece, roll.tickAt(event) - moving.tick), steps = pitch === undefined ? 0 : pitch - moving.pitch;
+    const { moving, roll } = this, steps = roll.pitchIn(moving.lane, event) - moving.pitch;
+    const ticks = toGrid(roll.piece, roll.tickAt(event) - moving.tick);
     if (ticks === moving.ticks && steps === moving.steps) return;
     Object.assign(moving, { ticks, steps, act: moving.edge ? longer(ticks) : shift(ticks, steps) });
     roll.piece = moving.act.edit(moving.before, moving.chosen); // seen at once, kept when the hand lets go

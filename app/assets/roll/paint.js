@@ -1,5 +1,5 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
-import { centreOf, chordSign } from "../music/keys.js";
+import { chordSigns } from "../music/keys.js";
 import { WIDTH, barAt, barCount, beatOf, firstFrom, inRegion } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 
@@ -96,11 +96,12 @@ function paintBars(on) {
     pen.fillRect(start, ruler - 3, stop - start, 3);
     for (const at of [start, stop - 2]) pen.fillRect(at, ruler - 9, 2, 9);
   }
-  const bar = x(piece.lines[1]) - x(0), every = [1, 2, 4, 8, 16, 32].find((n) => n * bar >= 34) ?? 64;
+  const bar = x(piece.lines[1]) - x(0), far = (pixels, by) => by ** Math.max(0, Math.ceil(Math.log(pixels / bar) / Math.log(by)));
+  const every = far(34, 2), line = far(4, 4); // bars from one number, and from one line to the next
   for (let n = Math.max(0, barAt(piece, from)); n <= bars && piece.lines[n] <= to; n++) {
     const at = Math.round(x(piece.lines[n])), stop = n < bars && bar >= 90 ? piece.lines[n + 1] : 0, beat = beatOf(piece, n);
     pen.fillStyle = n % 4 ? ink.line : ink["line-strong"];
-    if (bar >= 4 || n % 4 === 0) pen.fillRect(at, top, 1, height);
+    if (n % line === 0) pen.fillRect(at, top, 1, height);
     pen.fillStyle = ink.line;
     for (let tick = piece.lines[n] + beat; tick < stop; tick += beat) pen.fillRect(Math.round(x(tick)), top, 0.5, height);
     if (n % every || n >= bars) continue;
@@ -114,9 +115,10 @@ function paintBars(on) {
 function paintChords({ pen, ink, roll, piece, x, gutter, top, ruler, width }) {
   if (top === ruler) return;
   const prompt = roll.isPrompt ? x(piece.lines[Math.min(roll.bars, barCount(piece))]) : 0;
+  const signs = chordSigns(piece);
   let free = gutter;
-  for (const [tick, text] of piece.chords) {
-    const at = x(tick), name = chordSign(text, centreOf(piece));
+  for (const [place, [tick]] of piece.chords.entries()) {
+    const at = x(tick), name = signs[place];
     if (at > width) break;
     const struck = at < prompt - 1 && at + 3 + pen.measureText(name).width > prompt; // by the line of the prompt
     if (!name || struck || at + 2 < free || tick >= piece.lines.at(-1)) continue;

@@ -1,5 +1,6 @@
 // Bars chosen by dragging over a roll, or over its ruler with a finger; a press without a drag goes there.
 import { barAt, barCount } from "../music/piece.js";
+import { EdgeScroll } from "./edge.js";
 
 const SLOP = 6; // pixels a press may move and still be one
 
@@ -17,17 +18,24 @@ export function dragRange(roll) {
   });
   canvas.addEventListener("pointermove", (event) => {
     if (roll.acts.hand?.moving) return roll.acts.hand.move(event);
+    if (!begun && roll.acts.hand?.on && roll.piece) return roll.acts.hand.hover(event);
     if (!begun || (!begun.moved && Math.abs(event.clientX - begun.x) < SLOP)) return;
     begun.moved = true;
+    drag(event);
+    edge.at(event);
+  });
+  const drag = (event) => {
     const tick = roll.tickAt(event), [from, to] = [begun.tick, tick].sort((a, b) => a - b);
     const first = barAt(roll.piece, from), stop = Math.max(first + 1, Math.min(barCount(roll.piece), barAt(roll.piece, to) + 1));
     if (first >= barCount(roll.piece)) return;
     if (roll.range?.first !== first || roll.range?.stop !== stop) roll.select({ first, stop });
-  });
+  };
+  const edge = new EdgeScroll(roll, drag);
   const over = (event) => {
     if (roll.acts.hand?.moving) return roll.acts.hand.up(event);
     const was = begun;
     begun = null;
+    edge.stop();
     if (was && !was.moved && event.type === "pointerup") press(event);
   };
   const press = (event) => {

@@ -1,7 +1,7 @@
 // The piano roll: a view of a piece with a cursor, zoom and scroll, bars to be chosen, and the prompt's end to be dragged.
 // The canvas is as wide as what is seen, and paint.js paints it anew at every scroll.
 import { barCount, inRegion, noteCount } from "../music/piece.js";
-import { Axis, LEAST, MOST } from "./axis.js";
+import { Axis, MOST } from "./axis.js";
 import { gutterOf } from "./gutter.js";
 import { layLanes, paint, rulerOf, topOf } from "./paint.js";
 import { dragPrompt } from "./prompt.js";
@@ -111,7 +111,7 @@ export class Roll {
   }
 
   get beatWidth() {
-    return this.axis.zoom ?? Math.min(MOST, Math.max(LEAST, this.inner / Math.max(1, this.shownBeats)));
+    return this.axis.zoom ?? Math.min(MOST, this.inner / Math.max(1, this.shownBeats));
   }
 
   x(tick) {
@@ -131,15 +131,20 @@ export class Roll {
     this.laid = layLanes(this.lanes, topOf(this), this.view.clientHeight);
     const lane = this.laid.find((one) => y < one.bottom + 5) ?? this.laid.at(-1);
     if (!lane) return { part: "ruler" };
-    const row = Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step)));
-    return { part: "notes", lane, pitch: lane.at(row), y };
+    return { part: "notes", lane, pitch: this.pitchIn(lane, event), y };
+  }
+
+  // The pitch of a lane at the height of a pointer, which may be beyond it.
+  pitchIn(lane, event) {
+    const y = event.clientY - this.view.getBoundingClientRect().top - this.view.clientTop;
+    return lane.at(Math.min(lane.rows - 1, Math.max(0, Math.floor((y - lane.top) / lane.step))));
   }
 
   moveCursor(tick, follow = false, faint = false) {
     this.played = { tick, faint };
     if (!this.placeCursor()) return;
     const x = this.x(tick), from = this.axis.left + this.gutter, width = this.inner;
-    if (follow && (x < from || x > from + width * 0.92)) this.axis.to(x - this.gutter - width * 0.1);
+    if (follow && !this.axis.held && (x < from || x > from + width * 0.92)) this.axis.to(x - this.gutter - width * 0.1);
   }
 
   // Where the cursor stands; says whether it is seen.

@@ -1,16 +1,32 @@
-// Take a piece along: drag it out of the page, or save it as MIDI, a track of it, a score, or sound.
-import { excerptFrom } from "../music/excerpt.js";
-import { writeMidi } from "../music/midi.js";
+// Take a piece along: drag it out of the page, or save it as MIDI, a track of it, a score, or sound. Where it is heard
+// otherwise than it is written, in another key or without a track, it can be had as either.
 import { toBase64 } from "../desk/file.js";
+import { mixOf } from "../desk/mix.js";
+import { excerptFrom } from "../music/excerpt.js";
+import { asHeard, changesOf, isAllSilent } from "../music/heard.js";
+import { writeMidi } from "../music/midi.js";
 import { action, download, fileName, make, passFocus } from "./parts.js";
 
 const MIDI = "audio/midi";
 
 export const midiOf = (entry) => (entry.file && entry.kind === "take" ? entry.file : writeMidi(entry.piece, { made: entry.provenance ?? null }));
 
+const settingOf = ({ desk }, entry) => ({ mix: mixOf(desk, entry), tempo: desk.settings.tempo, transpose: desk.settings.transpose });
+
+// What stands for an entry as it is heard: the file says in words what was changed. A file that was opened may hold more
+// than the page plays of it.
+export function heardEntry(app, entry) {
+  const setting = settingOf(app, entry), changes = changesOf(entry.piece, setting), { provenance } = entry;
+  if (isAllSilent(entry.piece, setting.mix)) throw new Error("All tracks are muted, so there is nothing to hear; let one be heard first.");
+  if (!changes.length && (!entry.file || entry.kind === "take")) return entry;
+  const { piece, volumes } = asHeard(entry.piece, setting), fileName = `${entry.title}.mid`;
+  const made = provenance && changes.length ? { ...provenance, as_heard: changes.join(", ") } : provenance ?? null;
+  return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
+}
+
 // `DownloadURL` is what a browser hands to whom a drag ends at: a folder, or a program for music.
 export function grip(entryOf, what) {
-  const element = make("span", "mg-grip", "⠿", { title: `Drag this ${what} into another program`, draggable: true, ariaHidden: "true" });
+  const element = make("span", "mg-grip", "⠿", { title: `Drag this ${what}, as it is written, into another program`, draggable: true, ariaHidden: "true" });
   element.addEventListener("dragstart", (event) => {
     const entry = entryOf();
     if (!entry?.piece.notes.length) return event.preventDefault();
@@ -38,21 +54,29 @@ export function alongMenu(app, entryOf, failed) {
     }
     event.target.disabled = false;
   }, "mg-item", { title: note });
-  const fromServer = (what, kind) => async (entry, name) => {
-    const answer = await fetch(await app.server.made(entry, what));
+  const fromServer = (what, kind, standIn = (entry) => entry) => async (entry, name) => {
+    const answer = await fetch(await app.server.made(standIn(entry), what));
     if (!answer.ok) throw new Error("The server could not give the file; try again.");
     download(await answer.arrayBuffer(), name, kind);
   };
+  const written = (text, ending, fileOf, note) => save(text, ending, (entry, name) => download(fileOf(entry), name, MIDI), note);
+  const words = (text) => make("p", "mg-menu-words", text);
   function fill() {
-    const entry = entryOf(), { tracks } = entry.piece, used = new Set();
+    const entry = entryOf(), { tracks } = entry.piece, used = new Set(), items = [];
     for (let i = 4; i < entry.piece.notes.length; i += 5) used.add(entry.piece.notes[i]);
-    const items = [save("MIDI", ".mid", (one, name) => download(midiOf(one), name, MIDI), "all of it")];
+    const changes = changesOf(entry.piece, settingOf(app, entry)), wav = fromServer("sound", "audio/wav", (one) => heardEntry(app, one));
+    if (changes.length) {
+      items.push(words(`As heard: ${changes.join(", ")}`));
+      items.push(written("MIDI as heard", ", as heard.mid", (one) => heardEntry(app, one).file, "with these changes"));
+      items.push(save("WAV as heard", ", as heard.wav", wav, "the sound, with these changes"), words("As written"));
+    }
+    items.push(written(changes.length ? "MIDI as written" : "MIDI", ".mid", midiOf, "all of it"));
     if (entry.region?.first && !entry.region.tracks)
-      items.push(save("New part as MIDI", ", new part.mid", (one, name) => download(writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }), name, MIDI), "what was written, by itself"));
+      items.push(written("New part as MIDI", ", new part.mid", (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }), "what was written, by itself"));
     if (used.size > 1)
-      tracks.forEach((track, index) => used.has(index) && items.push(save(`${track.name} as MIDI`, `, ${fileName(track.name)}.mid`, (one, name) => download(writeMidi(one.piece, { made: one.provenance, chosen: [index] }), name, MIDI), "one track")));
+      tracks.forEach((track, index) => used.has(index) && items.push(written(`${track.name} as MIDI`, `, ${fileName(track.name)}.mid`, (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] }), "one track")));
     items.push(save("Score (MusicXML)", ".musicxml", fromServer("score", "application/vnd.recordare.musicxml+xml"), "for a program that prints music"));
-    items.push(save("WAV", ".wav", fromServer("sound", "audio/wav"), "the sound"));
+    if (!changes.length) items.push(save("WAV", ".wav", wav, "the sound"));
     list.replaceChildren(...items);
   }
   box.addEventListener("toggle", () => {

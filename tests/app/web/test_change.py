@@ -342,7 +342,7 @@ def test_drawn_notes_are_continued(page: Page):
     assert page.evaluate("musicgen.desk.takes[0].title") == "My piece, variation 1"
 
 
-@pytest.mark.parametrize("typed", ["Am7", "B♭", "C/E"])
+@pytest.mark.parametrize("typed", ["Am7", "B♭", "C/E", "C9"])
 def test_a_chord_typed_over_a_bar_is_played_there(page: Page, typed: str):
     page.locator("[data-example=piano-g-minor]").click()
     expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
@@ -354,7 +354,11 @@ def test_a_chord_typed_over_a_bar_is_played_there(page: Page, typed: str):
     choose_bars(page, 3, 3)
     field.fill(typed)
     field.press("Enter")
-    classes = {"Am7": {9, 0, 4, 7}, "B♭": {10, 2, 5}, "C/E": {0, 4, 7}}[typed]
+    expect(page.locator(".mg-stage > [role=alert]")).to_be_hidden()
+    if typed == "C9":
+        expect(page.locator(".mg-stage .mg-hint")).to_have_text("“C9” is set as C7.")
+    sets = {"Am7": {9, 0, 4, 7}, "B♭": {10, 2, 5}, "C/E": {0, 4, 7}, "C9": {0, 4, 7, 10}}
+    classes = sets[typed]
     piece = page.evaluate(
         "(({ lines, notes }) => [lines, [...notes]])(musicgen.desk.current.piece)"
     )

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from app.web.composing.opened_files import made_here
 from tests.app.web.browser import WAIT
 from tests.app.web.hands import await_end, choose_bars, downloaded, go_on, in_changed_browser
+from tokenization.midi.reading import read_midi
 
 # Take down what the page sends to the loudspeaker, from now on.
 LISTEN = """async () => {
@@ -200,6 +202,27 @@ def test_a_piece_of_another_kind_has_a_mix_of_its_own(page: Page):
     assert page.evaluate(heard) == [1, 2]
 
 
+def test_a_mute_stays_with_its_piece_and_is_told_on_the_fold(page: Page):
+    heard = "[0, 1, 2].filter((track) => musicgen.player.transport.audible(track))"
+    fold = page.locator(".mg-mixer > summary")
+    page.get_by_text("Tracks", exact=True).click()
+    page.get_by_role("button", name="Mute Drums").click()
+    fold.click()
+    expect(fold).to_have_text("TracksDrums muted")
+    page.locator("[data-example=trio-jazz]").click()
+    expect(page.locator(".mg-stage h2")).to_have_text("Jazz trio")
+    expect(fold).to_have_text("Tracks")
+    assert page.evaluate(heard) == [0, 1, 2]
+    page.get_by_role("button", name="Undo").click()
+    expect(fold).to_have_text("TracksDrums muted")
+    assert page.evaluate(heard) == [0, 2]
+    go_on(page, bars=1)
+    await_end(page)
+    page.locator(".mg-take .mg-further").click()
+    expect(fold).to_have_text("TracksDrums muted")
+    assert page.evaluate(heard) == [0, 2]
+
+
 def test_what_plays_is_heard_as_undo_leaves_it(page: Page):
     """As it was heard as it was changed; and the cursor stays on it."""
     page.locator("#mg-tempo input").fill("50")  # so that it lasts
@@ -239,6 +262,42 @@ def test_sound_is_saved_as_a_file(page: Page):
     assert rate >= 44_100
     assert 0.05 < np.sqrt((samples**2).mean()) < 0.5
     assert 0.5 < np.abs(samples).max() < 0.95  # loud, and clips nowhere
+
+
+def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
+    go_on(page, bars=1)
+    await_end(page)
+    page.get_by_text("Tracks", exact=True).click()
+    page.get_by_role("button", name="Mute Bass").click()
+    page.locator("#mg-tempo input").fill("200")
+    page.locator("#mg-transpose input").fill("3")
+    written = downloaded(page, "MIDI as written")
+    heard = downloaded(page, "MIDI as heard")
+    before, after = read_midi(written), read_midi(heard)
+    assert [track.name for track in after.tracks] == ["Drums", "Other"]
+    assert after.tempos.beats_per_minute[0] == 2 * before.tempos.beats_per_minute[0]
+
+    def pitches(score, name: str) -> list[int]:
+        index = [track.name for track in score.tracks].index(name)
+        return score.notes.pitch[score.notes.track == index].tolist()
+
+    assert pitches(after, "Drums") == pitches(before, "Drums")
+    assert pitches(after, "Other") == [pitch + 3 for pitch in pitches(before, "Other")]
+    said, says = made_here(heard), made_here(written)
+    assert said
+    assert says
+    assert said.pop("as_heard") == "transposed by +3, at 200 % of the tempo, Bass muted"
+    assert said == says
+    page.evaluate("musicgen.player.load(musicgen.desk.takes[0])")
+    length = page.evaluate("musicgen.player.length")
+    sound = downloaded(page, "WAV as heard")
+    rate = struct.unpack_from("<I", sound, 24)[0]
+    assert abs((len(sound) - 44) / 4 / rate - length) < 2  # not ten seconds
+    for track in ("Drums", "Other"):
+        page.get_by_role("button", name=f"Mute {track}").click()
+    page.locator(".mg-take .mg-menu > summary").click()
+    page.get_by_role("button", name="WAV as heard").click()
+    expect(page.locator(".mg-take > [role=alert]")).to_contain_text("All tracks are muted")
 
 
 def test_without_worklets_the_sound_is_a_file(browser: Browser, address: str):

@@ -1,17 +1,137 @@
 // What is made of pieces by hand: trimmed, cut, moved, retuned to a chord, named by the key, written as MIDI.
-import { readChord, withChord } from "../../../../app/assets/music/chords.js";
+import { readChord, toldOf, toldOfLine, withChord } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
 import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
-import { centreOf, chordSign, noteName } from "../../../../app/assets/music/keys.js";
+import { asHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
+import { centreOf, chordSign, chordSigns, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
 import { aroundNew, barAt, beatOf, countIn, grown, inRegion, lineNear, regionWithout, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
+import { Axis } from "../../../../app/assets/roll/axis.js";
+import { EdgeScroll } from "../../../../app/assets/roll/edge.js";
+import { Hand } from "../../../../app/assets/roll/note_editing.js";
+import { dragPrompt } from "../../../../app/assets/roll/prompt.js";
+import { dragRange } from "../../../../app/assets/roll/range.js";
+import { Roll } from "../../../../app/assets/roll/roll.js";
 import { lanesOf } from "../../../../app/assets/roll/scale.js";
 import { equal, near, ok, piece, throws } from "./check.js";
 
 const four = () => piece([0, 1, 2, 3].map((bar) => [48 * bar, 60, 60 + bar, 80, 0]));
 
+// A roll without a page, 24 pixels a beat, with a hand on it; `at` is a pointer over a tick of a pitch in a lane, `off`
+// pixels further.
+function handled(song) {
+  const classes = new Set(), classList = { remove: (name) => classes.delete(name), toggle: (name, on) => (on ? classes.add(name) : classes.delete(name)) };
+  const view = { clientLeft: 0, clientTop: 0, clientWidth: 846, clientHeight: 400, scrollLeft: 0, getBoundingClientRect: () => ({ left: 0, top: 0 }) };
+  const roll = Object.assign(Object.create(Roll.prototype), {
+    piece: song, lanes: lanesOf([song]), axis: Object.assign(new Axis(), { zoom: 24 }), gutter: 46, view, region: null, acts: {}, laid: [],
+    canvas: { classList, setPointerCapture() {} },
+  });
+  roll.placeAt({ clientX: 0, clientY: 200 });
+  const hand = new Hand(roll, { edit: (made) => (roll.piece = made) });
+  hand.switch(true);
+  const at = (tick, pitch, track, off = 0) => {
+    const lane = roll.laid.find((one) => one.index === track);
+    return { pointerId: 1, clientX: roll.x(tick) + off, clientY: lane.top + (lane.row(pitch) + 0.5) * lane.step };
+  };
+  const drag = (from, ...along) => (hand.down(from, roll.placeAt(from)), along.forEach((to) => hand.move(to)), hand.up());
+  return { roll, hand, at, drag, classes };
+}
+
+// A roll of so many bars without a page; `hears` are the listeners of its elements.
+function longRoll(bars) {
+  const { roll } = handled(piece([[0, 12, 60, 80, 0]], { bars }));
+  const element = (hears = {}) => ({ hears, addEventListener: (name, act) => (hears[name] = act), setPointerCapture() {}, focus() {} });
+  const act = { select: (range) => (roll.range = range), choose: (now) => (roll.bars = now), layout() {} };
+  Object.assign(roll, act, { canvas: element(), line: element(), bars: 1, acts: {} });
+  Object.defineProperty(roll.view, "scrollWidth", { get: () => Math.max(846, roll.gutter + roll.beats * roll.beatWidth) });
+  roll.axis.join(roll);
+  return roll;
+}
+
+// Frames are drawn when `run` says so.
+function inFrames(act) {
+  const frames = [], before = globalThis.requestAnimationFrame;
+  globalThis.requestAnimationFrame = (one) => frames.push(one);
+  try {
+    return act((most) => {
+      for (let i = 0; i < most && frames.length; i++) frames.shift()();
+    });
+  } finally {
+    globalThis.requestAnimationFrame = before;
+  }
+}
+
 export const tests = {
+  "a drag to the edge goes on, the faster the further, and ends with the piece or the hand"() {
+    inFrames((run) => {
+      const roll = longRoll(590), seen = [], edge = new EdgeScroll(roll, () => seen.push(roll.view.scrollLeft));
+      const left = (places, frames = 10) => (places.forEach((clientX) => edge.at({ clientX })), run(frames), edge.stop(), run(1), roll.axis.left);
+      equal([left([400]), left([840]), left([60, 70])], [0, 0, 0]); // one that only begins there
+      const slow = left([400, 840]), fast = left([1000]) - slow;
+      ok(slow > 0 && fast > 5 * slow, `${slow} and ${fast}`);
+      equal([seen.length, seen.at(-1)], [20, slow + fast]);
+      equal(left([2000], 9999), 46 + 590 * 4 * 24 - 846);
+      equal([left([0], 9999), left([400, 0], 9999)], [0, 0]);
+    });
+  },
+  "bars past the edge are chosen by a drag, and so is the end of a prompt"() {
+    inFrames((run) => {
+      const roll = longRoll(590), at = (clientX) => ({ clientX, clientY: 200, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup", preventDefault() {} });
+      dragRange(roll);
+      roll.canvas.hears.pointerdown(at(300));
+      roll.canvas.hears.pointermove(at(900));
+      const before = roll.range.stop;
+      ok(roll.axis.held);
+      run(9999);
+      roll.canvas.hears.pointerup(at(900));
+      equal([before < 12, roll.range, roll.axis.held], [true, { first: 2, stop: 590 }, false]);
+      roll.axis.to(0);
+      dragPrompt(roll);
+      roll.line.hears.pointerdown(at(300));
+      roll.line.onpointermove(at(900));
+      run(9999);
+      equal(roll.bars, 590);
+    });
+  },
+  "a long piece fits, and by hand zooms from there, and out as far as it can be read"() {
+    const roll = longRoll(590), zoomed = (factor) => (roll.axis.scale(factor, roll), roll.beatWidth), fit = 800 / 2360;
+    near(zoomed(null), fit);
+    near(zoomed(2), 2 * fit);
+    near(zoomed(null), fit);
+    near(zoomed(0.5), fit); // there is no more of it
+    near(zoomed(100), 100 * fit);
+    near(zoomed(0.01), 2);
+  },
+  "a short note is moved by its middle, and made longer by the last third of it"() {
+    const song = piece([[12, 3, 60, 80, 0]]), held = (tick) => {
+      const { at, drag, roll } = handled(song); // the note is six pixels wide
+      drag(at(tick, 60, 0), at(tick + 6, 60, 0));
+      return rowsOf(roll.piece)[0].slice(0, 2);
+    };
+    equal([held(13), held(13.7), held(14.5)], [[18, 3], [18, 3], [12, 9]]);
+  },
+  "a note that is dragged past its lane stays within it, above the top too"() {
+    const song = piece([[12, 24, 48, 80, 0], [12, 24, 84, 80, 1]], { tracks: 2 }), dragged = (track, height) => {
+      const { at, drag, roll } = handled(song), pitch = track ? 84 : 48;
+      drag(at(24, pitch, track), { ...at(24, pitch, track), clientY: height });
+      const { low, high } = roll.laid[track];
+      return [rowsOf(roll.piece).find((row) => row[4] === track)[2], low, high];
+    };
+    for (const track of [0, 1]) {
+      const [[above, , high], [below, low]] = [dragged(track, -50), dragged(track, 999)];
+      equal([above, below], [high, low]);
+    }
+    const [pitch, , high] = dragged(1, 12); // in the ruler
+    equal(pitch, high);
+  },
+  "the pointer says where a drag makes a note longer"() {
+    const { at, classes, hand } = handled(piece([[0, 24, 60, 80, 0]])), shows = (...place) => (hand.hover(at(...place)), classes.has("mg-lengthens"));
+    equal([shows(12, 60, 0), shows(24, 60, 0, -3), shows(24, 60, 0, -7), shows(24, 61, 0, -3)], [false, true, false, false]);
+    hand.hover(at(24, 60, 0, -3));
+    hand.switch(false);
+    ok(!classes.has("mg-lengthens"));
+  },
   "a trimmed piece ends with its last bar, held notes too"() {
     const cut = trimmed(four(), 2);
     equal(rowsOf(cut), [[0, 60, 60, 80, 0], [48, 48, 61, 80, 0]]);
@@ -74,10 +194,26 @@ export const tests = {
     ok(here.every((row) => [9, 0, 4, 7].includes(row[2] % 12)), "tones of the chord");
     equal(here[0][2] % 12, 7);
     equal(rowsOf(next).at(-1)[2], 61);
-    equal(next.chords, [[0, "A_m7"], [48, "C_M"]]);
+    equal(next.chords, [[0, "A_m7/G"], [48, "C_M"]]);
     equal(rowsOf(withChord(piece([]), 1, "B♭")).map((row) => row[2]), [46, 62, 65, 70]);
     throws(() => withChord(song, 0, "Hello"), /is no chord/);
     equal(["C", "F#m", "Bb7", "Cmaj7", "Bm7b5"].map((text) => readChord(text).stored), ["C_M", "F#_m", "A#_7", "C_M7", "B_/o7"]);
+  },
+  "richer chords are set as what stays of them, and what that is is said"() {
+    const made = (text) => (({ stored, less }) => [stored, less])(readChord(text));
+    equal(["C6", "Cadd9", "G9", "Bbm9", "C6/9", "F:maj(9)", "F:maj/3", "C5", "c#mM7/e"].map(made), [
+      ["C_M", "C"], ["C_M", "C"], ["G_7", "G7"], ["A#_m7", "B♭m7"], ["C_M", "C"], ["F_M", "F"], ["F_M", "F"], ["C_M", "C"], ["C#_m/E", "C♯m/E"],
+    ]);
+    equal(["C", "Am7", "G7/B", "Bm7b5", "F#ø/A", "Ebsus", "Chord-A_m7", "Dbb", "N", "N.C."].map(made), [
+      ["C_M", ""], ["A_m7", ""], ["G_7/B", ""], ["B_/o7", ""], ["F#_m7b5/A", ""], ["D#_sus4", ""], ["A_m7", ""], ["C_M", ""], ["N_N", ""], ["N_N", ""],
+    ]);
+    equal(["Hm?", "", "constructor", "C/constructor?", "Cfoo", "add", "dim", `C${"9".repeat(40)}`].map((text) => readChord(text)?.stored ?? null),
+      [null, null, null, "C_M", null, null, null, null]);
+    equal(["C9", "C7", "G/B"].map((text) => toldOf(withChord(four(), 0, text))), ["“C9” is set as C7.", "", ""]);
+    equal([toldOfLine("C | Am7 F | N"), toldOfLine("C9 | G/B | C9 Cadd9/E | nonsense")], ["", "Taken as: C9 → C7, G/B → G, Cadd9/E → C."]);
+    const silent = withChord({ ...four(), chords: [[0, "C_M"]] }, 1, "N");
+    equal([rowsOf(silent), silent.chords], [rowsOf(four()), [[0, "C_M"], [48, "N_N"], [96, "C_M"]]]);
+    equal(["G_7/B", "F#_m7b5/A"].map((text) => chordSign(text, 1)), ["G7/B", "F♯ø7/A"]);
   },
   "notes and chords are named by the key"() {
     equal([10, 3, 6].map((pitch) => noteName(pitch, 1)), ["B♭", "E♭", "F♯"]);
@@ -85,6 +221,17 @@ export const tests = {
     equal([8, 10].map((pitch) => noteName(pitch, 6)), ["G♯", "A♯"]);
     equal([centreOf({ centre: -3 }), centreOf({ fifths: -2 })], [-3, -1]);
     equal(["A#_M", "D#_m7", "G_sus4", "N_N", "B_/o7", "verse", "C_M/E", "F#_o"].map((text) => chordSign(text, 0)), ["B♭", "E♭m7", "Gsus4", "", "Bø7", "verse", "C/E", "F♯°"]);
+  },
+  "chords are named by the key around them, also after a modulation"() {
+    const scale = (tonic) => [0, 2, 4, 5, 7, 9, 11, 12].map((step) => tonic + step);
+    const song = (...tonics) => piece(tonics.flatMap((tonic, part) => [...Array(8).keys()].flatMap((bar) =>
+      scale(tonic).map((pitch, n) => [48 * (8 * part + bar) + 6 * n, 6, pitch, 80, 0]))), { bars: 8 * tonics.length });
+    const signs = (tonics, centre, ...chords) => chordSigns({ ...song(...tonics), centre, chords: chords.map((text, at) => [48 * at, text]) });
+    const turn = ["F_M", "D_m", "C_M", "G_M"], sharp = ["F#_M", "A#_m", "C#_7", "G#_m"];
+    equal(signs([54, 60], 7, ...sharp, ...sharp, ...turn, ...turn), ["F♯", "A♯m", "C♯7", "G♯m", "F♯", "A♯m", "C♯7", "G♯m", "F", "Dm", "C", "G", "F", "Dm", "C", "G"]);
+    equal(signs([54], 7, "F#_M", "F_o", "C#_M", "C_o", "G_M/B"), ["F♯", "E♯°", "C♯", "C°", "G/B"]);
+    equal(chordSigns({ ...piece([]), centre: 9, chords: [[0, "F_M"], [48, "D_m"], [96, "C_M"], [144, "G_M"]] }), ["F", "Dm", "C", "G"]); // nothing sounds
+    equal(chordSigns({ ...piece([]), centre: -6, chords: [[0, "D#_M"], [48, "B_M"], [96, "F#_M"], [144, "A_M"], [150, "N_N"], [160, "verse"]] }), ["E♭", "C♭", "G♭", "A", "", "verse"]);
   },
   "seconds and ticks lead to each other through changes of tempo"() {
     const clock = new Clock({ tempos: [[0, 120], [24, 60], [48, 240]], ticksPerBeat: 12 });
@@ -116,6 +263,31 @@ export const tests = {
   "around what is new a bar leads in, and what was filled in has two on each side"() {
     const long = { ...piece([]), lines: Array.from({ length: 17 }, (_, bar) => 48 * bar) }, seen = (first, stop, tracks = null) => aroundNew({ piece: long, region: { first, stop, tracks } });
     equal([seen(8, 16), seen(4, 6), seen(0, 16), seen(0, 16, [1]), aroundNew({ piece: long, region: null })], [{ first: 7, stop: 16 }, { first: 2, stop: 8 }, null, null, null]);
+  },
+  "what is not heard is told in words"() {
+    const song = piece([[0, 12, 60, 80, 0], [0, 12, 36, 80, 2]], { tracks: 3 });
+    equal([[], [{ mute: true }], [null, { solo: true, volume: 80 }], [null, null, { volume: 0 }], [{ mute: true }, null, { mute: true }]].map((mix) => silentOf(song, mix)),
+      ["", "Track 0 muted", "nothing is heard: all is muted", "Track 2 muted", "nothing is heard: all is muted"]);
+    equal([0, 1].map((index) => isHeard([{ mute: true, solo: true }, { solo: true }], index)), [false, true]);
+  },
+  "a piece as it is heard has the key, tempo, tracks, instruments and volumes that the page plays"() {
+    const song = { ...piece([[0, 12, 60, 80, 0], [0, 12, 126, 80, 0], [0, 12, 36, 80, 2], [12, 12, 40, 80, 1]], { tracks: 3 }), chords: [[0, "A#_m7/F"], [12, "N_N"], [24, "verse"]] };
+    const plain = { mix: [], tempo: 1, transpose: 0 }, played = { mix: [{ program: 42, volume: 80 }, { mute: true }], tempo: 0.5, transpose: 3 };
+    equal([changesOf(song, plain), changesOf(song, { ...plain, mix: [{ program: 0, volume: 100, mute: false }] })], [[], []]);
+    equal(changesOf(song, played), ["transposed by +3", "at 50 % of the tempo", "Track 1 muted", "other instruments", "other volumes"]);
+    equal(changesOf(song, { ...plain, transpose: -2, mix: [{ program: 7, mute: true }] }), ["transposed by −2", "Track 0 muted"]);
+    const { piece: heard, volumes } = asHeard(song, played);
+    equal(rowsOf(heard), [[0, 12, 63, 80, 0], [0, 12, 36, 80, 2]]); // what no keyboard has is not heard
+    equal([heard.tempos, heard.chords, heard.tracks.map(({ program }) => program)], [[[0, 60]], [[0, "C#_m7/G#"], [12, "N_N"], [24, "verse"]], [42, 1, 2]]);
+    const bytes = [...writeMidi(heard, { made: { seed: 7 }, volumes })], has = (...some) => bytes.some((_, at) => some.every((byte, i) => bytes[at + i] === byte));
+    ok(has(0xb0, 7, 80) && has(0xb9, 7, 100) && has(0xc0, 42) && has(0x51, 3, 0x0f, 0x42, 0x40), "volumes, instrument and tempo");
+    ok(String.fromCharCode(...bytes).includes('musicgen {"seed":7}'));
+    ok(!String.fromCharCode(...writeMidi(song)).includes("\xb0\x07"));
+    equal(asHeard(song, plain).piece, song);
+  },
+  "a tempo too slow for a file is as slow as one can say"() {
+    const text = String.fromCharCode(...writeMidi({ ...four(), tempos: [[0, 2]] }));
+    ok(text.includes("\xff\x51\x03\xff\xff\xff"));
   },
   "a MIDI file says what it holds"() {
     const bytes = writeMidi({ ...four(), chords: [[0, "C_M"]] }, { made: { model: "ü", seed: 7 } }), text = String.fromCharCode(...bytes);

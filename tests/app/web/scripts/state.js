@@ -1,4 +1,5 @@
 // The desk's memory: nothing is lost, and every step can be undone and done again.
+import { carryMix, mixOf, remix } from "../../../../app/assets/desk/mix.js";
 import { Desk, woken } from "../../../../app/assets/desk/state.js";
 import { readDesk, writeDesk } from "../../../../app/assets/desk/file.js";
 import { readLink, writeLink } from "../../../../app/assets/desk/link.js";
@@ -189,6 +190,36 @@ export const tests = {
     const odd = readDesk(changed((found) => Object.assign(found.desk, { past: 7, settings: { tempo: "fast", mix: [7], bars: null, seed: 3 } })), "a.musicgen", before);
     equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
     equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // it would stand still
+  },
+  "a mix goes with a piece, its takes and its changes, and a piece that is opened begins with none"() {
+    const { desk, song, takes } = worked(), edit = entry({ parent: takes[1].id, kind: "edit" });
+    desk.show(edit, "moving notes");
+    remix(desk, takes[0], 0, { mute: true });
+    remix(desk, edit, 0, { volume: 90 });
+    for (const one of [song, ...takes, edit]) equal(mixOf(desk, one), [{ mute: true, volume: 90 }]);
+    const other = entry();
+    desk.show(other, "opening another");
+    equal(mixOf(desk, other), []);
+    remix(desk, other, 0, { solo: true });
+    equal([mixOf(desk, song), mixOf(desk, other), mixOf(desk, null)], [[{ mute: true, volume: 90 }], [{ solo: true }], []]);
+    const again = readDesk(writeDesk(desk), "a.musicgen", { ...new Desk().settings, mix: { here: [null] } });
+    equal([mixOf(again, edit), mixOf(again, other), again.settings.mix.here], [[{ mute: true, volume: 90 }], [{ solo: true }], [null]]);
+  },
+  "a mix of pieces that are gone is let go, and of takes whose piece is gone kept"() {
+    const { desk, song, takes } = worked();
+    remix(desk, song, 0, { mute: true });
+    desk.entries.delete(song.id);
+    remix(desk, entry(), 0, { mute: true });
+    equal(mixOf(desk, takes[0]), [{ mute: true }]);
+    for (const { id } of takes) desk.entries.delete(id);
+    remix(desk, entry(), 0, { mute: true });
+    equal(Object.keys(desk.settings.mix).length, 1);
+  },
+  "another model hears a piece with the mix that it had, where it has the same tracks"() {
+    const { desk, song } = worked(), heard = entry(), other = entry({ piece: piece([], { tracks: 3 }) });
+    remix(desk, song, 0, { mute: true });
+    for (const one of [heard, other]) carryMix(desk, song, desk.put(one));
+    equal([mixOf(desk, heard), mixOf(desk, other)], [[{ mute: true }], []]);
   },
   async "a link says which piece, and how to go on"() {
     const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, newSeed: true };
