@@ -29,9 +29,10 @@ _FREE = (
 
 @contextmanager
 def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
-    """Hold the folder of a run while it goes on; gives remarks on what is resumed, and writes the configuration.
+    """Hold the folder of a run while it goes on; gives remarks on what is resumed.
 
-    A folder that holds anything raises ValueError, unless it is a run and `resume` is said.
+    A folder that holds anything raises ValueError, unless it is a run and `resume` is said. What the run was begun with
+    stands as it did until `write_config` is called.
     """
     folder = Path(config.run)
     remarks = _check(folder, config, resume=resume)
@@ -39,12 +40,16 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = held(folder, f"another program is training in {folder} at this moment")
         try:
-            text = yaml.safe_dump(_plain(config), sort_keys=False)
-            write_whole(folder / CONFIG, text.encode())
             yield remarks
         finally:
             if lock is not None:
                 os.close(lock)
+
+
+def write_config(config: RunConfig) -> None:
+    """Write what a run is trained with from here on: once it is known that it fits, and a step is to be made."""
+    text = yaml.safe_dump(_plain(config), sort_keys=False)
+    write_whole(Path(config.run) / CONFIG, text.encode())
 
 
 def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:

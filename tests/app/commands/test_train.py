@@ -76,6 +76,32 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(
     assert not run.exists()
 
 
+def test_going_on_that_is_refused_or_has_no_step_to_make_leaves_the_configuration(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["train", str(toy)]) == 0
+    run = toy.parent / "run"
+    before = (run / "config.yaml").read_bytes()
+    again = ["train", str(run), "--resume"]
+    capsys.readouterr()
+    assert main([*again, "--set", "optimiser.steps=6", "--set", "model.width=32"]) == 2
+    said = capsys.readouterr().err
+    assert "holds a model of another configuration" in said
+    assert "From here on" not in said
+    assert (run / "config.yaml").read_bytes() == before
+    assert main([*again, "--set", "data.batch=2"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == [
+        f"No step is left to be made, and {run} stays as it was trained, without what you change: "
+        "data.batch was 4 and is 2.",
+        "Going on from step 4 of 4.",
+    ]
+    assert (run / "config.yaml").read_bytes() == before
+    assert main([*again, "--set", "data.batch=2", "--set", "optimiser.steps=5"]) == 0
+    assert "From here on" in capsys.readouterr().err
+    assert "batch: 2" in (run / "config.yaml").read_text()
+
+
 def test_a_run_goes_on_without_what_it_began_as_and_without_its_configuration(
     toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
