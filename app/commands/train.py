@@ -106,16 +106,19 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
     from training.initial_model import model_config
     from training.loop import Run
     from training.precision import with_precision
-    from training.storage.run_folder import run_folder
+    from training.storage.run_folder import check_folder, run_folder
 
-    # All that may be wrong is looked at before anything is written, or other processes are started.
+    # All that may be wrong is looked at before anything is written, or other processes are started; first of all the
+    # folder, since what a run is checked against may lie in it.
+    config, choice = with_precision(config, resume=resume)
+    if is_first_process():
+        check_folder(config, resume=resume)
     check_device(config.device)
     count = config.device.devices * config.device.nodes
     found = Batches(config.data, config.seed, processes=count)
     model_config(config, found.language)
     if is_first_process():
         found.shards.verify()
-    config, choice = with_precision(config, resume=resume)
     folder = run_folder(config, resume=resume) if is_first_process() else nullcontext([])
     with folder as remarks:
         output.remark(choice if is_first_process() else [])

@@ -35,7 +35,7 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
     stands as it did until `write_config` is called.
     """
     folder = Path(config.run)
-    remarks = _check(folder, config, resume=resume)
+    remarks = check_folder(config, resume=resume)
     with full_disk_named(folder, "choose another folder with --set run=…"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = held(folder, f"another program is training in {folder} at this moment")
@@ -52,7 +52,9 @@ def write_config(config: RunConfig) -> None:
     write_whole(Path(config.run) / CONFIG, text.encode())
 
 
-def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
+def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
+    """Return remarks on what is resumed; raises ValueError where a run cannot have its folder. Writes nothing."""
+    folder = Path(config.run)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; --set run=… names a folder for the run")
     known, found = folder / CONFIG, saving.newest(folder)

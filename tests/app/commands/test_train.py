@@ -60,6 +60,21 @@ def test_a_run_that_is_there_is_not_overwritten(toy: Path, capsys: pytest.Captur
     assert outcome(toy.parent / "run") == before
 
 
+def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(toy.parent)
+    assert main(["train", str(toy), "--set", "run=base"]) == 0
+    start = ["train", str(toy), "--set", "model=null", "--start", "base"]
+    assert main(start) == 0
+    (saving.newest(Path("run")) / "config.json").write_text("{")
+    capsys.readouterr()
+    assert main([*start, "--set", "data.folder=none"]) == 2
+    said = capsys.readouterr().err
+    assert f"{toy.parent / 'run'} already holds a run, at step 4; " in said
+    assert "--set run=… begins another" in said
+
+
 def test_a_run_goes_on_from_its_folder_and_says_what_changed(
     toy: Path, capsys: pytest.CaptureFixture[str]
 ):
