@@ -12,7 +12,7 @@ import yaml
 
 from musicgen.storage.library import shipped
 from tokenization.records import from_plain, yaml_of
-from tokenization.whole_file import write_whole
+from tokenization.whole_file import make_folder, write_whole
 from training.config import RunConfig
 from training.disk import full_disk_named, held
 from training.storage import saving
@@ -37,7 +37,7 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
     folder = Path(config.run)
     remarks = check_folder(config, resume=resume)
     with full_disk_named(folder, "choose another folder with --set run=…"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, "--set run=… names another")
         lock = held(folder, f"another program is training in {folder} at this moment")
         try:
             yield remarks

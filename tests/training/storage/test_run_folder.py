@@ -52,6 +52,13 @@ def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["letter.txt"]
 
 
+def test_a_folder_that_cannot_be_made_is_one_sentence(config: RunConfig, tmp_path: Path):
+    (tmp_path / "file").touch()
+    there = tmp_path / "file" / "run"
+    with pytest.raises(OSError, match=f"folder {there} cannot be made .*; --set run=… names"):
+        begin(replace(config, run=str(there)))
+
+
 def test_resuming_what_is_not_there_begins(config: RunConfig):
     [remark] = begin(config, resume=True)
     assert "Nothing is saved in" in remark
