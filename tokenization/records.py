@@ -150,9 +150,14 @@ def check_fields(record: Any, *counted: str) -> None:
 def suggestion(key: str, known: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name: the nearest known one, and all of them."""
     names = sorted(known)
-    near = get_close_matches(str(key), names, n=1)
-    meant = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"{meant}; there {'are' if len(names) > 1 else 'is'} {', '.join(names) or 'none'}"
+    there = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names) or 'none'}"
+    return f"{nearest(key, names)}; {there}"
+
+
+def nearest(key: str, known: Iterable[str], most: int = 1) -> str:
+    """Return a question whether a known name was meant, or one of so many, where some are like an unknown one."""
+    near = get_close_matches(str(key), sorted(known), n=most)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 
 
 def _first_of(hints: tuple[Any, ...], value: Any, where: str) -> Any:

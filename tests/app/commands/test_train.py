@@ -13,6 +13,7 @@ from app.cli import main
 from app.commands.train import add, configured
 from musicgen.storage import checkpoint
 from tests.training.makers import outcome, prepared_set, toy_file
+from training.config import CONFIGS
 from training.results.curves import read_table
 from training.storage import saving
 
@@ -175,7 +176,10 @@ def test_a_folder_with_the_name_of_a_configuration_is_no_run(
 
 def test_an_unknown_configuration_is_one_sentence(capsys: pytest.CaptureFixture[str]):
     assert main(["train", "groove-ropes"]) == 2
-    assert "(did you mean 'groove-rope'?)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "(did you mean 'groove-rope' or '" in said
+    assert said.endswith(f" of the files in {CONFIGS}\n")
+    assert len(said) < 400
 
 
 def test_a_loss_that_is_not_finite_is_one_sentence(toy: Path, capsys: pytest.CaptureFixture[str]):
