@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musicgen.generation.sampling import MUSICAL, Sampling
+from tokenization.records import whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,3 +20,8 @@ class Options:
     may_end: bool = False  # let the music end by itself before that length
     ends: bool = False  # with the last of these bars the music comes to its end
     chords: list[list[str]] | None = None  # of each bar, over and over
+
+    def __post_init__(self) -> None:
+        for name in ("bars", "tokens", "variations", "seed"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole_number(value, name))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -145,6 +146,16 @@ def check_fields(record: Any, *counted: str) -> None:
         value = getattr(record, name)
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1")
+
+
+def whole_number(value: Any, where: str) -> int:
+    """Return a whole number of any type, numpy's too, as Python's."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise ValueError(f"{where} is {value!r}, where {_SPOKEN[int]} is wanted")
 
 
 def suggestion(key: str, known: Iterable[str]) -> str:
