@@ -93,7 +93,7 @@ class Playable:
         """Return variations that go on from the first bars of a piece, or from all of it; from nothing without one.
 
         The length is `bars`, 16 where nothing is said, or `tokens` instead. `chords` is a line such as
-        "C | G/B | Am F | C", a bar between bars, kept to over and over.
+        "C | G7 | Am F | C", a bar between bars, kept to over and over.
         """
         from tokenization.remi.chord_line import read_chords
 
