@@ -10,7 +10,7 @@ import json
 from itertools import count
 from pathlib import Path
 
-from tokenization.whole_file import write_bytes, write_json
+from tokenization.whole_file import make_folder, write_bytes, write_json
 
 ASKED = ".asked.json"
 # What has no say in the results: a request that was interrupted goes on with other values of these.
@@ -32,7 +32,7 @@ def claim(folder: Path, arguments: argparse.Namespace, *reused: str) -> None:
     A new one gets copies of the folders `reused` of those that were claimed beside it.
     """
     others = [] if folder.exists() else sorted(folder.parent.glob(f"*/{ASKED}"))
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "give another one with -o")
     write_json(folder / ASKED, _asked(arguments))
     for source, name in ((other.parent / name, name) for other in others for name in reused):
         for file in (path for path in source.rglob("*") if path.is_file()):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from app.progress import progress_bar
+from tokenization.whole_file import make_folder
 
 if TYPE_CHECKING:
     from musicgen.continuation import Take
@@ -22,7 +23,7 @@ def writable(folder: Path) -> Path:
     """Make the folder to write to, or say before the work what is wrong with it."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; give -o a folder to write to")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "give another one with -o")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"{folder} may not be written to; give another folder with -o")
     return folder

@@ -13,6 +13,7 @@ from musicgen.pieces import Piece, heard
 from musicgen.recalled import Known
 from tokenization.analysis.metres import bar_lines
 from tokenization.goal import Goal
+from tokenization.records import whole_number
 from tokenization.score import Notes
 
 # How long a note of a part that is written may last, in bars of four beats. In the grooves one note in a thousand lasts
@@ -91,7 +92,10 @@ class WholeIds(Generation):
 
 def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Options) -> Completion:
     """Return the work to write the bars from the first to the last one anew, counted from 1."""
-    first, last = bars
+    try:
+        first, last = (whole_number(bar, "a bar to write anew") for bar in bars)
+    except TypeError:
+        raise ValueError(f"bars is {bars!r}, where the first and the last one are wanted") from None
     longest = longest_ticks(model, piece.encoded.ids, piece.score)
     ids = piece.encoded.ids
     goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest)

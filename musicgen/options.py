@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musicgen.generation.sampling import MUSICAL, Sampling
+from tokenization.records import whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +21,14 @@ class Options:
     ends: bool = False  # with the last of these bars the music comes to its end
     chords: list[list[str]] | None = None  # of each bar, over and over
 
+    def __post_init__(self) -> None:
+        for name in ("bars", "tokens", "variations", "seed"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole_number(value, name))
+
     def length(self) -> dict[str, int | bool]:
         """Return how far the music was to go, as a file says it."""
         if self.tokens is not None:
-            return {"tokens": int(self.tokens)}
+            return {"tokens": self.tokens}
         end = {"ends": self.ends, "may_end": self.may_end}
-        return {"bars": int(self.bars), **{name: True for name, asked in end.items() if asked}}
+        return {"bars": self.bars, **{name: True for name, asked in end.items() if asked}}

@@ -12,6 +12,7 @@ import numpy as np
 from tokenization.analysis.metres import bar_lines
 from tokenization.language import Encoded, Language
 from tokenization.midi.limits import Limits
+from tokenization.records import whole_number
 from tokenization.score import Score
 
 
@@ -51,6 +52,7 @@ class Piece:
 
     def prompt(self, bars: int | None = None) -> Prompt:
         """Return the first bars, or all, as a prompt."""
+        bars = None if bars is None else whole_number(bars, "prompt_bars")
         if bars is not None and not 1 <= bars <= self.bars:
             raise ValueError(
                 f"{self.name or 'the piece'} has {self.bars} bars, so the prompt cannot be its first {bars}"

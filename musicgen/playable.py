@@ -82,7 +82,7 @@ class Playable:
         *,
         prompt_bars: int | None = None,
         tracks: Any = None,
-        bars: int = Options.bars,
+        bars: int | None = None,
         tokens: int | None = None,
         variations: int = Options.variations,
         seed: int = Options.seed,
@@ -93,16 +93,17 @@ class Playable:
     ) -> list[Take]:
         """Return variations that go on from the first bars of a piece, or from all of it; from nothing without one.
 
-        `chords` is a line such as "C | G/B | Am F | C", a bar between bars, kept to over and over.
+        The length is `bars`, 16 where nothing is said, or `tokens` instead. `chords` is a line such as
+        "C | G7 | Am F | C", a bar between bars, kept to over and over.
         """
         from tokenization.remi.chord_line import read_chords
 
-        if source is None:
-            prompt = no_prompt(self.language)
-        else:
-            prompt = self.read(source, tracks=tracks).prompt(prompt_bars)
+        if bars is not None and tokens is not None:
+            raise ValueError(
+                f"bars is {bars} and tokens is {tokens}; give one of them as the length"
+            )
         options = Options(
-            bars=bars,
+            bars=Options.bars if bars is None else bars,
             tokens=tokens,
             variations=variations,
             seed=seed,
@@ -111,6 +112,10 @@ class Playable:
             ends=ends,
             chords=None if chords is None else read_chords(chords),
         )
+        if source is None:
+            prompt = no_prompt(self.language)
+        else:
+            prompt = self.read(source, tracks=tracks).prompt(prompt_bars)
         return Continuation(self, prompt, options).finish().takes()
 
     def infill(

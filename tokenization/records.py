@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -147,12 +148,27 @@ def check_fields(record: Any, *counted: str) -> None:
             raise ValueError(f"{name} is {value}; it must be at least 1")
 
 
+def whole_number(value: Any, where: str) -> int:
+    """Return a whole number of any type, numpy's too, as Python's."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise ValueError(f"{where} is {value!r}, where {_SPOKEN[int]} is wanted")
+
+
 def suggestion(key: str, known: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name: the nearest known one, and all of them."""
     names = sorted(known)
-    near = get_close_matches(str(key), names, n=1)
-    meant = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"{meant}; there {'are' if len(names) > 1 else 'is'} {', '.join(names) or 'none'}"
+    there = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names) or 'none'}"
+    return f"{nearest(key, names)}; {there}"
+
+
+def nearest(key: str, known: Iterable[str], most: int = 1) -> str:
+    """Return a question whether a known name was meant, or one of so many, where some are like an unknown one."""
+    near = get_close_matches(str(key), sorted(known), n=most)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 
 
 def _first_of(hints: tuple[Any, ...], value: Any, where: str) -> Any:

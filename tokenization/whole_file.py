@@ -31,9 +31,22 @@ def write_whole(path: Path, data: bytes, *, new: bool = False) -> None:
         os.fsync(file.fileno())
 
 
+def make_folder(folder: Path, advice: str, *, for_: Path | None = None) -> None:
+    """Make a folder, and those above it, where there is none; where it cannot be made, a sentence ends in the advice.
+
+    One that is made `for_` another, which takes its place in time, is called by the name of that.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"the folder {for_ or folder} cannot be made ({error.strerror}); {advice}"
+        ) from None
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole, into a folder that is made where there is none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent, "name another one")
     write_whole(path, data)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from musicgen.model.config import ModelConfig, check_sense
 from tokenization.language import Language
-from tokenization.records import check_fields, from_plain, from_yaml, suggestion, yaml_of
+from tokenization.records import check_fields, from_plain, from_yaml, nearest, yaml_of
 from tokenization.whole_file import is_text
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -228,12 +228,13 @@ def find(name: str) -> Path:
     shipped = CONFIGS / f"{name}.yaml"
     if shipped.is_file():
         return shipped
+    files = (file.relative_to(CONFIGS).with_suffix("") for file in CONFIGS.rglob("*.yaml"))
     names = [
-        file.relative_to(CONFIGS).with_suffix("").as_posix() for file in CONFIGS.rglob("*.yaml")
-    ]
+        file.as_posix() for file in files if file.parts[0] != "base"
+    ]  # begun with, not trained
     raise FileNotFoundError(
         f"there is no configuration {name}: it is neither a file nor the name of a shipped one"
-        f"{suggestion(name, names)}"
+        f"{nearest(name, names, 3)}; those are the names, without .yaml, of the files in {CONFIGS}"
     )
 
 

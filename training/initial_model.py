@@ -14,6 +14,7 @@ from tokenization.language import language_from_spec
 from tokenization.records import from_plain
 from training.config import RunConfig, with_meanings
 from training.growth import grown
+from training.storage import saving
 from training.storage.saving import newest
 
 FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
@@ -25,8 +26,9 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     """Return the configuration of a run's model, or say what of it cannot be."""
     if config.start is None:
         return config.model_config(int(language["tokens"]), language_from_spec(language))
-    source = newest(Path(config.run)) or config.start  # which may be gone once the run has saved
-    trained, card = read_card(folder_of(str(source)))
+    saved = newest(Path(config.run))
+    source = saved or config.start  # which may be gone once the run has saved
+    trained, card = saving.read_card(saved) if saved else read_card(folder_of(config.start))
     if card.language != language and not _related(language, card.language):
         raise ValueError(
             f"{source} speaks {_spoken(card.language)}, but the data are in {_spoken(language)}; "
@@ -89,7 +91,7 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
 def origin(config: RunConfig) -> dict[str, Any] | None:
     """Return what a model's card says of the model that it began as: whose licence holds for it, too."""
     if saved := newest(Path(config.run)):  # as it was then: another model may have that name by now
-        return read_card(saved)[1].training.get("start")
+        return saving.read_card(saved)[1].training.get("start")
     if config.start is None:
         return None
     card = read_card(folder_of(config.start))[1]

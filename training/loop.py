@@ -85,6 +85,11 @@ class Run:
         self.state = saving.restore(found, self.model, self.raw_optimiser)
         return True
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no step is left to be made."""
+        return self.state.step >= self.steps or self._is_out_of_patience()
+
     def stop(self) -> None:
         """Ask the run to save and end, after the step under way; a signal handler may call it."""
         self._stopping.set()

@@ -55,6 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
     from app.default_folder import claim, own_folder
+    from tokenization.whole_file import make_folder
     from training.results.comparison import HEADINGS, ranked, write_comparison
     from training.results.repeats import HEADINGS as REPEATED
     from training.results.repeats import repeated, without_encoding
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     configs = configured(arguments)
     several = arguments.seeds > 1
     if named:
-        arguments.output.mkdir(parents=True, exist_ok=True)
+        make_folder(arguments.output, "give another one with -o")
     else:
         claim(arguments.output, arguments)
     against = without_encoding(configs)

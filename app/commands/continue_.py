@@ -18,7 +18,7 @@ examples:
   musicgen continue band.mid --model groove --temperature 0.6 --seed 7
   musicgen continue prompts/*.mid --bars 16 -o output
   musicgen continue song.mid --bars 8 --end
-  musicgen continue song.mid --chords "C | G/B | Am F | C"
+  musicgen continue song.mid --chords "C | G7 | Am F | C"
 """
 
 

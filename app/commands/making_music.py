@@ -100,7 +100,7 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--chords", metavar="LINE",
-        help="keep to these chords, over and over: 'C | G/B | Am F | C', a bar between bars (piano)",
+        help="keep to these chords, over and over: 'C | G7 | Am F | C', a bar between bars (piano)",
     )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     """Return what is asked for, checked before anything is read."""
     from musicgen.generation.sampling import Sampling
     from musicgen.options import Options
-    from tokenization.remi.chord_line import read_chords
+    from tokenization.remi.chord_line import basses_dropped, read_chords
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
@@ -128,12 +128,14 @@ def options_of(arguments: argparse.Namespace) -> Options:
         tokens = arguments.tokens
         if arguments.end and tokens is not None:
             raise ValueError("--end takes --bars, in which to come to the end, not --tokens")
+        chords = None if arguments.chords is None else read_chords(arguments.chords)
+        output.remark(basses_dropped(arguments.chords or ""))
         lengths = {
             "bars": arguments.bars,
             "tokens": tokens,
             "may_end": arguments.may_end,
             "ends": arguments.end,
-            "chords": None if arguments.chords is None else read_chords(arguments.chords),
+            "chords": chords,
         }
     return Options(
         variations=arguments.variations,

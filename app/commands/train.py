@@ -106,33 +106,39 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
     from training.initial_model import model_config
     from training.loop import Run
     from training.precision import with_precision
-    from training.storage.run_folder import run_folder
+    from training.storage.run_folder import check_folder, run_folder
 
-    # All that may be wrong is looked at before anything is written, or other processes are started.
+    # All that may be wrong is looked at before anything is written, or other processes are started; first of all the
+    # folder, since what a run is checked against may lie in it.
+    config, choice = with_precision(config, resume=resume)
+    if is_first_process():
+        check_folder(config, resume=resume)
     check_device(config.device)
     count = config.device.devices * config.device.nodes
     found = Batches(config.data, config.seed, processes=count)
     model_config(config, found.language)
     if is_first_process():
         found.shards.verify()
-    config, choice = with_precision(config, resume=resume)
     folder = run_folder(config, resume=resume) if is_first_process() else nullcontext([])
     with folder as remarks:
-        output.remark([*remarks, *choice] if is_first_process() else [])
+        output.remark(choice if is_first_process() else [])
         fabric = start_fabric(config.device)
         rank, world = fabric.global_rank, fabric.world_size
         batches = Batches(config.data, config.seed, process=rank, processes=world)
-        return _fit(Run(config, fabric, batches))
+        return _fit(Run(config, fabric, batches), remarks)
 
 
-def _fit(run: Run) -> dict[str, Any] | None:
+def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from app.training_line import training_line
     from training.loop import MODEL, STOPPED
     from training.storage import saving
 
     first = run.fabric.is_global_zero
-    if run.resume() and first:
-        output.remark([f"Going on from step {run.state.step:,} of {run.steps:,}."])
+    resumed = run.resume()
+    if first:
+        output.remark(_begun(run, remarks))
+        going = f"Going on from step {run.state.step:,} of {run.steps:,}."
+        output.remark([going] if resumed else [])
 
     def samples(model: Performer, step: int) -> list[str]:
         return _write_samples(run, model, step)
@@ -160,6 +166,18 @@ def _fit(run: Run) -> dict[str, Any] | None:
         "validation_loss": state.best_loss,
         "seconds": round(state.seconds, 1),
     }
+
+
+def _begun(run: Run, remarks: list[str]) -> list[str]:
+    """Write what the run is trained with, now that it fits; return what is to be said, also where no step is left."""
+    from training.storage.run_folder import differences, write_config
+
+    if not run.is_over:
+        write_config(run.config)
+        return remarks
+    changes = "; ".join(differences(run.config))
+    stays = f"No step is left to be made, and {run.folder} stays as it was trained, without what you change"
+    return [f"{stays}: {changes}."] if changes else []
 
 
 def _write_samples(run: Run, model: Performer, step: int) -> list[str]:

@@ -229,7 +229,7 @@ def add_api(api: Api) -> None:
         }
         sampling = [*named.values()]  # the first fields of SamplingValues, in its order
         ends = gr.Checkbox(False, label="ends", info="with the last of these bars")
-        chords = gr.Textbox("", label="chords", info="C | G/B | Am F | C")
+        chords = gr.Textbox("", label="chords", info="C | G7 | Am F | C")
         parts = gr.Textbox("drums", label="parts", info="of bass, drums and other, one or two")
         files = gr.File(label="files", file_count="multiple")
         made, facts = gr.File(label="made"), gr.JSON(label="facts")

@@ -29,7 +29,7 @@ from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.continuing import continuing
 from tokenization.formats import write_score
-from tokenization.whole_file import write_whole
+from tokenization.whole_file import make_folder, write_whole
 from tokenization.wording import listed
 
 Progress = Callable[[int, int], None]
@@ -48,7 +48,7 @@ def write_samples(
 ) -> None:
     """Continue every prompt that has not been continued by this model yet."""
     home = home_of(model, plan, folder)
-    home.mkdir(parents=True, exist_ok=True)
+    make_folder(home, "name another one")
     missing = [p for p in prompts if _kept(home, model, p, plan) is None]
     before = len(prompts) - len(missing)
     progress(before, len(prompts))

@@ -26,7 +26,7 @@ from typing import Any
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
 from musicgen.continuation import Generation, together
-from tokenization.whole_file import write_whole
+from tokenization.whole_file import make_folder, write_whole
 
 TOGETHER = 8  # jobs whose model writes for all of them at a time
 REVISION = 2  # another number forgets all results: to be changed with what a measurement means
@@ -72,7 +72,7 @@ def run(
     if folder is None:
         with tempfile.TemporaryDirectory() as passing:
             return run(jobs, folder=Path(passing), workers=workers, progress=progress)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "name another one")
     kept = [_found(folder, job) for job in jobs]
     open_ = [job for job, x in zip(jobs, kept, strict=True) if x is None or x.error]
     before = len(jobs) - len(open_)

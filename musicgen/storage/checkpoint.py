@@ -31,6 +31,7 @@ from tokenization.records import from_plain, json_of
 from tokenization.whole_file import is_text, naming, sync
 
 FORMAT = 1
+AGAIN = "; copy or save the model again"  # what to do about a damaged one
 CONFIG, WEIGHTS, NEW_WEIGHTS = "config.json", "model.safetensors", "model.safetensors.new"
 DTYPES = ("float32", "bfloat16", "int8")
 LONGEST_NAME_BYTES = 200  # a file's name ends in more, and has room for 255
@@ -116,7 +117,7 @@ def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:
     try:
         content = json_of(path)
     except ValueError as error:
-        raise ValueError(f"{error}; copy or save the model again") from None
+        raise ValueError(f"{error}{AGAIN}") from None
     if not isinstance(content, dict) or {"format", "model", "card"} - content.keys():
         raise ValueError(
             f"{path} does not describe a model: format, model and card are wanted in it"
@@ -171,9 +172,7 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
             return safetensors.torch.load(path.read_bytes())
         return safetensors.torch.load_file(path)
     except SafetensorError as error:
-        raise ValueError(
-            f"{path} is not a safetensors file ({error}); copy or save the model again"
-        ) from None
+        raise ValueError(f"{path} is not a safetensors file ({error}){AGAIN}") from None
 
 
 def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) -> None:
@@ -261,12 +260,8 @@ def _weights_path(folder: Path, card: Card) -> Path:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is an incomplete model: it holds no {WEIGHTS}")
     if (size := path.stat().st_size) != card.bytes:
-        raise ValueError(
-            f"{path} has {size} bytes of the {card.bytes} stated in {CONFIG}; copy or save the model again"
-        )
-    raise ValueError(
-        f"{path} is damaged: its SHA-256 is not the one stated in {CONFIG}; copy or save the model again"
-    )
+        raise ValueError(f"{path} has {size} bytes of the {card.bytes} stated in {CONFIG}{AGAIN}")
+    raise ValueError(f"{path} is damaged: its SHA-256 is not the one stated in {CONFIG}{AGAIN}")
 
 
 def _settle(folder: Path) -> None:

@@ -189,12 +189,46 @@ def test_what_cannot_be_asked_for_is_said_in_a_sentence():
         model.continue_((SEEDS / "groove.mid").read_bytes(), prompt_bars=999)
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"prompt_bars": 2.5}, "prompt_bars is 2.5, where a whole number is wanted"),
+        ({"prompt_bars": "x"}, "prompt_bars is 'x', where a whole number is wanted"),
+        ({"bars": "3"}, "bars is '3', where a whole number is wanted"),
+        ({"bars": 1.5}, "bars is 1.5, where a whole number is wanted"),
+        ({"bars": True}, "bars is True, where a whole number is wanted"),
+        ({"tokens": 9.0}, "tokens is 9.0, where a whole number is wanted"),
+        ({"variations": "2"}, "variations is '2', where a whole number is wanted"),
+        ({"seed": "a"}, "seed is 'a', where a whole number is wanted"),
+        ({"seed": 1.5}, "seed is 1.5, where a whole number is wanted"),
+        ({"bars": 1, "tokens": 5}, "bars is 1 and tokens is 5; give one of them as the length"),
+    ],
+)
+def test_what_is_no_whole_number_or_two_lengths_is_refused(asked: dict, said: str):
+    model = musicgen.load(TINY)
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        model.continue_(SEEDS / "groove.mid", **asked)
+    if "seed" in asked:
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+            model.infill(SEEDS / "groove.mid", (2, 2), **asked)
+
+
+def test_bars_to_fill_are_two_whole_numbers():
+    model = musicgen.load(TINY)
+    piece = model.read(SEEDS / "groove.mid")
+    with pytest.raises(ValueError, match=r"^bars is 2, where the first and the last one are"):
+        model.infill(piece, 2)
+    with pytest.raises(ValueError, match=r"^a bar to write anew is 1\.5, where a whole number is"):
+        model.infill(piece, (1.5, 2))
+
+
 def test_numbers_may_be_those_of_numpy():
     model = musicgen.load(TINY)
     asked = {"prompt_bars": np.int64(1), "bars": np.int64(1), "seed": np.int64(7)}
     [take] = model.continue_(SEEDS / "groove.mid", **asked)
     [same] = model.continue_(SEEDS / "groove.mid", prompt_bars=1, bars=1, seed=7)
     assert take.midi == same.midi
+    assert json.loads(json.dumps(take.provenance)) == same.provenance
     assert model.infill(SEEDS / "groove.mid", (np.int64(2), np.int64(2)))[0].midi
 
 

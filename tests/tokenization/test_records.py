@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tokenization.records import Open, from_plain
+from tokenization.records import Open, from_plain, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,15 @@ def test_values_take_the_annotated_types() -> None:
     read = from_plain(Outer, data, "here")
     assert read == Outer(rate=1.0, limit=3, sizes=(1, 2), inner=Inner(size=4), facts={"a": [1]})
     assert isinstance(read.rate, float)
+
+
+def test_a_whole_number_may_be_of_any_type_that_is_one() -> None:
+    for value in (3, np.int64(3), np.uint8(3)):
+        assert whole_number(value, "bars") == 3
+        assert type(whole_number(value, "bars")) is int
+    for value in (3.0, np.float32(3), "3", True, None, [3]):
+        with pytest.raises(ValueError, match=r"bars is .*, where a whole number is wanted"):
+            whole_number(value, "bars")
 
 
 def test_yaml_reads_1e_minus_4_as_text_and_we_as_a_number() -> None:

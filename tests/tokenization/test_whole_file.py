@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tokenization.whole_file import write_csv, write_json, write_whole
+from tokenization.whole_file import make_folder, write_bytes, write_csv, write_json, write_whole
 
 
 def test_csv_has_all_columns_flat(tmp_path: Path):
@@ -16,6 +16,19 @@ def test_csv_has_all_columns_flat(tmp_path: Path):
     assert path.read_text() == 'a,b,c_n,c_mean\n1,,,\n"x, y",,2,0.5\n'
     write_csv(path, [])
     assert path.read_text() == "\n"
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path):
+    make_folder(tmp_path / "a" / "b", "name another one")
+    make_folder(tmp_path / "a" / "b", "name another one")  # which is there by now
+    (tmp_path / "file").touch()
+    there = tmp_path / "file" / "x"
+    with pytest.raises(OSError, match=f"the folder {there} cannot be made .*; -o names another$"):
+        make_folder(there, "-o names another")
+    with pytest.raises(OSError, match=f"the folder {tmp_path / 'x'} cannot be made"):
+        make_folder(there, "-o names another", for_=tmp_path / "x")
+    with pytest.raises(OSError, match=f"the folder {there} cannot be made .*; name another one$"):
+        write_bytes(there / "results.json", b"")
 
 
 def test_json_is_whole_or_not_at_all(tmp_path: Path):

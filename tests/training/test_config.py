@@ -192,7 +192,22 @@ def test_a_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
     assert find(str(minimal(tmp_path))) == tmp_path / "run.yaml"
     (tmp_path / "config.yaml").touch()
     assert find(str(tmp_path)) == tmp_path / "config.yaml"
-    with pytest.raises(FileNotFoundError, match=r"did you mean 'groove-rope'\?"):
-        find("groove-ropes")
-    with pytest.raises(FileNotFoundError, match=r"did you mean 'models/pop-piano-2'\?"):
-        find("models/pop-piano-3")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("groove-ropes", "groove-rope"),
+        ("models/pop-piano-3", "models/pop-piano-2"),
+        ("base/grooves", "models/groove"),  # a base is nothing to train
+        ("qwxz", ""),
+    ],
+)
+def test_an_unknown_name_is_told_what_is_like_it_and_where_to_look(name: str, meant: str):
+    with pytest.raises(FileNotFoundError) as found:
+        find(name)
+    said = str(found.value)
+    assert (f"did you mean {meant!r}" in said) == bool(meant)
+    assert "'base/" not in said
+    assert said.endswith(f"of the files in {CONFIGS}")
+    assert len(said) < 300 + len(str(CONFIGS))

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from tests.training.makers import Heard, toy_config, toy_run
 from tokenization.prepared import PIECES_FILE, TOKENS_FILE, Prepared
 from tokenization.set_description import META_FILE
 from training.data.writer import _save
+from training.initial_model import model_config
 from training.storage import saving
 
 
@@ -93,6 +96,31 @@ def test_so_is_one_from_before_there_were_checksums(
         DAMAGE[how](trained)
     with pytest.raises(ValueError, match=str(trained)):
         restore(trained, pianos, tmp_path)
+
+
+def test_a_damaged_checkpoint_names_the_one_before_it(pianos: Path, tmp_path: Path):
+    changes = {"optimiser": {"steps": 4}, "validation": {"every": 4}, "save_every": 2}
+    config = toy_config(tmp_path, pianos, **changes)
+    run = toy_run(config)
+    run.fit(Heard())
+    older, newest = sorted((run.folder / saving.CHECKPOINTS).iterdir())
+    weights = newest / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="has 1000 bytes of the ") as found:
+        toy_run(config).resume()
+    assert str(found.value).endswith(
+        f"stated in config.json; delete {newest} to go on from the checkpoint before it, {older}"
+    )
+    (newest / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=f"is not JSON .*; delete {newest} to go on from"):
+        model_config(replace(config, start="gone"), run.batches.language)
+    shutil.rmtree(newest)
+    again = toy_run(config)
+    assert again.resume()
+    assert again.state.step == 2
+    (older / "config.json").unlink()
+    with pytest.raises(ValueError, match=f"no checkpoint lies before it: delete {older} to begin"):
+        toy_run(config)
 
 
 def columns_of(folder: Path) -> dict[str, np.ndarray]:

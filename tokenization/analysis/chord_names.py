@@ -70,6 +70,14 @@ def parse(name: str) -> str | None:
     return f"{ROOTS[semitones % 12]}_{quality}"
 
 
+def drops_bass(name: str) -> bool:
+    """Say whether a name has a bass note below it, as `G/B`, which the chord that it means has not."""
+    found = _NAME.fullmatch(name.strip())
+    if found is None or found[3] + found[4] in _QUALITY_OF or found[4] in _QUALITY_OF:
+        return False
+    return "/" in found[4].removeprefix("/o")
+
+
 def transposed(chord: str, semitones: int) -> str:
     """Return a chord of the vocabulary so many semitones higher."""
     root, _, quality = chord.partition("_")

@@ -1,6 +1,6 @@
 """A line of chords that music keeps to: read from text, and as the rules of pop piano.
 
-A bar stands between bars, `C | G/B | Am F | C`, of which a double one, `||`, is one; the line is repeated as often as
+A bar stands between bars, `C | G7 | Am F | C`, of which a double one, `||`, is one; the line is repeated as often as
 the music needs. A bar without a chord, `| |`, goes on with the one before. A chord stands where its share of the bar
 begins, on a beat where there are beats enough. It needs no training: whatever a model draws that would pass the place
 of a chord, it goes to that place instead, and there the chord is the only one to choose. Between these places no other
@@ -15,7 +15,7 @@ import re
 
 import numpy as np
 
-from tokenization.analysis.chord_names import parse
+from tokenization.analysis.chord_names import drops_bass, parse
 from tokenization.analysis.metres import LENGTHS
 from tokenization.analysis.pulse import BEAT
 from tokenization.remi.grammar import (
@@ -44,7 +44,7 @@ def read_chords(text: str) -> list[list[str]]:
         if None in chords:
             raise ValueError(
                 f"{names[chords.index(None)]!r} in bar {number} of the chords is no chord; "
-                "C, Am7, F#m7b5, Bbsus4, G/B and N would be read"
+                "C, Am7, F#m7b5, Bbsus4 and N would be read"
             )
         if len(chords) > MOST:
             raise ValueError(
@@ -53,9 +53,16 @@ def read_chords(text: str) -> list[list[str]]:
         line.append([chord for chord in chords if chord is not None])
     if not any(line):
         raise ValueError(
-            "the line of chords names none; one such as 'C | G/B | Am F | C' would be read"
+            "the line of chords names none; one such as 'C | G7 | Am F | C' would be read"
         )
     return line
+
+
+def basses_dropped(text: str) -> list[str]:
+    """Return a remark on the chords of a line whose bass notes are not kept to; none where all are."""
+    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if drops_bass(name)]
+    taken = ", ".join(f"{name} as {parse(name)}" for name in names)
+    return [f"Of chords with a bass note only the chord is kept to: {taken}."] if names else []
 
 
 def _places() -> np.ndarray:

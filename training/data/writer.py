@@ -18,8 +18,10 @@ import numpy as np
 
 from tokenization.prepared import NO_STYLE, PIECES_FILE, TOKEN_TYPE, TOKENS_FILE, Pieces
 from tokenization.set_description import FORMAT, META_FILE, SPLITS, read_meta
-from tokenization.whole_file import sync
+from tokenization.whole_file import make_folder, sync
 from training.disk import full_disk_named, held
+
+ELSEWHERE = "name another place for the set"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,11 +56,11 @@ class PreparedWriter:
 
     def __enter__(self) -> PreparedWriter:
         with self._disk():
-            self.destination.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.destination.parent, ELSEWHERE)
             if self._old.is_dir() and not self.destination.exists():
                 self._old.rename(self.destination)
             check_destination(self.destination, replace=self._replace)
-            self._part.mkdir(exist_ok=True)
+            make_folder(self._part, ELSEWHERE, for_=self.destination)
             self._lock = held(
                 self._part, f"another run is writing {self.destination} at this moment"
             )

@@ -20,7 +20,7 @@ import numpy as np
 
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score, Track
-from tokenization.whole_file import write_bytes, write_text
+from tokenization.whole_file import make_folder, write_bytes, write_text
 from training.data.sources.splits import split_by_name
 from training.disk import full_disk_named
 from training.making.charts import Chart, charts_of
@@ -111,7 +111,7 @@ def make_groove_set(
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path]:
     """Give a hidden folder to fill, whose content goes into `folder` if nothing goes wrong."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "name another one")
     with TemporaryDirectory(dir=folder, prefix=".", suffix=".part") as part:
         yield Path(part)
         if any(not entry.name.startswith(".") for entry in folder.iterdir()):  # since the start

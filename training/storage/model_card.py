@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from musicgen.storage.checkpoint import Card, read_card
+from musicgen.storage.checkpoint import Card
 from training.config import RunConfig
 from training.data.batches import Batches
-from training.storage.saving import RunState, read_state
+from training.storage.saving import RunState, read_card, read_state
 
 
 def learned_from(folder: Path, batches: Batches) -> bool:

@@ -12,7 +12,7 @@ import yaml
 
 from musicgen.storage.library import shipped
 from tokenization.records import from_plain, yaml_of
-from tokenization.whole_file import write_whole
+from tokenization.whole_file import make_folder, write_whole
 from training.config import RunConfig
 from training.disk import full_disk_named, held
 from training.storage import saving
@@ -29,25 +29,32 @@ _FREE = (
 
 @contextmanager
 def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
-    """Hold the folder of a run while it goes on; gives remarks on what is resumed, and writes the configuration.
+    """Hold the folder of a run while it goes on; gives remarks on what is resumed.
 
-    A folder that holds anything raises ValueError, unless it is a run and `resume` is said.
+    A folder that holds anything raises ValueError, unless it is a run and `resume` is said. What the run was begun with
+    stands as it did until `write_config` is called.
     """
     folder = Path(config.run)
-    remarks = _check(folder, config, resume=resume)
+    remarks = check_folder(config, resume=resume)
     with full_disk_named(folder, "choose another folder with --set run=…"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, "--set run=… names another")
         lock = held(folder, f"another program is training in {folder} at this moment")
         try:
-            text = yaml.safe_dump(_plain(config), sort_keys=False)
-            write_whole(folder / CONFIG, text.encode())
             yield remarks
         finally:
             if lock is not None:
                 os.close(lock)
 
 
-def _check(folder: Path, config: RunConfig, *, resume: bool) -> list[str]:
+def write_config(config: RunConfig) -> None:
+    """Write what a run is trained with from here on: once it is known that it fits, and a step is to be made."""
+    text = yaml.safe_dump(_plain(config), sort_keys=False)
+    write_whole(Path(config.run) / CONFIG, text.encode())
+
+
+def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
+    """Return remarks on what is resumed; raises ValueError where a run cannot have its folder. Writes nothing."""
+    folder = Path(config.run)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; --set run=… names a folder for the run")
     known, found = folder / CONFIG, saving.newest(folder)

@@ -11,6 +11,8 @@ import json
 import os
 import shutil
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
 
+from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from tokenization.records import from_plain, json_of
@@ -102,6 +105,12 @@ def prune(run: Path, keep: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def read_card(folder: Path) -> tuple[ModelConfig, checkpoint.Card]:
+    """Return configuration and card of a checkpoint's model."""
+    with _advised(folder):
+        return checkpoint.read_card(folder)
+
+
 def read_state(folder: Path) -> RunState:
     """Return where a checkpoint's run stood."""
     return _read_state(folder)[0]
@@ -132,7 +141,8 @@ def _sum(plain: dict[str, Any]) -> str:
 def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
     """Put model and optimiser where a checkpoint left them."""
     state, sums = _read_state(folder)
-    stored, _ = checkpoint.load(folder)
+    with _advised(folder):
+        stored, _ = checkpoint.load(folder)
     if _weights_of(stored) != _weights_of(model):
         raise ValueError(
             f"{folder} holds a model of another configuration; "
@@ -187,5 +197,18 @@ def _weights_of(model: Performer) -> dict[str, object]:
     return {key: value for key, value in model.config.plain().items() if key not in free}
 
 
+@contextmanager
+def _advised(folder: Path) -> Iterator[None]:
+    """Let what is wrong with a checkpoint's model be followed by what to do about it."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        found = str(error).removesuffix(checkpoint.AGAIN)
+        raise ValueError(f"{found}; {_advice(folder)}") from None
+
+
 def _advice(folder: Path) -> str:
-    return f"delete {folder} to go on from the checkpoint before it"
+    earlier = [path for path in folder.parent.glob(_COMPLETE) if path.name < folder.name]
+    if not earlier:
+        return f"no checkpoint lies before it: delete {folder} to begin anew"
+    return f"delete {folder} to go on from the checkpoint before it, {max(earlier)}"

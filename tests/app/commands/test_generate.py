@@ -161,7 +161,12 @@ def test_variations_without_a_note_are_told(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("folder", "message"), [("file", "is a file; give -o a folder"), ("closed", "may not be")]
+    ("folder", "message"),
+    [
+        ("file", "is a file; give -o a folder"),
+        ("closed", "may not be"),
+        ("file/below", "file/below cannot be made (Not a directory); give another one with -o"),
+    ],
 )
 def test_a_folder_that_takes_no_files_is_named_before_the_work(
     folder: str, message: str, tmp_path, capsys, monkeypatch

@@ -195,9 +195,11 @@ def test_infill_keeps_a_waltz_outside_its_gap(waltz, tmp_path, capsys):
 
 def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(waltz, tmp_path, capsys):
     command = ("continue", waltz, "--model", "untrained:tiny:remi-2", "--bars", 3, "--end")
-    chords = ("--chords", "C | Am F", "--top-k", 60, "--seed", 2)
+    chords = ("--chords", "C/E | Am F", "--top-k", 60, "--seed", 2)
     assert run(*command, *chords, "--json", "-o", tmp_path / "out") == 0
-    [result] = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    assert "Of chords with a bass note only the chord is kept to: C/E as C_M." in said.err
+    [result] = json.loads(said.out)
     facts = json.loads(Path(result["midi"]).with_suffix(".json").read_text())
     assert facts["chords"] == [["C_M"], ["A_m", "F_M"]]
     score = read_midi(tmp_path / "out" / "waltz.prompt_cont_0.mid")

@@ -13,6 +13,7 @@ from app.cli import main
 from app.commands.train import add, configured
 from musicgen.storage import checkpoint
 from tests.training.makers import outcome, prepared_set, toy_file
+from training.config import CONFIGS
 from training.results.curves import read_table
 from training.storage import saving
 
@@ -60,6 +61,21 @@ def test_a_run_that_is_there_is_not_overwritten(toy: Path, capsys: pytest.Captur
     assert outcome(toy.parent / "run") == before
 
 
+def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(toy.parent)
+    assert main(["train", str(toy), "--set", "run=base"]) == 0
+    start = ["train", str(toy), "--set", "model=null", "--start", "base"]
+    assert main(start) == 0
+    (saving.newest(Path("run")) / "config.json").write_text("{")
+    capsys.readouterr()
+    assert main([*start, "--set", "data.folder=none"]) == 2
+    said = capsys.readouterr().err
+    assert f"{toy.parent / 'run'} already holds a run, at step 4; " in said
+    assert "--set run=… begins another" in said
+
+
 def test_a_run_goes_on_from_its_folder_and_says_what_changed(
     toy: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -74,6 +90,32 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(
     assert "Going on from step 4 of 6." in said.err
     assert saving.newest(toy.parent / "moved") == toy.parent / "moved" / "checkpoints" / "00000006"
     assert not run.exists()
+
+
+def test_going_on_that_is_refused_or_has_no_step_to_make_leaves_the_configuration(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["train", str(toy)]) == 0
+    run = toy.parent / "run"
+    before = (run / "config.yaml").read_bytes()
+    again = ["train", str(run), "--resume"]
+    capsys.readouterr()
+    assert main([*again, "--set", "optimiser.steps=6", "--set", "model.width=32"]) == 2
+    said = capsys.readouterr().err
+    assert "holds a model of another configuration" in said
+    assert "From here on" not in said
+    assert (run / "config.yaml").read_bytes() == before
+    assert main([*again, "--set", "data.batch=2"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == [
+        f"No step is left to be made, and {run} stays as it was trained, without what you change: "
+        "data.batch was 4 and is 2.",
+        "Going on from step 4 of 4.",
+    ]
+    assert (run / "config.yaml").read_bytes() == before
+    assert main([*again, "--set", "data.batch=2", "--set", "optimiser.steps=5"]) == 0
+    assert "From here on" in capsys.readouterr().err
+    assert "batch: 2" in (run / "config.yaml").read_text()
 
 
 def test_a_run_goes_on_without_what_it_began_as_and_without_its_configuration(
@@ -134,7 +176,10 @@ def test_a_folder_with_the_name_of_a_configuration_is_no_run(
 
 def test_an_unknown_configuration_is_one_sentence(capsys: pytest.CaptureFixture[str]):
     assert main(["train", "groove-ropes"]) == 2
-    assert "(did you mean 'groove-rope'?)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "(did you mean 'groove-rope' or '" in said
+    assert said.endswith(f" of the files in {CONFIGS}\n")
+    assert len(said) < 400
 
 
 def test_a_loss_that_is_not_finite_is_one_sentence(toy: Path, capsys: pytest.CaptureFixture[str]):

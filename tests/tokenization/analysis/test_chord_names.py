@@ -1,6 +1,13 @@
 import pytest
 
-from tokenization.analysis.chord_names import CHORDS, LONGEST_NAME, QUALITIES, ROOTS, parse
+from tokenization.analysis.chord_names import (
+    CHORDS,
+    LONGEST_NAME,
+    QUALITIES,
+    ROOTS,
+    drops_bass,
+    parse,
+)
 
 READ = {
     "C_M7": "C_M7",
@@ -50,6 +57,12 @@ READ = {
 def test_a_name_becomes_the_closest_chord(name, chord):
     assert chord in CHORDS
     assert parse(name) == chord
+
+
+def test_a_bass_note_that_goes_is_known():
+    dropping = {name for name in READ if drops_bass(name)}
+    assert dropping == {"F:maj/3", "G:min/b3", "D:maj7/7", "C:7/b7", "G/B"}
+    assert not any(drops_bass(chord) for chord in CHORDS)
 
 
 @pytest.mark.parametrize("chord", CHORDS)

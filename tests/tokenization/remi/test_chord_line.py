@@ -9,7 +9,7 @@ from tests.tokenization.remi.cases import VERSIONS, walk
 from tests.tokenization.remi.test_goals import written
 from tokenization.continuing import continuing
 from tokenization.language import language
-from tokenization.remi.chord_line import ChordLine, read_chords
+from tokenization.remi.chord_line import ChordLine, basses_dropped, read_chords
 
 SEEDS = st.integers(0, 2**32 - 1)
 CHORDS = st.sampled_from(["C_M", "G_M", "A_m", "F_M7", "N_N"])
@@ -42,6 +42,13 @@ def test_a_line_is_read(text, line):
 def test_what_is_no_line_is_named(text, says):
     with pytest.raises(ValueError, match=says):
         read_chords(text)
+
+
+def test_bass_notes_that_are_not_kept_to_are_said():
+    assert basses_dropped("C6/9 | Dm7b5 E/o7 | N") == []
+    assert basses_dropped("C | G/B | C/E G/B | F:maj/3") == [
+        "Of chords with a bass note only the chord is kept to: G/B as G_M, C/E as C_M, F:maj/3 as F_M."
+    ]
 
 
 def chords_of(speaker, ids: np.ndarray) -> dict[int, dict[int, str]]:

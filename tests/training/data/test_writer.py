@@ -89,6 +89,15 @@ def test_a_file_is_no_destination(tmp_path: Path):
         write(tmp_path / "set", replace=True)
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="/proc takes no folders")
+def test_a_set_that_cannot_be_made_is_called_by_its_own_name(tmp_path: Path):
+    with pytest.raises(OSError, match=r"the folder /proc/xx cannot be made .*; name another place"):
+        write(Path("/proc/xx"))
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"file cannot be made .*; name another place for the set"):
+        write(tmp_path / "file" / "set")
+
+
 def test_an_empty_folder_and_a_link_to_a_set_will_do(tmp_path: Path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

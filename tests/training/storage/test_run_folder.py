@@ -6,11 +6,12 @@ import yaml
 
 from tests.training.makers import toy_config
 from training.config import RunConfig, read
-from training.storage.run_folder import run_folder
+from training.storage.run_folder import run_folder, write_config
 
 
 def begin(config: RunConfig, *, resume: bool = False) -> list[str]:
     with run_folder(config, resume=resume) as remarks:
+        write_config(config)
         return remarks
 
 
@@ -49,6 +50,13 @@ def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
     with pytest.raises(ValueError, match="is a file"):
         begin(replace(config, run=str(tmp_path / "other" / "letter.txt")))
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["letter.txt"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(config: RunConfig, tmp_path: Path):
+    (tmp_path / "file").touch()
+    there = tmp_path / "file" / "run"
+    with pytest.raises(OSError, match=f"folder {there} cannot be made .*; --set run=… names"):
+        begin(replace(config, run=str(there)))
 
 
 def test_resuming_what_is_not_there_begins(config: RunConfig):
@@ -94,6 +102,17 @@ def test_a_run_whose_first_file_was_not_finished_begins(config: RunConfig):
     Path(config.run).mkdir()
     (Path(config.run) / ".0a1b2c3d4e5f.part").write_text("da")
     assert begin(config) == []
+
+
+def test_nothing_is_written_before_a_step_is_to_be_made(config: RunConfig):
+    with run_folder(config, resume=False):
+        assert list(Path(config.run).iterdir()) == []
+    begin(config)
+    saved(config, 30)
+    before = (Path(config.run) / "config.yaml").read_bytes()
+    with run_folder(replace(config, seed=7), resume=True) as remarks:
+        assert "seed was 1 and is 7" in remarks[0]
+    assert (Path(config.run) / "config.yaml").read_bytes() == before
 
 
 def test_what_it_starts_with_is_found_from_anywhere(
