@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.metrics.bootstrap import Spread, spread
+from evaluation.metrics.estimates import Spread, spread
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.metrics.bootstrap import standard_error
+from evaluation.metrics.estimates import standard_error
 from evaluation.tables.losses import of_one_stretch
 from evaluation.tables.table import Result, signed
 from tokenization.wording import listed

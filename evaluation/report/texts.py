@@ -82,6 +82,6 @@ HOW = {
     ),
     "continuation": (
         """Similarity is the cosine of style profiles. A style is one value, the mean over its prompts and samples;
-        means and 95 % bootstrap intervals are over styles.""",
+        means and their 95 % intervals (Student's, of shares Wilson's) are over styles.""",
     ),
 }

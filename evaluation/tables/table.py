@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.metrics.bootstrap import standard_error
+from evaluation.metrics.estimates import standard_error
 
 Result = Mapping[str, Any]
 NONE = "–"

@@ -9,14 +9,14 @@ def row(style: str, value: float | None, output: str = "model") -> dict:
 
 def test_samples_count_within_their_style_only():
     rows = [row("b", 1.0), row("a", 0.0), row("b", 0.5), row("b", 0.0), row("a", None)]
-    (found,) = by_style(rows, ["output"], "similarity", seed=0)
+    (found,) = by_style(rows, ["output"], "similarity")
     assert found["values"] == [0.0, 0.5]
     assert (found["n"], found["missing"], found["mean"]) == (2, 0, 0.25)
 
 
 def test_a_style_without_a_value_is_missing():
     first, second = by_style(
-        [row("a", None), row("b", 0.5), row("a", 0.5, "other")], ["output"], "similarity", seed=0
+        [row("a", None), row("b", 0.5), row("a", 0.5, "other")], ["output"], "similarity"
     )
     assert (first["output"], first["values"], first["n"], first["missing"]) == (
         "model", [None, 0.5], 1, 1,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.metrics.bootstrap import Spread
 from evaluation.metrics.distances import distances, wasserstein
+from evaluation.metrics.estimates import Spread
 
 
 def test_wasserstein_by_hand():
