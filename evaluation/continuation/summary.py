@@ -56,14 +56,20 @@ def _variety(passages: Sequence[Row], diversities: Iterable[Row]) -> list[Row]:
 
 
 def _statistics(passages: Sequence[Row]) -> list[Row]:
-    """Return the distance of each output's statistics from those of the pieces' own continuations."""
+    """Return the distance of each output's statistics from those of the pieces' own continuations.
+
+    Where there is one style, its pieces are what is taken for independent. Pieces of another style are left out: all
+    together, they are the same pieces.
+    """
+    over = "style" if len({passage["style"] for passage in passages}) > 1 else "prompt"
     outputs: dict[str, list[Row]] = {}
     for passage in passages:
-        known = {name: passage[name] for name in STATISTICS}
+        known = {name: passage[name] for name in (over, *STATISTICS)}
         outputs.setdefault(passage["output"], []).append(known)
     real = outputs.pop(REFERENCE_PASSAGES["piece"], [])
+    outputs.pop(REFERENCE_PASSAGES["other"], None)
     return [
-        {"output": output, "unit": STATISTICS[row.statistic].unit, **asdict(row)}
+        {"output": output, "unit": STATISTICS[row.statistic].unit, "over": over, **asdict(row)}
         for output, rows in outputs.items()
-        for row in distances(rows, real)
+        for row in distances(rows, real, over)
     ]

@@ -37,6 +37,14 @@ def estimated(row: Result | None) -> str:
     return f"{number(row['mean'])}{between} ({row['n']})"
 
 
+def described(row: Result) -> str:
+    """Return the mean of values, their deviation, and how many they are."""
+    if row["mean"] is None:
+        return NONE
+    deviation = "" if row["deviation"] is None else f" ± {number(row['deviation'])}"
+    return f"{number(row['mean'])}{deviation} ({row['n']})"
+
+
 def spread(row: Result | None) -> str:
     """Return a mean over pieces, their deviation, and how many they are."""
     if row is None:
