@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from evaluation.likelihood import Loss, piece_loss
-from evaluation.metrics.bootstrap import estimate
+from evaluation.metrics.estimates import estimate
 from musicgen.common.learning import generator_from
 from musicgen.model.performer import Performer
 from musicgen.position import Position
@@ -69,7 +69,7 @@ def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
             for a, b in zip(whole, changed, strict=True)
             if len(a["sums"]) > stretch and a["tokens"][stretch]
         ]
-        both.append(estimate(differences))
+        both.append(estimate(differences, changes=True))
     within, past = both
     return {
         "within": within.mean,

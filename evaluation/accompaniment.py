@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.bootstrap import estimate, mean
+from evaluation.metrics.estimates import estimate, mean
 from evaluation.metrics.harmony import HARMONY, in_harmony
 from evaluation.metrics.statistics import NOTES_A_BAR, SOUNDING
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
@@ -135,7 +135,7 @@ def _profiles(notes: Notes, part: int) -> dict[str, np.ndarray]:
     }
 
 
-def summary(rows: Iterable[Row], seed: int) -> list[Row]:
+def summary(rows: Iterable[Row]) -> list[Row]:
     """Return for each part and metric the estimates over styles, and in how many styles the written one is likest."""
     rows = list(rows)
     result = []
@@ -153,7 +153,7 @@ def summary(rows: Iterable[Row], seed: int) -> list[Row]:
                 "part": part,
                 "metric": metric,
                 "pieces": len(own),
-                **{name: asdict(estimate(values, seed)) for name, values in by_style.items()},
+                **{name: asdict(estimate(values)) for name, values in by_style.items()},
                 "above_same": sum(a > b for a, b in both),
                 "of": len(both),
             }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from musicgen.attention.features import Favor
 from musicgen.common.learning import generator_from
 from musicgen.model.block import Attention, Passage
 from musicgen.model.config import needs_linear_attention
-from musicgen.model.performer import Performer
+from musicgen.model.performer import Performer, State
 
 WINDOW = 1024  # tokens that pass the layers at once
 
@@ -33,7 +33,7 @@ class Sides:
     q: Tensor  # (H, T, W)
     k: Tensor  # (H, T, W)
     exponential: bool  # the weights are exp(q·k/√W), else q·k
-    decay: Tensor | None  # r, (H,)
+    decay: Tensor | None  # r, (H,): the encoding's own, or that of the model's horizons
     normaliser: tuple[Tensor, Tensor] | None  # other features for the denominator, (H, T, ·) each
 
     def products(self, rows: slice, columns: slice) -> Tensor:
@@ -71,15 +71,18 @@ class Sides:
 
 @torch.inference_mode()
 def sides_of(
-    model: Performer, tokens: Tensor, layers: Sequence[int], seed: int = 0
+    model: Performer, tokens: Tensor, layers: Sequence[int], seed: int = 0, pace: int | None = None
 ) -> dict[int, Sides]:
-    """Return queries and keys of the given layers, counted from 0, for one sequence: tokens (T,)."""
+    """Return queries and keys of the given layers, counted from 0, for one sequence: tokens (T,).
+
+    An encoding in musical time hears from the tokens what time it is, or is told that each takes `pace` ticks.
+    """
     at = model.start(generator_from(seed))
     states: list[Any] = [None] * (max(layers) + 1)
     parts: dict[int, list[tuple[Tensor, ...]]] = {layer: [] for layer in layers}
     for start in range(0, len(tokens), WINDOW):
         window = tokens[None, start : start + WINDOW]
-        passage, at = model.passage(window, at)
+        passage, at = _passage(model, window, at, pace)
         x = model.embed(window, passage)
         for layer in range(len(states)):
             block: Any = model.blocks[layer]
@@ -97,6 +100,18 @@ def estimates_softmax(model: Performer) -> bool:
         return True
     after = needs_linear_attention(type(model.position))
     return model.config.features_name == "favor" and not after
+
+
+def _passage(
+    model: Performer, window: Tensor, at: State, pace: int | None
+) -> tuple[Passage, State]:
+    passage, after = model.passage(window, at)
+    if pace is None or not model.position.musical:
+        return passage, after
+    ticks = pace * torch.arange(at.position, after.position + 1, device=window.device)
+    times = torch.stack([ticks[None, 1:], ticks[None, :-1]])  # after and before each token
+    code = model.position.cover(at.code, at.position, after.position, times)
+    return replace(passage, code=code), replace(after, code=code)
 
 
 def _sides(attention: Attention, x: Tensor, passage: Passage) -> tuple[Tensor, ...]:

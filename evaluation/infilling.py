@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluation.metrics.bootstrap import mean
+from evaluation.metrics.estimates import mean
 from evaluation.metrics.form import CELLS_A_BEAT
 from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds

@@ -9,7 +9,13 @@ head, for some queries and all keys up to some offset before them. Lower is bett
     monotonicity            Does a weight fall with the offset? The share of pairs of keys of one query of which the
                             farther one weighs more: 0 … 1
 
-A map of equal weights has neither: None. Maps are averaged up to one factor a head, which changes neither.
+Where weights are equal, but for one in a hundred at most, there is no position in them: None. Maps are averaged up to
+one factor a head, which changes neither.
+
+The encoding is asked, and not what stands beside it: horizons, by which heads forget whatever the encoding, would by
+themselves make any map invariant and falling, so that weights are taken without them; PermuteFormer's own decay is part
+of it. Copies of one token let musical time stand still: an encoding that counts it is told that each takes a sixteenth,
+and offsets are in sixteenths then.
 
 A band holds the weights by query and offset, band[m, o] = weight of query m for key m − o, (queries, offsets), NaN
 where there is no such key.
@@ -18,7 +24,7 @@ where there is no such key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,7 +35,9 @@ from musicgen.model.performer import Performer
 
 BLOCK = 128  # queries at once
 GROUPS = 4  # of tokens: what the numbers would be without one of them tells how sure they are
-CONSTANT = 1e-6  # relative deviation that is rounding
+ROUNDING = 1e-5  # relative, by which equal weights may differ
+FEW = 0.01  # of all weights: when no more differ from the rest
+SIXTEENTHS = 16  # a bar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +77,12 @@ def translation_invariance(band: np.ndarray, where: Range) -> float | None:
     rows = band[where.start : where.stop, : where.offset + 1].astype(np.float64)
     count = np.count_nonzero(~np.isnan(rows), axis=0)
     rows, count = rows[:, count > 0], count[count > 0]
-    variance = np.nanvar(rows)
-    if variance <= (CONSTANT * np.nanmean(np.abs(rows))) ** 2:
+    middle = np.nanmedian(rows)
+    apart, larger = np.abs(rows - middle), np.maximum(np.abs(rows), abs(middle))
+    varying = np.count_nonzero(apart > ROUNDING * larger)
+    if varying <= FEW * count.sum():
         return None
+    variance = np.nanvar(rows)
     return float((np.nanvar(rows, axis=0) @ count) / count.sum() / variance)
 
 
@@ -164,7 +175,7 @@ def _bands(
     scale = torch.full((heads, 1, 1), -torch.inf)  # logarithm of what the maps are divided by
     for number, token in enumerate(tokens):
         sequence = torch.full((length,), token, device=model.embedding.weight.device)
-        sides = sides_of(model, sequence, [0], seed + number)[0]
+        sides = encoding_alone(model, sequence, seed + number)
         rows = _rows(sides, length, offset)
         if sides.exponential:
             larger = torch.maximum(scale, rows.amax((1, 2), keepdim=True))
@@ -176,6 +187,14 @@ def _bands(
     columns = np.broadcast_to(query % BLOCK + offset - lag, (length, offset + 1))
     bands = np.take_along_axis(sums.numpy(), columns[None, None], axis=3)
     return np.where(lag <= query, bands, np.nan)
+
+
+def encoding_alone(model: Performer, tokens: Tensor, seed: int = 0) -> Sides:
+    """Return queries and keys of the first layer without the model's horizons, and with a musical time that goes on."""
+    clock = model.config.clock
+    pace = None if clock is None else max(1, clock.bar_ticks // SIXTEENTHS)
+    sides = sides_of(model, tokens, [0], seed, pace)[0]
+    return sides if model.position.forgetting is None else replace(sides, decay=None)
 
 
 def _rows(sides: Sides, length: int, offset: int) -> Tensor:

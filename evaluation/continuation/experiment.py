@@ -73,7 +73,7 @@ def run(
         "yardsticks": list(REFERENCE_PASSAGES.values()),
         "prompts": len(prompts),
         "styles": len({prompt.style for prompt in prompts}),
-        **summary(measured.similarities, measured.passages, measured.diversities, plan.seed),
+        **summary(measured.similarities, measured.passages, measured.diversities),
     }
     return measured, results
 

@@ -2,7 +2,8 @@
 
 looped  the prompt, repeated: the highest score that can be reached
 piece   the real continuation of the piece
-other   the continuation of a piece of another style, drawn at random: the score of music that ignores the prompt
+other   the continuation of a piece of another style, drawn at random: the score of music that ignores the prompt;
+        no control of the music's statistics, being the same pieces in another order
 """
 
 from __future__ import annotations

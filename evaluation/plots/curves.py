@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from evaluation.metrics.bootstrap import standard_error
+from evaluation.metrics.estimates import standard_error
 from evaluation.plots.style import COLOURS, FAINT, series
 
 Result = Mapping[str, Any]

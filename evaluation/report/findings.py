@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.metrics.bootstrap import standard_error
+from evaluation.metrics.estimates import standard_error
 from evaluation.tables.losses import of_one_stretch
 from evaluation.tables.table import Result, signed
 from tokenization.wording import listed
@@ -88,9 +88,12 @@ def positions(result: Result) -> list[str]:
         inside = [r["translation"] for r in rows if r["stop"] <= length]
         past = [r["translation"] for r in rows if r["start"] >= length]
         if not inside or not past:
-            found.append(
-                f"{model['model']}: weights do not depend on position, or have no positions there."
+            reason = (
+                "within the trained length or past it weights do not depend on position, or there are no positions."
+                if inside or past
+                else "no position is held in the first layer's weights, which are equal at all offsets."
             )
+            found.append(f"{model['model']}: {reason}")
             continue
         within, after = (sum(values) / len(values) for values in (inside, past))
         found.append(

@@ -15,7 +15,7 @@ LEADS = {
         the model does not use.""",
     "positions": """One token over and over: nothing but position tells its copies apart. Translation invariance asks
         whether a weight depends on the offset alone, monotonicity whether it falls with the offset; 0 is perfect in
-        both.""",
+        both. An encoding whose weights are all equal holds no position and has neither (–).""",
     "pictures": """What the encodings have learned, and where attention looks in music that runs past the trained
         length.""",
     "continuation": """Every prompt, the first {prompt_bars} bars of a piece, is continued {samples} times to {tokens}
@@ -77,11 +77,15 @@ HOW = {
         stochastic encoding is drawn anew for each. Ranges are those of table 7 of the SPE paper in proportion to the
         trained length (the paper: 2048; an untrained model: 512).""",
         """Encodings in front of a feature map of the softmax kernel are shown by exp(q·k/√W), as in the paper; those
-        after a feature map by the weights that the model computes. Weights that are all equal have neither property
-        (–).""",
+        after a feature map by the weights that the model computes, both without what heads forget by horizons, which is
+        none of the encoding. One in musical time is told that each token takes a sixteenth. Where no more than one
+        weight in a hundred differs from the rest, they have neither property (–).""",
     ),
     "continuation": (
         """Similarity is the cosine of style profiles. A style is one value, the mean over its prompts and samples;
-        means and 95 % bootstrap intervals are over styles.""",
+        means and their 95 % intervals (Student's, of shares Wilson's) are over styles.""",
+        """Statistics of music are compared by the Wasserstein distance of first order. Its interval is Student's, by
+        the jackknife over styles, or over pieces where they are of one style. What real pieces are apart is the mean
+        of their halves over many halvings, times the root of a half's share of the pieces.""",
     ),
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics.bootstrap import estimate
+from evaluation.metrics.estimates import estimate
 from evaluation.study.experiments import Experiment, taking_part
 from evaluation.study.piece_jobs import Choice, Measure, Rows, by_piece, drawn, facts, model_of
 from musicgen.continuation import Continuation
@@ -87,13 +87,13 @@ def _experiment(
     return experiment, facts(choice, len(chosen), left_out=left_out, **arguments)
 
 
-def _table(rows: Rows, seed: int) -> Rows:
+def _table(rows: Rows) -> Rows:
     """Return a row a measure: estimates over pieces of what was written and of what stands beside it."""
     table = []
     for measure in dict.fromkeys(row["measure"] for row in rows):
         own = [row for row in rows if row["measure"] == measure]
         sides = [key for key in own[0] if key not in ("measure", "piece")]
-        estimates = {side: asdict(estimate([row[side] for row in own], seed)) for side in sides}
+        estimates = {side: asdict(estimate([row[side] for row in own])) for side in sides}
         table.append({"measure": measure, **estimates})
     return table
 

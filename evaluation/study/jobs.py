@@ -29,7 +29,7 @@ from musicgen.continuation import Generation, together
 from tokenization.whole_file import make_folder, write_whole
 
 TOGETHER = 8  # jobs whose model writes for all of them at a time
-REVISION = 2  # another number forgets all results: to be changed with what a measurement means
+REVISION = 3  # another number forgets all results: to be changed with what a measurement means
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,7 @@ def by_piece(
     playables: Iterable[Playable],
     choice: Choice,
     pieces: Sequence[Mapping[str, Any]],
-    table: Callable[[Rows, int], Rows],
+    table: Callable[[Rows], Rows],
     **arguments: Any,
 ) -> Experiment:
     """Return the experiment that measures each model with each piece; a piece is what tells its job from others."""
@@ -84,9 +84,7 @@ def by_piece(
             rows.setdefault(playable.name, []).extend(done.result)
         models = rows.items()
         return {
-            "models": [
-                {"model": name, "table": table(own, seed), "rows": own} for name, own in models
-            ]
+            "models": [{"model": name, "table": table(own), "rows": own} for name, own in models]
         }
 
     return Experiment(

@@ -8,7 +8,8 @@ from typing import Any
 from evaluation.continuation.plot import AGAINST, TOGETHER
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.metrics.style import METRICS
-from evaluation.tables.table import NONE, Result, Table, estimated, number
+from evaluation.tables.table import NONE, Result, Table, described, estimated, number
+from tokenization.wording import filled
 
 QUARTERS = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
 VARIETY = {
@@ -17,6 +18,10 @@ VARIETY = {
     "tokens": "tokens",
     "beats": "beats",
 }
+OVER = {"style": "styles", "prompt": "pieces"}
+STATISTICS_CAPTION = """Music statistics: mean ± deviation (n). Apart: the Wasserstein distance from the real pieces'
+    distribution, in the unit of the statistic, with its 95 % interval over {over}; of the real pieces, what two sets of
+    as many {over} of them would be apart, told by halves."""
 
 
 def similarity_tables(result: Result, against: str) -> Iterator[Table]:
@@ -47,25 +52,27 @@ def variety_table(result: Result) -> Table:
 
 
 def statistics_table(result: Result) -> Table:
-    """Return a row a statistic: the real pieces', then each output's and its distance."""
+    """Return a row a statistic: the real pieces' and how far these are apart, then each output's and its distance."""
     outputs = list(dict.fromkeys(row["output"] for row in result["statistics"]))
     known = {(row["output"], row["statistic"]): row for row in result["statistics"]}
-    rows = []
+    rows, over = [], "style"
     for name, statistic in STATISTICS.items():
-        of_outputs = [known[one, name] for one in outputs if (one, name) in known]
+        of_outputs = [known[one, name] for one in outputs]
         if not of_outputs:
             continue
         unit = f" ({statistic.unit})" if statistic.unit else ""
-        real = of_outputs[0]["real"]
-        cells = [
-            f"{number(row['outputs']['mean'])} [{number(row['wasserstein'])}]" for row in of_outputs
-        ]
-        deviation = "" if real["deviation"] is None else f" ± {number(real['deviation'])}"
-        of_pieces = f"{number(real['mean'])}{deviation} ({real['n']})"
-        rows.append([statistic.title + unit, of_pieces, *cells])
+        cells = [cell for row in of_outputs for cell in _of_output(row)]
+        real, floor, over = (of_outputs[0][key] for key in ("real", "floor", "over"))
+        rows.append([statistic.title + unit, described(real), number(floor), *cells])
+    titles = [title for one in outputs for title in (one, "apart")]
     return Table(
-        head=["statistic", "the piece itself", *outputs],
+        head=["statistic", "the piece itself", "apart", *titles],
         rows=rows,
-        caption="Music statistics: real pieces as mean ± deviation (n), outputs as mean [Wasserstein distance of their "
-        "distribution from that of the real pieces, in the unit of the statistic].",
+        caption=filled(STATISTICS_CAPTION, over=OVER[over]),
     )
+
+
+def _of_output(row: Result) -> tuple[str, str]:
+    """Return what an output has of a statistic, and its distance."""
+    between = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
+    return described(row["outputs"]), number(row["wasserstein"]) + between

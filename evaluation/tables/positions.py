@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.tables.table import NONE, Result, Table, lowest, named, with_error
-from tokenization.wording import filled
+from tokenization.wording import filled, listed
 
 CAPTION = """T: translation invariance, M: monotonicity; best head ± standard error, over {tokens} tokens, for queries
-    at these positions and keys at these offsets before them."""
+    at these positions and keys at these offsets before them, in tokens or, where an encoding counts musical time, in
+    sixteenths. Asked is the encoding, without what heads forget by horizons. –: all weights there are equal, or no
+    sequence may be as long.{without}"""
+WITHOUT = """ No position is held in the first layer's weights of {names}, which are equal at all offsets."""
 
 
 def positions_table(result: Result) -> Table:
@@ -37,7 +40,7 @@ def positions_table(result: Result) -> Table:
     return Table(
         head=head,
         rows=rows,
-        caption=filled(CAPTION, tokens=tokens),
+        caption=filled(CAPTION, tokens=tokens, without=_without(values["translation"], result)),
         best=best if len(result["models"]) > 1 else (),
     )
 
@@ -50,6 +53,13 @@ def probe_rows(result: Result) -> list[dict[str, Any]]:
         for name in ("table", "figure")
         for row in model["probes"][name]
     ]
+
+
+def _without(values: list[list[float | None]], result: Result) -> str:
+    """Name the models whose weights do not tell positions apart."""
+    pairs = zip(result["models"], values, strict=True)
+    names = [model["model"] for model, found in pairs if set(found) <= {None}]
+    return WITHOUT.format(names=listed(names)) if names else ""
 
 
 def _range_title(row: Result, model: Result, alike: bool) -> str:

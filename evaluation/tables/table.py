@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.metrics.bootstrap import standard_error
+from evaluation.metrics.estimates import standard_error
 
 Result = Mapping[str, Any]
 NONE = "–"
@@ -35,6 +35,14 @@ def estimated(row: Result | None) -> str:
         return NONE
     between = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
     return f"{number(row['mean'])}{between} ({row['n']})"
+
+
+def described(row: Result) -> str:
+    """Return the mean of values, their deviation, and how many they are."""
+    if row["mean"] is None:
+        return NONE
+    deviation = "" if row["deviation"] is None else f" ± {number(row['deviation'])}"
+    return f"{number(row['mean'])}{deviation} ({row['n']})"
 
 
 def spread(row: Result | None) -> str:

@@ -124,8 +124,8 @@ def test_changes_are_paired_by_piece_and_tell_past_from_within() -> None:
     found = changes(whole, changed)
     assert found["within"] == pytest.approx(0.3)
     assert found["past"] == pytest.approx(1.0)
-    low, high = found["interval"]["within"]
-    assert 0.2 <= low < 0.3 < high <= 0.4
+    half = 12.7062 * 0.1  # Student's, of two pieces
+    assert found["interval"]["within"] == pytest.approx([0.3 - half, 0.3 + half])
     assert found["interval"]["past"] == [None, None]
     assert found["pieces"] == {"within": 2, "past": 1}
 

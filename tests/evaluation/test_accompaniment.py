@@ -62,7 +62,7 @@ def test_a_style_counts_once_and_is_compared_with_another_piece_of_it():
         shared = {"part": "drums", "metric": "onset_drum", "style": style}
         return {**shared, "written": written, "next": 1.0, "same": same, "other": None}
 
-    [found] = summary([row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)], 0)
+    [found] = summary([row(1, 0.2, 0.4), row(1, 0.6, 0.3), row(2, 0.8, 0.9), row(3, 0.5, None)])
     assert found["pieces"] == 4
     assert found["written"]["n"] == 3
     assert found["written"]["mean"] == pytest.approx((0.4 + 0.8 + 0.5) / 3)

@@ -2,12 +2,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from evaluation import attention
 from evaluation.attention import sides_of
 from evaluation.probes import (
     Range,
     band_of,
     best_heads,
+    encoding_alone,
     farther_above_nearer,
     local_ranges,
     monotonicity,
@@ -15,7 +18,8 @@ from evaluation.probes import (
     probe,
     translation_invariance,
 )
-from tests.musicgen.toys import VOCABULARY, toy_model
+from musicgen.metre.clock import Clock
+from tests.musicgen.toys import MUSICAL, VOCABULARY, toy_model
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "position_probes.npz")
 RANGES = [Range(start=0, stop=16, offset=8), Range(start=16, stop=48, offset=12)]
@@ -53,6 +57,22 @@ def test_equal_weights_have_neither_property():
     assert translation_invariance(band_of(np.full((20, 20), 0.3), 5), where) is None
 
 
+def test_a_few_weights_that_differ_are_no_position():
+    where, even = Range(start=128, stop=400, offset=127), np.full((400, 128), 0.3)
+    for lags, known in ((1, False), (3, True)):
+        band = even.copy()
+        band[:, :lags] = 0.5
+        assert (translation_invariance(band, where) is not None) == known
+    rounded = even * np.random.default_rng(0).uniform(1 - 3e-6, 1 + 3e-6, even.shape)
+    assert translation_invariance(rounded, where) is None
+
+
+def test_a_peak_of_many_orders_is_one_of_position():
+    lag = np.subtract.outer(np.arange(400), np.arange(400))
+    band = band_of(np.exp(-np.minimum(lag, 300) / 2.0), 200)
+    assert translation_invariance(band, Range(start=200, stop=400, offset=200)) == pytest.approx(0)
+
+
 def test_ranges_of_the_papers_length_are_the_papers():
     assert [(r.start, r.stop, r.offset) for r in paper_ranges(2048)] == [
         (a, b, offset)
@@ -69,8 +89,6 @@ def test_probing_averages_the_maps_of_all_tokens(position: str):
     tokens = list(range(VOCABULARY))
     rows = probe(model, RANGES, tokens, seed=2)
     total = np.zeros((2, 48, 48))
-    import torch
-
     for number, token in enumerate(tokens):
         sides = sides_of(model, torch.full((48,), token), [0], 2 + number)[0]
         products = sides.products(slice(0, 48), slice(0, 48)).double()
@@ -102,6 +120,51 @@ def test_an_encoding_without_position_has_no_properties():
     assert {row["translation"] for row in rows} == {None}
     assert {row["monotonicity"] for row in rows} == {None}
     assert all(row["translation"] is None for row in best_heads(rows))
+
+
+@pytest.mark.parametrize("position", ["none", "rope", "sine_spe", "absolute"])
+@pytest.mark.parametrize("features", ["favor", "relu"])
+def test_horizons_are_none_of_an_encodings_properties(position: str, features: str):
+    plain, with_horizons = (
+        probe(toy_model(position=position, features=features, horizons=horizons), RANGES, range(5))
+        for horizons in (None, (2, 20))
+    )
+    assert with_horizons == plain
+    assert {row["translation"] is None for row in plain} == {position == "none"}
+
+
+def test_the_decay_of_an_encoding_is_probed_and_horizons_in_its_place_are_not():
+    def falls(horizons: tuple[float, float] | None, **settings: bool) -> list:
+        position = {"name": "permuteformer", **settings}
+        rows = probe(toy_model(position=position, horizons=horizons), RANGES, range(4))
+        return [row["monotonicity"] for row in rows]
+
+    assert falls(None, with_permutation=False) == [0] * 4
+    assert falls((2, 20), with_permutation=False) == [None] * 4
+    assert falls((2, 20)) == falls(None, with_decay=False)
+
+
+@pytest.mark.parametrize("name", MUSICAL)
+def test_an_encoding_in_musical_time_is_probed_as_time_goes_on(name: str):
+    model = toy_model(position={"name": name, "time": "music"})
+    rows = probe(model, RANGES, range(VOCABULARY))
+    assert all(row["translation"] is not None for row in rows)
+    if name in ("rope", "permuteformer"):
+        assert max(row["translation"] for row in best_heads(rows)) < 1e-6
+
+
+@pytest.mark.parametrize("name", MUSICAL)
+def test_time_goes_on_as_by_a_token_that_takes_a_sixteenth(name: str, monkeypatch):
+    monkeypatch.setattr(attention, "WINDOW", 8)
+    sixteenths = Clock(bar_ticks=48, step_ticks=3, moves=((0, 1, 0),))
+    model = toy_model(position={"name": name, "time": "music"}, clock=sixteenths)
+    found, expected = (
+        encoding_alone(model, ids := torch.zeros(21).long(), 7),
+        sides_of(model, ids, [0], 7)[0],
+    )
+    torch.testing.assert_close((found.q, found.k), (expected.q, expected.k))
+    still = encoding_alone(model, ids + 5, 7)
+    assert (still.q[:, 1:] - still.q[:, :-1]).abs().amax() > 1e-3
 
 
 def test_the_best_head_is_the_lowest_by_metric():

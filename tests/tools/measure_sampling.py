@@ -17,8 +17,8 @@ from statistics import mean
 
 import numpy as np
 
-from evaluation.metrics.bootstrap import mean as average
 from evaluation.metrics.distances import distances
+from evaluation.metrics.estimates import mean as average
 from evaluation.metrics.form import form
 from evaluation.metrics.statistics import statistics
 from evaluation.metrics.style import ALL, profiles, similarities

@@ -15,9 +15,11 @@ from app.progress import progress_bar
 
 EXAMPLES = """\
 Translation invariance (T) and monotonicity (M) of the best head of the first layer, 0 is perfect,
-± standard error; for queries and offsets of keys in the proportions of the SPE paper's table 7. The
-folder of -o gets all heads as CSV, and pictures: the probes by position, learned templates, and
-attention maps of music that the model writes past its trained length.
+± standard error; for queries and offsets of keys in the proportions of the SPE paper's table 7. It is
+the encoding that is asked, without the horizons by which heads forget; one that counts musical time
+is read a token a sixteenth. – stands where it holds no position: all weights are equal. The folder of
+-o gets all heads as CSV, and pictures: the probes by position, learned templates, and attention maps
+of music that the model writes past its trained length.
 
 examples:
   musicgen evaluate positions pop-piano

@@ -111,15 +111,16 @@ def test_statistics_are_laid_beside_those_of_the_pieces(experiment):
     prompts, _, results, _ = experiment
     rows = [row for row in results["statistics"] if row["output"] == "first"]
     assert [row["statistic"] for row in rows] == list(STATISTICS)
-    assert {row["output"] for row in results["statistics"]} == {
-        "first", "second", "prompt looped", "another style",
-    }  # fmt: skip
+    assert {row["output"] for row in results["statistics"]} == {"first", "second", "prompt looped"}
     for row in rows:
         assert row["outputs"]["n"] + row["outputs"]["missing"] == len(prompts) * PLAN.samples
         assert row["real"]["n"] + row["real"]["missing"] == len(prompts)
         assert row["wasserstein"] is None or row["wasserstein"] >= 0
     notes = next(row for row in rows if row["statistic"] == "notes_a_bar")
     assert notes["real"]["mean"] > 10
+    assert (notes["over"], notes["groups"]) == ("style", 2)
+    assert notes["floor"] > 0
+    assert 0 <= notes["low"] <= notes["wasserstein"] <= notes["high"]
 
 
 def test_results_are_plain_and_name_the_models(experiment):

@@ -98,7 +98,9 @@ def test_positions_within_and_past_the_trained_length():
     models = [
         {"model": "ape", "probes": {"length": 64, "best_table": rows(0.2, 0.4, 0.9)}},
         {"model": "none", "probes": {"length": 64, "best_table": rows(None, None, None)}},
+        {"model": "short", "probes": {"length": 64, "best_table": rows(0.2, 0.4, None)}},
     ]
-    first, second = findings.positions({"models": models})
+    first, second, third = findings.positions({"models": models})
     assert "0.300 on average within the trained length, 0.900 past it" in first
-    assert second.startswith("none: weights do not depend on position")
+    assert second.startswith("none: no position is held in the first layer's weights")
+    assert third.startswith("short: within the trained length or past it weights do not depend")

@@ -1,4 +1,9 @@
-"""A mean with its uncertainty: how many values, their spread, and a bootstrap interval."""
+"""A mean with its uncertainty: how many values, their spread, and the 95 % interval of the mean.
+
+It is Student's, which of normal values holds the true mean as often as it says from two of them on; one by resampling
+(the percentile bootstrap) of 3 values holds it 73 times in 100, of 6 values 90. A share of things that are so or are
+not, values of 0 and 1, has Wilson's (1927), which is as wide as it should be where all are so or none is.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,9 @@ from math import sqrt
 
 import numpy as np
 
-RESAMPLES = 10_000
-CONFIDENCE = 0.95
-AT_ONCE = 1 << 22  # values drawn at once: bounds the memory
+from musicgen.common.intervals import mean_interval
+
+Z = 1.959964  # standard errors to either side that hold 95 % of a normal distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +48,14 @@ def spread(values: Iterable[float | None]) -> Spread:
     )
 
 
-def estimate(values: Iterable[float | None], seed: int = 0) -> Estimate:
-    """Return the mean of independent values with its 95 % percentile bootstrap interval (Efron 1979)."""
+def estimate(values: Iterable[float | None], *, changes: bool = False) -> Estimate:
+    """Return the mean of independent values with its 95 % interval; changes from one thing to another are no shares."""
     given = list(values)
-    found = spread(given)
-    low, high = _interval(_known(given), seed) if found.n > 1 else (None, None)
+    found, known = spread(given), _known(given)
+    if found.n < 2:
+        return Estimate(**vars(found), low=None, high=None)
+    is_share = not changes and np.isin(known, (0, 1)).all()
+    low, high = _wilson(known) if is_share else _student(known)
     return Estimate(**vars(found), low=low, high=high)
 
 
@@ -66,13 +74,15 @@ def _known(values: Iterable[float | None]) -> np.ndarray:
     return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
-def _interval(values: np.ndarray, seed: int) -> tuple[float, float]:
-    random = np.random.default_rng(seed)
-    step = max(1, AT_ONCE // len(values))
-    means = [
-        values[random.integers(len(values), size=(min(step, RESAMPLES - i), len(values)))].mean(1)
-        for i in range(0, RESAMPLES, step)
-    ]
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(np.concatenate(means), (tail, 1 - tail))
-    return float(low), float(high)
+def _student(values: np.ndarray) -> tuple[float, float]:
+    middle, half = mean_interval(values.tolist())
+    assert half is not None, "there are two values or more"
+    return middle - half, middle + half
+
+
+def _wilson(values: np.ndarray) -> tuple[float, float]:
+    """Return the shares from which that of the values is no further than 1.96 of their own standard errors."""
+    share, weight = float(values.mean()), Z**2 / len(values)
+    middle = (share + weight / 2) / (1 + weight)
+    half = sqrt(weight * (share * (1 - share) + weight / 4)) / (1 + weight)
+    return max(0.0, middle - half), min(1.0, middle + half)
