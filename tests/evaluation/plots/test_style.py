@@ -28,7 +28,7 @@ def test_a_drawing_follows_the_page_and_is_the_same_each_time():
 
 
 def test_a_file_keeps_the_colours_of_a_light_page():
-    assert png(drawing(), 50).startswith(b"\x89PNG")
+    assert png(drawing()).startswith(b"\x89PNG")
 
 
 def test_each_variable_has_a_light_and_a_dark_colour():
@@ -53,4 +53,4 @@ def test_a_name_is_text_and_no_mathematics_or_markup():
     text = svg(drawn, "a")
     assert text.count(r"$\foo$ &lt;script&gt;") == 2
     assert "<script>" not in text
-    assert png(drawn, 50).startswith(b"\x89PNG")
+    assert png(drawn).startswith(b"\x89PNG")
