@@ -232,9 +232,18 @@ def test_the_report_of_the_readme_can_be_had_again(
         assert f"{name}," in (place / "report" / f"{table}.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("line", [line for line in TABLE if " compare " in line])
+def test_a_comparison_is_named_with_all_that_it_was_measured_under(line: str):
+    """Else the steps, the batch, the rate and the pieces would be those of the configurations."""
+    given = shlex.split(line)
+    for option in ("--steps", "data.batch", "optimiser.learning_rate", "validation.sequences"):
+        assert [word for word in given if word.partition("=")[0] == option]
+
+
 @pytest.mark.parametrize("line", [line for line in MEASURED if " compare " in line])
 def test_the_comparison_of_the_readme_can_be_had_again(line: str, place: Path):
     assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
+    assert main(["data", "groove", "GROOVE", "data/groove-2", "--language", "groove-2"]) == 0
     musicgen(line)
     rows = (place / "compare" / "comparison.md").read_text(encoding="utf-8").splitlines()[2:]
     named = {path for pattern in shlex.split(line)[2:] for path in CONFIGS.glob(f"{pattern}.yaml")}

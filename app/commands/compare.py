@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from app import output
 from app.commands.train import train
 from app.counts import check_counts
+from tokenization.wording import counted, listed
 
 if TYPE_CHECKING:
     from training.config import RunConfig
@@ -22,7 +24,8 @@ examples:
   musicgen compare groove-none groove-sine-spe groove-rope --seeds 3 -o runs/seeds
   musicgen compare 'headline/*' --seeds 3 -o runs/headline    # the claim of the paper, and its control
 
-Run again, it goes on where it was interrupted; runs that are finished are not repeated. With several
+Run again, it goes on where it was interrupted; runs that are finished are not repeated. A folder that
+holds another comparison's table is refused, unless its rows are among those asked for. With several
 seeds, numbers are means with their 95 % interval (Student's), and where a configuration without an
 encoding of position, and the same otherwise, is among them, the others have their change beside it:
 differences between runs of one seed, which see the same music in the same order.
@@ -65,6 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     arguments.output = arguments.output or own_folder("compare", arguments)
     configs = configured(arguments)
     several = arguments.seeds > 1
+    check_table(arguments.output, configs, arguments.seeds if several else None)
     if named:
         make_folder(arguments.output, "give another one with -o")
     else:
@@ -141,6 +145,22 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
                     f"{run.run} holds a run of other settings ({'; '.join(changes)}): name another folder with -o"
                 )
     return configs
+
+
+def check_table(folder: Path, names: Collection[str], seeds: int | None) -> None:
+    """Refuse a folder whose table has rows that would be lost: of other runs, or of more seeds; None of single runs."""
+    from training.results.comparison import tabulated
+
+    lost = [
+        f"{name} of {counted(own, 'seed')}" if own is not None else name
+        for name, own in tabulated(folder).items()
+        if name not in names or (own is None) != (seeds is None) or (own or 0) > (seeds or 0)
+    ]
+    if lost:
+        raise ValueError(
+            f"{folder} holds the table of another comparison, whose rows would be lost ({listed(lost)}): "
+            "name another folder with -o"
+        )
 
 
 def _of_seeds(config: RunConfig, seeds: int) -> list[RunConfig]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -77,6 +78,23 @@ def write_comparison(
     lines = [[_cell(asdict(row)[name]) for name in names] for row in rows]
     text = markdown([[headings[name] for name in names], *lines])
     write_text(folder / "comparison.md", f"{text}\n")
+
+
+def tabulated(folder: Path) -> dict[str, int | None]:
+    """Return the seeds of each row of the comparison.csv in a folder, by name; None where a row is a single run."""
+    try:
+        text = (folder / "comparison.csv").read_text(encoding="utf-8")
+        rows = list(csv.DictReader(text.splitlines()))
+        return {
+            row["name"].removeprefix("'"): int(row["seeds"]) if "seeds" in row else None
+            for row in rows
+        }
+    except FileNotFoundError:
+        return {}
+    except (LookupError, ValueError, TypeError, AttributeError, csv.Error):
+        raise ValueError(
+            f"{folder / 'comparison.csv'} is no table of a comparison; move it away, or name another folder with -o"
+        ) from None
 
 
 def draw_comparison(runs: Mapping[str, Sequence[Path]], folder: Path, trained_length: int) -> Path:

@@ -1,12 +1,17 @@
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from app.cli import main
+from app.commands.compare import check_table
 from app.commands.train import train
 from tests.training.makers import TOY, prepared_set, toy_file
 from training.config import RunConfig
+from training.results.comparison import write_comparison
+from training.results.repeats import HEADINGS as REPEATED
+from training.results.repeats import Repeated
 
 
 @pytest.fixture
@@ -189,6 +194,46 @@ def test_runs_of_other_settings_are_not_tabulated_as_those_that_are_asked_for(
         assert "name another folder with -o" in said
     assert (tmp_path / "out" / "comparison.md").read_text() == table
     assert main(["compare", *two, "--set", "log_every=1"]) == 0  # which changes no result
+
+
+def test_the_table_of_another_comparison_is_not_replaced(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    none, rope, *options = two
+    assert main(["compare", none, *options]) == 0
+    files = {path: path.read_bytes() for path in (tmp_path / "out").glob("comparison.*")}
+    assert len(files) == 3
+    capsys.readouterr()
+    for words in ([rope, *options], [none, *options, "--seeds", "2"]):
+        assert main(["compare", *words]) == 2
+        assert capsys.readouterr().err == (
+            f"musicgen: {tmp_path / 'out'} holds the table of another comparison, whose rows would be lost "
+            "(none): name another folder with -o\n"
+        )
+    assert {path: path.read_bytes() for path in files} == files
+    assert not (tmp_path / "out" / "rope").exists()
+    assert main(["compare", *two]) == 0  # which has its row, and one more
+    assert "| rope |" in (tmp_path / "out" / "comparison.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("named", "seeds", "lost"),
+    [
+        (("a", "b"), 3, ""),
+        (("a", "b"), 4, ""),
+        (("a", "b", "c"), 3, ""),
+        (("a",), 3, "b of 1 seed"),
+        (("a", "b"), 2, "a of 3 seeds"),
+        (("a", "b"), None, "a of 3 seeds and b of 1 seed"),
+    ],
+)
+def test_rows_of_more_seeds_are_kept(
+    named: tuple[str, ...], seeds: int | None, lost: str, tmp_path: Path
+):
+    write_comparison([Repeated(name="a", seeds=3), Repeated(name="b", seeds=1)], tmp_path, REPEATED)
+    wanted = pytest.raises(ValueError, match=rf"lost \({lost}\): name") if lost else nullcontext()
+    with wanted:
+        check_table(tmp_path, named, seeds)
 
 
 def test_no_seeds_are_refused(two: list[str], capsys: pytest.CaptureFixture[str]):

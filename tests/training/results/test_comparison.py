@@ -3,7 +3,13 @@ from pathlib import Path
 import pytest
 
 from tests.training.makers import Heard, toy_config, toy_run
-from training.results.comparison import Compared, compared, draw_comparison, write_comparison
+from training.results.comparison import (
+    Compared,
+    compared,
+    draw_comparison,
+    tabulated,
+    write_comparison,
+)
 
 
 def test_a_run_is_what_it_came_to_at_its_last_step(pianos: Path, tmp_path: Path):
@@ -36,5 +42,14 @@ def test_the_table_is_ranked_and_failures_come_last(tmp_path: Path):
     table = (tmp_path / "comparison.csv").read_text(encoding="utf-8").splitlines()
     assert table[0] == "name,parameters,steps,inside,beyond,tokens_per_second,failed"
     assert table[1] == "a,9,10,1.0,,2345.6,"
+    assert tabulated(tmp_path) == {"a": None, "b": None, "broken": None}
     write_comparison(rows[1:], tmp_path)
     assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
+
+
+def test_another_programs_table_is_none_of_a_comparison(tmp_path: Path):
+    assert tabulated(tmp_path) == {}
+    for text in ("a,b\n1,2\n", "name,seeds\nrope\n", "name,seeds\nrope,many\n"):
+        (tmp_path / "comparison.csv").write_text(text)
+        with pytest.raises(ValueError, match=r"comparison\.csv is no table of a comparison; move"):
+            tabulated(tmp_path)
