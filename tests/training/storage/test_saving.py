@@ -68,7 +68,10 @@ def test_the_newest_are_kept_and_leavings_go(trained, tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("state.json", r"state\.json cannot be read .* delete .*00000003 to go on from"),
+        (
+            "state.json",
+            r"state\.json cannot be read .* no checkpoint lies before it: delete .*00000003 to begin anew",
+        ),
         ("optimiser.safetensors", r"optimiser\.safetensors cannot be read .* delete"),
         ("model.safetensors", r"model\.safetensors has 9 bytes of"),
     ],
