@@ -52,9 +52,7 @@ class Recall:
     goals: frozenset[int] = frozenset()
     passing: frozenset[int] = frozenset()
     elsewhere: tuple[int, ...] = ()  # what is known of the piece beside the sequence
-    unlike: tuple[
-        int, ...
-    ] = ()  # what is not to be said again, after the last tokens that stay before it
+    unlike: tuple[int, ...] = ()  # what is not to be said again, after the last tokens before it
     strength: float = 1.0
 
     @cached_property
