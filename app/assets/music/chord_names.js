@@ -1,7 +1,7 @@
 // Names of chords as people type them, and which of the vocabulary's qualities they mean: the same as
 // tokenization/analysis/chord_names.py reads, to which a test holds them.
 
-// Before the stroke stand names that say just that, behind it richer chords, of which this is what stays.
+// Before the stroke stand names that say just that, after it richer chords, of which this is what stays.
 const SYNONYMS = {
   M: "M maj major ma :1 | 5 6 maj6 M6 69 6/9 maj69 add9 add2 add4 add11 maj9no7",
   m: "m min minor mi - | min6 m6 -6 m69 madd9 minadd9 minmaj7 mmaj7 mM7 minM7 -M7 minmaj9 mM9",
