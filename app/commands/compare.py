@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from app import output
 from app.commands.train import train
 from app.counts import check_counts
-from tokenization.wording import counted, listed
 
 if TYPE_CHECKING:
     from training.config import RunConfig
@@ -149,6 +148,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
 
 def check_table(folder: Path, names: Collection[str], seeds: int | None) -> None:
     """Refuse a folder whose table has rows that would be lost: of other runs, or of more seeds; None of single runs."""
+    from tokenization.wording import counted, listed
     from training.results.comparison import tabulated
 
     lost = [

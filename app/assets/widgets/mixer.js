@@ -8,7 +8,7 @@ import { INSTRUMENTS } from "./instruments.js";
 export function mixer(app) {
   const box = make("details", "mg-mixer"), list = make("div", "mg-tracks"), why = make("p", "mg-why");
   // What is not heard is told on the fold, too: a piece that is silent for a mute in there would be a riddle.
-  const summary = make("summary"), silent = make("span", "mg-why mg-silent-tracks");
+  const summary = make("summary"), silent = make("span", "mg-silent-tracks");
   summary.append(make("span", "", "Tracks"), silent);
   box.append(summary, list, why);
   const { desk } = app;

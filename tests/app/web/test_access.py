@@ -196,7 +196,7 @@ def test_on_a_phone_the_new_music_is_what_one_sees_and_play_and_continue_stay(vi
     page = visit(**PHONE, reduced_motion="reduce")
     for name in ("#mg-go", "#mg-dock-play"):
         expect(page.locator(name)).to_be_in_viewport(ratio=1)
-    fill(page, "bars", 32)
+    fill(page, "bars", 64)
     page.evaluate("scrollTo(0, 300)")
     page.locator("#mg-go").click()
     first = page.locator(".mg-take").first
