@@ -181,7 +181,8 @@ class Recalling:
         recalled = np.fromiter(guess.chances.values(), np.float64)
         if allowed is not None:
             recalled *= allowed[tokens]
-        recalled[np.isin(tokens, [*self._recall.unwanted.get(self._memory.last, ())])] = 0
+        if unwanted := self._recall.unwanted.get(self._memory.last):
+            recalled[np.isin(tokens, [*unwanted])] = 0
         # What may not come is no longer trusted.
         share = self._recall.share(guess.length, guess.agreement) * float(recalled.sum())
         if not share:
