@@ -66,7 +66,7 @@ class PageActions:
             "piece": picture(piece.score, piece.bars),
             "bars": piece.bars,
             "chosen": chosen,
-            "notices": notices(heard, self.models, model),
+            "notices": notices(heard, self.models),
             "remarks": list(piece.remarks),
             "made": made,
             "region": _region(made, piece.bars),

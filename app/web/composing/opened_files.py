@@ -101,7 +101,7 @@ def other_metre(score: Score) -> str | None:
     )
 
 
-def notices(heard: Heard, models: OfferedModels, model: str) -> list[dict[str, Any]]:
+def notices(heard: Heard, models: OfferedModels) -> list[dict[str, Any]]:
     """Return what was changed or left out, in sentences, and the model that would not: shown above the roll."""
     written, language = heard.written, heard.piece.language
     said: list[dict[str, Any]] = []

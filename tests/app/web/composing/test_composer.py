@@ -37,6 +37,14 @@ def begun(composer: Composer, wanted: Continuation, **more) -> RemoteJob:
     return job
 
 
+def is_lost_alone(job: RemoteJob, composer: Composer) -> None:
+    with pytest.raises(RuntimeError, match="try again"):
+        job.check()
+    again = begun(composer, work(tokens=5))
+    assert again.ended.wait(LATE)
+    assert again.steps == 5
+
+
 def test_the_same_request_gives_the_same_music_in_any_process(composer: Composer):
     alone = work(3, tokens=60, seed=5).finish().sequences()
     stop = threading.Event()
@@ -59,11 +67,7 @@ def test_a_process_that_dies_loses_its_requests_alone(composer: Composer):
     (process,) = composer.processes
     os.kill(process.pid, signal.SIGKILL)
     assert job.ended.wait(LATE)
-    with pytest.raises(RuntimeError, match="try again"):
-        job.check()
-    again = begun(composer, work(tokens=5))
-    assert again.ended.wait(LATE)
-    assert again.steps == 5
+    is_lost_alone(job, composer)
 
 
 def test_after_the_end_nobody_works(composer: Composer):
@@ -102,8 +106,4 @@ def test_what_nobody_understands_ends_its_requests_and_nothing_else(
     with monkeypatch.context() as patched:
         patched.setattr(EngineProcess, "receive", misunderstood)
         assert job.ended.wait(LATE)
-    with pytest.raises(RuntimeError, match="try again"):
-        job.check()
-    again = begun(composer, work(tokens=5))
-    assert again.ended.wait(LATE)
-    assert again.steps == 5
+    is_lost_alone(job, composer)
