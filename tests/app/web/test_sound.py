@@ -282,7 +282,8 @@ def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
         return score.notes.pitch[score.notes.track == index].tolist()
 
     assert pitches(after, "Drums") == pitches(before, "Drums")
-    assert pitches(after, "Other") == [pitch + 3 for pitch in pitches(before, "Other")]
+    higher = [pitch + 3 for pitch in pitches(before, "Other")]
+    assert pitches(after, "Other") == [pitch for pitch in higher if pitch < 128]  # as it sounds
     said, says = made_here(heard), made_here(written)
     assert said
     assert says
