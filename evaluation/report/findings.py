@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.metrics.estimates import standard_error
 from evaluation.tables.losses import of_one_stretch
 from evaluation.tables.table import Result, signed
+from musicgen.common.intervals import half_interval
 from tokenization.wording import listed
-
-SURE = 2.0  # standard errors
 
 
 def extrapolation(result: Result) -> list[str]:
@@ -49,8 +47,8 @@ def _grown(models: Sequence[Result]) -> list[str]:
     found = []
     if more:
         found.append(
-            "Past the trained length the loss grows more than that of the models on average, by more than "
-            f"two standard errors, for {listed(more)}, in nats a token, paired by piece, n = {pieces}."
+            "Past the trained length the loss grows more than that of the models on average, with 0 outside the "
+            f"95 % interval, for {listed(more)}, in nats a token, paired by piece, n = {pieces}."
         )
     if less:
         found.append(f"It grows less for {listed(less)}.")
@@ -69,12 +67,12 @@ def realisations(result: Result) -> list[str]:
         if sure:
             rows = [f"R = {t['realisations']} ({signed(t['change'])})" for t in sure]
             found.append(
-                f"{tried}: the loss changes by more than two standard errors at {listed(rows)}."
+                f"{tried}: the loss changes, with 0 outside the 95 % interval, at {listed(rows)}."
             )
         else:
             numbers = f"from {others[0]['realisations']} to {others[-1]['realisations']}"
             found.append(
-                f"{tried}: no R {numbers} changes the loss by more than two standard errors."
+                f"{tried}: at no R {numbers} does the 95 % interval of the change leave 0 out."
             )
     return found
 
@@ -128,5 +126,5 @@ def continuation(result: Result) -> list[str]:
 
 def _is_sure(row: Result) -> bool:
     """Say whether a mean change over pieces is more than its spread allows for; of one piece it never is."""
-    error = standard_error(row["deviation"], row["pieces"])
-    return error is not None and abs(row["mean"]) > SURE * error
+    half = half_interval(row["deviation"], row["pieces"])
+    return half is not None and abs(row["mean"]) > half

@@ -11,10 +11,13 @@ CONFIDENCE = 0.95
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
     """Return the mean of one value or more, and half the width of its 95 % interval (Student's); one has none."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return mean, None
-    return mean, _student(len(values)) * float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return float(np.mean(values)), half_interval(deviation, len(values))
+
+
+def half_interval(deviation: float | None, n: int) -> float | None:
+    """Return half the width of the 95 % interval of the mean of n values; None where they have no deviation."""
+    return None if deviation is None else _student(n) * deviation / float(np.sqrt(n))
 
 
 def jackknife_half(values: Sequence[float]) -> float | None:

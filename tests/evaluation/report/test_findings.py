@@ -81,10 +81,17 @@ def test_realisations_are_compared_with_those_of_training():
         {"model": "b", "trained": 16, "tests": tests(0.01, 0, -0.01)},
     ]
     first, second = findings.realisations({"models": models})
-    assert first.endswith("more than two standard errors at R = 8 (+0.500 ± 0.020).")
+    assert first.endswith("with 0 outside the 95 % interval, at R = 8 (+0.500 ± 0.020).")
     assert second == (
-        "b, trained with R = 16: no R from 8 to 32 changes the loss by more than two standard errors."
+        "b, trained with R = 16: at no R from 8 to 32 does the 95 % interval of the change leave 0 out."
     )
+
+
+def test_few_pieces_have_to_differ_by_more():
+    models = [{"model": "a", "trained": 8, "tests": [{"realisations": 4, "change": row(0.5)}]}]
+    for pieces, is_sure in ((3, False), (4, True)):  # 95 % of Student's are within 4.30 and 3.18
+        models[0]["tests"][0]["change"] = row(3.5, pieces**0.5, pieces)
+        assert ("with 0 outside" in findings.realisations({"models": models})[0]) == is_sure
 
 
 def test_positions_within_and_past_the_trained_length():
