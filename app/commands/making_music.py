@@ -115,7 +115,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     """Return what is asked for, checked before anything is read."""
     from musicgen.generation.sampling import Sampling
     from musicgen.options import Options
-    from tokenization.remi.chord_line import basses_dropped, read_chords
+    from tokenization.remi.chord_line import read_chords, simplified
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")
@@ -129,7 +129,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         if arguments.end and tokens is not None:
             raise ValueError("--end takes --bars, in which to come to the end, not --tokens")
         chords = None if arguments.chords is None else read_chords(arguments.chords)
-        output.remark(basses_dropped(arguments.chords or ""))
+        output.remark(simplified(arguments.chords or ""))
         lengths = {
             "bars": arguments.bars,
             "tokens": tokens,

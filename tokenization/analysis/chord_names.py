@@ -29,20 +29,26 @@ CHORDS = tuple(f"{root}_{quality}" for root in ROOTS for quality in QUALITIES) +
 
 LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}  # semitones above C
 _ACCIDENTALS = {"#": 1, "♯": 1, "b": -1, "♭": -1}
+# Before the stroke stand names that say just that, after it richer chords, of which this is what stays.
 _SYNONYMS: dict[str, str] = {
-    "M": "M maj major ma 5 :1 6 maj6 M6 69 6/9 maj69 add9 add2 add4 add11 maj9no7",
-    "m": "m min minor mi - min6 m6 -6 m69 madd9 minadd9 minmaj7 mmaj7 mM7 minM7 -M7 minmaj9 mM9",
-    "o": "o dim ° mb5 minb5 m(b5) min(b5)",
-    "+": "+ aug maj#5 M#5 +7 aug7 7#5 +M7 augmaj7 maj7#5 M7#5 9#5",
-    "7": "7 dom dom7 9 11 13 7b9 7#9 7#11 7b5 7b13 7alt alt maj(b7)",
-    "M7": "M7 maj7 ma7 major7 Maj7 Δ Δ7 ^7 ^ j7 M9 maj9 M11 maj11 M13 maj13 maj7#11 M7#11 maj(7)",
-    "m7": "m7 min7 mi7 minor7 -7 m9 min9 -9 m11 min11 -11 m13 min13 min(b7)",
-    "o7": "o7 dim7 °7",
-    "/o7": "/o7 hdim7 hdim ø ø7 m7b5 min7b5 -7b5 m7-5 m9b5 m7(b5) min7(b5)",
-    "sus2": "sus2 sus9 7sus2 9sus2 sus2(b7)",
-    "sus4": "sus4 sus 7sus 7sus4 9sus 9sus4 13sus 13sus4 sus47 sus4(b7) sus4(b7,9) sus24",
+    "M": "M maj major ma :1 | 5 6 maj6 M6 69 6/9 maj69 add9 add2 add4 add11 maj9no7",
+    "m": "m min minor mi - | min6 m6 -6 m69 madd9 minadd9 minmaj7 mmaj7 mM7 minM7 -M7 minmaj9 mM9",
+    "o": "o dim ° mb5 minb5 m(b5) min(b5) |",
+    "+": "+ aug maj#5 M#5 | +7 aug7 7#5 +M7 augmaj7 maj7#5 M7#5 9#5",
+    "7": "7 dom dom7 maj(b7) | 9 11 13 7b9 7#9 7#11 7b5 7b13 7alt alt",
+    "M7": "M7 maj7 ma7 major7 Maj7 Δ Δ7 ^7 ^ j7 maj(7) | M9 maj9 M11 maj11 M13 maj13 maj7#11 M7#11",
+    "m7": "m7 min7 mi7 minor7 -7 min(b7) | m9 min9 -9 m11 min11 -11 m13 min13",
+    "o7": "o7 dim7 °7 |",
+    "/o7": "/o7 hdim7 hdim ø ø7 m7b5 min7b5 -7b5 m7-5 m7(b5) min7(b5) | m9b5",
+    "sus2": "sus2 | sus9 7sus2 9sus2 sus2(b7)",
+    "sus4": "sus4 sus | 7sus 7sus4 9sus 9sus4 13sus 13sus4 sus47 sus4(b7) sus4(b7,9) sus24",
 }
-_QUALITY_OF = {name: quality for quality, names in _SYNONYMS.items() for name in names.split()}
+_QUALITY_OF: dict[str, str] = {}
+_RICHER: set[str] = set()
+for _quality_meant, _names in _SYNONYMS.items():
+    _own, _, _more = _names.partition("|")
+    _QUALITY_OF |= dict.fromkeys((*_own.split(), *_more.split()), _quality_meant)
+    _RICHER.update(_more.split())
 # "add" or "bridge" are words: only "chord" may be written in either case, neither the root nor its flats.
 _NAME = re.compile(r"(?i:chord[-_: ]*)?([A-G])([#♯b♭]{0,2})([_:]?)(.*)", re.DOTALL)
 _NONE = re.compile(r"(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC)", re.IGNORECASE)
@@ -70,12 +76,15 @@ def parse(name: str) -> str | None:
     return f"{ROOTS[semitones % 12]}_{quality}"
 
 
-def drops_bass(name: str) -> bool:
-    """Say whether a name has a bass note below it, as `G/B`, which the chord that it means has not."""
+def says_more(name: str) -> bool:
+    """Say whether a name says more than the chord that it is read as: a bass, an extension or an alteration."""
     found = _NAME.fullmatch(name.strip())
-    if found is None or found[3] + found[4] in _QUALITY_OF or found[4] in _QUALITY_OF:
+    if found is None or _NONE.fullmatch(name.strip()):
         return False
-    return "/" in found[4].removeprefix("/o")
+    for text in (found[3] + found[4], found[4]):
+        if text in _QUALITY_OF:
+            return text in _RICHER
+    return found[4] != ""
 
 
 def transposed(chord: str, semitones: int) -> str:

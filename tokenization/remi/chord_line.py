@@ -15,7 +15,7 @@ import re
 
 import numpy as np
 
-from tokenization.analysis.chord_names import drops_bass, parse
+from tokenization.analysis.chord_names import parse, says_more
 from tokenization.analysis.metres import LENGTHS
 from tokenization.analysis.pulse import BEAT
 from tokenization.remi.grammar import (
@@ -58,11 +58,11 @@ def read_chords(text: str) -> list[list[str]]:
     return line
 
 
-def basses_dropped(text: str) -> list[str]:
-    """Return a remark on the chords of a line whose bass notes are not kept to; none where all are."""
-    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if drops_bass(name)]
+def simplified(text: str) -> list[str]:
+    """Return a remark on the chords of a line of which less is kept to than they say; none where all is."""
+    names = [name for name in dict.fromkeys(text.replace("|", " ").split()) if says_more(name)]
     taken = ", ".join(f"{name} as {parse(name)}" for name in names)
-    return [f"Of chords with a bass note only the chord is kept to: {taken}."] if names else []
+    return [f"Basses and extensions of chords are left out: {taken}."] if names else []
 
 
 def _places() -> np.ndarray:

@@ -198,7 +198,7 @@ def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(waltz, tmp_pa
     chords = ("--chords", "C/E | Am F", "--top-k", 60, "--seed", 2)
     assert run(*command, *chords, "--json", "-o", tmp_path / "out") == 0
     said = capsys.readouterr()
-    assert "Of chords with a bass note only the chord is kept to: C/E as C_M." in said.err
+    assert "Basses and extensions of chords are left out: C/E as C_M." in said.err
     [result] = json.loads(said.out)
     facts = json.loads(Path(result["midi"]).with_suffix(".json").read_text())
     assert facts["chords"] == [["C_M"], ["A_m", "F_M"]]

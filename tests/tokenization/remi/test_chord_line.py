@@ -9,7 +9,7 @@ from tests.tokenization.remi.cases import VERSIONS, walk
 from tests.tokenization.remi.test_goals import written
 from tokenization.continuing import continuing
 from tokenization.language import language
-from tokenization.remi.chord_line import ChordLine, basses_dropped, read_chords
+from tokenization.remi.chord_line import ChordLine, read_chords, simplified
 
 SEEDS = st.integers(0, 2**32 - 1)
 CHORDS = st.sampled_from(["C_M", "G_M", "A_m", "F_M7", "N_N"])
@@ -45,9 +45,9 @@ def test_what_is_no_line_is_named(text, says):
 
 
 def test_bass_notes_that_are_not_kept_to_are_said():
-    assert basses_dropped("C6/9 | Dm7b5 E/o7 | N") == []
-    assert basses_dropped("C | G/B | C/E G/B | F:maj/3") == [
-        "Of chords with a bass note only the chord is kept to: G/B as G_M, C/E as C_M, F:maj/3 as F_M."
+    assert simplified("C | Dm7b5 E/o7 | N") == []
+    assert simplified("C | G/B | C9 G/B | F:maj/3") == [
+        "Basses and extensions of chords are left out: G/B as G_M, C9 as C_7, F:maj/3 as F_M."
     ]
 
 
