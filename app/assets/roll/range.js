@@ -17,14 +17,15 @@ export function dragRange(roll) {
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (roll.acts.hand?.moving) return roll.acts.hand.move(event);
-    if (!begun && roll.acts.hand?.on && roll.piece) return roll.acts.hand.hover(event);
-    if (!begun || (!begun.moved && Math.abs(event.clientX - begun.x) < SLOP)) return;
-    begun.moved = true;
+    const { hand } = roll.acts;
+    if (!begun && !hand?.moving) return hand?.on && roll.piece && hand.hover(event);
+    if (begun && !begun.moved && Math.abs(event.clientX - begun.x) < SLOP) return;
+    if (begun) begun.moved = true;
     drag(event);
     edge.at(event);
   });
   const drag = (event) => {
+    if (roll.acts.hand?.moving) return roll.acts.hand.move(event);
     const tick = roll.tickAt(event), [from, to] = [begun.tick, tick].sort((a, b) => a - b);
     const first = barAt(roll.piece, from), stop = Math.max(first + 1, Math.min(barCount(roll.piece), barAt(roll.piece, to) + 1));
     if (first >= barCount(roll.piece)) return;
@@ -32,10 +33,10 @@ export function dragRange(roll) {
   };
   const edge = new EdgeScroll(roll, drag);
   const over = (event) => {
+    edge.stop();
     if (roll.acts.hand?.moving) return roll.acts.hand.up(event);
     const was = begun;
     begun = null;
-    edge.stop();
     if (was && !was.moved && event.type === "pointerup") press(event);
   };
   const press = (event) => {

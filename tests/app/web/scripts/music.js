@@ -94,6 +94,28 @@ export const tests = {
       equal(roll.bars, 590);
     });
   },
+  "a note goes with a drag past the edge"() {
+    inFrames((run) => {
+      const roll = longRoll(590), [lane] = roll.laid, clientY = lane.top + (lane.row(60) + 0.5) * lane.step;
+      const at = (clientX) => ({ clientX, clientY, button: 0, pointerType: "mouse", pointerId: 1, type: "pointerup" });
+      const hand = new Hand(roll, { edit: (made) => (roll.piece = made) });
+      Object.assign(roll, { acts: { hand }, canvas: Object.assign(roll.canvas, { classList: { toggle() {}, remove() {} } }), draw() {} });
+      hand.switch(true);
+      dragRange(roll);
+      const { pointerdown, pointermove, pointerup } = roll.canvas.hears, x = roll.x(1);
+      pointerdown(at(x));
+      pointermove(at(x + 100));
+      pointermove(at(900));
+      run(5);
+      const seen = roll.piece.notes[0];
+      ok(seen > roll.tickAt(at(800)) - 48 && roll.axis.held, `${seen}`);
+      run(9999);
+      pointerup(at(900));
+      const last = roll.piece.lines.at(-1);
+      ok(roll.piece.notes[0] > last - 48 && roll.piece.notes[0] < last, `${roll.piece.notes[0]} of ${last}`);
+      equal([roll.axis.held, roll.range ?? null], [false, null]);
+    });
+  },
   "a long piece fits, and by hand zooms from there, and out as far as it can be read"() {
     const roll = longRoll(590), zoomed = (factor) => (roll.axis.scale(factor, roll), roll.beatWidth), fit = 800 / 2360;
     near(zoomed(null), fit);
