@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
+from tests.app.web.hands import rest
 
 expect.set_options(timeout=WAIT)  # five seconds are not enough for a machine that is busy
 
@@ -19,8 +20,8 @@ def address():
 
 @pytest.fixture(scope="session")
 def later_address():
-    """A server whose first model speaks a later language: it fills in bars, writes parts and comes to an end."""
-    with serving("--model", "untrained:tiny:groove-2") as found:
+    """A server of that kind whose model speaks a later language: it fills in bars, writes parts and comes to an end."""
+    with serving("--model", "untrained:tiny:groove-2", module="tests.app.web.held_app") as found:
         yield found
 
 
@@ -58,6 +59,7 @@ def visit(browser: Browser, address: str, request: pytest.FixtureRequest):
             addresses.append(request.getfixturevalue("later_address"))
         page.goto(addresses[-1])
         expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
+        rest(page)  # all of it is drawn
         return page
 
     yield opened

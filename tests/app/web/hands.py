@@ -18,9 +18,9 @@ DESK = """() => {
 }"""
 
 
-# Two frames are drawn, and no colour is on its way any more.
+# Two frames are drawn, and no colour is on its way any more; the bar of progress is, for as long as music is written.
 AT_REST = """() => new Promise((rested) => {
-  const ends = (one) => one.effect?.getComputedTiming().endTime < Infinity;
+  const ends = (one) => one.effect?.getComputedTiming().endTime < Infinity && one.transitionProperty !== "width";
   const look = () => document.getAnimations().some((one) => one.playState === "running" && ends(one))
     ? requestAnimationFrame(look) : rested();
   requestAnimationFrame(() => requestAnimationFrame(look));
@@ -34,12 +34,21 @@ def in_changed_browser(browser: Browser, address: str, script: str) -> Page:
     page = context.new_page()
     page.goto(address)
     expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
+    rest(page)
     return page
 
 
 def rest(page: Page) -> None:
     """Wait until the page has drawn what has come of the last act, however long that takes."""
     page.evaluate(AT_REST)
+
+
+def keep_hints(page: Page) -> None:
+    """Let what is told beside the tools stay there: a busy machine may look for it after its four seconds."""
+    page.evaluate("""() => {
+      const { setTimeout } = window;
+      window.setTimeout = (act, pause, ...more) => (pause === 4000 ? 0 : setTimeout(act, pause, ...more));
+    }""")
 
 
 def fill(page: Page, name: str, number: int) -> None:
@@ -92,7 +101,8 @@ def saved(page: Page) -> None:
 
 
 def choose_bars(page: Page, first: int, last: int, card: str = ".mg-stage") -> None:
-    """Drag over some bars of a roll."""
+    """Drag over some bars of a roll, as it is drawn."""
+    rest(page)
     spots: Any = page.evaluate(
         """([card, first, last]) => {
           const roll = card === ".mg-stage" ? musicgen.rolls.stage() : musicgen.rolls.takes()[0];

@@ -1,10 +1,13 @@
 """`musicgen app`, which writes the first bars of a long request and then waits until somebody stops it.
 
 What a person does while music is under way is tested so on a machine of any speed: nothing has to be pressed in time.
+And music of a few notes, which may be whole before anybody has looked, is shown once before its end.
 """
 
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from app.cli import main
 from musicgen.generation.engine import Engine
@@ -33,4 +36,18 @@ def turn_of_others(engine: Engine, now: float) -> list[RowGroup]:
 setattr(Engine, "_next_turn", turn_of_others)  # noqa: B010  a method in place of another
 
 if __name__ == "__main__":
+    from app.web.actions import PageActions  # of the server alone, and not of those that compose
+
+    play = PageActions._play
+
+    def shown_once(actions: PageActions, streamed: Any, *more: Any) -> Iterator[dict[str, Any]]:
+        """Yield the views of music, among them one at least of it as it grows."""
+        seen = 0
+        for view in play(actions, streamed, *more):
+            if view["state"] != "running" and seen < 2 and (late := streamed.more()):
+                yield late
+            seen += bool(view["takes"])  # the first shows what is there before the first note
+            yield view
+
+    setattr(PageActions, "_play", shown_once)  # noqa: B010  a method in place of another
     sys.exit(main())

@@ -99,6 +99,7 @@ def finished(page: Page) -> None:
     go_on(page, bars=1, variations=2)
     await_end(page)
     page.locator(".mg-history > summary").click()
+    rest(page)
 
 
 def refused(page: Page) -> None:

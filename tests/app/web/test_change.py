@@ -5,7 +5,16 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.app.web.hands import await_end, choose_bars, desk, downloaded, fill, go_on, rest
+from tests.app.web.hands import (
+    await_end,
+    choose_bars,
+    desk,
+    downloaded,
+    fill,
+    go_on,
+    keep_hints,
+    rest,
+)
 from tokenization.midi.reading import read_midi
 
 NOTES = "[...musicgen.desk.current.piece.notes]"
@@ -344,6 +353,7 @@ def test_drawn_notes_are_continued(page: Page):
 
 @pytest.mark.parametrize("typed", ["Am7", "B♭", "C/E", "C9"])
 def test_a_chord_typed_over_a_bar_is_played_there(page: Page, typed: str):
+    keep_hints(page)
     page.locator("[data-example=piano-g-minor]").click()
     expect(page.locator(".mg-stage h2")).to_have_text("Piano in G minor")
     choose_bars(page, 3, 3)

@@ -24,6 +24,8 @@ def held_up(page: Page) -> Callable[[], None]:
     page.route("**/run/desk_open", lambda route: waiting.append(route))
 
     def let_come() -> None:
+        while not waiting:  # asked for, and on its way
+            page.wait_for_timeout(50)
         with page.expect_response("**/run/desk_open"):
             waiting[0].continue_()
         page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
@@ -60,7 +62,7 @@ def test_how_freely_to_draw_is_the_servers_word_to_begin_with(browser: Browser, 
     page.context.close()
 
     def other(route: Route) -> None:
-        answer = route.fetch()
+        answer = route.fetch(timeout=WAIT)
         route.fulfill(response=answer, body=re.sub(r'"topP": [\d.]+', '"topP": 0.5', answer.text()))
 
     page = browser.new_context().new_page()
@@ -75,6 +77,7 @@ def test_a_key_that_is_let_go_ends_the_note_that_it_began(page: Page):
     page.get_by_text("Play to it").click()
     page.get_by_role("button", name="Computer keys").click()
     page.evaluate("() => musicgen.player.synth.ready")
+    page.evaluate("() => musicgen.player.synth.context.resume()")  # no key waits for that
     page.evaluate(LISTEN)
     keys = page.keyboard
     keys.down("a")
@@ -130,8 +133,9 @@ def test_without_worklets_the_piece_that_is_pressed_is_the_one_that_sounds(
     }""")
     page.locator(".mg-stage").get_by_label("Play", exact=True).click()
     page.wait_for_function("() => musicgen.player.audio.currentTime > 0.3", timeout=WAIT)
+    # another piece, which lasts long enough to be met while it sounds
     page.evaluate("""() => {
-      const { app, desk } = musicgen, { piece } = desk.current, notes = piece.notes.slice(0, 500);
+      const { app, desk } = musicgen, { piece } = desk.current, notes = piece.notes.slice(0, -500);
       desk.begin([{ ...desk.current, id: "other", kind: "take", how: "continue", run: "r", number: 0,
         parent: desk.current.id, piece: { ...piece, notes }, file: null,
         region: { first: 4, stop: 16, tracks: null } }]);
@@ -192,13 +196,29 @@ def test_a_request_to_stop_that_was_lost_can_be_sent_again(page: Page):
     await_end(page)
 
 
+# Of what the server says while it composes, all but the first view waits for `letOn`.
+HOLD = """() => {
+  const { server } = musicgen, write = server.write.bind(server), on = new Promise((done) => (window.letOn = done));
+  server.write = async function* (...asked) {
+    let first = true;
+    for await (const view of write(...asked)) {
+      if (!first) await on;
+      first = false;
+      yield view;
+    }
+  };
+}"""
+
+
 def test_a_take_that_comes_is_seen_on_the_stage_and_ends_when_it_is_deleted(page: Page):
+    page.evaluate(HOLD)
     go_on(page, bars=128)
     page.wait_for_function("() => musicgen.desk.takes[0]?.now > 0")
     page.locator(".mg-history > summary").click()
     page.locator(".mg-history-open").nth(1).click()
     expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 1")
     before = page.evaluate("musicgen.rolls.stage().piece.notes.length")
+    page.evaluate("letOn()")
     page.wait_for_function(
         "before => musicgen.rolls.stage().piece.notes.length > before", arg=before
     )

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.web.browser import WAIT
-from tests.app.web.hands import await_end, go_on, rest
+from tests.app.web.hands import await_end, go_on, keep_hints, rest
 from tests.app.web.test_access import PHONE
 
 
@@ -80,6 +80,7 @@ def test_takes_follow_the_piece_and_what_is_asked_for_stays_at_hand(visit, width
 
 
 def test_a_take_shows_what_is_new_after_a_bar_that_leads_in(page: Page):
+    page.locator("#mg-tempo input").fill("50")  # so that it lasts
     go_on(page, bars=4, variations=2)
     await_end(page)
     shown = "musicgen.rolls.takes().map((roll) => [roll.begin, roll.end, roll.x(roll.begin) - roll.gutter])"
@@ -94,6 +95,7 @@ def test_a_take_shows_what_is_new_after_a_bar_that_leads_in(page: Page):
 
 def test_the_view_follows_what_sounds(page: Page):
     roll = "musicgen.rolls.stage()"
+    page.locator("#mg-tempo input").fill("50")  # so that it lasts
     for _ in range(5):
         page.locator(".mg-stage").get_by_label("Zoom in").click()
     assert page.evaluate(f"{roll}.view.scrollLeft = 0") == 0
@@ -233,6 +235,7 @@ def test_the_cursor_stays_at_its_beat_when_the_roll_is_zoomed(page: Page):
 @pytest.mark.parametrize("width", [1024, 820, 390])
 def test_the_tools_of_the_piece_stand_in_one_line_and_a_copied_link_is_told(visit, width: int):
     page = visit(width)
+    keep_hints(page)
     assert page.evaluate(APART, ".mg-stage .mg-foot") < 8
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy link").click()

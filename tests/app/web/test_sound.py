@@ -42,11 +42,17 @@ def play(page: Page, card: str = ".mg-stage") -> None:
     page.locator(card).first.get_by_label("Play", exact=True).click()
 
 
+# For so long nothing more has come: the answers of a busy server may be seconds apart.
 ALL_HAS_COME = """() => {
   const count = performance.getEntriesByType("resource").length, now = performance.now();
   if (count !== window.lastCount) [window.lastCount, window.lastCame] = [count, now];
-  return now - window.lastCame > 1500;
+  return now - window.lastCame > 4000;
 }"""
+
+
+def hear(page: Page) -> None:
+    """Wait until something is heard: a busy page misses much of what sounds."""
+    page.wait_for_function("() => Math.max(...heard.blocks) > 0.02")
 
 
 def test_a_press_sounds_at_once_and_without_a_request(page: Page):
@@ -59,6 +65,7 @@ def test_a_press_sounds_at_once_and_without_a_request(page: Page):
     )
     play(page)
     page.wait_for_function("() => musicgen.player.tick > 40")
+    hear(page)
     sound = loudness(page)
     first = int(np.argmax(sound > 0.003))
     assert sound.max() > 0.02
@@ -79,12 +86,17 @@ def test_bars_are_heard_as_they_come(page: Page):
     listen(page)
     page.locator(".mg-take").first.get_by_label("To the new part").click()
     page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 12 * 4 * 5.5")
+    hear(page)
     assert page.evaluate("musicgen.desk.takes[0].state") == "running"
     assert loudness(page).max() > 0.02
     assert page.evaluate("musicgen.player.entry.id === musicgen.desk.takes[0].id")
+    # when composing ends: a little later the music, too, may have come to its end
+    page.evaluate("""() => {
+      musicgen.desk.watch((what) => what === "composed" && (window.goesOn = musicgen.player.playing));
+    }""")
     page.locator("#mg-halt").click()
     await_end(page)
-    assert page.evaluate("musicgen.player.playing")
+    assert page.evaluate("goesOn")
 
 
 # A piece of legato beats that comes bar by bar, some bars ahead of what sounds; what is sent to the synthesizer.
@@ -94,7 +106,7 @@ ARRIVING = """async () => {
     const act = out[kind].bind(out);
     out[kind] = (...said) => (sent.push([kind, said[1], said.at(-1)]), act(...said));
   }
-  const lines = Array.from({ length: 33 }, (_, bar) => 48 * bar), tempos = [[0, 240]];
+  const lines = Array.from({ length: 33 }, (_, bar) => 48 * bar), tempos = [[0, 120]];
   const tracks = [{ name: "Organ", program: 16, drum: false }];
   const note = (n) => [12 * n, 12, 60 + n, 90, 0];
   const upTo = (bars) => {
@@ -106,7 +118,7 @@ ARRIVING = """async () => {
   player.load(upTo(bars), { at: 0 });
   await player.play();
   const coming = setInterval(() => {
-    if (player.tick > 48 * (bars - 3)) player.update(upTo(++bars));
+    if (player.tick > 48 * (bars - 4)) player.update(upTo(++bars));
     if (bars === 8) clearInterval(coming);
   }, 20);
 }"""
@@ -129,6 +141,7 @@ def test_bars_that_come_while_others_sound_leave_no_gap(page: Page):
 def test_what_plays_goes_on_while_something_else_is_composed(page: Page):
     page.locator("#mg-tempo input").fill("50")  # so that it lasts
     play(page)
+    page.wait_for_function("() => musicgen.player.playing")
     go_on(page, bars=2)
     await_end(page)
     assert page.evaluate(
@@ -140,17 +153,21 @@ def test_only_what_is_new_is_heard(page: Page):
     go_on(page, bars=2)
     await_end(page)
     page.get_by_role("button", name="Hear only what is new").click()
+    page.evaluate("""() => {
+      musicgen.player.watch((what) => what === "play" && (window.begun = musicgen.player.transport.at));
+    }""")
     play(page, ".mg-take")
-    assert page.evaluate("musicgen.player.tick") >= 4 * 48
+    page.wait_for_function("() => window.begun !== undefined")
+    assert page.evaluate("begun") >= 4 * 48
 
 
 def test_one_take_after_the_other_goes_on_at_the_same_beat(page: Page):
     page.locator("#mg-tempo input").fill("50")  # so that it lasts
-    go_on(page, bars=4, variations=2)
+    go_on(page, bars=8, variations=2)
     await_end(page)
     takes = page.locator(".mg-take")
     takes.first.get_by_label("Play", exact=True).click()
-    page.wait_for_function("() => musicgen.player.tick > 30")
+    page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 12 * 4 * 3.1")
     before = page.evaluate("musicgen.player.tick")
     takes.nth(1).get_by_label("Play", exact=True).click()
     expect(takes.first.get_by_label("Play", exact=True)).to_be_visible()
@@ -162,10 +179,12 @@ def test_one_take_after_the_other_goes_on_at_the_same_beat(page: Page):
 
 def test_tracks_are_muted_and_the_tempo_changed_without_a_server(page: Page):
     listen(page)
+    page.wait_for_function(ALL_HAS_COME)
     page.get_by_text("Tracks", exact=True).click()
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     play(page)
+    page.locator(".mg-loop").click()  # so that it lasts
     page.wait_for_function("() => musicgen.player.tick > 24")
     for track in ("Bass", "Drums", "Other"):
         page.get_by_role("button", name=f"Mute {track}").click()
@@ -227,6 +246,7 @@ def test_what_plays_is_heard_as_undo_leaves_it(page: Page):
     """As it was heard as it was changed; and the cursor stays on it."""
     page.locator("#mg-tempo input").fill("50")  # so that it lasts
     play(page)
+    page.wait_for_function("() => musicgen.player.playing")
     choose_bars(page, 3, 4)
     page.get_by_role("button", name="Delete", exact=True).click()
     cursor = page.locator(".mg-stage .mg-cursor")
@@ -243,9 +263,12 @@ def test_bars_are_played_over_and_over(page: Page):
     page.get_by_role("group", name="What to do with bar 3").get_by_role(
         "button", name="Loop"
     ).click()
-    page.evaluate(
-        "() => { window.most = 0; setInterval(() => (most = Math.max(most, musicgen.player.tick)), 20); }"
-    )
+    # whenever notes are sent: where a timer is late, the clock runs past the end of the loop until then
+    page.evaluate("""() => {
+      const { transport } = musicgen.player, pump = transport.pump.bind(transport);
+      window.most = 0;
+      transport.pump = (ahead) => (pump(ahead), (most = Math.max(most, transport.tick)));
+    }""")
     page.wait_for_function("() => most > 12 * 4 * 2.9")
     page.wait_for_function("() => musicgen.player.tick < 12 * 4 * 2.5")
     assert page.evaluate("most") <= 12 * 4 * 3 + 1
