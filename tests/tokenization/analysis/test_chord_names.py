@@ -61,7 +61,17 @@ def test_a_name_becomes_the_closest_chord(name, chord):
 
 def test_what_is_left_out_of_a_name_is_known():
     basses = {"F:maj/3", "G:min/b3", "D:maj7/7", "C:7/b7", "G/B"}
-    richer = {"A:sus4(b7)", "E:maj6", "E:min6", "E:minmaj7", "C:maj(9)", "D♭maj9", "C13", " Ebm9 "}
+    richer = {
+        "A:sus4(b7)",
+        "E:maj6",
+        "E:min6",
+        "E:minmaj7",
+        "C:maj(9)",
+        "D♭maj9",
+        "C13",
+        " Ebm9 ",
+        "E7sus4",
+    }
     assert {name for name in READ if says_more(name)} == basses | richer
     assert not any(says_more(chord) for chord in CHORDS)
 
