@@ -39,6 +39,24 @@ def generate(
     return _stream(engine, job)
 
 
+def written(
+    model: Performer, prompt: Any, request: Request, *, grammar: Grammar | None = None
+) -> np.ndarray:
+    """Return the new tokens of all variations, (variations, T), ENDED after the end of each.
+
+    More than eight are written in groups, of which some may be a few steps ahead of others.
+    """
+    job = asked(model, prompt, request, grammar)
+    engine = Engine(model)
+    engine.add(job)
+    for _ in _stream(engine, job):
+        pass
+    rows = np.full((request.variations, job.steps), ENDED)
+    for row, tokens in zip(rows, job.rows, strict=True):
+        row[: len(tokens)] = tokens
+    return rows
+
+
 def _stream(engine: Engine, job: Job) -> Iterator[np.ndarray]:
     with threads_for(engine.model):
         while engine.work():

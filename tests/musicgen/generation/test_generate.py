@@ -18,7 +18,7 @@ from musicgen.generation.sampling import Sampling
 from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS
 from tests.musicgen.generation.counting import counted
-from tests.musicgen.generation.generate import ENDED, generate
+from tests.musicgen.generation.generate import ENDED, generate, written
 from tests.musicgen.toys import VOCABULARY, Alternating, toy_config, toy_model
 
 PROMPT = np.array([4, 3, 2, 1])
@@ -36,7 +36,7 @@ def absorb(model: Performer, ids: np.ndarray, seed: int) -> After:
 
 def run(model: Any, prompt: Any = PROMPT, grammar: Any = None, **request: Any) -> np.ndarray:
     """Return all tokens, (variations, steps)."""
-    return np.stack(list(generate(model, prompt, Request(**request), grammar=grammar)), axis=1)
+    return written(model, prompt, Request(**request), grammar=grammar)
 
 
 @pytest.fixture(scope="module")

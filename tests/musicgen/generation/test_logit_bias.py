@@ -9,7 +9,7 @@ import numpy as np
 from musicgen.generation.engine import Engine
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
-from tests.musicgen.generation.generate import asked, generate
+from tests.musicgen.generation.generate import asked, written
 from tests.musicgen.toys import VOCABULARY, toy_model
 from tokenization.logit_bias import LogitBias
 
@@ -40,9 +40,7 @@ def request(variations: int, logit_bias: LogitBias | None) -> Request:
 def run(prompt: list[int], variations: int, logit_bias: LogitBias | None) -> np.ndarray:
     """Return what a toy writes: (variations, 40)."""
     model = toy_model(position="sine_spe")
-    return np.stack(
-        list(generate(model, np.array(prompt), request(variations, logit_bias))), axis=1
-    )
+    return written(model, np.array(prompt), request(variations, logit_bias))
 
 
 def test_a_goal_that_stands_in_the_prompt_leans_what_is_drawn():

@@ -21,7 +21,7 @@ from musicgen.generation.recall import (
 )
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
-from tests.musicgen.generation.generate import generate
+from tests.musicgen.generation.generate import written
 from tests.musicgen.toys import toy_model, toy_tokens
 
 SURE = (30.0, 0.0, 0.0, 0.0)  # λ = 1 wherever something is recalled
@@ -202,7 +202,7 @@ def run(variations: int, recall: Recall | None, seed: int = 1) -> np.ndarray:
         variations=variations, seed=seed, sampling=Sampling(), stop=Stop(tokens=60), recall=recall
     )
     prompt = np.concatenate([phrase, [0], phrase[:10]])
-    return np.stack(list(generate(toy_model(position="sine_spe"), prompt, asked)), axis=1)
+    return written(toy_model(position="sine_spe"), prompt, asked)
 
 
 def test_generation_goes_on_as_the_piece_did_before():

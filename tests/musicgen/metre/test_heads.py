@@ -18,7 +18,7 @@ from musicgen.metre import rows as metre
 from musicgen.metre.rows import MetreConfig
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, load, save
-from tests.musicgen.generation.generate import generate
+from tests.musicgen.generation.generate import written
 from tests.musicgen.metre.toys import LENGTH, config, music, toy
 from tests.musicgen.toys import VOCABULARY, check_prompt_and_steps, generator, toy_tokens
 
@@ -130,7 +130,7 @@ def test_the_state_does_not_grow() -> None:
 def test_a_variation_does_not_depend_on_its_company(count: int) -> None:
     def run(variations: int) -> np.ndarray:
         asked = Request(variations=variations, seed=3, stop=Stop(tokens=80))
-        return np.stack(list(generate(toy(), np.array([4, 3, 2, 1]), asked)), axis=1)
+        return written(toy(), np.array([4, 3, 2, 1]), asked)
 
     np.testing.assert_array_equal(run(count)[:1], run(1))
 

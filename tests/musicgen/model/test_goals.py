@@ -13,7 +13,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.goals import Goals
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, load, save
-from tests.musicgen.generation.generate import generate
+from tests.musicgen.generation.generate import written
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import (
     check_prompt_and_steps,
@@ -75,7 +75,7 @@ def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
 def test_a_variation_does_not_depend_on_its_company():
     def run(variations: int) -> np.ndarray:
         asked = Request(variations=variations, seed=3, stop=Stop(tokens=40))
-        return np.stack(list(generate(told(), np.array([4, 9, 2, 1]), asked)), axis=1)
+        return written(told(), np.array([4, 9, 2, 1]), asked)
 
     np.testing.assert_array_equal(run(5)[:1], run(1))
 

@@ -16,7 +16,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.position.musical import PERIODS, MusicalFrequencies
 from musicgen.position.spe.sine import SineSpe, orthogonal_rows
-from tests.musicgen.generation.generate import generate
+from tests.musicgen.generation.generate import written
 from tests.musicgen.position.makers import SHAPE, build, cover, inputs, times
 from tests.musicgen.toys import CLOCK, MUSICAL, generator, toy_config, toy_model, toy_tokens
 
@@ -138,7 +138,7 @@ def test_a_variation_does_not_depend_on_its_company(count: int) -> None:
 
     def run(variations: int) -> np.ndarray:
         asked = Request(variations=variations, seed=3, stop=Stop(tokens=80))
-        return np.stack(list(generate(model, np.array([4, 3, 2, 1]), asked)), axis=1)
+        return written(model, np.array([4, 3, 2, 1]), asked)
 
     np.testing.assert_array_equal(run(count)[:1], run(1))
 
