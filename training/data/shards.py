@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,9 @@ class Shards:
         if not folders:
             raise ValueError("no data set is named; data.folder is a prepared folder or several")
         self.sets = [Prepared.open(folder) for folder in folders]
+        # A set that is named twice is trained on twice as much; it holds no more pieces, and none more out.
+        sums = [one.meta["checksum"] for one in self.sets]
+        self._is_first = [sums.index(own) == place for place, own in enumerate(sums)]
         first = self.sets[0]
         for other in self.sets[1:]:
             if other.meta["language"] != first.meta["language"]:
@@ -52,7 +56,7 @@ class Shards:
     def counts(self) -> dict[str, dict[str, int]]:
         """How much there is, by split."""
         totals: dict[str, Counter[str]] = {}
-        for one in self.sets:
+        for one in itertools.compress(self.sets, self._is_first):
             for split, count in one.meta["counts"].items():
                 totals.setdefault(split, Counter()).update(count)
         return {split: dict(count) for split, count in totals.items()}
@@ -68,9 +72,14 @@ class Shards:
             one.verify()
 
     def rows(self, split: str) -> np.ndarray:
-        """Return the numbers of the rows of a split, ascending."""
-        starts = self._starts[:-1]
-        parts = [one.rows(split) + start for one, start in zip(self.sets, starts, strict=True)]
+        """Return the numbers of the rows of a split, ascending; what is held out stands there once."""
+        parts = [
+            one.rows(split) + start
+            for one, start, is_first in zip(
+                self.sets, self._starts[:-1], self._is_first, strict=True
+            )
+            if is_first or split == "train"
+        ]
         return np.concatenate(parts)
 
     def ids(self, row: int) -> np.ndarray:

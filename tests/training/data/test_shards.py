@@ -49,6 +49,19 @@ def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
     assert shards.checksum != Shards(parts[::-1]).checksum
 
 
+def test_a_set_that_is_named_twice_is_trained_on_twice_and_held_out_once(parts: list[str]):
+    once, twice = Shards(parts), Shards([parts[0], *parts])
+    assert len(twice.rows("train")) == len(once.rows("train")) + len(
+        Shards(parts[:1]).rows("train")
+    )
+    assert [twice.ids(row).tolist() for row in twice.rows("validation")] == [
+        once.ids(row).tolist() for row in once.rows("validation")
+    ]
+    assert twice.counts == once.counts
+    batches = Batches(DataConfig(folder=(parts[0], *parts), length=16), 0)
+    assert (batches.steps(None, 1.0), len(batches.validation(99, 16))) == (2, 4)
+
+
 def test_a_run_trains_on_several_sets_as_one(parts: list[str], tmp_path: Path):
     run = toy_run(toy_config(tmp_path, Path("unused"), data={"folder": parts}))
     assert run.batches.steps(None, 4.0) == 5
