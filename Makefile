@@ -68,12 +68,15 @@ DATA_OF_pop-piano-2 = pop909 lieder
 DATA_OF_groove-2 = groove-2 groove-songs human-drums
 # What parts are blended with: each a part before it.
 BLENDS = groove-2-fifth) blend="--blend $(WORK)/groove-2-fourth-model --share 0.3";; \
-  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5";; \
+  pop-piano-2-fourth) blend="--blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5";; \
+  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-fourth-model --share 0.4";; \
   groove-2) blend="--blend $(WORK)/groove-2-fifth-model --share 0.3";;
 NEEDED = $(DATA_OF_$(NAME))
 COMMA := ,
 SPACE := $(subst ,, )
-FOLDERS = [$(subst $(SPACE),$(COMMA),$(NEEDED:%=$(WORK)/data/%))]
+listed = [$(subst $(SPACE),$(COMMA),$(1:%=$(WORK)/data/%))]
+# What a part learns from more than once.
+SHARES = pop-piano-2) folders="$(call listed,pop909 pop909 pop909 lieder)";;
 
 # A model's parts, each of which learns on from the one before; with SIZE=small, for a GPU, there is one.
 PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \
@@ -83,7 +86,8 @@ PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%
 model: $(INSTALLED) $(NEEDED:%=$(WORK)/data/%/meta.json) ## train one of them (NAME=groove GROOVE=groove.tar.xz; SIZE=small on a GPU)
 	@test -n "$(PARTS)" || { echo "make model NAME=groove: there is no model '$(NAME)'" >&2; exit 2; }
 	set -e; start=; for part in $(PARTS); do \
-	  $(BIN)/musicgen train models/$$part --resume --set "data.folder=$(FOLDERS)" --set run=$(WORK)/$$part $$start; \
+	  case $$part in $(SHARES) *) folders="$(call listed,$(NEEDED))";; esac; \
+	  $(BIN)/musicgen train models/$$part --resume --set "data.folder=$$folders" --set run=$(WORK)/$$part $$start; \
 	  model=$(WORK)/$$part-model; start="--start $$model"; \
 	  case $$part in $(BLENDS) *) blend=;; esac; \
 	  if [ $$part = $(lastword $(PARTS)) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME) $$blend; \

@@ -63,7 +63,7 @@ def measure(
         began, run = time.process_time(), folder / f"run-{seed}"
         shutil.rmtree(run, ignore_errors=True)
         own = [f"data.folder={data}", f"optimiser.steps={steps}", f"seed={seed}", f"run={run}"]
-        config = read(find("models/pop-piano-2"), [*SMALL, *own, WAYS[way]])
+        config = read(find("models/pop-piano-2-fourth"), [*SMALL, *own, WAYS[way]])
         Run(config, start_fabric(config.device), Batches(config.data, config.seed)).fit(Quiet())
         model = load(run / "model")
         songs = held_out(data, model, pieces)
