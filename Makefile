@@ -69,7 +69,7 @@ DATA_OF_groove-2 = groove-2 groove-songs human-drums
 # What parts are blended with: each a part before it.
 BLENDS = groove-2-fifth) blend="--blend $(WORK)/groove-2-fourth-model --share 0.3";; \
   pop-piano-2-fourth) blend="--blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5";; \
-  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-fourth-model --share 0.4";; \
+  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-fourth-model --share 0.4 --louder 1.4";; \
   groove-2) blend="--blend $(WORK)/groove-2-fifth-model --share 0.3";;
 NEEDED = $(DATA_OF_$(NAME))
 COMMA := ,

@@ -3,8 +3,8 @@
 A short round that teaches something new costs some of what was known. Between the weights before it and after it lies
 what has nearly all of it again and keeps what is new (Wortsman et al., CVPR 2022, arXiv:2109.01903). Weights that only
 the later model has are kept as they are, and so is what tells of goals that the earlier one was not told
-(musicgen/model/goals.py); that may be made larger, which says what is asked for more loudly and changes nothing where
-nothing is.
+(musicgen/model/goals.py). What tells of goals may be made larger, which says what is asked for more loudly and changes
+nothing where nothing is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def blended(later: Performer, before: Performer, share: float, louder: float = 1
         if name == GOALS:
             earlier = known.get(name, torch.zeros_like(weight)).to(weight)
             told = earlier.any(1, keepdim=True)
-            weight.copy_(torch.where(told, weight.lerp(earlier, share), weight * louder))
+            weight.copy_(louder * torch.where(told, weight.lerp(earlier, share), weight))
         elif name in known and weight.is_floating_point():
             weight.lerp_(known[name].to(weight), share)
     return later
