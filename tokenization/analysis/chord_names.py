@@ -43,12 +43,12 @@ _SYNONYMS: dict[str, str] = {
     "sus2": "sus2 | sus9 7sus2 9sus2 sus2(b7)",
     "sus4": "sus4 sus | 7sus 7sus4 9sus 9sus4 13sus 13sus4 sus47 sus4(b7) sus4(b7,9) sus24",
 }
-_QUALITY_OF: dict[str, str] = {}
-_RICHER: set[str] = set()
-for _quality_meant, _names in _SYNONYMS.items():
-    _own, _, _more = _names.partition("|")
-    _QUALITY_OF |= dict.fromkeys((*_own.split(), *_more.split()), _quality_meant)
-    _RICHER.update(_more.split())
+_QUALITY_OF = {
+    name: quality
+    for quality, names in _SYNONYMS.items()
+    for name in names.replace("|", " ").split()
+}
+_RICHER = {name for names in _SYNONYMS.values() for name in names.partition("|")[2].split()}
 # "add" or "bridge" are words: only "chord" may be written in either case, neither the root nor its flats.
 _NAME = re.compile(r"(?i:chord[-_: ]*)?([A-G])([#♯b♭]{0,2})([_:]?)(.*)", re.DOTALL)
 _NONE = re.compile(r"(?:chord[-_: ]*)?(?:N|N_N|N:N|N\.C\.?|NC)", re.IGNORECASE)

@@ -44,10 +44,13 @@ def test_what_is_no_line_is_named(text, says):
         read_chords(text)
 
 
-def test_bass_notes_that_are_not_kept_to_are_said():
+def test_what_of_a_chord_is_not_kept_to_is_said():
     assert simplified("C | Dm7b5 E/o7 | N") == []
-    assert simplified("C | G/B | C9 G/B | F:maj/3") == [
-        "Basses and extensions of chords are left out: G/B as G_M, C9 as C_7, F:maj/3 as F_M."
+    assert simplified("C | G/B | C/E G/B | F:maj/3") == [
+        "Basses and extensions of chords are left out: G/B as G_M, C/E as C_M, F:maj/3 as F_M."
+    ]
+    assert simplified("C9 Dm7b5 | C6/9") == [
+        "Basses and extensions of chords are left out: C9 as C_7, C6/9 as C_M."
     ]
 
 
