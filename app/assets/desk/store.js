@@ -103,6 +103,7 @@ export class Store {
       for (const id of ids) work.objectStore(ENTRIES).put(this.desk.entries.get(id));
       this.latest = Math.max(Date.now(), this.latest + 1);
       work.objectStore(DESKS).put({ ...this.desk.plain(), saved: this.latest });
+      work.commit(); // of a page that goes, no answer would come that it could commit at
       await over(work);
       this.failed = false;
     } catch {

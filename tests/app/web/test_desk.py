@@ -52,6 +52,17 @@ def test_a_reload_brings_the_desk_back_as_it_was(page: Page):
     expect(page.locator("#mg-tempo output")).to_have_text("140 %")
 
 
+def test_what_changed_at_the_last_moment_is_kept(page: Page):
+    for number in range(5):
+        saved(page)
+        put = (
+            f"musicgen.desk.show({{ ...musicgen.desk.current, title: 'change {number}' }}, 'test')"
+        )
+        page.evaluate(f"() => {{ {put}; location.reload(); }}")
+        expect(page.locator(SHOWN)).to_have_text(f"change {number}", timeout=WAIT)
+        page.wait_for_function("() => window.musicgen?.desk.current")
+
+
 # How many notes of a take are new.
 NEW = "musicgen.desk.takes[0]?.piece.notes.filter((at, i) => i % 5 === 0 && at >= 4 * 48).length"
 
