@@ -95,7 +95,7 @@ def line(title: str, found: Sequence[Described], real: Sequence[Described]) -> l
 def say(title: str, *cells: str) -> None:
     """Print a line as soon as it is known: it may take a minute."""
     columns = zip(cells, (*TITLES, "distance"), strict=True)
-    print(f"{title:51}", *(cell.rjust(len(name)) for cell, name in columns), sep="  ", flush=True)
+    print(f"{title:60}", *(cell.rjust(len(name)) for cell, name in columns), sep="  ", flush=True)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -110,6 +110,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--top-p", type=float, nargs="+", default=[0.9, 1.0])
     parser.add_argument("--min-p", type=float, nargs="+", default=[0.0, 0.1])
     parser.add_argument("--recall", type=float, nargs="+", default=[0.0])
+    parser.add_argument(
+        "--by-kind",
+        choices=["no", "yes", "both"],
+        default="no",
+        help="whether temperature and limits hold within kinds of tokens (default: no)",
+    )
     given = parser.parse_args(words)
     model, data = load(given.model, "cpu"), Prepared.open(given.data)
     speaks = data.language
@@ -120,11 +126,15 @@ def main(words: Sequence[str] | None = None) -> None:
     print(f"{model.name}: {given.bars} bars after each of {len(found[: given.prompts])} prompts")
     say("", *TITLES, "distance")
     say(*line(f"real pieces (n = {len(real)})", real, real))
-    settings = product(given.temperatures, given.top_p, given.min_p, given.recall)
-    for temperature, top_p, min_p, recall in settings:
-        how = Sampling(temperature=temperature, top_p=top_p, min_p=min_p, recall=recall)
+    kinds = {"no": [False], "yes": [True], "both": [False, True]}[given.by_kind]
+    settings = product(given.temperatures, given.top_p, given.min_p, given.recall, kinds)
+    for temperature, top_p, min_p, recall, by_kind in settings:
+        how = Sampling(
+            temperature=temperature, top_p=top_p, min_p=min_p, recall=recall, by_kind=by_kind
+        )
         outputs = continued(model, found[: given.prompts], given.prompt_bars, given.bars, how)
         title = f"temperature {temperature:g}, top-p {top_p:g}, min-p {min_p:g}, recall {recall:g}"
+        title += ", by kind" * by_kind
         say(*line(title, outputs, real))
 
 
