@@ -47,7 +47,7 @@ export function playIn(app) {
     record.setAttribute("aria-pressed", String(recorder.on));
     keys.setAttribute("aria-pressed", String(recorder.keys));
     const tracks = entry?.piece.tracks ?? [], names = tracks.map((track) => track.name).join();
-    if (names !== named) {
+    if (names !== named && !recorder.on) { // what is being recorded goes to the part that was chosen for it
       named = names;
       part.fill(tracks.map((track, index) => [index, track.name]));
       recorder.track = Math.max(0, tracks.findLastIndex((track) => !track.drum));

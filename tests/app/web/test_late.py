@@ -95,14 +95,21 @@ def test_a_key_that_is_let_go_ends_the_note_that_it_began(page: Page):
 def test_what_is_played_goes_to_the_piece_that_it_was_played_to(page: Page):
     page.get_by_text("Play to it").click()
     page.get_by_role("button", name="Computer keys").click()
+    page.get_by_label("Part", exact=True).select_option(label="Bass")
+    bass = int(page.get_by_label("Part", exact=True).input_value())
     page.get_by_role("button", name="● Record").click()
     page.wait_for_timeout(2500)  # the count-in
     page.locator("body").press("a", delay=300)
-    page.locator("[data-example=trio-jazz]").click()
-    expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+    page.locator("[data-example=piano-g-minor]").click()
+    expect(page.locator(SHOWN)).to_have_text("Piano in G minor")
     page.get_by_role("button", name="■ Done").click()
     expect(page.locator(SHOWN)).to_have_text("Disco trio")
     assert page.evaluate("musicgen.desk.current.act") == "playing in"
+    of_bass = "musicgen.desk.current.piece.notes.filter((track, at) => at % 5 === 4 && track === {}).length"
+    before = "musicgen.desk.entries.get(musicgen.desk.current.parent).piece.notes"
+    assert page.evaluate(of_bass.format(bass)) == 1 + page.evaluate(
+        of_bass.format(bass).replace("musicgen.desk.current.piece.notes", before)
+    )
     assert page.evaluate("musicgen.desk.current.piece.notes.length") == 5 * (1214 + 1)
 
 
