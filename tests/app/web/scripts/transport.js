@@ -1,4 +1,5 @@
 // When notes are sent: at their times, by mute, tempo, transposition and loop, also while the piece still grows.
+import { without } from "../../../../app/assets/music/piece.js";
 import { Transport, noMix } from "../../../../app/assets/sound/transport.js";
 import { equal, near, ok, piece } from "./check.js";
 
@@ -191,6 +192,22 @@ export const tests = {
     equal(player.loop, [24, 48]);
     player.grow({ ...quarters(), lines: [0, 24] });
     equal(player.loop, null);
+  },
+  "where bars of another tempo are taken out or come back, it goes on at its place and in time"() {
+    const rows = Array.from({ length: 64 }, (_, n) => [12 * n, 12, 40 + n, 80, 0]), whole = piece(rows, { bars: 16, tempos: [[0, 60], [192, 120]] });
+    const { player, run, ons, clock } = rig(whole), others = [without(whole, 0, 2), whole];
+    player.seek(5 * 48);
+    player.play();
+    run(1);
+    for (const other of others) {
+      const before = player.tick, heard = ons().length;
+      player.grow(other);
+      near(player.tick, before);
+      run(2);
+      const later = ons().slice(heard);
+      ok(later.length >= 3 && later.length <= 5, `${later.length} quarters in two seconds`);
+      ok(later.every((one) => one[4] > clock.now - 2.1), "none is late");
+    }
   },
   "the metronome marks the beats of every metre"() {
     const waltz = { ...piece([[0, 72, 60, 80, 0]]), lines: [0, 36, 72] }, { player, run, sent } = rig(waltz, { metronome: true });
