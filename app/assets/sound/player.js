@@ -68,7 +68,6 @@ export class Player {
     const related = this.entry !== null && this.related(this.entry, entry);
     this.entry = entry;
     this.transport.load(entry.piece, this.#frontier(entry), related);
-    this.fetched = null;
     if (at !== null) this.seek(at);
     this.tell("load");
     if (goesOn) await this.play();
@@ -85,7 +84,6 @@ export class Player {
     if (this.entry?.id !== instead) return;
     this.entry = entry;
     this.transport.grow(entry.piece, this.#frontier(entry));
-    this.fetched = null;
   }
 
   // The ticks that go round in a piece, if it is the one at hand and some do.
@@ -133,6 +131,7 @@ export class Player {
 
   pause() {
     this.asked = null;
+    if (this.audio?.readyState && this.entry) this.transport.at = this.audio.ended ? 0 : this.tick; // whatever is fetched next goes on there
     this.audio?.pause();
     this.transport.pause();
   }
@@ -141,12 +140,12 @@ export class Player {
     const { entry } = this, asked = (this.asked = {});
     if (this.coming?.entry !== entry) this.coming = { entry, address: this.soundOf(entry) };
     try {
-      if (this.fetched !== entry.id) {
+      if (this.fetched !== entry.piece) {
         this.tell("waiting");
         const address = await this.coming.address;
         if (asked !== this.asked) return; // paused meanwhile, or another piece is to sound
         this.audio.src = address;
-        this.fetched = entry.id;
+        this.fetched = entry.piece;
         this.audio.currentTime = this.transport.clock.seconds(this.transport.at);
       }
       await this.audio.play();

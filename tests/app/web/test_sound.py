@@ -331,6 +331,17 @@ def test_without_worklets_the_sound_is_a_file(browser: Browser, address: str):
     assert page.evaluate("musicgen.player.tick") > 0
     expect(page.locator("#mg-tempo")).to_be_hidden()
     page.locator(".mg-stage").get_by_label("Pause").click()
+    page.evaluate("() => (musicgen.player.audio.currentTime = 5)")
+    page.locator(".mg-stage").get_by_label("Play", exact=True).click()
+    sounds = "() => musicgen.player.playing && !musicgen.player.asked"
+    page.wait_for_function(sounds, timeout=WAIT)
+    assert page.evaluate("musicgen.player.audio.currentTime") >= 5
+    page.evaluate("""() => {
+      const { player, desk: { current } } = musicgen;
+      return player.load({ ...current, id: "a take", piece: { ...current.piece } });
+    }""")
+    page.wait_for_function(f"{sounds} && musicgen.player.audio.readyState > 2", timeout=WAIT)
+    assert page.evaluate("musicgen.player.audio.currentTime") >= 5
     page.context.close()
 
 
