@@ -65,7 +65,7 @@ export class App {
 
   // What is still being opened is not wanted any more.
   supersede() {
-    this.opening += 1;
+    this.opening += 1, (this.underWay = null);
     this.desk.tell("wait", { words: "" });
     this.calm();
   }

@@ -52,6 +52,16 @@ export const tests = {
     const { state, bars: length, chosen, piece: { lines }, region: left } = desk.current;
     equal([state, length, chosen, lines.length, left.stop], ["done", 3, 3, 4, 3]);
   },
+  async "what is no longer to be opened is not waited for"() {
+    const { app, desk, entry } = working(), asked = [], can = { can: true, by: null };
+    app.models.set("m", { name: "m", ends: can, chords: can, infill: can, accompany: can });
+    app.server = { open: () => new Promise(() => {}), async *write(given) { asked.push(given.id); } };
+    desk.show(entry("other"), "opening a file");
+    app.openExample("of a slow network");
+    app.undo();
+    await app.composer.start({ kind: "continue" });
+    equal(asked, ["song"]);
+  },
   "undo of what was done before does not stop a composition that waits in line"() {
     const { app, desk, stopped } = working();
     app.edit(bars(3), "deleting bars");
