@@ -52,6 +52,12 @@ export function barAt(piece, tick) {
   return low;
 }
 
+// How many bars are empty before the first note: the server hears a file from the bar that this falls into, or lies just before.
+export function restBefore(piece) {
+  const step = piece.ticksPerBeat / 4;
+  return piece.notes.length ? barAt(piece, Math.floor(piece.notes[0] / step + 0.5) * step) : 0;
+}
+
 // The ticks of a beat in a bar: what its metre counts, or three of them where eighths go by threes, as in 6/8.
 export function beatOf({ meters, ticksPerBeat, lines }, bar) {
   const [, top, low] = meters.findLast(([tick]) => tick <= lines[bar]) ?? [0, 4, 4];
@@ -68,11 +74,13 @@ export function lineNear(piece, tick) {
 const changed = (rows, { keep, add }) => [...rows.slice(0, keep), ...add];
 
 // A piece that has grown: of each column, how many rows stay, and what follows them.
-export function grown(piece, { notes, tempos, chords }) {
+export function grown(piece, { notes, ...columns }) {
   const flat = new Int32Array((notes.keep + notes.add.length) * WIDTH);
   flat.set(piece.notes.subarray(0, notes.keep * WIDTH));
   notes.add.forEach((row, index) => flat.set(row, (notes.keep + index) * WIDTH));
-  return { ...piece, notes: flat, tempos: changed(piece.tempos, tempos), chords: changed(piece.chords, chords) };
+  const next = { ...piece, notes: flat };
+  for (const name of ["tempos", "chords", "meters", "lines"]) next[name] = changed(piece[name], columns[name]);
+  return next;
 }
 
 // A bar line for each bar, also for bars that the piece does not have yet.

@@ -11,7 +11,7 @@ from tokenization.language import Language
 from tokenization.notation.musicxml.spelling import key_of
 from tokenization.score import Score
 
-Row = list[int]  # onset, duration, pitch, velocity and track of a note
+Row = list[int]  # onset, duration, pitch, velocity and track of a note, or a tick and a metre
 
 
 def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
         ],
         "tempos": tempo_rows(score),
         "chords": chord_rows(score),
-        "meters": np.stack(score.meters.columns, axis=-1).tolist() if len(score.meters) else [],
+        "meters": meter_rows(score),
         "ticksPerBeat": score.ticks_per_beat,
         "lines": bar_lines(score, counted).tolist(),
         "centre": key_of(score).centre,
@@ -45,6 +45,11 @@ def tempo_rows(score: Score) -> list[list[float]]:
     """Return where the tempo changes, and to how many beats a minute."""
     rows = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
     return [[int(tick), round(float(tempo), 3)] for tick, tempo in rows]
+
+
+def meter_rows(score: Score) -> list[Row]:
+    """Return where metres change, and to what."""
+    return np.stack(score.meters.columns, axis=-1).tolist() if len(score.meters) else []
 
 
 def chord_rows(score: Score) -> list[list[Any]]:

@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from app.web.composing.picture import chord_rows, note_rows, picture, tempo_rows, trained_bars
+from app.web.composing.picture import (
+    chord_rows,
+    meter_rows,
+    note_rows,
+    picture,
+    tempo_rows,
+    trained_bars,
+)
 from app.web.composing.similarity import likeness
 from musicgen.continuation import MusicGeneration, Take
 from tokenization.analysis.metres import bar_lines
@@ -55,7 +62,7 @@ class StreamedTakes:
     def begun(self) -> dict[str, Any]:
         """Return what is there before the first note."""
         takes = self.work.takes()[: self._shown]
-        self._last = [_columns(take.score) for take in takes]
+        self._last = [_columns(take.score, self.bars) for take in takes]
         self._now = [self._so_far(take.score, 0)[1] for take in takes]
         return {
             "state": "running",
@@ -76,7 +83,7 @@ class StreamedTakes:
         news, changed = [], False
         for number, take in enumerate(chosen):
             whole, now = self._so_far(take.score, bars)
-            columns = _columns(whole)
+            columns = _columns(whole, self.bars)
             news.append({
                 "number": number,
                 "now": now,
@@ -177,8 +184,15 @@ def _voices(score: Score) -> int:
     return int((counts > 2).sum())
 
 
-def _columns(score: Score) -> dict[str, list[Any]]:
-    return {"notes": note_rows(score), "tempos": tempo_rows(score), "chords": chord_rows(score)}
+def _columns(score: Score, bars: int) -> dict[str, list[Any]]:
+    """Return what of a score may change as it grows: metres that are written move the lines of later bars."""
+    return {
+        "notes": note_rows(score),
+        "tempos": tempo_rows(score),
+        "chords": chord_rows(score),
+        "meters": meter_rows(score),
+        "lines": bar_lines(score, bars).tolist(),
+    }
 
 
 def _change(before: list[Item], after: list[Item]) -> dict[str, Any]:

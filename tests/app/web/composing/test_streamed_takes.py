@@ -1,5 +1,7 @@
 """Music as it is streamed to the page: also where it rests, it is said how far it has come."""
 
+from dataclasses import replace
+
 import pytest
 
 import musicgen
@@ -8,6 +10,7 @@ from app.web.composing.requests import MusicRequest, SamplingValues, options_fro
 from app.web.composing.streamed_takes import StreamedTakes
 from app.web.examples import example
 from musicgen.pieces import read_piece
+from tokenization.score import Meters
 
 SAMPLING = SamplingValues(temperature=1, top_p=1, top_k=0, min_p=0, seed=1)
 
@@ -51,6 +54,24 @@ def test_all_whole_bars_have_come(language: str, kind: str, more: dict, first: i
         view = resting.more(bars)
         assert view is not None
         assert view["takes"][0]["now"] == lines[first + begun + bars - 1]
+
+
+def test_bars_are_those_of_the_metre_that_is_written():
+    takes = streamed("remi-2", "continue", prompt_bars=4)
+    lines = takes.begun()["takes"][0]["piece"]["lines"]
+    (take,) = takes.work.takes()
+    meters, bar = take.score.meters, lines[1]
+    waltz = Meters(
+        *([*column, new] for column, new in zip(meters.columns, (5 * bar, 3, 4), strict=True))
+    )
+    takes.work.takes = lambda: [replace(take, score=take.score.replace(meters=waltz))]
+    view = takes.more(3)
+    assert view is not None
+    (grown,) = view["takes"]
+    assert grown["meters"] == {"keep": 1, "add": [[5 * bar, 3, 4]]}
+    kept, added = grown["lines"]["keep"], grown["lines"]["add"]
+    assert (kept, added[0], len(lines)) == (6, 5 * bar + bar * 3 // 4, kept + len(added))
+    assert grown["now"] in [*lines[:kept], *added]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
 import { asHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { centreOf, chordSign, chordSigns, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
-import { aroundNew, barAt, beatOf, countIn, grown, inRegion, lineNear, regionWithout, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
+import { aroundNew, barAt, beatOf, countIn, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Axis } from "../../../../app/assets/roll/axis.js";
 import { EdgeScroll } from "../../../../app/assets/roll/edge.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
@@ -170,12 +170,21 @@ export const tests = {
     equal([left(4, 12), left(2, Infinity), regionWithout(null, 0, 2)], [null, null, null]);
   },
   "music grows by what stays and what follows"() {
-    const next = grown(four(), { notes: { keep: 3, add: [[144, 12, 99, 80, 0], [150, 6, 98, 80, 0]] }, tempos: { keep: 1, add: [] }, chords: { keep: 0, add: [[0, "C_M"]] } });
+    const next = grown(four(), {
+      notes: { keep: 3, add: [[144, 12, 99, 80, 0], [150, 6, 98, 80, 0]] }, tempos: { keep: 1, add: [] }, chords: { keep: 0, add: [[0, "C_M"]] },
+      meters: { keep: 1, add: [[96, 3, 4]] }, lines: { keep: 3, add: [132, 168] },
+    });
     equal([next.notes.length / 5, rowsOf(next)[3][2], next.tempos, next.chords], [5, 99, [[0, 120]], [[0, "C_M"]]]);
+    equal([next.meters, next.lines], [[[0, 4, 4], [96, 3, 4]], [0, 48, 96, 132, 168]]);
   },
   "bars are found, and lines near a place"() {
     equal([0, 47, 48, 191, 500].map((tick) => barAt(four(), tick)), [0, 0, 1, 3, 4]);
     equal([10, 30, 180].map((tick) => lineNear(four(), tick)), [0, 1, 4]);
+  },
+  "bars before the first note are counted as the server leaves them out"() {
+    const begins = (tick) => restBefore(piece([[tick, 12, 60, 80, 0]]));
+    equal([0, 46, 47, 48, 100].map(begins), [0, 0, 1, 1, 2]);
+    equal(restBefore(piece([])), 0);
   },
   "a beat is what the metre of its bar counts"() {
     const song = { ...four(), meters: [[0, 4, 4], [48, 12, 8], [96, 3, 8], [144, 2, 2]] };
