@@ -16,7 +16,15 @@ from typing import Any
 
 from app.web.composing.composer import Composer, RemoteJob
 from app.web.composing.dispatch import streamed_takes
-from app.web.composing.opened_files import FileReader, Heard, fitting, made_here, notices, read
+from app.web.composing.opened_files import (
+    FileReader,
+    Heard,
+    after_rest,
+    fitting,
+    made_here,
+    notices,
+    read,
+)
 from app.web.composing.picture import picture
 from app.web.composing.related_model import with_able_model
 from app.web.composing.requests import MusicRequest
@@ -103,6 +111,8 @@ class PageActions:
         request = with_able_model(self.models, request)
         model = self.models.find(request.model)
         piece = None if data is None else self._reader.hear(data, name, model.language).piece
+        if piece and request.rest:
+            piece = after_rest(piece, request.rest)
         if piece and request.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
             request = replace(request, prompt_bars=min(request.prompt_bars, piece.bars))
         with self._stoppable(job) as stop:

@@ -32,7 +32,7 @@ def on_four_four(score: Score, *, beats_known: bool = False) -> Score:
     votes = np.bincount(section, weights=notes * (length == bar), minlength=len(phases))
     kept = int(votes.max())
     shift = -int(phases[votes.argmax()]) % bar if kept else 0
-    result = _shifted(score, shift).replace(meters=FOUR_FOUR)
+    result = later(score, shift).replace(meters=FOUR_FOUR)
     return result.remark(*_remarks(name, shift / score.ticks_per_beat, kept, len(score.notes)))
 
 
@@ -49,7 +49,7 @@ def on_own_bars(score: Score, *, beats_known: bool = False) -> Score:
     remarks = _remarks_on_other_bars(names)
     if len(start) > 1 and start[1] < length[1] and start[1] <= length[0]:
         rest = round(length[1] - start[1])
-        score = _shifted(score, rest)
+        score = later(score, rest)
         meters = meters[1:].replace(onset_ticks=np.append(0, meters.onset_ticks[2:] + rest))
         remarks.append(_upbeat(rest / score.ticks_per_beat))
     return score.replace(meters=meters).remark(*remarks)
@@ -139,8 +139,8 @@ def _upbeat(rest_beats: float) -> str:
     return Remark(said, "upbeat")
 
 
-def _shifted(score: Score, ticks: int) -> Score:
-    """Return the score later by some ticks."""
+def later(score: Score, ticks: int) -> Score:
+    """Return the score later by some ticks; its metres stay."""
     if not ticks:
         return score
     tempos = score.tempos.onset_ticks

@@ -1,7 +1,7 @@
 // A request for music from its start to its end: what comes goes to the desk, note by note.
 import { fromBase64 } from "../desk/file.js";
 import { newId, woken } from "../desk/state.js";
-import { barAt, barCount, grown, pieceOf } from "../music/piece.js";
+import { barAt, barCount, grown, pieceOf, restBefore } from "../music/piece.js";
 import { nextNumber, titleOf } from "./titles.js";
 
 const MOST_SEED = 1e6;
@@ -31,7 +31,8 @@ export class Composer {
       model: can.name, title: current?.title ?? "", bars, variations, dense,
       sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, recall, seed }, // named as on the server
       ends: ends && can.ends.can, chords: can.chords.can ? chords : "",
-      promptBars: current && current.kind !== "nothing" ? open.chosen : null, ...what,
+      promptBars: current && current.kind !== "nothing" ? open.chosen : null,
+      rest: current ? restBefore(current.piece) : 0, ...what,
     };
   }
 

@@ -9,8 +9,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from app.web.offered_models import OfferedModels
 from musicgen.pieces import Piece, piece_of
+from tokenization.analysis.grid import later
+from tokenization.analysis.metres import bar_lines
 from tokenization.any_file import read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD
@@ -57,6 +61,19 @@ class FileReader:
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return replace(heard, piece=replace(heard.piece, name=title_of(name)))
+
+
+def after_rest(piece: Piece, bars: int) -> Piece:
+    """Return a piece with bars of rest in front, which are left out where a file is heard.
+
+    On the page a piece may have come to begin with them, and what is asked for goes by its bars.
+    """
+    ticks = bars * int(bar_lines(piece.score, 1)[1])
+    meters = piece.score.meters
+    meters = meters.replace(onset_ticks=np.append(0, meters.onset_ticks[1:] + ticks))
+    encoded = piece.language.encode(later(piece.score, ticks).replace(meters=meters))
+    score = piece.language.decode(encoded.ids, encoded.setting)
+    return replace(piece, encoded=encoded, score=score)
 
 
 def read(data: bytes, name: str) -> Score:

@@ -27,6 +27,7 @@ class MusicRequest:
     options: Options
     title: str = ""
     prompt_bars: int | None = None  # of what is continued; None for all
+    rest: int = 0  # bars in front that are empty on the page, and count as bars there
     first: int = 1  # of the bars to be written anew
     last: int = 1
     parts: tuple[str, ...] = ()  # to be written to the others
@@ -122,7 +123,8 @@ def request_from(plain: Any) -> MusicRequest:
         chords=str(given.get("chords") or ""),
     )
     request = MusicRequest(kind=kind, model=str(given.get("model") or ""), options=options)
-    request = replace(request, title=str(given.get("title") or "")[:80])
+    rest = max(0, min(MOST_BARS, whole("rest", given.get("rest", 0))))
+    request = replace(request, title=str(given.get("title") or "")[:80], rest=rest)
     if kind == "continue":
         bars = given.get("promptBars")
         dense = max(-1, min(1, whole("dense", given.get("dense", 0))))

@@ -17,7 +17,7 @@ from app.web.offered_models import OfferedModels
 from app.web.server.visitors import Asker
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, save
-from tests.tokenization.notation.scores import bars, note, score
+from tests.tokenization.notation.scores import bars, note, rest, score
 from tokenization.formats import midi
 from tokenization.midi.limits import MidiError
 from tokenization.midi.reading import read_midi
@@ -223,6 +223,25 @@ def test_the_pages_own_result_shows_where_the_new_part_began(actions: PageAction
     again = actions.open(base64.b64decode(take["midi"]), "song.mid", MODEL, fit=False)
     assert again["region"] == {"first": 2, "stop": 4, "tracks": None}
     assert again["made"]["seed"] == 3
+
+
+@pytest.mark.parametrize("beats", [4, 3])
+def test_bars_are_those_of_the_page_also_where_it_begins_with_empty_ones(beats: int):
+    actions = PageActions(OfferedModels(LATER))
+    sounding = [note(step, 4, 2) * beats for step in "CDEFGA"]
+    song = score(bars(rest(2 * beats), rest(2 * beats), *sounding, beats=beats))
+    options = options_from(bars=1, variations=1, sampling=SamplingValues(**SAMPLING))
+    asked = MusicRequest(kind="infill", model=LATER, options=options, first=5, last=5, rest=2)
+    first, *_ = actions.write(ASKER, asked, song, "a.musicxml", "job")
+    (take,) = first["takes"]
+    piece = take["piece"]
+    found: dict[int, set[int]] = {}
+    for onset, pitch in zip(piece["notes"][::5], piece["notes"][2::5], strict=True):
+        found.setdefault(sum(line <= onset for line in piece["lines"]), set()).add(pitch)
+    assert take["region"] == {"first": 4, "stop": 5, "tracks": None}
+    assert found == {3: {60}, 4: {62}, 6: {65}, 7: {67}, 8: {69}}
+    assert piece["meters"] == [[0, beats, 4]]
+    actions.composer.close()
 
 
 def test_bars_and_parts_are_written_by_models_that_can():
