@@ -93,9 +93,10 @@ class WholeIds(Generation):
 def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Options) -> Completion:
     """Return the work to write the bars from the first to the last one anew, counted from 1."""
     try:
-        first, last = (whole_number(bar, "a bar to write anew") for bar in bars)
-    except TypeError:
+        first, last = bars
+    except (TypeError, ValueError):
         raise ValueError(f"bars is {bars!r}, where the first and the last one are wanted") from None
+    first, last = (whole_number(bar, "a bar to write anew") for bar in (first, last))
     longest = longest_ticks(model, piece.encoded.ids, piece.score)
     ids = piece.encoded.ids
     goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest)

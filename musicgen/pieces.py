@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def read_piece(
 
 def piece_of(language: Language, score: Score, name: str, tracks: Any = None) -> Piece:
     """Return a score as a model of this language hears it."""
+    tracks = _plain(tracks)
     arranged = language.arrange(score, tracks)
     encoded = language.encode(arranged)
     return Piece(
@@ -100,6 +102,17 @@ def piece_of(language: Language, score: Score, name: str, tracks: Any = None) ->
         remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
         tracks=tracks,
     )
+
+
+def _plain(tracks: Any) -> Any:
+    """Return chosen tracks as what a file can say of itself: sets, arrays and iterators are lists."""
+    if isinstance(tracks, np.ndarray | np.generic):
+        return tracks.tolist()
+    if tracks is None or isinstance(tracks, str | int):
+        return tracks
+    if isinstance(tracks, Mapping):
+        return {role: _plain(choice) for role, choice in tracks.items()}
+    return [_plain(choice) for choice in tracks]
 
 
 def heard(ids: np.ndarray, tracks: Any) -> dict[str, Any]:

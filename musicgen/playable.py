@@ -144,6 +144,6 @@ class Playable:
     ) -> list[Take]:
         """Return the piece with a part of it or some, bass, drums or other, written anew to the rest."""
         options = Options(variations=variations, seed=seed, sampling=sampling)
-        parts = [write] if isinstance(write, str) else write
+        parts = [write] if isinstance(write, str) else [*dict.fromkeys(write)]
         piece = self.read(source, tracks=tracks)
         return accompaniment(self, piece, parts, options).finish().takes()

@@ -1,4 +1,4 @@
-"""`musicgen detokenize`: write tokens, given as text or JSON, as a MIDI file."""
+"""`musicgen detokenize`: write tokens, given as text or JSON, as a MIDI file, or MusicXML by how its name ends."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the file and say what is in it."""
     from app.token_text import read_tokens
+    from tokenization.formats import write_score
     from tokenization.midi.writing import write_midi
     from tokenization.wording import counted
 
@@ -55,7 +56,10 @@ def run(arguments: argparse.Namespace) -> None:
     score = read.language.decode(read.ids, read.setting)
     if not len(score.notes):
         raise ValueError(f"the tokens of {name} make no note, so there is nothing to write")
-    write_midi(score, target, new=not arguments.force)
+    if target.suffix:
+        write_score(target, score, new=not arguments.force)
+    else:
+        write_midi(score, target, new=not arguments.force)
     if read.setting is None and read.language.family == "groove":
         output.remark([NO_SETTING])
     bars = len(read.language.bars(read.ids))

@@ -247,13 +247,15 @@ def do(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exception]:
                     continue
                 results[makings.index(making)] = rows
                 midi_files += paths
-    if arguments.audio or arguments.soundfont:
-        sound(midi_files, arguments.soundfont)
     rows = [row for _, own in sorted(results.items()) for row in own]
     if arguments.json:
         output.write_json(rows)
     wanted = sum(makings[number].work.options.variations for number in results)
     output.remark(_told(wanted, rows, time.perf_counter() - began))
+    if (
+        arguments.audio or arguments.soundfont
+    ):  # at last: what is written is said, also if this fails
+        sound(midi_files, arguments.soundfont)
     return failed
 
 

@@ -33,7 +33,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     if made := [name for name in arguments.folder if name.split(":")[0] == UNTRAINED]:
         raise ValueError(f"{made[0]} is not a folder: untrained models are made when they are used")
-    rows = models() + [described(Path(name).name, folder_of(name)) for name in arguments.folder]
+    rows = models() + [
+        described(Path(name).resolve().name, folder_of(name)) for name in arguments.folder
+    ]
     if arguments.json:
         output.write_json(rows)
         return

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from musicgen.generation.kinds import Kinds
+from tokenization.records import whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class Sampling:
             raise ValueError(
                 f"temperature is {self.temperature}; it must be 0 or more; 1 leaves the model as it is"
             )
-        if self.top_k is not None and self.top_k < 1:
+        if self.top_k is not None and whole_number(self.top_k, "top_k") < 1:
             raise ValueError(f"top_k is {self.top_k}; it must be 1 or more, or none for no limit")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}; it lies in 0 < top_p ≤ 1, 1 for no limit")

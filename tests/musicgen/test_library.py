@@ -108,7 +108,21 @@ def test_gaps_are_filled_and_parts_are_written():
     assert filled.provenance["written_bars"] == [2, 2]
     [drummed] = model.accompany(piece, ["drums"], seed=1)
     assert drummed.provenance["written_parts"] == ["drums"]
-    assert model.accompany(piece, "drums", seed=1)[0].score.notes == drummed.score.notes
+    for parts in ("drums", iter(["drums"]), ["drums", "drums"]):
+        [again] = model.accompany(piece, parts, seed=1)
+        assert again.score.notes == drummed.score.notes
+        assert again.provenance["written_parts"] == ["drums"]
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"Bass", "Drums"}, np.array([0, 1]), iter([0, 1]), [np.int64(0), 1]]
+)
+def test_tracks_are_said_in_the_file_however_they_are_listed(chosen: object):
+    [take] = musicgen.load("untrained:tiny:remi-2").continue_(
+        SEEDS / "groove.mid", tracks=chosen, bars=1
+    )
+    assert sorted(take.provenance["tracks"]) in (["Bass", "Drums"], [0, 1])
+    assert take.midi.startswith(b"MThd")
 
 
 def test_what_was_written_is_new_also_where_it_is_as_before():
@@ -218,6 +232,9 @@ def test_bars_to_fill_are_two_whole_numbers():
     piece = model.read(SEEDS / "groove.mid")
     with pytest.raises(ValueError, match=r"^bars is 2, where the first and the last one are"):
         model.infill(piece, 2)
+    for bars in ((2,), (2, 3, 4)):
+        with pytest.raises(ValueError, match=r"where the first and the last one are"):
+            model.infill(piece, bars)
     with pytest.raises(ValueError, match=r"^a bar to write anew is 1\.5, where a whole number is"):
         model.infill(piece, (1.5, 2))
 

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"{arguments.reference} has no {_what(arguments)}, so there is no style to compare with"
         )
     rows: list[dict[str, Any]] = []
-    for name in arguments.outputs:
+    for name in dict.fromkeys(arguments.outputs):
         try:
             score = _read(name, arguments.grid)
             _check_tracks(reference, _profiles(score, arguments), name, arguments)

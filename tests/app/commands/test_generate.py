@@ -99,7 +99,15 @@ def test_audio_is_not_silent(tmp_path, capsys):
     assert any(wave[44:])
 
 
-def test_models_lists_further_folders(tmp_path, capsys):
+def test_what_is_written_is_said_also_if_it_cannot_be_heard(tmp_path, capsys):
+    (tmp_path / "none.sf2").write_text("no soundfont")
+    sounded = ("--soundfont", tmp_path / "none.sf2", "-o", tmp_path, "--json")
+    assert run("generate", *UNTRAINED, "--tokens", 40, *sounded) == 2
+    (row,) = json.loads(capsys.readouterr().out)
+    assert Path(row["midi"]).is_file()
+
+
+def test_models_lists_further_folders(tmp_path, capsys, monkeypatch):
     from musicgen.loading import load
     from musicgen.storage.checkpoint import Card, save
 
@@ -113,6 +121,9 @@ def test_models_lists_further_folders(tmp_path, capsys):
     assert row["name"] == "mine"
     assert row["encoding"] == "sine_spe"
     assert row["trained_length"] == 512
+    monkeypatch.chdir(tmp_path / "mine")
+    assert run("models", ".", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[-1] == row
     assert run("models", tmp_path / "mine") == 0
     assert "trained length" in capsys.readouterr().out
     assert run("models", "untrained:tiny") == 2

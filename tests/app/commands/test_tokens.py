@@ -8,6 +8,7 @@ import pytest
 from app.cli import main
 from tests.tokenization.quantised import quantised
 from tests.training.data.sources.on_disk import band, piano
+from tokenization.any_file import read_file
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
@@ -183,6 +184,20 @@ class TestDetokenize:
         assert target.read_text() == "mine"
         assert main(["detokenize", str(tmp_path / "tokens"), "-o", str(target), "--force"]) == 0
         assert len(read_midi(target).notes) == 32
+
+    def test_what_is_written_goes_by_the_ending_of_its_name(
+        self, song: Path, tmp_path: Path, capsys
+    ):
+        tokens = tmp_path / "tokens"
+        tokens.write_text(tokenized(capsys, song))
+        for name in ("a.musicxml", "a.mid", "without an ending"):
+            assert main(["detokenize", str(tokens), "-o", str(tmp_path / name)]) == 0
+            assert (tmp_path / name).read_bytes()[:4] == (b"<?xm" if "xml" in name else b"MThd")
+            assert len(read_file(tmp_path / name).notes) == 32
+        capsys.readouterr()
+        assert "a.json ends in none of" in fails(
+            capsys, "detokenize", tokens, "-o", tmp_path / "a.json"
+        )
 
     @pytest.mark.parametrize(
         ("text", "message"),

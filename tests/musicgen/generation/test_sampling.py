@@ -77,6 +77,7 @@ def test_a_draw_is_never_impossible(chances: list[float], uniform: float) -> Non
         ({"temperature": -1.0}, r"temperature is -1.0"),
         ({"temperature": float("nan")}, r"temperature is nan"),
         ({"top_k": 0}, r"top_k is 0"),
+        ({"top_k": 2.5}, r"top_k is 2\.5, where a whole number is wanted"),
         ({"top_p": 0.0}, r"top_p is 0.0"),
         ({"top_p": 1.1}, r"top_p is 1.1"),
         ({"min_p": -0.1}, r"min_p is -0.1"),

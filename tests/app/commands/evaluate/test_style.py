@@ -52,6 +52,13 @@ def test_json_has_the_whole_and_the_quarters(folder: Path, capsys: pytest.Captur
         assert wholes["other.mid", metric.__name__] == pytest.approx(cosine(*histograms))
 
 
+def test_an_output_that_is_named_twice_is_compared_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    once = told(capsys, "band.mid", "other.mid").out
+    assert told(capsys, "band.mid", "other.mid", "other.mid").out == once
+
+
 def test_all_tracks_add_the_drums(folder: Path, capsys: pytest.CaptureFixture[str]):
     rows = json.loads(told(capsys, "band.mid", "drums.mid", "--tracks", "all", "--json").out)
     assert {row["metric"] for row in rows} == {"onset_duration", "time_pitch", "onset_drum"}
