@@ -252,9 +252,7 @@ def do(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exception]:
         output.write_json(rows)
     wanted = sum(makings[number].work.options.variations for number in results)
     output.remark(_told(wanted, rows, time.perf_counter() - began))
-    if (
-        arguments.audio or arguments.soundfont
-    ):  # at last: what is written is said, also if this fails
+    if arguments.audio or arguments.soundfont:
         sound(midi_files, arguments.soundfont)
     return failed
 
