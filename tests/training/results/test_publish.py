@@ -148,6 +148,30 @@ def test_what_tells_of_goals_is_louder_and_no_mean_where_the_earlier_model_was_n
     assert told[:, 0].tolist() == [5.0, 6.0, 6.0]
 
 
+def test_layers_are_blended_with_none_of_another_number():
+    """A model that has grown has its layers from others than those of their own number."""
+    later, before = toy_model(1, layers=2), toy_model(2)
+    wanted = "has 1 layer and this one 2; only models of as many layers can be blended"
+    with pytest.raises(ValueError, match=wanted):
+        blended(later, before, 0.5)
+    torch.testing.assert_close(later.state_dict(), toy_model(1, layers=2).state_dict())
+
+
+def test_what_was_drawn_stays_the_later_model_s():
+    """The mean of two random projections is none: it is shorter."""
+    features = {"name": "relu", "features": 8}
+    later, before = (toy_model(seed, features=features) for seed in (1, 2))
+    own, other = later.state_dict(), before.state_dict()
+    drawn = [name for name in own if name.endswith("omega")]
+    assert drawn == ["blocks.0.attention.features.omega"]
+    wanted = {
+        name: weight.clone() if name in drawn else weight.lerp(other[name], 0.25)
+        for name, weight in own.items()
+    }
+    assert not torch.equal(own[drawn[0]], other[drawn[0]])
+    torch.testing.assert_close(blended(later, before, 0.25).state_dict(), wanted, rtol=0, atol=0)
+
+
 def test_what_is_partly_a_longer_model_is_measured_at_its_length(pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos)
     assert _as_long(config, config.data.trained_length) is config
