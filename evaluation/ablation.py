@@ -69,7 +69,7 @@ def changes(whole: Sequence[Loss], changed: Sequence[Loss]) -> dict[str, Any]:
             for a, b in zip(whole, changed, strict=True)
             if len(a["sums"]) > stretch and a["tokens"][stretch]
         ]
-        both.append(estimate(differences, changes=True))
+        both.append(estimate(differences))
     within, past = both
     return {
         "within": within.mean,

@@ -57,6 +57,7 @@ def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -
     place = {edge: i for i, edge in enumerate(edges)}
     curve = [(start, stop) for start, stop in pairwise(edges)]
     borders = parts_of(trained_length, edges[-1])
+    read = int(tokens.sum(1).max())  # positions: a model or all pieces may end early
     return {
         "trained_length": trained_length,
         "length": edges[-1],
@@ -64,7 +65,10 @@ def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -
         "positions": [
             row for start, stop in curve if (row := _row(losses, tokens, place, start, stop))
         ],
-        "parts": {part: _row(losses, tokens, place, *border) for part, border in borders.items()},
+        "parts": {
+            part: _until(read, _row(losses, tokens, place, *border), part)
+            for part, border in borders.items()
+        },
         "drift": {
             part: _drift(losses, tokens, place, borders["trained"], borders[part])
             for part in ("near", "far")
@@ -132,6 +136,11 @@ def _row(
         return None
     deviation = found.deviation if found.pieces > 1 else None
     return {**asdict(found), "deviation": deviation, "start": start, "stop": stop}
+
+
+def _until(read: int, row: dict[str, Any] | None, part: str) -> dict[str, Any] | None:
+    """Return a part, past the trained length no longer than was read: others may have been read further."""
+    return row if row is None or part == "trained" else {**row, "stop": min(row["stop"], read)}
 
 
 def _drift(

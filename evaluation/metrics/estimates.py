@@ -48,14 +48,16 @@ def spread(values: Iterable[float | None]) -> Spread:
     )
 
 
-def estimate(values: Iterable[float | None], *, changes: bool = False) -> Estimate:
-    """Return the mean of independent values with its 95 % interval; changes from one thing to another are no shares."""
+def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimate:
+    """Return the mean of independent values with its 95 % interval; of `shares`, 1 is what is so and 0 what is not.
+
+    The caller says so, since all values of anything, semitones for one, may be 0 or 1 by chance.
+    """
     given = list(values)
     found, known = spread(given), _known(given)
     if found.n < 2:
         return Estimate(**vars(found), low=None, high=None)
-    is_share = not changes and np.isin(known, (0, 1)).all()
-    low, high = _wilson(known) if is_share else _student(known)
+    low, high = _wilson(known) if shares else _student(known)
     return Estimate(**vars(found), low=low, high=high)
 
 

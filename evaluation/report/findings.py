@@ -22,9 +22,9 @@ def extrapolation(result: Result) -> list[str]:
             )
     found += _grown(models)
     if len(models) == 1 and models[0]["drift"].get("far"):
-        drift = models[0]["drift"]["far"]
+        drift, end = models[0]["drift"]["far"], models[0]["parts"]["far"]["stop"]
         found.append(
-            f"From its trained length to {result['length']} tokens, {models[0]['model']} costs "
+            f"From its trained length to {end} tokens, {models[0]['model']} costs "
             f"{signed(drift)} nats a token against what it costs within (n = {drift['pieces']} pieces)."
         )
     return found

@@ -83,7 +83,7 @@ HOW = {
     ),
     "continuation": (
         """Similarity is the cosine of style profiles. A style is one value, the mean over its prompts and samples;
-        means and their 95 % intervals (Student's, of shares Wilson's) are over styles.""",
+        means and their 95 % intervals (Student's) are over styles.""",
         """Statistics of music are compared by the Wasserstein distance of first order. Its interval is Student's, by
         the jackknife over styles, or over pieces where they are of one style. What real pieces are apart is the mean
         of their halves over many halvings, times the root of a half's share of the pieces.""",

@@ -73,8 +73,10 @@ def accompanied(
     assert isinstance(speaker, Groove), "models of other languages are left out"
     assert isinstance(reader, Groove), "data of other languages are refused"
 
+    bars = min(bars, len(prepared.bars(row)))  # the others are as long as the piece
+
     def music(number: int | None, start: int = 0) -> Notes | None:
-        if number is None:
+        if number is None or len(prepared.bars(number)) < start + bars:
             return None
         return first_bars(reader.notes(np.asarray(prepared.ids(number))), bars, start)
 

@@ -23,6 +23,7 @@ from tokenization.prepared import Prepared
 from tokenization.score import Score
 
 LONGEST = 96  # bars of a piece of which some are taken out
+END = "end: "  # before the name of a sign of one, which a piece shows or not
 SURROUNDING = 4  # bars left before and after them, where there are so many
 
 
@@ -93,7 +94,10 @@ def _table(rows: Rows) -> Rows:
     for measure in dict.fromkeys(row["measure"] for row in rows):
         own = [row for row in rows if row["measure"] == measure]
         sides = [key for key in own[0] if key not in ("measure", "piece")]
-        estimates = {side: asdict(estimate([row[side] for row in own])) for side in sides}
+        shares = measure.startswith(END)  # nothing else is so of a piece or is not
+        estimates = {
+            side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
+        }
         table.append({"measure": measure, **estimates})
     return table
 
@@ -128,7 +132,7 @@ def measure_form(
             values = {
                 side: None if one is None else float(one[sign]) for side, one in sides.items()
             }
-            rows.append(_row(data, row, f"end: {sign}", **values))
+            rows.append(_row(data, row, END + sign, **values))
     return rows
 
 

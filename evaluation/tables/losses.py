@@ -12,6 +12,7 @@ REALISATIONS = (
     "Loss within the trained length in nats a token, mean ± deviation over pieces (n), by R at the test; "
     "← as trained."
 )
+WORDS = {"trained": "trained", "near": "to 1.5 × trained", "far": "further"}
 Row = dict[str, Any]
 
 
@@ -19,14 +20,14 @@ def extrapolation_table(result: Result) -> Table:
     """Return the loss of each part of the piece (table 6), and by how much it grows past the trained length."""
     models = result["models"]
     parts = [part for part in ("trained", "near", "far") if any(part in m["parts"] for m in models)]
-    borders = {m["trained_length"] for m in models}
-    head = ["model", *(_part_title(models[0], part, len(borders) == 1) for part in parts)]
+    shared = {part: _shared_range(models, part) for part in parts}
+    head = ["model", *(shared[part] or WORDS[part] for part in parts)]
     compared = any(model.get("growth") for model in models)
     head += ["further − trained", *(["growth against all"] if compared else [])]
     rows = [
         [
             model["model"],
-            *(_part(model["parts"].get(part), len(borders) == 1) for part in parts),
+            *(_part(model["parts"].get(part), bool(shared[part])) for part in parts),
             signed(model["drift"].get("far")),
             *([signed(model.get("growth"))] if compared else []),
         ]
@@ -97,13 +98,14 @@ def _part(row: Result | None, alike: bool) -> str:
     return spread(row) + ("" if alike or row is None else f": {_range(row)}")
 
 
-def _part_title(model: Result, part: str, alike: bool) -> str:
-    """Return where a part lies, in tokens where all models were trained alike."""
-    if not alike or not model["parts"].get(part):
-        return {"trained": "trained", "near": "to 1.5 × trained", "far": "further"}[part]
-    row = model["parts"][part]
-    says = "trained: " if part == "trained" and model["trained_length"] else ""
-    return says + _range(row)
+def _shared_range(models: Sequence[Result], part: str) -> str:
+    """Return where a part lies, in tokens where all models were trained alike and read as far; else nothing."""
+    ranges = {_range(row) for model in models if (row := model["parts"].get(part))}
+    trained = {model["trained_length"] for model in models}
+    if len(trained) > 1 or len(ranges) != 1:
+        return ""
+    says = "trained: " if part == "trained" and trained != {0} else ""
+    return says + ranges.pop()
 
 
 def _range(row: Result) -> str:

@@ -53,6 +53,14 @@ def test_parts_count_pieces_once_and_drift_is_paired():
     assert found["tokens"] == 16
 
 
+def test_a_part_ends_where_the_longest_reading_does():
+    short = [{"sums": [2.0, 2.0, 1.0], "tokens": [2, 2, 1]}, loss(2, 2)]
+    parts = summary(short, EDGES, trained_length=4)["parts"]
+    assert [(row["start"], row["stop"]) for row in parts.values()] == [(0, 4), (4, 5)]
+    assert summary([loss(1, 1)], EDGES, trained_length=4)["parts"]["near"] is None
+    assert summary([loss(1)], EDGES, trained_length=4)["parts"]["trained"]["stop"] == 4
+
+
 def test_one_piece_has_no_deviation():
     found = summary([loss(1, 3, 5)], EDGES, trained_length=4)
     assert found["parts"]["trained"]["deviation"] is None

@@ -4,7 +4,8 @@ A short round that teaches something new costs some of what was known. Between t
 what has nearly all of it again and keeps what is new (Wortsman et al., CVPR 2022, arXiv:2109.01903). Weights that only
 the later model has are kept as they are, and so is what tells of goals that the earlier one was not told
 (musicgen/model/goals.py). What tells of goals may be made larger, which says what is asked for more loudly and changes
-nothing where nothing is.
+nothing where nothing is. What is drawn and not learned, as random projections are, is the later model's: the mean of
+two draws is none.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import torch
 
 from musicgen.model.performer import Performer
+from tokenization.wording import counted
 from training.growth import GOALS
 
 
@@ -22,8 +24,13 @@ def blended(later: Performer, before: Performer, share: float, louder: float = 1
         raise ValueError(f"the share of the earlier model is {share}; it lies in 0 ≤ share ≤ 1")
     if not louder > 0:
         raise ValueError(f"goals are told {louder} times as loudly; that is more than 0")
-    known, weights = before.state_dict(), later.state_dict()
-    for name, weight in weights.items():
+    if len(before.blocks) != len(later.blocks):  # grown layers come from those of other numbers
+        raise ValueError(
+            f"the earlier model has {counted(len(before.blocks), 'layer')} and this one {len(later.blocks)}; "
+            "only models of as many layers can be blended"
+        )
+    known, learned = before.state_dict(), dict(later.named_parameters())
+    for name, weight in later.state_dict().items():
         if name in known and known[name].shape != weight.shape:
             raise ValueError(
                 f"{name} has another shape in the earlier model; it is none of this one's kind"
@@ -32,6 +39,6 @@ def blended(later: Performer, before: Performer, share: float, louder: float = 1
             earlier = known.get(name, torch.zeros_like(weight)).to(weight)
             told = earlier.any(1, keepdim=True)
             weight.copy_(louder * torch.where(told, weight.lerp(earlier, share), weight))
-        elif name in known and weight.is_floating_point():
+        elif name in known and name in learned:
             weight.lerp_(known[name].to(weight), share)
     return later

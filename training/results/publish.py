@@ -73,7 +73,8 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
         before, known = checkpoint.load(folder_of(blend.model))
         model = blended(model, before, blend.share, blend.louder)
         mixed = {"blend": {**asdict(blend), "model": known.name, "sha256": known.sha256}}
-        config = _as_long(config, known.trained_length)
+        longest = getattr(model.config.position, "max_length", known.trained_length)
+        config = _as_long(config, min(known.trained_length, longest))
     validation = Validation(config, batches, model)
     # A run may have ended before a checkpoint told of its best.
     steps = int(saved.training["steps"])
@@ -110,7 +111,7 @@ def _as_long(config: RunConfig, length: int) -> RunConfig:
     if length <= config.data.trained_length:
         return config
     data = replace(config.data, length=length, windows=1)
-    validation = replace(config.validation, length=length * 3 // 2, batch=2)
+    validation = replace(config.validation, length=None, batch=2)  # as far as the model reads
     return replace(config, data=data, validation=validation)
 
 

@@ -101,8 +101,9 @@ def fit(heard: Sequence[Heard]) -> tuple[float, ...]:
 
 
 def heard_of(model: Performer, batches: Batches, pieces: int = PIECES) -> list[Heard]:
-    """Return held-out pieces of a run's data, as the model predicts them."""
-    rows = (row[row != IGNORED] for row in batches.validation(pieces, TOKENS))
+    """Return held-out pieces of a run's data, as the model predicts them, no further than it reads."""
+    length = min(TOKENS, getattr(model.config.position, "max_length", TOKENS))
+    rows = (row[row != IGNORED] for row in batches.validation(pieces, length))
     return [Heard(ids, position_losses(model, ids, number)) for number, ids in enumerate(rows)]
 
 

@@ -7,10 +7,13 @@ order. Differences are taken seed by seed, and given with Student's interval of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from musicgen.common.intervals import mean_interval
+from musicgen.storage.checkpoint import read_card
+from musicgen.storage.library import folder_of
 from training.config import RunConfig
 from training.results.comparison import Compared
 
@@ -68,7 +71,7 @@ def without_encoding(configs: Mapping[str, RunConfig]) -> dict[str, str]:
         name: baseline
         for name, (position, other) in rest.items()
         for baseline in none
-        if position != "none" and rest[baseline][1] == other
+        if position not in (None, "none") and rest[baseline][1] == other
     }
 
 
@@ -118,10 +121,19 @@ def _mean(given: Sequence[float | None]) -> tuple[float | None, float | None]:
     return mean_interval(values) if values else (None, None)
 
 
-def _but_for_the_encoding(config: RunConfig) -> tuple[Any, dict[str, Any]]:
+def _but_for_the_encoding(config: RunConfig) -> tuple[str | None, dict[str, Any]]:
     """Return the encoding's name, and all of a configuration but that, the seed and the folder."""
     plain = config.plain()
     model = dict(plain["model"] or {})
-    position = model.pop("position", "none")
+    position = model.pop("position") if "position" in model else _at_first(config)
     name = position.get("name") if isinstance(position, Mapping) else position
     return name, {**plain, "model": model, "run": "", "seed": 0}
+
+
+def _at_first(config: RunConfig) -> str | None:
+    """Return the encoding of a run that names none: its start's, which may be gone once the run has saved."""
+    if config.start is None:
+        return "none"
+    with suppress(FileNotFoundError):
+        return read_card(folder_of(config.start))[0].position_name
+    return None

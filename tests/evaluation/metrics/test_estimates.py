@@ -38,7 +38,7 @@ def test_the_interval_of_a_share_holds_the_true_one_as_often_on_average(n: int):
     """Of some shares it does so more or less often, as counts are whole."""
     true, held = np.linspace(0.005, 0.995, 199), 0.0
     for count in range(n + 1):
-        found = estimate([1.0] * count + [0.0] * (n - count))
+        found = estimate([1.0] * count + [0.0] * (n - count), shares=True)
         assert found.low is not None
         assert found.high is not None
         assert 0 <= found.low <= count / n <= found.high <= 1
@@ -47,16 +47,21 @@ def test_the_interval_of_a_share_holds_the_true_one_as_often_on_average(n: int):
     assert np.mean(held) == pytest.approx(0.95, abs=0.015)
 
 
-def test_none_of_twenty_leaves_room_and_no_change_does_not():
-    none, every = estimate([0.0] * 20), estimate([True] * 20)
+def test_none_of_twenty_leaves_room():
+    none, every = estimate([0.0] * 20, shares=True), estimate([True] * 20, shares=True)
     assert (none.mean, none.low, none.high) == (0, 0, pytest.approx(0.1611, abs=1e-4))
     assert (every.mean, every.low, every.high) == (1, pytest.approx(0.8389, abs=1e-4), 1)
-    three = estimate([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, None, 0.0, 1.0, 0.0, 0.0])
+    three = estimate([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, None, 0.0, 1.0, 0.0, 0.0], shares=True)
     assert (three.low, three.high) == (
         pytest.approx(0.1078, abs=1e-4),
         pytest.approx(0.6032, abs=1e-4),
     )
-    unchanged = estimate([0.0] * 20, changes=True)
+
+
+def test_values_that_happen_to_be_0_or_1_are_no_shares_for_that():
+    semitones = estimate([0.0, 1.0, 1.0])
+    assert semitones.high == pytest.approx(2 / 3 + 4.302653 / 3)  # Student's
+    unchanged = estimate([0.0] * 20)
     assert (unchanged.low, unchanged.high) == (0, 0)
 
 

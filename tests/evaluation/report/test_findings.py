@@ -67,6 +67,10 @@ def test_one_piece_tells_nothing():
 def test_one_model_is_compared_with_itself():
     (said,) = findings.extrapolation({"models": [model("ape", 1.0, 2.0)], "length": LENGTH})
     assert said.startswith("From its trained length to 64 tokens, ape costs +1.000 ± 0.020")
+    limited = model("learned", 1.0, 2.0)
+    limited["parts"]["far"]["stop"] = 32
+    (said,) = findings.extrapolation({"models": [limited], "length": LENGTH})
+    assert said.startswith("From its trained length to 32 tokens, learned costs")
 
 
 def test_realisations_are_compared_with_those_of_training():

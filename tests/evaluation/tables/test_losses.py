@@ -17,3 +17,17 @@ def test_the_lowest_of_the_same_positions_stands_out():
     models = [model("a", 16, 2.0), model("b", 32, 1.0)]
     assert {*extrapolation_table({"models": models}).best} == {(1, 2)}
     assert extrapolation_table({"models": models[:1]}).best == []
+
+
+def test_where_a_part_ends_elsewhere_each_cell_says_where():
+    models = [model("none", 16, 2.0), model("learned", 16, 1.0)]
+    models[1]["parts"]["far"]["stop"] = 32  # its longest sequence
+    found = extrapolation_table({"models": models})
+    assert found.head[1:3] == ["trained: 1 … 16", "further"]
+    assert [row[1].partition(" ")[0] for row in found.rows] == ["2.000", "1.000"]
+    ends = [row[2].partition(": ")[2] for row in found.rows]
+    assert ends == ["25 … 64", "25 … 32"]
+    assert {*found.best} == {(1, 1)}
+    models[0]["parts"]["far"] = None
+    assert extrapolation_table({"models": models}).head[2] == "25 … 32"
+    assert extrapolation_table({"models": models[:1]}).head[2] == "further"

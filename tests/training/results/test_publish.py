@@ -9,9 +9,10 @@ import yaml
 from musicgen.storage import checkpoint
 from tests.musicgen.toys import toy_model
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from training.data.batches import Batches
 from training.results.blending import blended
 from training.results.publish import Blend, Stored, _as_long, _copy_beside, choose, publish
-from training.validation import Measured
+from training.validation import Measured, Validation
 
 
 def stored(dtype: str, size: int, inside: float, beyond: float | None = None) -> Stored:
@@ -56,6 +57,23 @@ def test_a_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Pa
     ):
         assert fact in text
     assert (target / "curves.png").exists()
+
+
+def test_a_model_with_a_longest_sequence_is_published(pianos: Path, tmp_path: Path):
+    """It is measured, and what it recalls is fitted, no further than it reads."""
+    config = toy_config(tmp_path, pianos, optimiser={"steps": 5})
+    model = {**config.model, "position": {"name": "learned", "max_length": 40}}
+    config = replace(config, model=model)
+    run = toy_run(config)
+    run.fit(Heard())
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    publish(run.folder, tmp_path / "toy-model")
+    assert len(checkpoint.read_card(tmp_path / "toy-model")[1].training["recall"]) == 4
+    blend = Blend(model=str(run.folder / "model"), share=0.5)
+    again = replace(config, data=replace(config.data, length=16))
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(again.plain()))
+    publish(run.folder, tmp_path / "blend", blend)
+    assert checkpoint.read_card(tmp_path / "blend")[1].trained_length == 32
 
 
 def test_the_readme_tells_of_the_weights_and_not_of_the_checkpoint(pianos: Path, tmp_path: Path):
@@ -148,8 +166,36 @@ def test_what_tells_of_goals_is_louder_and_no_mean_where_the_earlier_model_was_n
     assert told[:, 0].tolist() == [5.0, 6.0, 6.0]
 
 
+def test_layers_are_blended_with_none_of_another_number():
+    """A model that has grown has its layers from others than those of their own number."""
+    later, before = toy_model(1, layers=2), toy_model(2)
+    wanted = "has 1 layer and this one 2; only models of as many layers can be blended"
+    with pytest.raises(ValueError, match=wanted):
+        blended(later, before, 0.5)
+    torch.testing.assert_close(later.state_dict(), toy_model(1, layers=2).state_dict())
+
+
+def test_what_was_drawn_stays_the_later_model_s():
+    """The mean of two random projections is none: it is shorter."""
+    features = {"name": "relu", "features": 8}
+    later, before = (toy_model(seed, features=features) for seed in (1, 2))
+    own, other = later.state_dict(), before.state_dict()
+    drawn = [name for name in own if name.endswith("omega")]
+    assert drawn == ["blocks.0.attention.features.omega"]
+    wanted = {
+        name: weight.clone() if name in drawn else weight.lerp(other[name], 0.25)
+        for name, weight in own.items()
+    }
+    assert not torch.equal(own[drawn[0]], other[drawn[0]])
+    torch.testing.assert_close(blended(later, before, 0.25).state_dict(), wanted, rtol=0, atol=0)
+
+
 def test_what_is_partly_a_longer_model_is_measured_at_its_length(pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos)
     assert _as_long(config, config.data.trained_length) is config
-    longer = _as_long(config, 500)
-    assert (longer.data.trained_length, longer.validation.length) == (500, 750)
+    longer = _as_long(replace(config, validation=replace(config.validation, length=40)), 500)
+    batches = Batches(config.data, config.seed)
+    assert longer.data.trained_length == 500
+    assert Validation(longer, batches, toy_model()).length == 750
+    limited = toy_model(position={"name": "learned", "max_length": 600})
+    assert Validation(longer, batches, limited).length == 600

@@ -1,7 +1,12 @@
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from musicgen.storage import checkpoint
+from musicgen.storage.checkpoint import Card
+from tests.musicgen.toys import toy_model
 from tests.training.makers import toy_config
 from training.results.comparison import Compared
 from training.results.repeats import repeated, without_encoding
@@ -53,3 +58,23 @@ def test_no_encoding_is_found_where_all_else_is_the_same(tmp_path: Path):
     assert without_encoding(configs) == {
         "rope": "none", "sine": "none", "rope-wide": "none-wide",
     }  # fmt: skip
+
+
+def test_a_start_brings_its_encoding_unless_another_is_named(tmp_path: Path):
+    for name in ("rope", "none"):
+        card = Card(name=name, language={}, trained_length=32)
+        checkpoint.save(tmp_path / name, toy_model(position={"name": name}), card)
+
+    def config(start: str, **model: object):
+        plain = toy_config(tmp_path, tmp_path)
+        return replace(plain, start=str(tmp_path / start), model=model or None)
+
+    on, spe = config("rope"), config("rope", position={"name": "sine_spe"})
+    none = config("rope", position="none")
+    assert without_encoding({"on": on, "spe": spe}) == {}
+    assert without_encoding({"on": on, "none": none}) == {"on": "none"}
+    assert without_encoding({"none": none, "on": on, "spe": spe}) == {"on": "none", "spe": "none"}
+    bare, added = config("none"), config("none", position="rope")
+    assert without_encoding({"bare": bare, "added": added}) == {"added": "bare"}
+    shutil.rmtree(tmp_path / "rope")  # as it may be once the runs have saved
+    assert without_encoding({"on": on, "spe": spe, "none": none}) == {"spe": "none"}
