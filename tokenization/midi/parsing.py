@@ -103,13 +103,24 @@ def _repairs(tracks: Sequence[RepairedTrack], hanging_notes: int) -> list[str]:
 def _programs_set_apart(bodies: Sequence[bytes]) -> bytes:
     """Return program changes for tick 0: those of tracks without notes hold for all the others."""
     programs: dict[int, bytes] = {}
-    apart = (body for body in bodies if _channels(body, 0xC0) and not _channels(body, 0x90))
+    apart = (body for body in bodies if _channels(body, 0xC0) and not _has_notes(body))
     for body in islice(apart, SET_UP_TRACKS):
         with suppress(DamagedTrack):
             for _, status, data in track_events(body[:SET_UP_BYTES]):
                 if 0xC0 <= status < 0xD0 and data[0] < 128:
                     programs.setdefault(status, bytes((0, status)) + data)
     return b"".join(programs.values())
+
+
+def _has_notes(body: bytes) -> bool:
+    """Say whether a track starts notes; where its bytes allow it, a tempo or a title may look so."""
+    if not _channels(body, 0x90):
+        return False
+    if len(body) > SET_UP_BYTES:
+        return True
+    with suppress(DamagedTrack):
+        return any(0x90 <= status < 0xA0 for _, status, _ in track_events(body))
+    return True
 
 
 def _channels(body: bytes, first: int) -> list[int]:
