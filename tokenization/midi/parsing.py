@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import symusic
 
+from tokenization.midi.channel_pedals import DOWN, SUSTAIN, with_channel_pedals
 from tokenization.midi.chunks import END_OF_TRACK, HEADER, TRACK
 from tokenization.midi.limits import REPAIRABLE_BYTES, Limits, MidiError
 from tokenization.midi.repair import (
@@ -54,7 +55,6 @@ PLAIN_EXCLUSIVE = re.compile(
 SET_UP_TRACKS, SET_UP_BYTES = 16, 1 << 14  # as far as programs set apart are looked for
 NOTE_COLUMNS = ("time", "duration", "pitch", "velocity")
 CONTROL_COLUMNS = ("time", "number", "value")
-SUSTAIN, DOWN = 64, 64  # the controller, and the least value at which the pedal is down
 TEMPO_COLUMNS = ("time", "mspq")
 METER_COLUMNS = ("time", "numerator", "denominator")
 MICROSECONDS_PER_MINUTE = 60e6
@@ -66,11 +66,14 @@ REPLACEMENT = "\ufffd"  # in place of bytes that are no UTF-8
 def parse_tracks(bodies: Sequence[bytes], ticks_per_beat: int, limits: Limits, name: str) -> Score:
     """Return notes, events and tracks as they are written: a note may last no tick."""
     programs = _programs_set_apart(bodies)
+    first_programs = dict(zip((s & 15 for s in programs[1::3]), programs[2::3], strict=True))
     is_small = sum(map(len, bodies)) <= REPAIRABLE_BYTES
     attempts = ([b for b in bodies if _may_mislead(b)], bodies) if is_small else ((),)
     for doubtful in attempts:
         repaired = {body: repair_track(body, ticks_per_beat) for body in doubtful}
         clean = [repaired[body].body if body in repaired else body for body in bodies]
+        if is_small:
+            clean = with_channel_pedals(clean, first_programs)
         score, hanging_notes = _parse_once(clean, programs, ticks_per_beat, limits, name)
         is_sound = score is not None and not hanging_notes and not _has_lost_text(score)
         if score is not None and (is_sound or doubtful is attempts[-1]):
