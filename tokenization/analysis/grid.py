@@ -40,14 +40,16 @@ def on_own_bars(score: Score, *, beats_known: bool = False) -> Score:
     """Lay any score on the bars of its own metres.
 
     Where its notes do not lie on its own beats, these are estimated, as for `on_four_four`, in bars
-    of four. A first bar that is shorter than those after it is an upbeat, and becomes a whole one.
-    A bar that no metre has is laid as several that make it up, and said.
+    of four. A first bar that is shorter than those after it is an upbeat, and becomes a whole one,
+    unless two metres come bar by bar in turn, as 3/8 and 2/4 do where they stand for 7/8. A bar that
+    no metre has is laid as several that make it up, and said.
     """
     score = score if beats_known or score.beats_known else _with_beats(score)
     start, length, names = _sections(score)
     meters = Meters(start, *np.array([name.split("/") for name in names], dtype=np.int64).T)
     remarks = _remarks_on_other_bars(names)
-    if len(start) > 1 and start[1] < length[1] and start[1] <= length[0]:
+    in_turn = names[2:3] == names[:1] and (np.diff(start[:3]) == length[:2]).all()
+    if len(start) > 1 and start[1] < length[1] and start[1] <= length[0] and not in_turn:
         rest = round(length[1] - start[1])
         score = later(score, rest)
         meters = meters[1:].replace(onset_ticks=np.append(0, meters.onset_ticks[2:] + rest))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import symusic
 
+from tokenization.midi.channel_pedals import DOWN, SUSTAIN, with_channel_pedals
 from tokenization.midi.chunks import END_OF_TRACK, HEADER, TRACK
 from tokenization.midi.limits import REPAIRABLE_BYTES, Limits, MidiError
 from tokenization.midi.repair import (
@@ -54,7 +55,6 @@ PLAIN_EXCLUSIVE = re.compile(
 SET_UP_TRACKS, SET_UP_BYTES = 16, 1 << 14  # as far as programs set apart are looked for
 NOTE_COLUMNS = ("time", "duration", "pitch", "velocity")
 CONTROL_COLUMNS = ("time", "number", "value")
-SUSTAIN, DOWN = 64, 64  # the controller, and the least value at which the pedal is down
 TEMPO_COLUMNS = ("time", "mspq")
 METER_COLUMNS = ("time", "numerator", "denominator")
 MICROSECONDS_PER_MINUTE = 60e6
@@ -66,11 +66,14 @@ REPLACEMENT = "\ufffd"  # in place of bytes that are no UTF-8
 def parse_tracks(bodies: Sequence[bytes], ticks_per_beat: int, limits: Limits, name: str) -> Score:
     """Return notes, events and tracks as they are written: a note may last no tick."""
     programs = _programs_set_apart(bodies)
+    first_programs = dict(zip((s & 15 for s in programs[1::3]), programs[2::3], strict=True))
     is_small = sum(map(len, bodies)) <= REPAIRABLE_BYTES
     attempts = ([b for b in bodies if _may_mislead(b)], bodies) if is_small else ((),)
     for doubtful in attempts:
         repaired = {body: repair_track(body, ticks_per_beat) for body in doubtful}
         clean = [repaired[body].body if body in repaired else body for body in bodies]
+        if is_small:
+            clean = with_channel_pedals(clean, first_programs)
         score, hanging_notes = _parse_once(clean, programs, ticks_per_beat, limits, name)
         is_sound = score is not None and not hanging_notes and not _has_lost_text(score)
         if score is not None and (is_sound or doubtful is attempts[-1]):
@@ -103,13 +106,24 @@ def _repairs(tracks: Sequence[RepairedTrack], hanging_notes: int) -> list[str]:
 def _programs_set_apart(bodies: Sequence[bytes]) -> bytes:
     """Return program changes for tick 0: those of tracks without notes hold for all the others."""
     programs: dict[int, bytes] = {}
-    apart = (body for body in bodies if _channels(body, 0xC0) and not _channels(body, 0x90))
+    apart = (body for body in bodies if _channels(body, 0xC0) and not _has_notes(body))
     for body in islice(apart, SET_UP_TRACKS):
         with suppress(DamagedTrack):
             for _, status, data in track_events(body[:SET_UP_BYTES]):
                 if 0xC0 <= status < 0xD0 and data[0] < 128:
                     programs.setdefault(status, bytes((0, status)) + data)
     return b"".join(programs.values())
+
+
+def _has_notes(body: bytes) -> bool:
+    """Say whether a track starts notes; where its bytes allow it, a tempo or a title may look so."""
+    if not _channels(body, 0x90):
+        return False
+    if len(body) > SET_UP_BYTES:
+        return True
+    with suppress(DamagedTrack):
+        return any(0x90 <= status < 0xA0 for _, status, _ in track_events(body))
+    return True
 
 
 def _channels(body: bytes, first: int) -> list[int]:

@@ -52,14 +52,14 @@ def repair_track(body: bytes, ticks_per_beat: int) -> RepairedTrack:
                     clipped_events += 1
                 events.append((tick, BYTES[status] + data))
             elif status != END:
-                events.append((tick, _meta(status, data)))
+                events.append((tick, meta_event(status, data)))
     except DamagedTrack:
         is_cut = True
     hanging = _hanging(events)
     if hanging:
         events = _with_ends(events, hanging, ticks_per_beat, tick)
     return RepairedTrack(
-        body=_serialised(events),
+        body=serialised(events),
         is_cut=is_cut,
         clipped_events=clipped_events,
         hanging_notes=sum(hanging.values()),
@@ -127,7 +127,8 @@ def variable_length(value: int) -> bytes:
     return bytes(reversed(digits))
 
 
-def _meta(status: int, data: bytes) -> bytes:
+def meta_event(status: int, data: bytes) -> bytes:
+    """Write a meta event, its text in UTF-8."""
     if status in (TRACK_NAME, MARKER):
         data = decode_text(data).encode("utf-8")
     return status.to_bytes(2, "big") + variable_length(len(data)) + data
@@ -209,7 +210,8 @@ def _with_ends(
     return sorted(ended, key=lambda timed: timed[0])  # stable: ends stay before restarts
 
 
-def _serialised(events: list[Event]) -> bytes:
+def serialised(events: list[Event]) -> bytes:
+    """Write a track's events, in order, and its end."""
     pieces: list[bytes] = []
     last = 0
     for tick, event in events:

@@ -18,11 +18,12 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
     """Return the numbers of the bars as they are played.
 
     Repeats are not taken again after a jump (da capo, dal segno), and of several endings the last
-    is played then.
+    is played then. A coda after the jump comes for the first time, with its repeats.
     """
     groups = _ending_groups(lines)
     order: list[int] = []
-    bar, start, time, jumped = 0, 0, 1, False
+    bar, start, time, left = 0, 0, 1, 0  # left: the bar from which the jump went back
+    jumped = again = False  # again: where the music is now, it was before the jump
     looked, codas = 0, [at for at, line in enumerate(lines) if "coda" in line.marks]
     while bar < len(lines):
         looked += 1
@@ -33,7 +34,7 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
             start, time = bar, 1
         if line.forward and bar != start:
             start, time = bar, 1
-        if line.endings and (max(group) if jumped else time) not in line.endings:
+        if line.endings and (max(group) if again else time) not in line.endings:
             bar += 1
             continue
         order.append(bar)
@@ -41,11 +42,12 @@ def play_order(lines: Sequence[Line], most_bars: int) -> list[int]:
             break
         coda = _next(codas, bar) if jumped and "tocoda" in line.marks else None
         if coda is not None:
-            bar = coda
-        elif line.backward and not jumped and time < max(line.backward, 0, *group):
+            bar = start = coda
+            time, again = 1, coda <= left
+        elif line.backward and not again and time < max(line.backward, 0, *group):
             bar, time = start, time + 1
         elif not jumped and not line.marks.isdisjoint(JUMPS):
-            jumped = True
+            jumped, again, left = True, True, bar
             segno = next((at for at, one in enumerate(lines) if "segno" in one.marks), 0)
             bar = start = segno if "dalsegno" in line.marks else 0
         else:

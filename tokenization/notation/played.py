@@ -128,7 +128,8 @@ def _as_played(
         before = at_first.setdefault(bar, now)
         if bar <= last and before and before != now and all(at > 0 for at, _ in written[bar]):
             found.append((start, before))
-        found += sorted((start + at, sign) for at, sign in written[bar])
+        signs = [(start + at, sign) for at, sign in written[bar]]
+        found += sorted(signs, key=lambda sign: sign[0])  # the last written on a tick stays last
         now, last = (found[-1][1] if found else now), bar
     return sorted(found, key=lambda sign: sign[0])
 

@@ -136,6 +136,25 @@ def test_on_its_own_bars_an_upbeat_becomes_a_whole_bar():
     assert moved.remarks == ("The first bar is an upbeat and starts with 2 beats of rest.",)
 
 
+def test_two_metres_bar_by_bar_in_turn_begin_without_an_upbeat():
+    rows = [(bar, *metre) for bar, metre in zip((0, 3, 7, 10), [(3, 4), (4, 4)] * 2, strict=True)]
+    in_turn = score([0, 3, 7, 10], *rows)
+    assert on_own_bars(in_turn) == in_turn
+
+
+@pytest.mark.parametrize(
+    "meters",
+    [
+        [(0, 1, 4), (1, 4, 4), (9, 1, 4)],
+        [(0, 3, 4), (1, 4, 4), (5, 3, 4)],  # a first bar that is cut short
+    ],
+)
+def test_an_upbeat_stays_one_where_its_metre_comes_back(meters):
+    moved = on_own_bars(score([0, 1, 5], *meters))
+    assert (moved.notes.onset_ticks / 480).tolist() == [3, 4, 8]
+    assert moved.remarks == ("The first bar is an upbeat and starts with 3 beats of rest.",)
+
+
 def test_bars_that_no_metre_has_are_made_of_others_and_said():
     mixed = on_own_bars(score([0, 4, 9], (0, 4, 4), (4, 5, 8), (9, 4, 4)))
     assert (mixed.notes.onset_ticks / 480).tolist() == [0, 4, 9]

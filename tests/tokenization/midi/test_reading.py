@@ -126,13 +126,6 @@ def test_seventeen_programs_and_more_are_kept():
     assert len(read_midi(make.midi(make.track(*events))).tracks) == 40
 
 
-def test_programs_set_in_a_track_without_notes_hold_for_the_others():
-    setup = make.track(make.program(0, 33, 1), make.program(0, 5, 2), make.program(9, 6, 2))
-    first = make.track(make.on(0, channel=1), make.off(9, channel=1))
-    second = make.track(make.program(0, 7, 2), make.on(0, channel=2), make.off(9, channel=2))
-    assert [t.program for t in read_midi(make.midi(setup, first, second)).tracks] == [33, 7]
-
-
 @pytest.mark.parametrize(
     ("name", "program", "pitch", "is_drum"),
     [

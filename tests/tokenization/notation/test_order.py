@@ -57,6 +57,29 @@ def bar(
             [bar(), bar(marks=("tocoda",)), bar(marks=("dacapo",)), bar(marks=("coda",)), bar()],
             "0120134",
         ),
+        # A coda comes for the first time: its repeats and endings are those of any other part.
+        (
+            [
+                *(bar(":|"), bar(marks=("tocoda",)), bar(marks=("dacapo",))),
+                *(bar(marks=("coda",)), bar("|:"), bar(":|")),
+            ],
+            "0012" + "01" + "34545",
+        ),
+        (
+            [
+                *(bar(":|"), bar(marks=("tocoda",)), bar(marks=("dacapo",)), bar(marks=("coda",))),
+                *(bar(":|", endings=(1,)), bar(endings=(2,)), bar()),
+            ],
+            "0012" + "01" + "34356",
+        ),
+        # Unless it was passed before the jump.
+        (
+            [
+                *(bar(marks=("tocoda",)), bar(), bar(marks=("coda",))),
+                *(bar("|: :|"), bar(marks=("dacapo",))),
+            ],
+            "012334" + "0234",
+        ),
         # After a jump no repeat is taken, and of endings the last.
         (
             [bar("|:"), bar(":|", endings=(1,)), bar(endings=(2,)), bar(marks=("dacapo",))],

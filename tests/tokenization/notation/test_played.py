@@ -52,3 +52,12 @@ def test_after_the_last_ending_the_music_goes_on_as_it_was_going():
     assert tempos(read("|:A4|1[Q:1/4=60]B4:|2c4|]d4|")) == [
         *((0, 100), (4, 60), (8, 100)),
     ]
+
+
+def test_of_two_signs_on_a_tick_the_one_that_is_written_last_holds():
+    assert tempos(read("[Q:1/4=60]C4|D4|")) == [(0, 60)]
+    assert tempos(read("[Q:1/4=140]C4|D4|")) == [(0, 140)]
+    assert tempos(read("|:C4|[Q:1/4=80][Q:1/4=60]D4:|", "")) == [
+        *((0, 120), (4, 60), (8, 120), (12, 60)),
+    ]
+    assert [marker.text for marker in read('"G""C"C4|D4|').markers] == ["G_M", "C_M"]

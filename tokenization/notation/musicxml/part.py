@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ClassVar
@@ -23,6 +24,7 @@ from tokenization.notation.written import (
 )
 from tokenization.score import Track
 
+_UNSAID = 0  # the velocity of a note that says none, until the marks of its whole bar are known
 _NUMBER = re.compile(r"\s*[-+]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
 _UNITS = {"whole": 4, "half": 2, "quarter": 1, "eighth": 0.5, "16th": 0.25, "32nd": 0.125}
 # Where drums stand on a five-line staff, for parts that do not say which drum is meant.
@@ -78,12 +80,15 @@ class PartReader:
         self._anchor, self._units = 0, 0.0  # ticks where the divisions changed, and those since
         self._begun = self._anchor, self._units  # of the last note that is no other's chord
         self._graces: list[WrittenNote] = []
+        self._marks: list[tuple[int, int]] = []  # (ticks, velocity)
+        self._unsaid: list[tuple[int, WrittenNote]] = []  # notes that follow the marks, by ticks
         for element in measure:
             read = self._READ.get(element.tag)
             if read is not None:
                 read(self, element)
             self._bar.length = max(self._bar.length, self._tick())
         self._place_graces(self._tick())
+        self._follow_marks()
         self.bars.append(self._bar)
 
     def _tick(self) -> int:
@@ -128,15 +133,26 @@ class PartReader:
         note.length = max(1, self._at(anchor, units + duration) - note.ticks)
         ties = {tie.get("type") for tie in element.findall("tie")}
         note.tied_from, note.tied_on = "stop" in ties, "start" in ties
-        self._put([note])
+        self._put([note], note.ticks)
 
-    def _put(self, notes: list[WrittenNote]) -> None:
-        """Put notes into the bar, with their octaves where a part is doubled."""
-        self._bar.notes += notes
-        for note in notes if self._doubled else ():
-            octave = note.pitch + self._doubled
-            if 0 <= octave <= 127 and not self.part.tracks[note.instrument].is_drum:
-                self._bar.notes.append(replace(note, pitch=octave))
+    def _put(self, notes: list[WrittenNote], tick: int) -> None:
+        """Put notes that stand at a tick into the bar, with their octaves where a part is doubled."""
+        octaves = [
+            replace(note, pitch=note.pitch + self._doubled)
+            for note in (notes if self._doubled else ())
+            if 0 <= note.pitch + self._doubled <= 127
+            and not self.part.tracks[note.instrument].is_drum
+        ]
+        self._bar.notes += notes + octaves
+        self._unsaid += [(tick, note) for note in notes + octaves if note.velocity == _UNSAID]
+
+    def _follow_marks(self) -> None:
+        """Play each note as the last mark before it says: by time, since staves are written in turn."""
+        marks = sorted(self._marks, key=lambda mark: mark[0])
+        ticks, velocities = [at for at, _ in marks], [self._velocity, *(v for _, v in marks)]
+        for tick, note in self._unsaid:
+            note.velocity = velocities[bisect_right(ticks, tick)]
+        self._velocity = velocities[-1]
 
     def _pitched(self, element: ET.Element) -> WrittenNote | None:
         named = element.find("instrument")
@@ -157,7 +173,7 @@ class PartReader:
             pitch = self._pitch(element)
         if not 0 <= pitch <= 127:
             return None
-        velocity = self._velocity
+        velocity = _UNSAID
         if element.get("dynamics") is not None:
             velocity = _velocity(number(element.get("dynamics", ""), "dynamics"))
         return WrittenNote(0, 0, pitch, velocity, track)
@@ -172,7 +188,7 @@ class PartReader:
 
     def _place_graces(self, tick: int) -> None:
         """Play the grace notes that wait before the note they lead to, or at the end of the last."""
-        self._put(place_graces(self._graces, tick))
+        self._put(place_graces(self._graces, tick), tick)
         self._graces = []
 
     def _backup(self, element: ET.Element) -> None:
@@ -189,7 +205,8 @@ class PartReader:
 
     def _direction(self, element: ET.Element) -> None:
         for marking in element.findall("direction-type/dynamics/*"):
-            self._velocity = DYNAMICS.get(marking.tag, self._velocity)
+            if marking.tag in DYNAMICS:
+                self._marks.append((self._tick(), DYNAMICS[marking.tag]))
         self._offset = number_in(element, "offset") or 0.0
         before = len(self._line.tempos)
         for sound in element.findall("sound"):
@@ -201,7 +218,8 @@ class PartReader:
 
     def _sound(self, element: ET.Element) -> None:
         if element.get("dynamics") is not None:
-            self._velocity = _velocity(number(element.get("dynamics", ""), "dynamics"))
+            velocity = _velocity(number(element.get("dynamics", ""), "dynamics"))
+            self._marks.append((self._tick(), velocity))
         if element.get("tempo") is not None:
             self._tempo(number(element.get("tempo", ""), "tempo"))
 
