@@ -116,7 +116,7 @@ def trained(way: str, seed: int, given: argparse.Namespace) -> list[list[float]]
         began, run = time.process_time(), given.output / f"run-{name}-{seed}"
         shutil.rmtree(run, ignore_errors=True)
         own = [f"data.folder={given.data}", f"optimiser.steps={given.steps}", f"seed={seed}", f"run={run}"]  # fmt: skip
-        config = read(find("models/groove-2"), [*SMALL, *OWN, *own])
+        config = read(find("models/groove-2-sixth"), [*SMALL, *OWN, *own])
         with told(way):
             Run(config, start_fabric(config.device), Batches(config.data, config.seed)).fit(Quiet())
             model = load(run / "model")
