@@ -55,13 +55,13 @@ export class Transport {
 
   // The same piece, which has grown, or was changed a little while it sounds. What goes round ends with it at the latest.
   grow(piece, frontier = Infinity) {
-    const place = this.tick, waited = this.waiting;
-    const end = piece.lines.at(-1), time = this.playing && !waited ? this.#time(this.anchors.at(-1), this.sent) : 0;
-    const retimed = String(piece.tempos) !== String(this.piece.tempos);
+    const place = this.tick, waited = this.waiting, end = piece.lines.at(-1);
+    const retimed = this.playing && !waited && String(piece.tempos) !== String(this.piece.tempos);
+    const time = retimed ? Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)) : 0;
     if (this.loop) this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
     // Of its other tempos, the tick that is heard and the one that was sent up to have other seconds.
-    if (this.playing && !waited && retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(Math.max(time, this.now()), this.sent)];
+    if (retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(time, this.sent)];
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
     if (waited && frontier > place + piece.ticksPerBeat) this.#restart(place);
   }

@@ -9,7 +9,7 @@ import numpy as np
 from tokenization.analysis.metres import bar_count, bar_lines
 from tokenization.language import Language
 from tokenization.notation.musicxml.spelling import key_of
-from tokenization.score import Score
+from tokenization.score import Columns, Score
 
 Row = list[int]  # onset, duration, pitch, velocity and track of a note, or a tick and a metre
 
@@ -38,7 +38,7 @@ def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
 
 def note_rows(score: Score) -> list[Row]:
     """Return the notes in the order of their onsets, a row each."""
-    return np.stack(score.notes.columns, axis=-1).tolist() if len(score.notes) else []
+    return _rows(score.notes)
 
 
 def tempo_rows(score: Score) -> list[list[float]]:
@@ -49,12 +49,16 @@ def tempo_rows(score: Score) -> list[list[float]]:
 
 def meter_rows(score: Score) -> list[Row]:
     """Return where metres change, and to what."""
-    return np.stack(score.meters.columns, axis=-1).tolist() if len(score.meters) else []
+    return _rows(score.meters)
 
 
 def chord_rows(score: Score) -> list[list[Any]]:
     """Return where chords change, and to what; the page spells them by the key."""
     return [[marker.onset_ticks, marker.text] for marker in score.markers]
+
+
+def _rows(table: Columns) -> list[Row]:
+    return np.stack(table.columns, axis=-1).tolist() if len(table) else []
 
 
 def trained_bars(language: Language, ids: np.ndarray, trained_length: int) -> float | None:
