@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from training.config import RunConfig
     from training.results.comparison import Compared
 
+PRESET = "tiny"
 EXAMPLES = """\
 examples:
   musicgen compare groove-absolute groove-sine-spe groove-rope --steps 2000 -o runs/groove
@@ -42,7 +43,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="DIR",
         help="folder for all (default: compare, or compare-2, … if that is another comparison's)",
     )  # fmt: skip
-    parser.add_argument("--preset", default="tiny", help="size of the models")
+    parser.add_argument(
+        "--preset",
+        help=f"size of the models (default: {PRESET}; of one that has a start, that of its start)",
+    )
     parser.add_argument("--steps", type=int, default=2000, metavar="N", help="of each")
     parser.add_argument(
         "--seeds", type=int, default=1, metavar="N", help="train each N times, from as many seeds"
@@ -115,11 +119,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     from training.precision import with_precision
     from training.storage.run_folder import CONFIG, differences
 
-    changes = [
-        f"model.preset={arguments.preset}",
-        f"optimiser.steps={arguments.steps}",
-        *arguments.changes,
-    ]
+    changes = [f"optimiser.steps={arguments.steps}", *arguments.changes]
     configs, paths = {}, {}
     for path in [find(name) for pattern in arguments.configs for name in _names(pattern)]:
         of_run = path.name == CONFIG
@@ -128,7 +128,10 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
             raise ValueError(
                 f"{paths[name]} and {path} would both be called {name}; rename one of them"
             )
-        configs[name] = replace(read(path, changes), run=str(arguments.output / name))
+        # What learns on from a start has that model's size.
+        preset = arguments.preset or (None if read(path, changes).start else PRESET)
+        sized = [*([f"model.preset={preset}"] if preset else []), *changes]
+        configs[name] = replace(read(path, sized), run=str(arguments.output / name))
     folders = {", ".join(config.data.folders) for config in configs.values()}
     if len(folders) > 1:
         raise ValueError(

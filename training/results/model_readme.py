@@ -9,7 +9,7 @@ from typing import Any
 from musicgen.metre.rows import MetreConfig
 from musicgen.model.config import ModelConfig
 from musicgen.storage.checkpoint import Card
-from tokenization.wording import markdown
+from tokenization.wording import counted, markdown
 from training.config import RunConfig
 from training.results.recall_fit import TOKENS, Fitted, table
 from training.validation import Measured
@@ -89,7 +89,7 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ("trained length", f"{card.trained_length} tokens"),
         (
             "training",
-            f"{training['steps']:,} steps of {run.data.batch} sequences ({seen:,} tokens), the best of "
+            f"{training['steps']:,} steps of {counted(run.data.batch, 'sequence')} ({seen:,} tokens), the best of "
             f"{training['steps_of_the_run']:,}; {training.get('optimiser', 'adam').title()} at "
             f"{training['learning_rate']:g}",
         ),

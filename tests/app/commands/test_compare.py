@@ -3,10 +3,12 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import yaml
 
 from app.cli import main
 from app.commands.compare import check_table
 from app.commands.train import train
+from musicgen.storage import checkpoint
 from tests.training.makers import TOY, prepared_set, toy_file
 from training.config import RunConfig
 from training.results.comparison import write_comparison
@@ -127,6 +129,25 @@ def test_runs_are_named_like_their_folders_and_differ(
     mine = Path(two[0]).rename(tmp_path / "mine" / "rope.yaml")
     assert main(["compare", str(mine), *two[1:]]) == 2
     assert "would both be called rope; rename one of them" in capsys.readouterr().err
+
+
+def test_what_learns_on_from_a_start_has_the_size_of_the_start(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["compare", *two]) == 0  # what is learned on from
+    for name, rate in (("slow", 0.001), ("fast", 0.01)):
+        values = yaml.safe_load(Path(two[0]).read_text())
+        del values["model"]
+        values["start"] = str(tmp_path / "out" / "none")
+        values["optimiser"]["learning_rate"] = rate
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(values))
+    on = [str(tmp_path / "slow.yaml"), str(tmp_path / "fast.yaml"), "-o", str(tmp_path / "on")]
+    capsys.readouterr()
+    assert main(["compare", *on, "--steps", "2", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["failed"] for row in rows] == ["", ""]
+    start = checkpoint.read_card(tmp_path / "out" / "none" / "model")[0]
+    assert checkpoint.read_card(tmp_path / "on" / "slow" / "model")[0] == start
 
 
 def test_what_does_not_compare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
