@@ -132,7 +132,9 @@ def _learned(position: Position) -> MusicalFrequencies | None:
 def _frequencies(position: Position) -> Tensor:
     """Return what the frequencies by token number are made of."""
     names = {SineSpe: "raw_frequencies", Lrpe: "angles", Rope: "frequencies"}
-    return getattr(position, names[type(position)])
+    return next(
+        getattr(position, name) for kind, name in names.items() if isinstance(position, kind)
+    )
 
 
 def _cut_metric_heads(model: Performer, _: Generator) -> None:

@@ -1,6 +1,7 @@
 """Continuing a prompt: the request, its generation, and the variations that result.
 
-The one way to generate music: commands, page, evaluations and the samples of a training run all come through here.
+The one way to generate music: commands, page, evaluations and the samples of a training run all come through here; the
+groove experiment, which counts tokens and compares them, through `Generation` alone.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ class Language(ABC):
     """One token language."""
 
     name: str
-    title: str  # what a person calls it
     vocabulary: Vocabulary
     begin: int  # ids that every language has
     end: int

@@ -91,8 +91,11 @@ class MuonAndAdam(Optimizer):
 
 def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
     """Return what moves a model's parameters; weights decay in matrices alone."""
-    if settings.method == "adam":
-        return _adam(settings, model)
+    return {"adam": _adam, "muon": _muon_and_adam}[settings.method](settings, model)
+
+
+def _muon_and_adam(settings: OptimiserConfig, model: Performer) -> MuonAndAdam:
+    """Return Muon for the matrices of layers, and Adam for the rest."""
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
     in_bfloat16 = matrices[0].is_cuda or multiplies_bfloat16()
     muon = (Muon if in_bfloat16 else Float32Muon)(

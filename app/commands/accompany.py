@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.making_music import add_options, completing, do, options_of, piece_of
+from app.commands.making_music import add_options, completing, given_piece, options_of, write_all
 from app.track_choice import add_tracks
 
 EXAMPLES = """\
@@ -37,6 +37,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     options = options_of(arguments)
     model = load(arguments.model, arguments.device)
-    piece = piece_of(arguments, model)
+    piece = given_piece(arguments, model)
     work = accompaniment(model, piece, arguments.write, options)
-    do(arguments, completing(piece, work, "accompany", expected=2 * len(piece.encoded.ids)))
+    write_all(arguments, completing(piece, work, "accompany", expected=2 * len(piece.encoded.ids)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import output
-from app.commands.making_music import add_options, do, going_on, model_of, options_of
+from app.commands.making_music import add_options, going_on, model_of, options_of, write_all
 from app.track_choice import add_tracks, tracks_of
 
 EXAMPLES = """\
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
         about = f"{given}: " if len(arguments.prompts) > 1 else ""
         output.remark(f"{about}{said}" for said in prompt.remarks)
     if makings:
-        failed |= do(arguments, *makings)
+        failed |= write_all(arguments, *makings)
     if failed:
         reasons = "; ".join(_named(name, error) for name, error in failed.items())
         raise ValueError(

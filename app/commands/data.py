@@ -12,7 +12,7 @@ from app.compute_options import add_workers
 from app.language_option import add_language
 from app.progress import progress_bar
 
-SOURCES = {
+DESCRIPTIONS = {
     "pop-piano": "the paper's pop piano data: MIDI files with chord markers, or event pickles",
     "pop909": "POP909: a folder a song, with MIDI, beats and chords",
     "groove": "accompaniments of one style each: Groove2Groove v1.0.0, or CHART.STYLE.mid in train, val, test",
@@ -21,7 +21,7 @@ SOURCES = {
     "lieder": "OpenScore Lieder: songs for voice and piano in every metre, as MusicXML",
     "midi": "any folder of MIDI, MusicXML and ABC files",
 }
-# The languages that a source can be spelled in, by what their names begin with.
+# The languages that a source can be spelled in, by what their names begin with; any other has a language of its own.
 FAMILIES = {
     **{"midi": "", "pop909": "remi", "pop-piano": "remi"},
     **{"groove": "groove", "groove-songs": "groove", "human-drums": "groove"},
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = EXAMPLES
     kinds = parser.add_subparsers(metavar="KIND", title="kinds of data", required=True, dest="kind")
-    for name, does in SOURCES.items():
+    for name, does in DESCRIPTIONS.items():
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
         kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
         _add_source(kind, name)

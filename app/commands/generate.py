@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.making_music import add_options, do, going_on, model_of, options_of
+from app.commands.making_music import add_options, going_on, model_of, options_of, write_all
 
 EXAMPLES = """\
 examples:
@@ -27,4 +27,4 @@ def run(arguments: argparse.Namespace) -> None:
     options = options_of(arguments)
     model = load(model_of(arguments), arguments.device)
     prompt = no_prompt(model.language)
-    do(arguments, going_on(options, model, prompt, model.name.replace(":", "-")))
+    write_all(arguments, going_on(options, model, prompt, model.name.replace(":", "-")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from app.commands.making_music import add_options, completing, do, options_of, piece_of
+from app.commands.making_music import add_options, completing, given_piece, options_of, write_all
 from app.track_choice import add_tracks
 
 EXAMPLES = """\
@@ -34,10 +34,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     (first, last), options = _bars(arguments.range), options_of(arguments)
     model = load(arguments.model, arguments.device)
-    piece = piece_of(arguments, model)
+    piece = given_piece(arguments, model)
     work = infilling(model, piece, (first, last), options)
     expected = round(len(piece.encoded.ids) / piece.bars * (last - first + 1))
-    do(arguments, completing(piece, work, "infill", expected, whole_counts=True))
+    write_all(arguments, completing(piece, work, "infill", expected, whole_counts=True))
 
 
 def _bars(text: str) -> tuple[int, int]:

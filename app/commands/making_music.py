@@ -152,7 +152,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     )
 
 
-def fit(name: str) -> str:
+def file_stem(name: str) -> str:
     """Return a name without what would be no file's here, or another folder's, and with room for what follows."""
     coding = sys.getfilesystemencoding()
     try:
@@ -180,7 +180,7 @@ def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Ma
     """Return a prompt to be continued."""
     from musicgen.continuation import Continuation
 
-    label, name = name, fit(name)
+    label, name = name, file_stem(name)
 
     def scores(take: Take, number: int) -> dict[str, Score]:
         new = {f"{name}.cont_{number}": take.continuation}
@@ -195,7 +195,7 @@ def going_on(options: Options, model: Playable, prompt: Prompt, name: str) -> Ma
     )
 
 
-def piece_of(arguments: argparse.Namespace, model: Playable) -> Piece:
+def given_piece(arguments: argparse.Namespace, model: Playable) -> Piece:
     """Return the piece that is to be completed, as a model hears it."""
     from musicgen.pieces import read_piece
 
@@ -209,7 +209,7 @@ def completing(
 ) -> Making:
     """Return a piece to be completed; what it was assumed to be is said."""
     output.remark(piece.remarks)
-    name = f"{fit(Path(piece.name).stem)}.{kind}_"
+    name = f"{file_stem(Path(piece.name).stem)}.{kind}_"
     return Making(
         name=piece.name,
         work=work,
@@ -220,7 +220,7 @@ def completing(
     )
 
 
-def do(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exception]:
+def write_all(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exception]:
     """Do all the work in one batch, write each as it ends, and say what was written; returns what failed, by name.
 
     What is written has a number that is not yet taken. Of a single work the error is raised.
@@ -239,7 +239,7 @@ def do(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exception]:
             for making in [making for making in todo if making.work.ended]:
                 todo.remove(making)
                 try:
-                    rows, paths = _keep(arguments, folder, making, time.perf_counter() - began)
+                    rows, paths = _write(arguments, folder, making, time.perf_counter() - began)
                 except (ValueError, OSError) as error:
                     if len(makings) == 1:
                         raise
@@ -251,13 +251,13 @@ def do(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exception]:
     if arguments.json:
         output.write_json(rows)
     wanted = sum(makings[number].work.options.variations for number in results)
-    output.remark(_told(wanted, rows, time.perf_counter() - began))
+    output.remark(_summary(wanted, rows, time.perf_counter() - began))
     if arguments.audio or arguments.soundfont:
         sound(midi_files, arguments.soundfont)
     return failed
 
 
-def _keep(
+def _write(
     arguments: argparse.Namespace, folder: Path, making: Making, seconds: float
 ) -> tuple[list[dict[str, Any]], list[Path]]:
     """Write what has come of a work, and return what is to be said of each take, and the MIDI files."""
@@ -286,7 +286,7 @@ def _keep(
     return results, midi_files
 
 
-def _told(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> list[str]:
+def _summary(variations: int, takes: Sequence[dict[str, Any]], seconds: float) -> list[str]:
     """Return what is good to know beside the files."""
     tokens, silent = sum(take["tokens"] for take in takes), variations - len(takes)
     lines = [f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} a second"]

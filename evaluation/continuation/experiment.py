@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.continuation.plan import Plan
-from evaluation.continuation.prompts import Passage, Prompt
+from evaluation.continuation.prompts import JudgedPassage, PromptedPiece
 from evaluation.continuation.references import REFERENCE_PASSAGES, reference_passages
 from evaluation.continuation.samples import read_samples, write_samples
 from evaluation.continuation.summary import summary
@@ -51,7 +51,7 @@ class Measured:
 
 def run(
     models: Sequence[Playable],
-    prompts: Sequence[Prompt],
+    prompts: Sequence[PromptedPiece],
     plan: Plan,
     folder: Path,
     *,
@@ -90,7 +90,7 @@ def _facts(model: Playable) -> Row:
 
 def measure(
     models: Sequence[Playable],
-    prompts: Sequence[Prompt],
+    prompts: Sequence[PromptedPiece],
     plan: Plan,
     folder: Path,
     progress: Progress = lambda done, total: None,
@@ -110,7 +110,9 @@ def measure(
     return measured
 
 
-def _add(measured: Measured, output: str, prompt: Prompt, passages: Sequence[Passage]) -> None:
+def _add(
+    measured: Measured, output: str, prompt: PromptedPiece, passages: Sequence[JudgedPassage]
+) -> None:
     """Add the rows of some continuations of one prompt."""
     shared = {"output": output, "prompt": prompt.name, "style": prompt.style}
     for number, passage in enumerate(passages):
@@ -123,7 +125,7 @@ def _add(measured: Measured, output: str, prompt: Prompt, passages: Sequence[Pas
         measured.diversities.append({**shared, "samples": len(passages), "diversity": value})
 
 
-def compared(prompt: Prompt, music: Score) -> Iterator[Row]:
+def compared(prompt: PromptedPiece, music: Score) -> Iterator[Row]:
     """Yield the similarities of a continuation, the whole (no quarter) and its quarters, to both references."""
     parts = {None: music, **dict(enumerate(quarters(music), start=1))}
     found = {quarter: _profiles(part) for quarter, part in parts.items()}
@@ -148,7 +150,7 @@ def _profiles(score: Score) -> Mapping[tuple[str, str], np.ndarray]:
     return {**together, (DRUMS, "onset_drum"): drums, **by_track}
 
 
-def _described(prompt: Prompt, passage: Passage, music: Score) -> Row:
+def _described(prompt: PromptedPiece, passage: JudgedPassage, music: Score) -> Row:
     return {
         "tokens": len(passage.new_ids),
         "beats": music.end_ticks / music.ticks_per_beat,

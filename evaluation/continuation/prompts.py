@@ -18,7 +18,7 @@ from tokenization.score import Score
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passage:
+class JudgedPassage:
     """A piece in tokens whose first bars are a prompt; what follows is the continuation to be judged."""
 
     ids: np.ndarray  # (T,)
@@ -33,7 +33,7 @@ class Passage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompt:
+class PromptedPiece:
     """The first bars of a piece, and the whole piece as a model hears it."""
 
     name: str
@@ -55,12 +55,14 @@ class Prompt:
         notes = self.piece.notes
         return self.piece.replace(notes=notes[notes.onset_ticks < self.start_ticks])
 
-    def passage(self, language: Language, ids: np.ndarray, begun: int | None = None) -> Passage:
+    def passage(
+        self, language: Language, ids: np.ndarray, begun: int | None = None
+    ) -> JudgedPassage:
         """Return a sequence whose first tokens, so many or equally many bars, are a prompt."""
         if begun is None:
             begun = prompt_length(language, language.bars(ids), self.bars)
         score = language.decode(ids, self.setting)
-        return Passage(ids=ids, begun=begun, score=score, start_ticks=self.start_ticks)
+        return JudgedPassage(ids=ids, begun=begun, score=score, start_ticks=self.start_ticks)
 
 
 def prompt_length(language: Language, bar_starts: np.ndarray, bars: int) -> int:
@@ -76,7 +78,7 @@ def read_prompts(
     tokens: int,
     limit: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[list[Prompt], list[str]]:
+) -> tuple[list[PromptedPiece], list[str]]:
     """Return the prompts of a folder's files of music, and sentences on the files that give none.
 
     A prompt shorter than `tokens` leaves something to be written. Of many files a `limit` takes some
@@ -88,7 +90,7 @@ def read_prompts(
     if not paths:
         raise ValueError(f"{folder} holds no MIDI files; give a folder with some")
     names = {path.relative_to(folder).as_posix(): path for path in paths}
-    prompts: list[Prompt] = []
+    prompts: list[PromptedPiece] = []
     refused: list[str] = []
     drawn = sorted(names, key=lambda name: (zlib.crc32(name.encode(errors="replace")), name))
     for name in drawn:
@@ -111,7 +113,7 @@ def style_of(name: str) -> str:
     return stem.partition(".")[2] or stem
 
 
-def _read(path: Path, name: str, language: Language, bars: int, tokens: int) -> Prompt:
+def _read(path: Path, name: str, language: Language, bars: int, tokens: int) -> PromptedPiece:
     encoded = language.encode(language.arrange(read_file(path)))
     if len(encoded.bars) <= bars:
         raise ValueError(
@@ -122,7 +124,7 @@ def _read(path: Path, name: str, language: Language, bars: int, tokens: int) -> 
         raise ValueError(
             f"{name} has {length} tokens in its first {bars} bars, which leaves none of {tokens} to write"
         )
-    return Prompt(
+    return PromptedPiece(
         name=name,
         style=style_of(name),
         bars=bars,

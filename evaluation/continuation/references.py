@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.continuation.prompts import Passage, Prompt
+from evaluation.continuation.prompts import JudgedPassage, PromptedPiece
 from tokenization.language import Language
 from tokenization.score import Marker, Notes, Score
 
@@ -25,8 +25,12 @@ REFERENCE_PASSAGES = {
 
 
 def reference_passages(
-    language: Language, prompts: Sequence[Prompt], prompt: Prompt, tokens: int, seed: int
-) -> dict[str, Passage | None]:
+    language: Language,
+    prompts: Sequence[PromptedPiece],
+    prompt: PromptedPiece,
+    tokens: int,
+    seed: int,
+) -> dict[str, JudgedPassage | None]:
     """Return the passages by name; there is no other style where all prompts share one."""
     other = _other(prompts, prompt, seed)
     sequences = {
@@ -40,7 +44,7 @@ def reference_passages(
     }
 
 
-def looped(language: Language, prompt: Prompt, tokens: int) -> np.ndarray:
+def looped(language: Language, prompt: PromptedPiece, tokens: int) -> np.ndarray:
     """Return the ids of the prompt played until there are more tokens than asked for."""
     times = 2
     while True:
@@ -66,7 +70,9 @@ def _repeated(score: Score, period_ticks: int, times: int) -> Score:
     )
 
 
-def _other(prompts: Sequence[Prompt], prompt: Prompt, seed: int) -> Prompt | None:
+def _other(
+    prompts: Sequence[PromptedPiece], prompt: PromptedPiece, seed: int
+) -> PromptedPiece | None:
     """Return a prompt of another style whose own first bars leave room, the same one each time."""
     others = [other for other in prompts if other.style != prompt.style]
     if not others:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.continuation.plan import Plan
-from evaluation.continuation.prompts import Prompt
+from evaluation.continuation.prompts import PromptedPiece
 from musicgen.common.workers.pool import Workers, as_done, at_most
 from musicgen.common.workers.process import Failed
 from musicgen.continuation import Generation, longest_ticks, together
@@ -39,7 +39,7 @@ _EDITION = 2  # changes with how a prompt is continued: then it is continued ane
 
 def write_samples(
     model: Playable,
-    prompts: Sequence[Prompt],
+    prompts: Sequence[PromptedPiece],
     plan: Plan,
     folder: Path,
     *,
@@ -71,7 +71,9 @@ def write_samples(
             progress(before, len(prompts))
 
 
-def _continued(model: Playable, prompts: Sequence[Prompt], plan: Plan) -> list[list[np.ndarray]]:
+def _continued(
+    model: Playable, prompts: Sequence[PromptedPiece], plan: Plan
+) -> list[list[np.ndarray]]:
     """Return what a model writes for some prompts, all of them in one batch."""
     works = [continuing_work(model, prompt, plan) for prompt in prompts]
     for _ in together(works):
@@ -79,7 +81,9 @@ def _continued(model: Playable, prompts: Sequence[Prompt], plan: Plan) -> list[l
     return [sequences(work, plan) for work in works]
 
 
-def read_samples(model: Playable, prompt: Prompt, plan: Plan, folder: Path) -> list[np.ndarray]:
+def read_samples(
+    model: Playable, prompt: PromptedPiece, plan: Plan, folder: Path
+) -> list[np.ndarray]:
     """Return the sequences that a model wrote, each with the prompt at its beginning."""
     kept = _kept(home_of(model, plan, folder), model, prompt, plan)
     if kept is None:
@@ -87,7 +91,7 @@ def read_samples(model: Playable, prompt: Prompt, plan: Plan, folder: Path) -> l
     return [np.array(ids, dtype=np.uint16) for ids in kept]
 
 
-def continuing_work(model: Playable, prompt: Prompt, plan: Plan) -> Generation:
+def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Generation:
     """Return the work to continue a prompt as often and as far as planned."""
     options = Options(
         variations=plan.samples,
@@ -123,7 +127,7 @@ def home_of(model: Playable, plan: Plan, folder: Path) -> Path:
 
 
 def _keep(
-    home: Path, model: Playable, prompt: Prompt, plan: Plan, samples: list[np.ndarray]
+    home: Path, model: Playable, prompt: PromptedPiece, plan: Plan, samples: list[np.ndarray]
 ) -> None:
     """Write the MIDI files first and last, in one step, the file that says that all is there."""
     facts = _facts(model, prompt, plan)
@@ -136,7 +140,7 @@ def _keep(
     write_whole(home / f"{stem}.json", text.encode())
 
 
-def _kept(home: Path, model: Playable, prompt: Prompt, plan: Plan) -> list[list[int]] | None:
+def _kept(home: Path, model: Playable, prompt: PromptedPiece, plan: Plan) -> list[list[int]] | None:
     """Return the samples of a prompt, or None where there are none or they answer to another prompt."""
     try:
         kept = json.loads((home / f"{_file_name(prompt)}.json").read_bytes())
@@ -147,7 +151,7 @@ def _kept(home: Path, model: Playable, prompt: Prompt, plan: Plan) -> list[list[
     return kept["ids"] if same and "ids" in kept else None
 
 
-def _facts(model: Playable, prompt: Prompt, plan: Plan) -> dict[str, Any]:
+def _facts(model: Playable, prompt: PromptedPiece, plan: Plan) -> dict[str, Any]:
     return {
         "model": model.name,
         "weights_sha256": model.sha256,
@@ -157,7 +161,7 @@ def _facts(model: Playable, prompt: Prompt, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _file_name(prompt: Prompt) -> str:
+def _file_name(prompt: PromptedPiece) -> str:
     """Return a name that no other prompt of the folder has, and any file system takes."""
     return f"{_plain_name(prompt.name)}-{zlib.crc32(prompt.name.encode(errors='replace')):08x}"
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import nan
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from evaluation.metrics.estimates import standard_error
-from evaluation.plots.style import COLOURS, FAINT, series
+from evaluation.plots.style import COLOURS, FAINT, Result, series
 
-Result = Mapping[str, Any]
 MOST_SHADED = 4  # curves in one axis whose error bands can be distinguished
 METRICS = {"translation": "translation invariance", "monotonicity": "monotonicity"}
 

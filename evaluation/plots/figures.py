@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from matplotlib import cm, colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,9 +9,8 @@ from matplotlib.figure import Figure
 from evaluation.maps import GAMMA
 from evaluation.plots import curves as plots
 from evaluation.plots import pictures as plot_maps
-from evaluation.plots.style import DIVERGING, SEQUENTIAL, figure
+from evaluation.plots.style import DIVERGING, SEQUENTIAL, Result, figure
 
-Result = Mapping[str, Any]
 WIDTH = 7.4
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
 from evaluation.maps import unpack
-from evaluation.plots.style import DIVERGING, SEQUENTIAL, STEPS
+from evaluation.plots.style import DIVERGING, SEQUENTIAL, STEPS, Result
 
-Result = Mapping[str, Any]
 GAP = 0.07  # between pictures, of their side
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
 STEPS = 200  # colours of a map
 DOTS_PER_INCH = 160  # of a PNG file
+
+Result = Mapping[str, Any]  # of an experiment, as plain data
 
 _GROUP = re.compile(r'<g id="[A-Za-z]\w*(\.\w+)?_\d+"')
 _EMBEDDED = re.compile(r"(data:image/png;base64,)([\w+/=\s]+)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from textwrap import wrap
 from typing import Any
 
@@ -11,10 +10,9 @@ from markupsafe import Markup
 from evaluation.benchmarks.tables import from_plain_rows, table_beside_papers
 from evaluation.report.html import how, says, table
 from evaluation.report.texts import HOW
-from evaluation.tables.table import Table
+from evaluation.tables.table import Result, Table
 from tokenization.wording import counted, filled, sentence
 
-Result = Mapping[str, Any]
 CAPTION = (
     "Means over n seeds with their 95 % interval (Student's), the best first; below them rules that need no model, and "
     "what papers report and was not measured here. Models, data and budgets of the papers are others: their columns "

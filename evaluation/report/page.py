@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -21,10 +21,10 @@ from evaluation.tables.continuation import similarity_tables, statistics_table, 
 from evaluation.tables.losses import extrapolation_table, realisations_table
 from evaluation.tables.models import models_table
 from evaluation.tables.positions import positions_table
+from evaluation.tables.table import Result
 from evaluation.tables.whole_pieces import KINDS, whole_pieces_table
 from tokenization.wording import filled, sentence
 
-Result = Mapping[str, Any]
 Section = tuple[str, str, Markup]  # its anchor, its title, its content
 NAMED = 3  # models in the title
 

@@ -25,7 +25,7 @@ def accompaniment(
     language = prepared.language
     if language.family != "groove":
         raise ValueError(f"{data} is in {language.name}; parts are hidden in a data set of grooves")
-    able = [s for s in playables if s.language.parts]
+    able = [model for model in playables if model.language.parts]
     left_out = taking_part(able, playables, "accompaniment", "groove-2")
     chosen = _chosen(prepared, split, choice.pieces, choice.seed)
     if not chosen:

@@ -49,7 +49,7 @@ def conduct(
     results, failures = {}, []
     for name, experiment in experiments.items():
         found = [(playable, job, next(done)) for playable, job in experiment.jobs]
-        measured = {s.name for s, _, one in found if not one.error}
+        measured = {playable.name for playable, _, one in found if not one.error}
         partly = set() if experiment.pieces is None else measured  # models that do with the rest
         failed: dict[str, str] = {}
         for playable, job, one in found:

@@ -33,7 +33,7 @@ def form(
     """Return the experiment that continues pieces and measures their form beside the pieces' own."""
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     language = choice.prepared.language
-    able = [s for s in playables if s.language.family == language.family]
+    able = [model for model in playables if model.language.family == language.family]
     left_out = taking_part(able, playables, "form", language.name)
     return _experiment(
         measure_form, able, choice, arguments, left_out, fewest_bars=prompt_bars + bars
@@ -54,7 +54,7 @@ def infilling(
         raise ValueError(
             f"{choice.data} is in {language.name}, in which no gap is filled; name data in a later version of it"
         )
-    able = [s for s in playables if s.language.name == language.name]
+    able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, "infilling", language.name)
     arguments = {"gap": gap, "recall": recall, "replacing": replacing}
     return _experiment(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
@@ -72,7 +72,7 @@ def _experiment(
     prepared, data, split = choice.prepared, choice.data, choice.split
     language, random = prepared.language, np.random.default_rng(choice.seed)
     rows, places = drawn(prepared, split, random, fewest_bars=fewest_bars)
-    others = [s.language for s in able if s.language.spec() != language.spec()]
+    others = [model.language for model in able if model.language.spec() != language.spec()]
     # As all of them count bars.
     long_enough = (
         {"row": row}

@@ -28,25 +28,27 @@ def extrapolation(
     """Measure the loss by position to the length, within the trained length and past it."""
     from evaluation.likelihood import apart, edges_of, growth, summary
 
-    edges = {s.name: edges_of(s.trained_length, pieces.length) for s in playables}
+    edges = {model.name: edges_of(model.trained_length, pieces.length) for model in playables}
     jobs = [
-        job for s in playables for job in _loss_jobs(s, pieces, edges[s.name], None, seed, device)
+        job
+        for model in playables
+        for job in _loss_jobs(model, pieces, edges[model.name], None, seed, device)
     ]
 
     def compose(found: Found) -> dict[str, Any]:
         read = {name: by_number[None] for name, by_number in _by_piece(found).items()}
         rows = _of_all(pieces.rows, read)
-        measured = [s for s in playables if rows and set(rows) <= read.get(s.name, {}).keys()]
-        losses = [[read[s.name][row] for row in rows] for s in measured]
+        measured = [one for one in playables if rows and set(rows) <= read.get(one.name, {}).keys()]
+        losses = [[read[one.name][row] for row in rows] for one in measured]
         models = [
             {
-                **named(s),
-                **summary(own, edges[s.name], s.trained_length),
-                "seconds": _seconds(found, s),
+                **named(playable),
+                **summary(own, edges[playable.name], playable.trained_length),
+                "seconds": _seconds(found, playable),
             }
-            for s, own in zip(measured, losses, strict=True)
+            for playable, own in zip(measured, losses, strict=True)
         ]
-        if len(measured) > 1 and len({tuple(edges[s.name]) for s in measured}) == 1:
+        if len(measured) > 1 and len({tuple(edges[one.name]) for one in measured}) == 1:
             borders, trained = edges[measured[0].name], measured[0].trained_length
             for model, curve in zip(models, apart(losses, borders), strict=True):
                 model["apart"] = curve
@@ -100,7 +102,7 @@ def realisations(
     return Experiment(jobs=jobs, compose=compose, pieces=pieces.names)
 
 
-def parts_of(rows: Sequence[int]) -> list[Sequence[int]]:
+def rows_by_job(rows: Sequence[int]) -> list[Sequence[int]]:
     """Return the pieces of each job."""
     return [rows[i : i + PIECES_A_JOB] for i in range(0, len(rows), PIECES_A_JOB)]
 
@@ -129,7 +131,7 @@ def _loss_jobs(
                 identity={**identity_of(playable), **pieces.identity},
             ),
         )
-        for rows in parts_of(pieces.rows)
+        for rows in rows_by_job(pieces.rows)
     ]
 
 

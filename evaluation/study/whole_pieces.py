@@ -19,16 +19,17 @@ Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
 def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Found | str]:
     """Yield the kind of each, who takes part, the experiment and its facts; or a sentence for one that cannot be."""
     language = choice.prepared.language
-    can_end = [s for s in playables if s.language.name == language.name and language.can_end()]
+    same = [model for model in playables if model.language.name == language.name]
+    can_end = same if language.can_end() else []
     possible = {
         # The songs of piano music are long enough to return.
         "form": (
-            [s for s in playables if s.language.family == language.family == "remi"],
+            [model for model in playables if model.language.family == language.family == "remi"],
             partial(form, prompt_bars=8, bars=56),
         ),
         "infilling": (can_end, partial(infilling, gap=4)),
         "accompaniment": (
-            [s for s in playables if s.language.parts and language.family == "groove"],
+            [model for model in playables if model.language.parts and language.family == "groove"],
             partial(accompaniment, hide=PARTS, bars=8),
         ),
     }

@@ -62,9 +62,6 @@ class Engine:
         """Take in a request."""
         self._new.append(job)
 
-    def __len__(self) -> int:
-        return len(self._jobs) + len(self._new)
-
     @property
     def idle(self) -> bool:
         """Whether nobody is here."""

@@ -47,7 +47,10 @@ class _Flow:
 
 
 class FastSteps:
-    """What `Performer.step` computes, in a fraction of the time: calls are made ready once for a state's tensors."""
+    """What `Performer.step` computes, in a fraction of the time: calls are made ready once for a state's tensors.
+
+    This is a sequence by itself, as the bench has it; the engine keeps such calls for rows that come and go (batch.py).
+    """
 
     def __init__(self, model: Performer) -> None:
         self._model = model

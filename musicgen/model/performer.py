@@ -57,7 +57,12 @@ class State:
 
 
 class Performer(nn.Module):
-    """The language model. `seed` determines its initial weights; None leaves them to be loaded."""
+    """The language model. `seed` determines its initial weights; None leaves them to be loaded.
+
+    To learn, `begin` draws a code and `forward` gives the logits of whole sequences; `go_on` hands a state from window
+    to window. To write, `start` gives a state, `prefill` reads a prompt, `step` a token. To measure, `read` says what
+    follows each token; `follow` does so with gradients.
+    """
 
     def __init__(self, config: ModelConfig, seed: int | None = 0) -> None:
         super().__init__()

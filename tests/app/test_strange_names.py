@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.commands.making_music import fit
+from app.commands.making_music import file_stem
 from app.output import visible
 from app.web.offered_models import OfferedModels
 from musicgen.loading import load
@@ -100,6 +100,6 @@ def test_what_is_no_print_is_written_as_escapes():
 
 def test_a_name_that_no_file_can_have_here_is_spelt_otherwise(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
-    assert [fit(name) for name in ("Ωδή/2", "a\udcff")] == ["____2", "a\udcff"]
+    assert [file_stem(name) for name in ("Ωδή/2", "a\udcff")] == ["____2", "a\udcff"]
     monkeypatch.setattr("sys.getfilesystemencoding", lambda: "utf-8")
-    assert fit("Ωδή/2 \udcff") == "Ωδή_2 \udcff"
+    assert file_stem("Ωδή/2 \udcff") == "Ωδή_2 \udcff"

@@ -42,7 +42,6 @@ class Groove(Language):
     """The trio language."""
 
     name = "groove"
-    title = "groove (bass, drums and one more)"
     vocabulary = VOCABULARY
     begin = BEGIN
     end = END

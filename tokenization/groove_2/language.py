@@ -38,7 +38,6 @@ class Groove2(Groove):
     """The trio language with bars."""
 
     name = "groove-2"
-    title = "groove in bars (bass, drums and one more)"
     vocabulary = VOCABULARY
     tells_chords = True
     bar = BAR

@@ -63,7 +63,6 @@ class Remi(Language):
     """The pop piano language, in bars of 4/4."""
 
     name = "remi"
-    title = "pop piano (REMI)"
     alphabet = FOUR_FOUR_ALONE
     vocabulary = alphabet.vocabulary
     begin = BEGIN
@@ -94,6 +93,7 @@ class Remi(Language):
     def toward_end(self, ids: np.ndarray) -> LogitBias | None:
         """Return how the last bar leans towards the tonic of what is heard by then; nothing where nothing is."""
         heard = self.decode(self.close(plain(ids))).pitched
+        # Asked again when the countdown begins, of what is heard by then.
         return toward_tonic(heard, self.toward_end) if self.can_end() and len(heard) else None
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
@@ -145,7 +145,6 @@ class RemiInEveryMetre(Remi):
     """The pop piano language in every metre, with goals."""
 
     name = "remi-2"
-    title = "pop piano in every metre (REMI)"
     alphabet = EVERY_METRE
     vocabulary = alphabet.vocabulary
     idle = VOCABULARY.id("after")

@@ -8,8 +8,14 @@ from typing import Any
 
 from app import output
 from app.commands.evaluate.default_data import add_data, data_of
-from app.commands.evaluate.extrapolation import add_pieces, tried
-from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
+from app.commands.evaluate.study_options import (
+    add_pieces,
+    add_study,
+    chosen_device,
+    command_line,
+    conducted,
+    models_and_pieces,
+)
 from app.progress import progress_bar
 
 EXAMPLES = """\
@@ -36,12 +42,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
-    from evaluation.study.ablations import ablation
+    from evaluation.study.ablation import ablation
     from evaluation.study.models import models_of
     from evaluation.tables.ablation import ablation_table
 
     named = models_of(arguments.models)
-    playables, pieces, left_out = tried(named, arguments.data or data_of(named), arguments)
+    playables, pieces, left_out = models_and_pieces(
+        named, arguments.data or data_of(named), arguments
+    )
     output.remark(left_out)
     experiment = ablation(
         playables, pieces, seed=arguments.seed, device=chosen_device(arguments.device)

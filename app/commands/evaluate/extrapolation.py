@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app import output
 from app.commands.evaluate.default_data import add_data, data_of
 from app.commands.evaluate.study_options import (
-    add_choice,
+    add_pieces,
     add_study,
     chosen_device,
     command_line,
     conducted,
+    models_and_pieces,
 )
-from app.counts import check_counts
 from app.progress import progress_bar
-
-if TYPE_CHECKING:
-    from evaluation.study.experiments import HeldOut
-    from musicgen.playable import Playable
 
 EXAMPLES = """\
 A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
@@ -41,17 +37,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
 
 
-def add_pieces(parser: argparse.ArgumentParser) -> None:
-    """Declare on which pieces models are tried."""
-    parser.add_argument(
-        "--length",
-        type=int,
-        metavar="N",
-        help="tokens a piece (default: 4 times the trained length)",
-    )
-    add_choice(parser, 32)
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.losses import extrapolation
@@ -61,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     named = models_of(arguments.models)
     folder = arguments.data or data_of(named)
-    playables, pieces, left_out = tried(named, folder, arguments)
+    playables, pieces, left_out = models_and_pieces(named, folder, arguments)
     output.remark(left_out)
     experiment = extrapolation(
         playables, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
@@ -84,24 +69,6 @@ def run(arguments: argparse.Namespace) -> None:
             f"{counted(data['pieces'], 'piece')} of {folder}, {data['whole']} of the whole length."
         )
         output.remark([said])
-
-
-def tried(
-    playables: list[Playable], data: Path, arguments: argparse.Namespace
-) -> tuple[list[Playable], HeldOut, list[str]]:
-    """Return the models that speak the language of the data, the pieces for them, and who is left out."""
-    from evaluation.study.experiments import default_length, held_out, language_of_data, speaking
-
-    check_counts(arguments, "length", "pieces")
-    language = language_of_data(data)
-    able, left_out = speaking(playables, language, str(data))
-    if not able:
-        raise ValueError(
-            f"{data} is in {language}, which none of the models speaks; give other data"
-        )
-    length = arguments.length or default_length(able)
-    pieces = held_out(data, length, arguments.pieces, arguments.split, arguments.seed)
-    return able, pieces, left_out
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:

@@ -11,20 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.commands.evaluate.extrapolation import add_pieces, tried
 from app.commands.evaluate.study_options import (
     KEPT,
+    add_pieces,
     add_study,
     chosen_device,
     command_line,
     conducted,
+    models_and_pieces,
 )
 from app.compute_options import workers_of
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.continuation.plan import Plan
-    from evaluation.continuation.prompts import Prompt
+    from evaluation.continuation.prompts import PromptedPiece
     from evaluation.study.experiments import Experiment
     from musicgen.playable import Playable
 
@@ -124,7 +125,7 @@ def _experiments(
     playables: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], list[str]]:
     """Return the experiments by name, with a command for each alone, and who is left out of them."""
-    from evaluation.study.ablations import ablation
+    from evaluation.study.ablation import ablation
     from evaluation.study.experiments import language_of_data, positions
     from evaluation.study.losses import extrapolation, realisations
 
@@ -138,7 +139,7 @@ def _experiments(
                 f"{folder} is left out: it is in {language}, which none of the models speaks"
             )
             continue
-        able, pieces, others = tried(playables, folder, arguments)
+        able, pieces, others = models_and_pieces(playables, folder, arguments)
         left_out += [] if len(arguments.data) > 1 else others
         names = [playable.given for playable in able]
         size = ["--length", str(pieces.length), "--pieces", str(arguments.pieces)]
@@ -195,7 +196,7 @@ def _benchmarks(folders: list[Path]) -> list[dict[str, Any]]:
 
 def _prompts(
     playables: list[Playable], arguments: argparse.Namespace
-) -> tuple[Plan, list[Playable], list[Prompt], list[str]]:
+) -> tuple[Plan, list[Playable], list[PromptedPiece], list[str]]:
     """Return what is continued, by the models that speak groove, else by those of the first one's language."""
     from evaluation.continuation.plan import Plan
     from evaluation.continuation.prompts import read_prompts
@@ -206,7 +207,7 @@ def _prompts(
         return plan, [], [], []
     speak = (
         "groove"
-        if any(s.language.name == "groove" for s in playables)
+        if any(playable.language.name == "groove" for playable in playables)
         else playables[0].language.name
     )
     able, left_out = speaking(playables, speak, "continuation")
@@ -223,9 +224,9 @@ def _prompts(
 
 
 def _continuation(
-    plan: Plan, able: list[Playable], prompts: list[Prompt], arguments: argparse.Namespace
+    plan: Plan, able: list[Playable], prompts: list[PromptedPiece], arguments: argparse.Namespace
 ) -> dict[str, Any] | None:
-    """Return the groove experiment, of any language."""
+    """Return how models continue the prompts, as in the groove experiment of the SPE paper; None without prompts."""
     if not prompts:
         return None
     from evaluation.continuation.experiment import run as experiment

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.compute_options import add_device, add_workers, workers_of
+from app.counts import check_counts
 
 if TYPE_CHECKING:
-    from evaluation.study.experiments import Experiment
+    from evaluation.study.experiments import Experiment, HeldOut
+    from musicgen.playable import Playable
 
 KEPT = ".results"  # the folder of what was measured, inside that of the output
 
@@ -41,6 +43,17 @@ def add_choice(parser: argparse.ArgumentParser, pieces: int, split: str = "valid
     parser.add_argument(
         "--split", choices=("train", "validation", "test"), default=split, help="part of the data"
     )
+
+
+def add_pieces(parser: argparse.ArgumentParser) -> None:
+    """Declare on which pieces models are tried."""
+    parser.add_argument(
+        "--length",
+        type=int,
+        metavar="N",
+        help="tokens a piece (default: 4 times the trained length)",
+    )
+    add_choice(parser, 32)
 
 
 def seed(text: str) -> int:
@@ -74,3 +87,21 @@ def chosen_device(device: str) -> str:
 def command_line() -> str:
     """Return the command that is running."""
     return shlex.join(["musicgen", *sys.argv[1:]])
+
+
+def models_and_pieces(
+    playables: list[Playable], data: Path, arguments: argparse.Namespace
+) -> tuple[list[Playable], HeldOut, list[str]]:
+    """Return the models that speak the language of the data, the pieces for them, and who is left out."""
+    from evaluation.study.experiments import default_length, held_out, language_of_data, speaking
+
+    check_counts(arguments, "length", "pieces")
+    language = language_of_data(data)
+    able, left_out = speaking(playables, language, str(data))
+    if not able:
+        raise ValueError(
+            f"{data} is in {language}, which none of the models speaks; give other data"
+        )
+    length = arguments.length or default_length(able)
+    pieces = held_out(data, length, arguments.pieces, arguments.split, arguments.seed)
+    return able, pieces, left_out

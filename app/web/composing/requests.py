@@ -12,7 +12,8 @@ from musicgen.options import Options
 from tokenization import wording
 from tokenization.remi.chord_line import read_chords
 
-MOST_BARS = 128
+MOST_BARS = 128  # to continue; a gap is bounded by its goal, parts by the piece
+MOST_REST = 128  # empty bars in front of a piece: no bound on what is asked for
 MOST_VARIATIONS = 8
 KINDS = ("continue", "infill", "accompany")
 LONGEST_CHORDS = 2000  # letters
@@ -123,7 +124,7 @@ def request_from(plain: Any) -> MusicRequest:
         chords=str(given.get("chords") or ""),
     )
     request = MusicRequest(kind=kind, model=str(given.get("model") or ""), options=options)
-    rest = max(0, min(MOST_BARS, whole("rest", given.get("rest", 0))))
+    rest = max(0, min(MOST_REST, whole("rest", given.get("rest", 0))))
     request = replace(request, title=str(given.get("title") or "")[:80], rest=rest)
     if kind == "continue":
         bars = given.get("promptBars")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.continuation.prompts import Prompt, read_prompts
+from evaluation.continuation.prompts import PromptedPiece, read_prompts
 from evaluation.continuation.references import looped, reference_passages
 from evaluation.metrics.copying import copied_share
 from evaluation.metrics.style import cosine, onset_drum, onset_duration
@@ -20,7 +20,7 @@ def speaker(request: pytest.FixtureRequest):
 
 
 @pytest.fixture
-def prompts(tmp_path: Path, speaker) -> list[Prompt]:
+def prompts(tmp_path: Path, speaker) -> list[PromptedPiece]:
     return read_prompts(write_pieces(tmp_path), speaker, bars=2, tokens=200)[0]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.continuation import samples
 from evaluation.continuation.plan import Plan
-from evaluation.continuation.prompts import Prompt, read_prompts
+from evaluation.continuation.prompts import PromptedPiece, read_prompts
 from evaluation.continuation.samples import (
     continuing_work,
     home_of,
@@ -29,11 +29,11 @@ GROOVE = language("groove")
 
 
 @pytest.fixture
-def prompts(tmp_path: Path) -> list[Prompt]:
+def prompts(tmp_path: Path) -> list[PromptedPiece]:
     return read_prompts(write_pieces(tmp_path / "midi"), GROOVE, bars=2, tokens=PLAN.tokens)[0]
 
 
-def continuations(model: Playable, prompt: Prompt, plan: Plan) -> list[np.ndarray]:
+def continuations(model: Playable, prompt: PromptedPiece, plan: Plan) -> list[np.ndarray]:
     """Return what a prompt gets by itself."""
     return sequences(continuing_work(model, prompt, plan).finish(), plan)
 

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation import ablation as parts
 from evaluation import likelihood
-from evaluation.study.ablations import ablation
+from evaluation.study.ablation import ablation
 from evaluation.study.experiments import Experiment, HeldOut, conduct, held_out
 from evaluation.study.losses import extrapolation, realisations
 from evaluation.study.models import models_of

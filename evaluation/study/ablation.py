@@ -9,7 +9,7 @@ import numpy as np
 
 from evaluation.study.experiments import Experiment, Found, HeldOut
 from evaluation.study.jobs import Job
-from evaluation.study.losses import parts_of
+from evaluation.study.losses import rows_by_job
 from evaluation.study.models import identity_of, probed_length
 from musicgen.loading import load
 from musicgen.playable import Playable
@@ -25,7 +25,7 @@ def ablation(
         edges = sorted({0, border, pieces.length})
         places = {"model": playable.given, "data": str(pieces.prepared.folder), "device": device}
         identity = {**identity_of(playable), **pieces.identity}
-        for rows in parts_of(pieces.rows):
+        for rows in rows_by_job(pieces.rows):
             arguments = {"rows": rows, "edges": edges, "seed": seed}
             job = Job(measure=without_parts, arguments=arguments, places=places, identity=identity)
             jobs.append((playable, job))
