@@ -9,7 +9,7 @@ import numpy as np
 
 from musicgen.continuation import Generation, MusicGeneration, Player, Take, longest_ticks
 from musicgen.options import Options
-from musicgen.pieces import Piece, heard
+from musicgen.pieces import Piece, heard_facts
 from musicgen.recalled import Known
 from tokenization.analysis.metres import bar_lines
 from tokenization.goal import Goal
@@ -62,7 +62,7 @@ class Completion(MusicGeneration):
             provenance={
                 **facts,
                 "piece": self.piece.name,
-                **heard(self.piece.encoded.ids, self.piece.tracks),
+                **heard_facts(self.piece.encoded.ids, self.piece.tracks),
                 **self._written,
             },
         )

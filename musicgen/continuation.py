@@ -19,7 +19,7 @@ from musicgen.generation.progress import Progress
 from musicgen.generation.request import Order, Request, Stop, order
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
-from musicgen.pieces import Prompt, decode_begun, heard
+from musicgen.pieces import Prompt, decode_begun, heard_facts
 from musicgen.recalled import Known, recall_of
 from tokenization.continuing import continuing
 from tokenization.excerpt import excerpt
@@ -268,7 +268,7 @@ class Continuation(MusicGeneration):
                 **self._provenance(number),
                 "prompt": prompt.name or None,
                 "prompt_bars": [1, prompt.bars] if prompt.bars else None,
-                **heard(prompt.ids, prompt.tracks),
+                **heard_facts(prompt.ids, prompt.tracks),
                 "length": options.length(),
                 **({"chords": options.chords} if options.chords else {}),
             },

@@ -115,7 +115,7 @@ def _plain(tracks: Any) -> Any:
     return [_plain(choice) for choice in tracks]
 
 
-def heard(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
+def heard_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
     """Return what a file says of the music that a model heard: its tokens as a digest, and the tracks if chosen."""
     digest = hashlib.sha256(ids.astype("<u2").tobytes()).hexdigest()
     return {"heard_sha256": digest, **({} if tracks is None else {"tracks": tracks})}

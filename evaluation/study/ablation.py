@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.study.experiments import Experiment, Found, HeldOut
-from evaluation.study.jobs import Job
+from evaluation.study.jobs import Measurement
 from evaluation.study.losses import rows_by_job
 from evaluation.study.models import identity_of, probed_length
 from musicgen.loading import load
@@ -27,7 +27,9 @@ def ablation(
         identity = {**identity_of(playable), **pieces.identity}
         for rows in rows_by_job(pieces.rows):
             arguments = {"rows": rows, "edges": edges, "seed": seed}
-            job = Job(measure=without_parts, arguments=arguments, places=places, identity=identity)
+            job = Measurement(
+                measure=without_parts, arguments=arguments, places=places, identity=identity
+            )
             jobs.append((playable, job))
 
     def compose(found: Found) -> dict[str, Any]:

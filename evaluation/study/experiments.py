@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evaluation.study import measures
-from evaluation.study.jobs import Done, Job, run
+from evaluation.study.jobs import Done, Measurement, run
 from evaluation.study.models import identity_of, probed_length
 from musicgen.common.workers.pool import Workers
 from musicgen.playable import Playable
@@ -20,7 +20,7 @@ from tokenization.wording import listed
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
 
-Found = list[tuple[Playable, Job, Done]]
+Found = list[tuple[Playable, Measurement, Done]]
 """What came of jobs, those that failed left out."""
 
 
@@ -28,9 +28,10 @@ Found = list[tuple[Playable, Job, Done]]
 class Experiment:
     """Jobs of one kind, and what becomes of their results: plain data, a list of models in it."""
 
-    jobs: list[tuple[Playable, Job]]
+    jobs: list[tuple[Playable, Measurement]]
     compose: Callable[[Found], dict[str, Any]]
-    pieces: Callable[[Job], Sequence[str]] | None = None  # of a job, where results do without them
+    # Of a job, where results do without them.
+    pieces: Callable[[Measurement], Sequence[str]] | None = None
     beside: Mapping[str, Any] = field(
         default_factory=dict
     )  # said with results, as the command for them alone
@@ -87,7 +88,7 @@ class HeldOut:
         """The language they are in."""
         return self.prepared.meta["language"]["language"]
 
-    def names(self, job: Job) -> list[str]:
+    def names(self, job: Measurement) -> list[str]:
         """Return what the pieces of a job are called."""
         return [self.prepared.name(row) for row in job.arguments["rows"]]
 
@@ -178,9 +179,11 @@ def positions(
             "identity": identity_of(playable),
         }
         probing = {**arguments, "tokens": tokens}
-        jobs.append((playable, Job(measure=measures.probes, arguments=probing, **common)))
+        jobs.append((playable, Measurement(measure=measures.probes, arguments=probing, **common)))
         if drawn:
-            jobs.append((playable, Job(measure=measures.pictures, arguments=arguments, **common)))
+            jobs.append(
+                (playable, Measurement(measure=measures.pictures, arguments=arguments, **common))
+            )
 
     def compose(found: Found) -> dict[str, Any]:
         from evaluation.probes import best_heads

@@ -33,7 +33,7 @@ REVISION = 3  # another number forgets all results: to be changed with what a me
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Measurement:
     """A call of a function of a module, with plain data as arguments and as result.
 
     A function that has a model write yields the works, and goes on once they are done.
@@ -62,7 +62,7 @@ class Done:
 
 
 def run(
-    jobs: Sequence[Job],
+    jobs: Sequence[Measurement],
     *,
     folder: Path | None = None,
     workers: Workers = 0,
@@ -88,7 +88,7 @@ def run(
     return [Done(error="its result is not there any more") if x is None else x for x in found]
 
 
-def _parts(jobs: Sequence[Job], workers: Workers) -> list[list[Job]]:
+def _parts(jobs: Sequence[Measurement], workers: Workers) -> list[list[Measurement]]:
     """Return what is done at a time: a job, or a few of those for which one model writes, some for every worker."""
     parts, writing = [], defaultdict(list)
     for job in jobs:
@@ -107,7 +107,7 @@ def _told(found: list[Done] | Failed, jobs: int) -> list[Done]:
     return [Done(error=found.reason)] * jobs if isinstance(found, Failed) else found
 
 
-def _done(jobs: Sequence[Job]) -> list[Done]:
+def _done(jobs: Sequence[Measurement]) -> list[Done]:
     """Do some jobs, all that is written for them in one batch."""
     began = time.perf_counter()
     found: list[Done | None] = [None] * len(jobs)
@@ -129,13 +129,13 @@ def _done(jobs: Sequence[Job]) -> list[Done]:
     return [replace(one, seconds=seconds) for one in found if one is not None]
 
 
-def _begun(job: Job) -> Generator[Sequence[Generation], None, Any]:
+def _begun(job: Measurement) -> Generator[Sequence[Generation], None, Any]:
     """Call a job's function; one that writes nothing is one that yields nothing."""
     result = job.measure(**job.arguments, **job.places)
     return (yield from result) if isgeneratorfunction(job.measure) else result
 
 
-def _found(folder: Path, job: Job) -> Done | None:
+def _found(folder: Path, job: Measurement) -> Done | None:
     """Return what is kept of a job; a damaged file is as good as none."""
     try:
         content = json.loads((folder / f"{job.key}.json").read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def _found(folder: Path, job: Job) -> Done | None:
         return None
 
 
-def _keep(folder: Path, job: Job, done: Done) -> None:
+def _keep(folder: Path, job: Measurement, done: Done) -> None:
     """Write what came of a job, whole or not at all."""
     path = folder / f"{job.key}.json"
     known = {"arguments": dict(job.arguments), "identity": dict(job.identity)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evaluation.study import measures
 from evaluation.study.experiments import Experiment, Found, HeldOut, named
-from evaluation.study.jobs import Job
+from evaluation.study.jobs import Measurement
 from evaluation.study.models import identity_of, is_stochastic, probed_length
 from musicgen.playable import Playable
 
@@ -114,12 +114,12 @@ def _loss_jobs(
     number: int | None,
     seed: int,
     device: str,
-) -> list[tuple[Playable, Job]]:
+) -> list[tuple[Playable, Measurement]]:
     folder = str(pieces.prepared.folder)
     return [
         (
             playable,
-            Job(
+            Measurement(
                 measure=measures.losses,
                 arguments={
                     "rows": rows,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.study.experiments import Experiment, Found
-from evaluation.study.jobs import Job
+from evaluation.study.jobs import Measurement
 from evaluation.study.models import identity_of
 from musicgen.continuation import Generation
 from musicgen.loading import find, load
@@ -67,7 +67,7 @@ def by_piece(
     jobs = [
         (
             playable,
-            Job(
+            Measurement(
                 measure=measure,
                 arguments={**arguments, **piece, "seed": seed},
                 places={"model": playable.given, **places},

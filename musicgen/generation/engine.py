@@ -26,7 +26,7 @@ from torch import Tensor
 from musicgen.generation.batch import Batch, SoftmaxBatch, bytes_of_a_row
 from musicgen.generation.job import Job, RowGroup, with_rows
 from musicgen.generation.joint_draw import Draws, Ended, Failed
-from musicgen.generation.prompt import After, pieces, state_after_a_token
+from musicgen.generation.prompt import After, read_by_layers, state_after_a_token
 from musicgen.generation.shares import ServedTime
 from musicgen.model.performer import Performer, State
 
@@ -135,7 +135,7 @@ class Engine:
         job = group.job
         if job.after_prompt is None:
             if job.reading is None:
-                job.reading = pieces(self.model, job.ids, job.request.seed)
+                job.reading = read_by_layers(self.model, job.ids, job.request.seed)
             try:
                 next(job.reading)
             except StopIteration as end:

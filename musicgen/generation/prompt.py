@@ -16,7 +16,7 @@ WINDOW = 1024  # tokens read by the same products: bounds the memory of any prom
 After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the state there
 
 
-def pieces(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None, After]:
+def read_by_layers(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None, After]:
     """Return the logits and the state after a prompt; yields after each piece of the work: a window in one layer.
 
     Cut in time instead, products would have other sizes, and with them other last bits.

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.study import jobs as jobs_module
-from evaluation.study.jobs import Job, run
+from evaluation.study.jobs import Measurement, run
 
 
 def noted(*, value: int, where: str) -> int:
@@ -16,9 +16,9 @@ def noted(*, value: int, where: str) -> int:
     return value**2
 
 
-def jobs(tmp_path: Path, *values: int) -> list[Job]:
+def jobs(tmp_path: Path, *values: int) -> list[Measurement]:
     places = {"where": str(tmp_path / "ran")}
-    return [Job(measure=noted, arguments={"value": v}, places=places) for v in values]
+    return [Measurement(measure=noted, arguments={"value": v}, places=places) for v in values]
 
 
 def ran(tmp_path: Path) -> list[str]:
@@ -50,8 +50,8 @@ def test_a_damaged_result_is_measured_again(tmp_path: Path):
 
 def test_a_result_belongs_to_what_was_measured_wherever_it_lies(tmp_path: Path):
     arguments = {"value": 2}
-    same = [Job(measure=noted, arguments=arguments, places={"where": w}) for w in "ab"]
-    other = Job(measure=noted, arguments=arguments, identity={"weights": "1"})
+    same = [Measurement(measure=noted, arguments=arguments, places={"where": w}) for w in "ab"]
+    other = Measurement(measure=noted, arguments=arguments, identity={"weights": "1"})
     assert same[0].key == same[1].key != other.key
 
 
@@ -76,7 +76,7 @@ def test_what_jobs_ask_for_is_written_in_one_batch(monkeypatch: pytest.MonkeyPat
     written: list[list[int]] = []
     monkeypatch.setattr(jobs_module, "together", lambda works: iter([written.append([*works])]))
     told: list[int] = []
-    asked = [Job(measure=asking, arguments={"value": value}) for value in range(10)]
+    asked = [Measurement(measure=asking, arguments={"value": value}) for value in range(10)]
     found = run(asked, progress=lambda done, _: told.append(done))
     assert [done.result for done in found] == [0, 1, 4, None, None, 25, 36, 49, 64, 81]
     assert found[3].error == "3 has nothing to ask for"
@@ -86,7 +86,7 @@ def test_what_jobs_ask_for_is_written_in_one_batch(monkeypatch: pytest.MonkeyPat
 
 
 def test_every_worker_gets_some_of_what_is_written():
-    asked = [Job(measure=asking, arguments={"value": value}) for value in range(10)]
+    asked = [Measurement(measure=asking, arguments={"value": value}) for value in range(10)]
     sizes = {
         workers: [*map(len, jobs_module._parts(asked, workers))]
         for workers in (0, 2, 4, "tcp://host:1")

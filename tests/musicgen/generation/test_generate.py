@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from musicgen.generation.fast_steps import FastSteps
-from musicgen.generation.prompt import After, pieces
+from musicgen.generation.prompt import After, read_by_layers
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from musicgen.model.performer import Performer
@@ -26,7 +26,7 @@ PROMPT = np.array([4, 3, 2, 1])
 
 def absorb(model: Performer, ids: np.ndarray, seed: int) -> After:
     """Return the logits and the state after a prompt."""
-    reading = pieces(model, ids, seed)
+    reading = read_by_layers(model, ids, seed)
     while True:
         try:
             next(reading)
