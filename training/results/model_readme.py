@@ -103,8 +103,9 @@ def _blend(blend: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Say what of the weights is another model's."""
     if blend is None:
         return []
+    told = ("goals", f"told {blend['louder']:g} times as loudly as was learned")
     text = f"{blend['share']:.0%} of each weight is {blend['model']}'s ({blend['sha256'][:16]}…)"
-    return [("blended", f"{text}, and goals are told {blend['louder']:g} times as loudly")]
+    return [*([("blended", text)] if blend["share"] else []), told]
 
 
 def _origin(start: dict[str, Any] | None) -> list[tuple[str, str]]:
