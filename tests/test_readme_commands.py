@@ -24,7 +24,7 @@ import app.commands.train
 import evaluation.benchmarks.recipe
 import evaluation.speed.bench
 from app.cli import COMMANDS, build_parser, main
-from app.commands.data import SOURCES
+from app.commands.data import DESCRIPTIONS
 from app.commands.evaluate.evaluate import EVALUATIONS
 from evaluation.benchmarks.recipe import Recipe
 from evaluation.speed.workloads import WORKLOADS, Workload
@@ -300,7 +300,7 @@ def test_what_the_text_names_is_there():
         elif word == "evaluate":
             assert more[0] in EVALUATIONS
         elif word == "data":
-            assert more[0] in {*SOURCES, "inspect", "make-groove", "SOURCE"}
+            assert more[0] in {*DESCRIPTIONS, "inspect", "make-groove", "SOURCE"}
         else:
             assert word in {*COMMANDS, "COMMAND"}
 
