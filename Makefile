@@ -66,12 +66,14 @@ DATA_OF_pop-piano = pop909-remi
 DATA_OF_groove = groove
 DATA_OF_pop-piano-2 = pop909 lieder
 DATA_OF_groove-2 = groove-2 groove-songs human-drums
-# What parts are blended with: each a part before it.
+# What parts are blended with, each a part before it, and how loudly goals are told then.
 BLENDS = groove-2-fifth) blend="--blend $(WORK)/groove-2-fourth-model --share 0.3";; \
   pop-piano-2-fourth) blend="--blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5";; \
   pop-piano-2-fifth) blend="--blend $(WORK)/pop-piano-2-fourth-model --share 0.4 --louder 1.4";; \
+  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-fifth-model --share 0 --louder 1.4";; \
   groove-2-sixth) blend="--blend $(WORK)/groove-2-fifth-model --share 0.3";; \
-  groove-2-seventh) blend="--blend $(WORK)/groove-2-sixth-model --share 0.4";;
+  groove-2-seventh) blend="--blend $(WORK)/groove-2-sixth-model --share 0.4";; \
+  groove-2) blend="--blend $(WORK)/groove-2-seventh-model --share 0 --louder 1.4";;
 NEEDED = $(DATA_OF_$(NAME))
 COMMA := ,
 SPACE := $(subst ,, )
