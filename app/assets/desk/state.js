@@ -2,6 +2,7 @@
 // No page here: tests drive it by itself. Entries are never changed once they are whole; a step remembers which lie open.
 
 import { barAt, barCount, trimmed, withBars } from "../music/piece.js";
+import { Watched } from "./watched.js";
 
 const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
@@ -13,9 +14,10 @@ const SETTINGS = {
 
 export const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) => byte.toString(36).padStart(2, "0")).join("");
 
-export class Desk {
+export class Desk extends Watched {
   // `saved` is what `plain` gave, `entries` those that it names.
   constructor(saved = null, entries = []) {
+    super();
     this.id = saved?.id ?? newId();
     this.open = { ...OPEN, ...saved?.open };
     this.past = saved?.past ?? [];
@@ -23,22 +25,12 @@ export class Desk {
     this.stars = new Set(saved?.stars ?? []);
     this.settings = { ...SETTINGS, ...saved?.settings };
     this.entries = new Map(entries.map((entry) => [entry.id, entry]));
-    this.watchers = new Set();
   }
 
   // What is to be kept of it, beside its entries.
   plain() {
     const { id, open, past, future, settings } = this;
     return { id, open, past, future, settings, stars: [...this.stars] };
-  }
-
-  watch(act) {
-    this.watchers.add(act);
-    return () => this.watchers.delete(act);
-  }
-
-  tell(what, more = {}) {
-    for (const act of [...this.watchers]) act(what, more);
   }
 
   get current() {

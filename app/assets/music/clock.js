@@ -1,4 +1,6 @@
 // Seconds ↔ ticks by a piece's tempo changes, and time as a player shows it.
+import { countUntil } from "./piece.js";
+
 export class Clock {
   constructor({ tempos, ticksPerBeat }) {
     const changes = tempos.length && tempos[0][0] <= 0 ? tempos : [[0, tempos[0]?.[1] ?? 120], ...tempos];
@@ -9,15 +11,9 @@ export class Clock {
     });
   }
 
-  // The last part that begins by a value, found by halving: some pieces change tempo at every beat.
+  // The last part that begins by a value.
   part(name, value) {
-    let low = 0, high = this.parts.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.parts[middle][name] <= value) low = middle;
-      else high = middle - 1;
-    }
-    return this.parts[low];
+    return this.parts[Math.max(0, countUntil(this.parts.length, (index) => this.parts[index][name] <= value) - 1)];
   }
 
   tick(seconds) {

@@ -30,27 +30,22 @@ export function endTick(piece) {
   return end;
 }
 
-// Where in the array the first note stands that begins at a tick or later.
-export function firstFrom(notes, tick) {
-  let low = 0, high = notes.length / WIDTH;
+// How many of a row of things come before something, found by halving: some pieces change tempo at every beat.
+export function countUntil(length, isBefore) {
+  let low = 0, high = length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (notes[middle * WIDTH] < tick) low = middle + 1;
+    if (isBefore(middle)) low = middle + 1;
     else high = middle;
-  }
-  return low * WIDTH;
-}
-
-// The number of the bar, from 0, that a tick lies in.
-export function barAt(piece, tick) {
-  let low = 0, high = piece.lines.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (piece.lines[middle] <= tick) low = middle;
-    else high = middle - 1;
   }
   return low;
 }
+
+// Where in the array the first note stands that begins at a tick or later.
+export const firstFrom = (notes, tick) => WIDTH * countUntil(notes.length / WIDTH, (note) => notes[note * WIDTH] < tick);
+
+// The number of the bar, from 0, that a tick lies in.
+export const barAt = ({ lines }, tick) => Math.max(0, countUntil(lines.length, (bar) => lines[bar] <= tick) - 1);
 
 // How many bars are empty before the first note: the server hears a file from the bar that this falls into, or lies just before.
 export function restBefore(piece) {
@@ -123,6 +118,13 @@ function shifted(rows, from, to) {
   return [...before, ...[...first, ...after].map(([tick, ...more]) => [tick - (to - from), ...more])];
 }
 
+// What was written of a piece, by itself: from its first new bar on, with the tempo and metre in force there.
+export function excerptFrom(piece, { first, stop }) {
+  const to = stop >= barCount(piece) ? Infinity : piece.lines[stop], early = (rows) => rows.filter(([tick]) => tick < to);
+  const columns = Object.fromEntries(["tempos", "chords", "meters"].map((name) => [name, early(piece[name])]));
+  return without({ ...withRows(piece, early(rowsOf(piece))), ...columns, lines: piece.lines.slice(0, stop + 1) }, 0, first);
+}
+
 // Whether a note lies in what was written: bars first … stop − 1, of some tracks or of all.
 export function inRegion(region, lines, onset, track) {
   if (!region) return false;
@@ -158,9 +160,9 @@ const PIANO = [{ name: "Piano", program: 0, drum: false }];
 const TRIO = [{ name: "Bass", program: 33, drum: false }, { name: "Drums", program: 0, drum: true }, { name: "Other", program: 0, drum: false }];
 
 // Four empty bars for the tracks of a family of languages.
-export function emptyPiece(family, ticksPerBeat = 12) {
+export function emptyPiece(family) {
   return withBars({
     notes: new Int32Array(), tracks: structuredClone(family === "groove" ? TRIO : PIANO), tempos: [[0, 110]], chords: [],
-    meters: [[0, 4, 4]], ticksPerBeat, lines: [0, 4 * ticksPerBeat], centre: 1,
+    meters: [[0, 4, 4]], ticksPerBeat: 12, lines: [0, 48], centre: 1,
   }, 4);
 }

@@ -33,8 +33,7 @@ export class App {
 
   calm() {
     this.trouble = "";
-    this.desk.tell("error", { text: "", place: "stage" });
-    this.desk.tell("error", { text: "", place: "takes" });
+    for (const place of ["stage", "takes"]) this.desk.tell("error", { text: "", place });
   }
 
   get model() {
@@ -65,7 +64,8 @@ export class App {
 
   // What is still being opened is not wanted any more.
   supersede() {
-    this.opening += 1, (this.underWay = null);
+    this.opening += 1;
+    this.underWay = null;
     this.desk.tell("wait", { words: "" });
     this.calm();
   }

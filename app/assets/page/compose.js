@@ -117,7 +117,7 @@ export class Composer {
     const next = {
       ...entry, piece, state, region: take.region, trainedBars: take.trainedBars, likeness: take.likeness, fresh: take.new, now: undefined,
       file: take.midi ? fromBase64(take.midi) : null, fileName: `${entry.title}.mid`, provenance: take.provenance, seed: take.seed,
-      bars: barCount(piece), chosen: barCount(piece), seconds: run.seconds,
+      bars: barCount(piece), chosen: barCount(piece),
     };
     this.app.player.update(next);
     this.app.desk.put(next);

@@ -2,6 +2,27 @@
 import { action, count, icon, make, passFocus } from "../widgets/parts.js";
 import { factsOf, splitTitle } from "./titles.js";
 
+// Each below what it came of, with how far below. Where parents lead in a circle, as the file of a desk may say, it is
+// entered where it comes first.
+export function treeOf(desk) {
+  const entries = desk.listed, ids = new Set(entries.map((one) => one.id)), children = new Map(), rows = new Map();
+  const root = (entry) => {
+    for (let parent = entry.parent, i = 0; parent && i < 300; i++, parent = desk.entries.get(parent)?.parent) if (ids.has(parent)) return parent;
+    return null;
+  };
+  for (const entry of entries) {
+    const of = root(entry);
+    children.set(of, [...(children.get(of) ?? []), entry]);
+  }
+  const walk = (entry, depth) => {
+    if (rows.has(entry)) return;
+    rows.set(entry, depth);
+    for (const child of children.get(entry.id) ?? []) walk(child, depth + 1);
+  };
+  for (const entry of [...(children.get(null) ?? []), ...entries]) walk(entry, 0);
+  return [...rows];
+}
+
 export function historyPart(app) {
   const { desk } = app, box = make("details", "mg-card mg-history", "", { id: "mg-history" });
   const summary = make("summary"), only = action("★ only", () => ((starred = !starred), show()), "mg-chip"), list = make("ol", "mg-history-list");
@@ -25,22 +46,6 @@ export function historyPart(app) {
     return line;
   }
 
-  // Each below what it came of.
-  function tree() {
-    const entries = desk.listed, ids = new Set(entries.map((one) => one.id)), children = new Map();
-    const root = (entry) => {
-      for (let parent = entry.parent, i = 0; parent && i < 300; i++, parent = desk.entries.get(parent)?.parent) if (ids.has(parent)) return parent;
-      return null;
-    };
-    for (const entry of entries) {
-      const of = root(entry);
-      children.set(of, [...(children.get(of) ?? []), entry]);
-    }
-    const rows = [], walk = (of, depth) => (children.get(of) ?? []).forEach((entry) => (rows.push([entry, depth]), walk(entry.id, depth + 1)));
-    walk(null, 0);
-    return rows;
-  }
-
   function show() {
     const size = desk.open.listed.length, kept = desk.open.listed.filter((id) => desk.stars.has(id)).length;
     summary.textContent = `History: ${count(size, "piece")}${kept ? `, ${kept} with a star` : ""}`;
@@ -48,7 +53,7 @@ export function historyPart(app) {
     if (!box.open) return;
     only.setAttribute("aria-pressed", String(starred));
     const focused = document.activeElement, before = [...list.children], at = before.findIndex((one) => one.contains(focused));
-    const rows = tree().filter(([entry]) => !starred || desk.stars.has(entry.id)).map(([entry, depth]) => row(entry, starred ? 0 : depth));
+    const rows = treeOf(desk).filter(([entry]) => !starred || desk.stars.has(entry.id)).map(([entry, depth]) => row(entry, starred ? 0 : depth));
     const same = rows[Math.min(at, rows.length - 1)]?.querySelector(`.${focused.classList[focused.classList.length - 1]}`);
     list.append(...rows);
     passFocus(list, same ?? summary);

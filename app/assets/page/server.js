@@ -5,7 +5,7 @@ import { isMidi, writeMidi } from "../music/midi.js";
 const API = "gradio_api";
 const LOST = /upload it first|not sent to this server|No such file|does not exist/i;
 
-export class Refusal extends Error {}
+class Refusal extends Error {}
 
 // What a server said in place of an answer.
 async function refusal(answer) {
@@ -15,16 +15,19 @@ async function refusal(answer) {
   return new Refusal("The server did not take the request: too many wait already, or it is gone. Try again soon.");
 }
 
-async function asked(path, body) {
+// What the server answers to what is sent to it, a file or a request.
+async function fetched(path, options, noun) {
   let answer;
   try {
-    answer = await fetch(`${API}/${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    answer = await fetch(`${API}/${path}`, { method: "POST", ...options });
   } catch {
-    throw new Refusal("The server did not take the request: it is gone, or not reached. What is on the desk stays.");
+    throw new Refusal(`The server did not take the ${noun}: it is gone, or not reached. What is on the desk stays.`);
   }
   if (!answer.ok) throw await refusal(answer);
   return answer.json();
 }
+
+const asked = (path, body) => fetched(path, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }, "request");
 
 const handle = (path, name) => ({ path, orig_name: name, meta: { _type: "gradio.FileData" } });
 
@@ -42,14 +45,7 @@ export class Server {
   async upload(bytes, name) {
     const form = new FormData(), ending = isMidi(bytes) && !/\.\w+$/.test(name) ? ".mid" : "";
     form.append("files", new Blob([bytes]), name.replace(/[\\/]/g, "_").slice(-120) + ending);
-    let answer;
-    try {
-      answer = await fetch(`${API}/upload`, { method: "POST", body: form });
-    } catch {
-      throw new Refusal("The server did not take the file: it is gone, or not reached. What is on the desk stays.");
-    }
-    if (!answer.ok) throw await refusal(answer);
-    return (await answer.json())[0];
+    return (await fetched("upload", { body: form }, "file"))[0];
   }
 
   // Where an entry's file lies on the server; it is sent where it does not yet.
@@ -77,13 +73,17 @@ export class Server {
 
   // Ask for music; yields what the server says as it comes.
   async *write(entry, ask, job, signal) {
+    for await (const [view] of this.#called("desk_write", entry, [ask, job], signal)) yield JSON.parse(view);
+  }
+
+  // Call an endpoint with an entry's file, and with `more`; where the server has lost the file, once again.
+  async *#called(what, entry, more = [], signal) {
     for (let tries = 0; ; tries++) {
       const file = entry ? await this.place(entry, { again: tries > 0 }) : null;
       signal?.throwIfAborted(); // stopped while the file was on its way
-      const { event_id: event } = await asked("call/desk_write", { data: [file, ask, job] });
+      const { event_id: event } = await asked(`call/${what}`, { data: [file, ...more] });
       try {
-        for await (const [view] of this.events(`call/desk_write/${event}`, signal)) yield JSON.parse(view);
-        return;
+        return yield* this.events(`call/${what}/${event}`, signal);
       } catch (error) {
         if (tries || !LOST.test(error.message)) throw error;
       }
@@ -108,15 +108,8 @@ export class Server {
 
   // A file that the server makes of an entry: its sound, or its score.
   async made(entry, what) {
-    for (let tries = 0; ; tries++) {
-      const { event_id: event } = await asked(`call/${what}`, { data: [await this.place(entry, { again: tries > 0 })] });
-      try {
-        for await (const [found] of this.events(`call/${what}/${event}`)) return `${API}/file=${found.path}`;
-        throw new Refusal("The server gave no file; try again.");
-      } catch (error) {
-        if (tries || !LOST.test(error.message)) throw error;
-      }
-    }
+    for await (const [found] of this.#called(what, entry)) return `${API}/file=${found.path}`;
+    throw new Refusal("The server gave no file; try again.");
   }
 }
 

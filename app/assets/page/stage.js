@@ -143,7 +143,6 @@ export function stagePart(app, lanesNow) {
 
   function show() {
     const entry = desk.current;
-    card.classList.toggle("mg-empty", !entry || entry.kind === "nothing");
     for (const part of [rolls, foot, played, star, handle, facts]) part.hidden = !entry;
     const takes = desk.open.takes.length;
     if (!takes !== !hadTakes) fold((hadTakes = takes));

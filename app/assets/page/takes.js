@@ -14,7 +14,7 @@ const WORDS = {
 
 const HIGH = "clamp(240px, 34vh, 380px)"; // of a take by itself, as of the piece
 
-export function takeCard(app, id, axis) {
+function takeCard(app, id, axis) {
   const { desk, player } = app, entryOf = () => desk.entries.get(id), first = entryOf();
   const name = `Variation ${first.number + 1}`;
   const card = make("article", "mg-card mg-take", "", { ariaLabel: name });

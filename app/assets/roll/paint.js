@@ -1,6 +1,6 @@
 // Paints a piano roll on its canvas: only what is in sight, so a piece may be of any length.
 import { chordSigns } from "../music/keys.js";
-import { WIDTH, barAt, barCount, beatOf, firstFrom, inRegion } from "../music/piece.js";
+import { WIDTH, barAt, barCount, beatOf, firstFrom } from "../music/piece.js";
 import { BLACK, NAME, paintGutter, paintNames } from "./gutter.js";
 
 const FLAG = 18, RULER = 20, CHORDS = 18;

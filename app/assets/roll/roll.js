@@ -50,7 +50,8 @@ export class Roll {
 
   // `lanes` are those of all rolls together; without, the piece's own. `seen` are the bars to show, null for all.
   show(entry, { lanes = null, bars = null, seen = null } = {}) {
-    const { piece } = entry, other = this.id !== entry.id || barCount(this.piece ?? piece) !== barCount(piece);
+    const { piece } = entry;
+    if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // its bars are gone; others stay chosen
     this.id = entry.id;
     this.piece = piece;
     this.region = entry.region ?? null;
@@ -59,7 +60,6 @@ export class Roll {
     this.gutter = gutterOf(this);
     this.seen = seen;
     if (bars !== null) this.bars = bars;
-    if (other) this.range = null;
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     this.canvas.setAttribute("aria-label", `${this.label}: ${count(noteCount(piece), "note")} in ${count(barCount(piece), "bar")}. ` +
       `${this.longFrom ? `From bar ${this.longFrom} on it is longer than its model learned from, and may lose the thread. ` : ""}` +

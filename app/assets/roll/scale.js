@@ -9,7 +9,7 @@ const DRUMS = {
   62: "Mute conga", 63: "Conga", 64: "Low conga", 69: "Cabasa", 70: "Maracas", 75: "Claves", 76: "Woodblock", 77: "Low block", 80: "Mute tri.", 81: "Triangle",
 };
 
-export const drumName = (pitch) => DRUMS[pitch] ?? `Drum ${pitch}`;
+const drumName = (pitch) => DRUMS[pitch] ?? `Drum ${pitch}`;
 
 const KIT = [51, 49, 46, 42, 45, 38, 36]; // drums to draw on
 const MOST_DRUMS = 14; // rows; more share the last

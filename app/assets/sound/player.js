@@ -1,4 +1,5 @@
 // The player of the page: which piece sounds, by the synthesizer or as a file from the server; one plays at a time.
+import { Watched } from "../desk/watched.js";
 import { Clock } from "../music/clock.js";
 import { endTick } from "../music/piece.js";
 import { Synth, canSound } from "./synth.js";
@@ -7,15 +8,15 @@ import { Transport } from "./transport.js";
 const PUMP = 25; // milliseconds
 const AHEAD = 0.12, AHEAD_HIDDEN = 1.6; // seconds; hidden pages are called once a second
 
-export class Player {
+export class Player extends Watched {
   // `soundOf` fetches a piece's WAV where there is no synthesizer; `failed` is told why that could not be had;
   // `related` says whether two entries came of one piece, so that their bars go with each other.
   constructor(address, { soundOf, failed, related }) {
+    super();
     this.synth = new Synth(address);
     this.soundOf = soundOf;
     this.failed = failed;
     this.related = related;
-    this.watchers = new Set();
     this.entry = null;
     this.held = new Set(); // notes that a hand holds: track and pitch
     this.transport = new Transport({
@@ -45,15 +46,6 @@ export class Player {
     this.audio = new Audio();
     this.audio.preload = "none";
     for (const event of ["playing", "pause", "ended", "waiting"]) this.audio.addEventListener(event, () => this.tell(event));
-  }
-
-  watch(act) {
-    this.watchers.add(act);
-    return () => this.watchers.delete(act);
-  }
-
-  tell(what) {
-    for (const act of [...this.watchers]) act(what);
   }
 
   #frontier(entry) {

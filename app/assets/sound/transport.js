@@ -1,6 +1,7 @@
 // When which note sounds: a player's clock over a piece that may still be growing. It knows no audio: `out` takes
 // what is to be sent to a synthesizer, `now` tells its time; tests drive it by themselves.
 import { Clock } from "../music/clock.js";
+import { isHeard } from "../music/heard.js";
 import { WIDTH, barAt, beatOf, endTick, firstFrom } from "../music/piece.js";
 
 const TAIL = 0.4; // seconds after the last note, in which it dies away
@@ -29,8 +30,8 @@ export class Transport {
   // it at the same beat; what goes round goes round there, if there is as much of it and its bars are `related`.
   load(piece, frontier = Infinity, related = true) {
     const scale = piece.ticksPerBeat / (this.piece ?? piece).ticksPerBeat, end = piece.lines.at(-1), loop = this.loop?.map((tick) => tick * scale);
-    this.loop = related && loop?.[1] <= end ? loop : null;
     this.at = Math.min(this.tick * scale, end);
+    this.loop = related && loop?.[1] <= end ? loop : null;
     if (this.playing && !this.waiting) return this.#change(piece, frontier, scale);
     this.#take(piece, frontier);
     if (this.playing) this.#restart(this.at);
@@ -53,13 +54,16 @@ export class Transport {
     for (let i = 0; i < until; i += WIDTH) if (notes[i] + notes[i + 1] > this.sent && !piece.tracks[notes[i + 4]].drum) this.#on(i, time);
   }
 
-  // The same piece, which has grown, or was changed a little while it sounds. What goes round ends with it at the latest.
+  // The same piece, which has grown, or was changed a little while it sounds. What goes round ends with it at the
+  // latest, and begins anew where more than that was sent already.
   grow(piece, frontier = Infinity) {
     const place = this.tick, waited = this.waiting, end = piece.lines.at(-1);
     const retimed = this.playing && !waited && String(piece.tempos) !== String(this.piece.tempos);
     const time = retimed ? Math.max(this.now(), this.#time(this.anchors.at(-1), this.sent)) : 0;
+    const around = this.#turn < Infinity;
     if (this.loop) this.loop = this.loop[0] < end ? [this.loop[0], Math.min(this.loop[1], end)] : null;
     this.#take(piece, frontier);
+    if (this.playing && around && this.sent >= this.loop?.[1]) return this.#restart(this.loop[0]);
     // Of its other tempos, the tick that is heard and the one that was sent up to have other seconds.
     if (retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(time, this.sent)];
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
@@ -78,7 +82,6 @@ export class Transport {
     const free = [...PITCHED];
     this.channels = this.piece.tracks.map((track) => (track.drum ? DRUMS : free.shift() ?? 0));
     this.piece.tracks.forEach((track, index) => this.#voice(index));
-    this.soloed = this.mix.some((one) => one?.solo);
   }
 
   #voice(index) {
@@ -97,7 +100,12 @@ export class Transport {
     const now = this.now();
     const anchor = this.anchors.findLast((one) => one.time <= now) ?? this.anchors[0];
     const tick = this.clock.tick(anchor.seconds + Math.max(0, now - anchor.time) * (this.waiting ? 0 : anchor.tempo));
-    return Math.min(tick, Math.max(this.end, this.at));
+    return Math.min(tick, Math.max(this.end, this.at), this.#turn);
+  }
+
+  // The tick at which it goes round; what begins after a loop does not.
+  get #turn() {
+    return this.sent < this.loop?.[1] ? this.loop[1] : Infinity;
   }
 
   play() {
@@ -149,7 +157,8 @@ export class Transport {
 
   setLoop(loop) {
     this.loop = loop;
-    if (this.playing && loop && (this.tick < loop[0] || this.tick >= loop[1])) this.#restart(loop[0]);
+    const outside = (tick) => tick < loop[0] || tick >= loop[1];
+    if (this.playing && loop && (outside(this.tick) || outside(this.sent))) this.#restart(loop[0]);
     else if (loop && !this.playing) this.at = loop[0];
     this.changed("loop");
   }
@@ -163,8 +172,7 @@ export class Transport {
   }
 
   audible(index) {
-    const mix = this.mix[index] ?? {};
-    return !mix.mute && (!this.soloed || mix.solo);
+    return isHeard(this.mix, index);
   }
 
   // Send what is due within the next seconds. Called often.
@@ -174,11 +182,11 @@ export class Transport {
     for (let turns = 0; turns < 64; turns++) {
       const anchor = this.anchors.at(-1);
       const reach = this.clock.tick(anchor.seconds + Math.max(0, horizon - anchor.time) * anchor.tempo);
-      const stop = this.loop && this.sent < this.loop[1] ? this.loop[1] : Infinity;
+      const stop = this.#turn;
       const to = Math.min(reach, stop, this.frontier);
       this.#send(this.sent, to, anchor);
       this.sent = Math.max(this.sent, to);
-      if (this.loop && to === stop && reach >= stop) {
+      if (to === stop && reach >= stop) {
         this.#around(anchor);
         continue;
       }
@@ -214,7 +222,7 @@ export class Transport {
   }
 
   #finish() {
-    if (Number.isFinite(this.frontier) || this.sent < this.loop?.[1]) return;
+    if (Number.isFinite(this.frontier) || this.#turn < Infinity) return;
     const anchor = this.anchors.at(-1);
     if (this.now() < this.#time(anchor, this.end) + TAIL) return;
     this.playing = false;

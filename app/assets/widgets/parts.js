@@ -45,10 +45,8 @@ export function passFocus(box, to) {
   if (box.contains(from)) to.focus({ preventScroll: !from.matches(":focus-visible") });
 }
 
-// `more` are buttons of the same kind, before them.
-export function zoomButtons(roll, ...more) {
+export function zoomButtons(roll) {
   const box = make("span", "mg-zoom");
-  box.append(...more);
   for (const [sign, name, factor] of [["less", "Zoom out", 1 / 1.4], ["more", "Zoom in", 1.4], ["fit", "Fit", null]])
     box.append(icon(sign, name, () => roll.scale(factor)));
   return box;
@@ -93,8 +91,8 @@ export function choice(id, label, options, act) {
   return Object.assign(box, { select, fill, show: (value) => (select.value = value) });
 }
 
-export function check(id, label, act, checked = false) {
-  const box = make("label", "mg-check", "", { id }), input = make("input", "", "", { type: "checkbox", checked });
+export function check(id, label, act) {
+  const box = make("label", "mg-check", "", { id }), input = make("input", "", "", { type: "checkbox" });
   input.addEventListener("change", () => act(input.checked));
   box.append(input, label);
   return Object.assign(box, { input, show: (on) => (input.checked = on) });

@@ -2,20 +2,20 @@
 // otherwise than it is written, in another key or without a track, it can be had as either.
 import { toBase64 } from "../desk/file.js";
 import { mixOf } from "../desk/mix.js";
-import { excerptFrom } from "../music/excerpt.js";
 import { asHeard, changesOf, isAllSilent } from "../music/heard.js";
 import { writeMidi } from "../music/midi.js";
+import { excerptFrom } from "../music/piece.js";
 import { action, download, fileName, make, passFocus } from "./parts.js";
 
 const MIDI = "audio/midi";
 
-export const midiOf = (entry) => (entry.file && entry.kind === "take" ? entry.file : writeMidi(entry.piece, { made: entry.provenance ?? null }));
+const midiOf = (entry) => (entry.file && entry.kind === "take" ? entry.file : writeMidi(entry.piece, { made: entry.provenance ?? null }));
 
 const settingOf = ({ desk }, entry) => ({ mix: mixOf(desk, entry), tempo: desk.settings.tempo, transpose: desk.settings.transpose });
 
 // What stands for an entry as it is heard: the file says in words what was changed. A file that was opened may hold more
 // than the page plays of it.
-export function heardEntry(app, entry) {
+function heardEntry(app, entry) {
   const setting = settingOf(app, entry), changes = changesOf(entry.piece, setting), { provenance } = entry;
   if (isAllSilent(entry.piece, setting.mix)) throw new Error("All tracks are muted, so there is nothing to hear; let one be heard first.");
   if (!changes.length && (!entry.file || entry.kind === "take")) return entry;

@@ -1,5 +1,6 @@
 // What is done with the desk, without a page: the server and the player are stand-ins.
 import { App } from "../../../../app/assets/page/app.js";
+import { treeOf } from "../../../../app/assets/page/history.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
 import { equal, piece } from "./check.js";
 
@@ -51,6 +52,14 @@ export const tests = {
     app.edit(piece([[0, 12, 61, 80, 0]], { bars: 16 }), "moving notes");
     const { state, bars: length, chosen, piece: { lines }, region: left } = desk.current;
     equal([state, length, chosen, lines.length, left.stop], ["done", 3, 3, 4, 3]);
+  },
+  "the history has each piece below what it came of, and those that came of each other in a circle too"() {
+    const { desk, entry } = working();
+    for (const [id, parent] of [["take", "song"], ["left", "right"], ["right", "left"], ["own", "own"], ["below", "gone"], ["gone", "take"]])
+      desk.show(entry(id, { parent }), "opening a file");
+    desk.remove("gone");
+    const rows = [["song", 0], ["take", 1], ["below", 2], ["left", 0], ["right", 1], ["own", 0]];
+    equal(treeOf(desk).map(([{ id }, depth]) => [id, depth]), rows);
   },
   async "what is no longer to be opened is not waited for"() {
     const { app, desk, entry } = working(), asked = [], can = { can: true, by: null };

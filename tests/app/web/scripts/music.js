@@ -2,11 +2,10 @@
 import { readChord, toldOf, toldOfLine, withChord } from "../../../../app/assets/music/chords.js";
 import { Clock } from "../../../../app/assets/music/clock.js";
 import { drawn, lengthened, moved, quantised, removed } from "../../../../app/assets/music/edits.js";
-import { excerptFrom } from "../../../../app/assets/music/excerpt.js";
 import { asHeard, changesOf, isHeard, silentOf } from "../../../../app/assets/music/heard.js";
 import { centreOf, chordSign, chordSigns, noteName } from "../../../../app/assets/music/keys.js";
 import { writeMidi } from "../../../../app/assets/music/midi.js";
-import { aroundNew, barAt, beatOf, countIn, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
+import { aroundNew, barAt, beatOf, countIn, excerptFrom, grown, inRegion, lineNear, regionWithout, restBefore, rowsOf, trimmed, without } from "../../../../app/assets/music/piece.js";
 import { Axis } from "../../../../app/assets/roll/axis.js";
 import { EdgeScroll } from "../../../../app/assets/roll/edge.js";
 import { Hand } from "../../../../app/assets/roll/note_editing.js";
@@ -196,6 +195,14 @@ export const tests = {
     equal([countIn(four(), region), countIn(four(), { first: 1, stop: 2, tracks: null }), countIn(four(), { first: 0, stop: 4, tracks: [1] })], [2, 1, 0]);
     ok(inRegion(region, four().lines, 96, 0) && !inRegion(region, four().lines, 95, 0));
     equal(rowsOf(excerptFrom(four(), region)).map((row) => row[0]), [0, 48]);
+  },
+  "what is new has by itself the tempo, chord and metre in force where it begins"() {
+    const columns = { tempos: [[0, 120], [60, 90], [150, 80]], chords: [[0, "C_M"], [48, "G_7"], [96, "A_m"]], meters: [[0, 4, 4], [96, 3, 4], [192, 2, 4]] };
+    const song = { ...four(), ...columns }, of = (first, stop) => excerptFrom(song, { first, stop, tracks: null });
+    const plain = (made) => [rowsOf(made).map((row) => row.slice(0, 3)), made.lines, made.tempos, made.chords, made.meters];
+    equal(plain(of(1, 3)), [[[0, 60, 61], [48, 60, 62]], [0, 48, 96], [[0, 120], [12, 90]], [[0, "G_7"], [48, "A_m"]], [[0, 4, 4], [48, 3, 4]]]);
+    equal(plain(of(3, 9)), [[[0, 60, 63]], [0, 48], [[0, 90], [6, 80]], [[0, "A_m"]], [[0, 3, 4], [48, 2, 4]]]);
+    equal(plain(of(0, 1)), [[[0, 60, 60]], [0, 48], [[0, 120]], [[0, "C_M"]], [[0, 4, 4]]]);
   },
   "notes are moved together, and not past an edge"() {
     equal(rowsOf(moved(four(), [0, 1], -24, 2)).map((row) => [row[0], row[2]]), [[0, 62], [48, 63], [96, 62], [144, 63]]);

@@ -185,6 +185,59 @@ export const tests = {
     run(2);
     equal([player.playing, told.at(-1)], [false, "ended"]);
   },
+  "a loop that ends before what was sent already begins at once"() {
+    const bars = () => piece(Array.from({ length: 16 }, (_, n) => [12 * n, 12, 60 + n, 80, 0]));
+    for (const cut of [false, true]) {
+      const { player, run, ons } = rig(bars());
+      if (cut) player.setLoop([0, 96]);
+      player.play();
+      run(1.95);
+      const heard = ons().length;
+      ok(player.tick < 48 && player.sent > 48, `${player.tick} is heard, ${player.sent} was sent`);
+      if (cut) player.grow({ ...bars(), lines: [0, 48] });
+      else player.setLoop([0, 48]);
+      run(3);
+      equal([player.loop, ons().slice(heard, heard + 6).map((one) => one[2])], [[0, 48], [60, 61, 62, 63, 60, 61]]);
+      ok(player.playing && player.tick < 48);
+    }
+  },
+  "what begins after a loop ends with the piece, where the piece is cut too"() {
+    const { player, run, told } = rig(piece([[0, 12, 60, 80, 0], [132, 12, 62, 80, 0]]));
+    player.setLoop([12, 24]);
+    player.seek(60);
+    player.play();
+    run(1);
+    player.grow(piece([[0, 12, 60, 80, 0], [84, 12, 62, 80, 0]], { bars: 2 }));
+    run(3);
+    equal([player.loop, told.at(-1)], [[12, 24], "ended"]);
+  },
+  "nothing is shown of what lies past a loop, while its start is sent"() {
+    const song = (tempo) => ({ ...piece(Array.from({ length: 16 }, (_, n) => [12 * n, 12, 60 + n, 80, 0])), tempos: [[0, tempo]] });
+    const changes = [(player, n) => player.setTranspose(n), (player) => player.load(song(120)), (player, n) => player.grow(song(121 + n))];
+    for (const change of changes) {
+      const { player, run, clock } = rig(song(120));
+      player.setLoop([0, 48]);
+      player.play();
+      run(1.975);
+      ok(player.tick > 46 && player.sent < 12, `${player.tick} is heard, ${player.sent} was sent`);
+      for (let n = 1; n < 12; n++) {
+        change(player, n);
+        clock.now += 0.01;
+        ok(player.tick <= 48, `${player.tick} in a loop to 48`);
+      }
+      run(0.5);
+      ok(player.tick > 2 && player.tick < 24, `${player.tick} after it went round`);
+    }
+  },
+  "a loop goes on at its place in a piece of coarser ticks"() {
+    const fine = { ...quarters(), ticksPerBeat: 24, lines: [0, 96, 192] }, { player, run } = rig(fine);
+    player.setLoop([0, 96]);
+    player.play();
+    run(1.975);
+    const before = player.tick;
+    player.load(quarters());
+    near(player.at, before / 2);
+  },
   "a loop ends with what is left of its piece"() {
     const { player } = rig(quarters());
     player.setLoop([24, 192]);
