@@ -82,11 +82,13 @@ def read_piece(
     name: str,
     tracks: Any = None,
     limits: Limits | None = None,
+    suffix: str | None = None,
 ) -> Piece:
     """Read a file of music as a model of this language hears it."""
     from tokenization.any_file import read_file  # its libraries are not where models train
 
-    return piece_of(language, read_file(source, limits=limits or Limits(), name=name), name, tracks)
+    score = read_file(source, limits=limits or Limits(), name=name, suffix=suffix)
+    return piece_of(language, score, name, tracks)
 
 
 def piece_of(language: Language, score: Score, name: str, tracks: Any = None) -> Piece:

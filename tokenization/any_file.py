@@ -24,16 +24,18 @@ def read_file(
     *,
     limits: Limits = GENEROUS,
     name: str | None = None,
+    suffix: str | None = None,
     tune: int | None = None,
 ) -> Score:
     """Read a file, or a file's bytes, which errors call by `name`; a MidiError says what is wrong.
 
+    What it is, its bytes say, or where they do not, the `suffix` of its name: by default that of `name`.
     Of an ABC file with several tunes one is read, by default the first.
     """
     path = "" if isinstance(source, bytes) else Path(source)
     name = printable(name or (Path(path).name or str(path) or "this file"))
     data = source if isinstance(source, bytes) else bytes_of(Path(source), limits, name)
-    kind = _kind(data, str(path or name))
+    kind = _kind(data, Path(path or name).suffix if suffix is None else suffix)
     if kind == "midi":
         return read_midi(data, limits=limits, name=name)
     limits.check_bytes(name, len(data))
@@ -52,9 +54,9 @@ def read_file(
     return read_musicxml(data, limits, name)
 
 
-def _kind(data: bytes, name: str) -> str:
-    """Return what a file is: by its first bytes, and by its name where they do not say."""
-    ending = Path(name).suffix.lower()
+def _kind(data: bytes, suffix: str) -> str:
+    """Return what a file is: by its first bytes, and by its name's suffix where they do not say."""
+    ending = suffix.lower()
     if data.startswith(b"MThd") or ending in MIDI_ENDINGS:
         return "midi"
     if data.startswith(ZIP) or _is_xml(data):

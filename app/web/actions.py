@@ -51,7 +51,7 @@ class PageActions:
     """The actions, over the models."""
 
     def __init__(self, models: OfferedModels, composer: Composer | None = None) -> None:
-        self.models, self.composer, self._reader = models, composer or Composer(), FileReader()
+        self.models, self.composer, self.reader = models, composer or Composer(), FileReader()
         self._jobs: dict[str, threading.Event] = {}
 
     def warm(self) -> None:
@@ -65,7 +65,7 @@ class PageActions:
         written = read(data, name) if fit else None
         if written is not None:
             model = fitting(written, self.models, model)
-        heard = self._reader.hear(data, name, self.models.language(model), written)
+        heard = self.reader.hear(data, name, self.models.language(model), written)
         piece, made = heard.piece, made_here(data)
         chosen = min(PROMPT_BARS.get(piece.language.family, 8), piece.bars)
         return {
@@ -110,7 +110,7 @@ class PageActions:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
         request = with_able_model(self.models, request)
         model = self.models.find(request.model)
-        piece = None if data is None else self._reader.hear(data, name, model.language).piece
+        piece = None if data is None else self.reader.hear(data, name, model.language).piece
         if piece and request.rest:
             piece = after_rest(piece, request.rest)
         if piece and request.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import gradio as gr
 from app.audio import render_to
 from app.web.actions import PageActions, ending
 from app.web.composing.dispatch import streamed_takes
-from app.web.composing.opened_files import quoted, read, title_of
+from app.web.composing.opened_files import read, title_of
 from app.web.composing.related_model import with_able_model
 from app.web.composing.requests import (
     MOST_BARS,
@@ -29,10 +28,9 @@ from app.web.server.capacity import TOGETHER
 from app.web.server.visitors import Visitors
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
-from musicgen.pieces import Piece, read_piece
+from musicgen.pieces import Piece
 from tokenization import any_file
 from tokenization.formats import midi, musicxml
-from tokenization.midi.limits import UPLOAD
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 
@@ -188,10 +186,8 @@ class Api:
 
     def _piece(self, file: str, model: str) -> Piece:
         language = self.actions.models.language(model)
-        piece = read_piece(
-            language, Path(file).read_bytes(), name=quoted(Path(file).name), limits=UPLOAD
-        )
-        return replace(piece, name=title_of(file))
+        path = Path(file)
+        return self.actions.reader.hear(path.read_bytes(), path.name, language).piece
 
     @staticmethod
     def _score(file: str) -> tuple[bytes, Score]:

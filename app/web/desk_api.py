@@ -41,9 +41,10 @@ class DeskApi:
         try:
             wanted = request_from(plain)
             data = Path(file).read_bytes() if file else None
-            name = wanted.title or "Your file"
+            # As the piece is called now, and of the kind that the file was sent as: a tune stays one.
+            name = f"{wanted.title or 'Your file'}{Path(file or '').suffix or '.'}"
             asker = self.visitors.asker(request)
-            for view in self.actions.write(asker, wanted, data, f"{name}.mid", str(job or "")):
+            for view in self.actions.write(asker, wanted, data, name, str(job or "")):
                 yield as_text(view)
         except ValueError as error:
             raise gr.Error(sentence(error), print_exception=False) from None

@@ -49,6 +49,16 @@ def test_a_file_is_read_whatever_its_name_is(data: bytes, name: str, notes: int,
     assert is_midi(data) == data.startswith(b"MThd")
 
 
+def test_what_bytes_do_not_say_a_suffix_does_whatever_sentences_call_the_file():
+    begun = b"X:1\nT:no key\nCDEF|"
+    with pytest.raises(MidiError, match=r"^“tune” ") as as_midi:
+        read_file(begun, name="“tune”")
+    with pytest.raises(MidiError, match=r"^“tune” ") as as_abc:
+        read_file(begun, name="“tune”", suffix=".ABC")
+    assert "MIDI" in str(as_midi.value)
+    assert "MIDI" not in str(as_abc.value)
+
+
 def packed(**files: bytes) -> bytes:
     """Return a zip archive."""
     import io

@@ -7,6 +7,7 @@ import re
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def after_rest(piece: Piece, bars: int) -> Piece:
 
 def read(data: bytes, name: str) -> Score:
     """Read a file as it is written."""
-    return read_file(data, limits=UPLOAD, name=quoted(name))
+    return read_file(data, limits=UPLOAD, name=quoted(name), suffix=Path(name).suffix)
 
 
 def quoted(name: str) -> str:
