@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,18 +79,18 @@ def _bars(score: Score) -> list[_Bar]:
         SIXTEENTH * round(at / SIXTEENTH): (n, d)
         for at, n, d in zip(*(c.tolist() for c in score.meters.columns), strict=True)
     }
+    ticks = sorted(changes)
     bars: list[_Bar] = []
     at, time = 0, (4, 4)
     while at < score.end_ticks or not bars:
-        passed = [tick for tick in changes if tick <= at]
-        new = changes[max(passed)] if passed else time
+        passed = bisect_right(ticks, at)
+        new = changes[ticks[passed - 1]] if passed else time
         whole = 4 * DIVISIONS * new[0] / new[1]
         length = SHORTEST * max(1, round(whole / SHORTEST))
         if length != whole:  # what it is called is how long it is, or all that follows moves
             new = own_metre(length, (4, 4), DIVISIONS)
-        following = [tick for tick in changes if tick > at]
-        if following and min(following) - at < length:  # a time changes within what would be a bar
-            length = min(following) - at
+        if passed < len(ticks) and ticks[passed] - at < length:  # within what would be a bar
+            length = ticks[passed] - at
             new = own_metre(length, new, DIVISIONS)
         bars.append(_Bar(at, length, new, not bars or new != time))
         at, time = at + length, new
@@ -192,9 +193,10 @@ class _PartWriter:
     ) -> None:
         """Write a voice's part of a bar: chords cut at bar lines, rests between them."""
         at, end = bar.start, bar.start + bar.length
-        for chord in voice:
-            if chord.end <= at or chord.start >= end:
-                continue
+        # One after the other, so that starts and ends are both in order.
+        first = bisect_right(voice, at, key=lambda chord: chord.end)
+        last = bisect_left(voice, end, key=lambda chord: chord.start)
+        for chord in voice[first:last]:
             self._rests(measure, max(chord.start, at) - at, at - bar.start, number, staff)
             at, stop = max(chord.start, at), min(chord.end, end)
             for value in values_of(stop - at, at - bar.start):
