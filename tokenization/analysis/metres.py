@@ -117,7 +117,8 @@ def bar_count(score: Score) -> int:
 
 def usable_signatures(meters: Meters) -> list[tuple[int, int, int]]:
     """Return start and fraction of each time signature that can be, in order; it is 4/4 until the first of them."""
-    rows = sorted(zip(*(column.tolist() for column in meters.columns), strict=True))
+    rows = zip(*(column.tolist() for column in meters.columns), strict=True)
+    rows = sorted(rows, key=lambda row: row[0])  # of two at one tick, the one written last
     usable = [(at, n, d) for at, n, d in rows if 0 < n < 256 and 0 < d < 256]
     if not usable or usable[0][0] > 0:
         usable.insert(0, (0, *METRES[FOUR_FOUR]))

@@ -87,6 +87,10 @@ def test_changes_on_an_even_sub_beat_start_a_bar(changes):
     assert np.isin([at for at, *_ in rows], starts).all()
 
 
+def test_of_two_signatures_at_one_time_the_later_one_holds():
+    assert laid((0, 4, 4), (32, 5, 8), (32, 3, 4), until=32) == ["4/4", "4/4", "3/4"]
+
+
 def test_bar_lines_of_a_score():
     score = score_of([(20, 8, 60, 64)], 8, meters=[(0, 3, 4), (24, 2, 4)])
     assert bar_lines(score, 4).tolist() == [0, 24, 40, 56, 72]
