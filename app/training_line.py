@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from app.output import visible
+from app import output
 from training.listener import Progress
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class TrainingLine:
 def training_line(samples: Samples, *, silent: bool = False) -> Iterator[TrainingLine]:
     """Give a listener that speaks on the standard error; `silent` is for all processes but the first."""
     if silent or not sys.stderr.isatty():
-        line = TrainingLine(samples, _nothing if silent else _print, lambda *_: None)
+        line = TrainingLine(
+            samples, lambda text: output.remark([] if silent else [text]), lambda *_: None
+        )
         line.live = False
         yield line
         return
@@ -103,11 +105,3 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
-
-
-def _print(text: str) -> None:
-    print(visible(text), file=sys.stderr, flush=True)
-
-
-def _nothing(text: str) -> None:
-    """Say nothing."""

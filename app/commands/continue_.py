@@ -7,7 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import output
-from app.commands.making_music import add_options, going_on, model_of, options_of, write_all
+from app.commands.making_music import (
+    Failure,
+    Making,
+    add_options,
+    going_on,
+    model_of,
+    options_of,
+    write_all,
+)
 from app.track_choice import add_tracks, tracks_of
 
 EXAMPLES = """\
@@ -46,7 +54,9 @@ def run(arguments: argparse.Namespace) -> None:
     bars, options = _bars(arguments.prompt_bars), options_of(arguments)
     model = load(model_of(arguments), arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
-    makings, failed = [], {}
+    makings: list[Making] = []
+    failed: list[Failure] = []  # a list, since a file may be given twice
+    several, silent = len(arguments.prompts) > 1, None
     for given in arguments.prompts:
         path = Path(given)
         name = path.name or given  # of a folder, such as `.`
@@ -54,19 +64,23 @@ def run(arguments: argparse.Namespace) -> None:
             prompt = read_piece(model.language, path, name=name, tracks=tracks).prompt(bars)
             makings.append(replace(going_on(options, model, prompt, path.stem), name=given))
         except (ValueError, OSError) as error:
-            if len(arguments.prompts) == 1:
+            if not several:
                 raise
-            failed[given] = error
+            failed.append((given, error))
             continue
-        about = f"{given}: " if len(arguments.prompts) > 1 else ""
+        about = f"{given}: " if several else ""
         output.remark(f"{about}{said}" for said in prompt.remarks)
     if makings:
-        failed |= write_all(arguments, *makings)
+        silent = write_all(arguments, *makings, failed=failed if several else None)
     if failed:
-        reasons = "; ".join(_named(name, error) for name, error in failed.items())
+        reasons = [_named(name, error) for name, error in failed]
+        if silent is not None:
+            reasons.append(_named("there is no sound", silent))
         raise ValueError(
-            f"{len(failed)} of {len(arguments.prompts)} files did not go on: {reasons}"
+            f"{len(failed)} of {len(arguments.prompts)} files did not go on: {'; '.join(reasons)}"
         )
+    if silent is not None:
+        raise silent
 
 
 def _named(name: str, error: Exception) -> str:

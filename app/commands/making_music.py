@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ENDING = "pop-piano-2"  # of the piano models that come along, the one that can end a piece
 LONGEST_NAME_BYTES = 200  # of the 255 that a file's can have; `.prompt_cont_12.musicxml` follows
 MOST_VARIATIONS = 1000  # each keeps its state in memory
+Failure = tuple[str, Exception]  # what errors call a work, and its own
 # Line ends and commands to a terminal, which a file from elsewhere may be named by, and what would be another folder.
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
@@ -53,16 +54,13 @@ def add_options(
     parser.add_argument(
         "--variations", type=int, default=Options.variations, metavar="K", help="how many to write"
     )
-    for name, letter, text in (
-        (
-            "temperature",
-            "T",
-            "how daring: 0 always takes the likeliest token, 1 is the model itself",
-        ),
+    drawn = (
+        ("temperature", "T", "how daring: 0 always takes the likeliest token, 1 is the model itself"),
         ("top-p", "P", "only the likeliest tokens that make up P of all together"),
         ("min-p", "P", "only tokens at least P times as likely as the likeliest, 0 for all"),
         ("recall", "R", "how far to return to what was said before, 0 to 1; 0 is the model itself"),
-    ):
+    )  # fmt: skip
+    for name, letter, text in drawn:
         value = getattr(Options.sampling, name.replace("-", "_"))
         parser.add_argument(f"--{name}", type=float, default=value, metavar=letter, help=text)
     parser.add_argument(
@@ -78,10 +76,8 @@ def add_options(
     )
     add_device(parser)
     parser.add_argument(
-        "--score",
-        action="store_true",
-        help="write MusicXML beside each MIDI file, for score programs",
-    )
+        "--score", action="store_true", help="write MusicXML beside each MIDI file, for score programs"
+    )  # fmt: skip
     parser.add_argument("--audio", action="store_true", help="write a WAV beside each MIDI file")
     parser.add_argument("--soundfont", type=Path, metavar="FILE.sf2", help="write WAVs with it")
     output.add_json(parser)
@@ -131,25 +127,18 @@ def options_of(arguments: argparse.Namespace) -> Options:
         chords = None if arguments.chords is None else read_chords(arguments.chords)
         output.remark(simplified(arguments.chords or ""))
         lengths = {
-            "bars": arguments.bars,
-            "tokens": tokens,
-            "may_end": arguments.may_end,
-            "ends": arguments.end,
+            "bars": arguments.bars, "tokens": tokens, "may_end": arguments.may_end, "ends": arguments.end,
             "chords": chords,
-        }
+        }  # fmt: skip
     return Options(
         variations=arguments.variations,
         seed=arguments.seed,
         sampling=Sampling(
-            temperature=arguments.temperature,
-            top_p=arguments.top_p,
-            top_k=arguments.top_k,
-            min_p=arguments.min_p,
-            by_kind=arguments.by_kind,
-            recall=arguments.recall,
+            temperature=arguments.temperature, top_p=arguments.top_p, top_k=arguments.top_k, min_p=arguments.min_p,
+            by_kind=arguments.by_kind, recall=arguments.recall,
         ),
         **lengths,
-    )
+    )  # fmt: skip
 
 
 def file_stem(name: str) -> str:
@@ -220,15 +209,18 @@ def completing(
     )
 
 
-def write_all(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exception]:
-    """Do all the work in one batch, write each as it ends, and say what was written; returns what failed, by name.
+def write_all(
+    arguments: argparse.Namespace, *makings: Making, failed: list[Failure] | None = None
+) -> Exception | None:
+    """Do all the work in one batch, write each as it ends, and say what was written.
 
-    What is written has a number that is not yet taken. Of a single work the error is raised.
+    What is written has a number that is not yet taken. Where there is a list of what `failed`, each work that does is
+    added to it, and why there is no sound is returned; else either is raised.
     """
     from musicgen.continuation import together
 
     folder = writable(arguments.output)
-    began, todo, failed = time.perf_counter(), list(makings), {}
+    began, todo = time.perf_counter(), list(makings)
     results: dict[int, list[dict[str, Any]]] = {}
     midi_files: list[Path] = []
     expected = sum(making.expected for making in makings)
@@ -241,9 +233,9 @@ def write_all(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exce
                 try:
                     rows, paths = _write(arguments, folder, making, time.perf_counter() - began)
                 except (ValueError, OSError) as error:
-                    if len(makings) == 1:
+                    if failed is None:
                         raise
-                    failed[making.name] = error
+                    failed.append((making.name, error))
                     continue
                 results[makings.index(making)] = rows
                 midi_files += paths
@@ -252,9 +244,14 @@ def write_all(arguments: argparse.Namespace, *makings: Making) -> dict[str, Exce
         output.write_json(rows)
     wanted = sum(makings[number].work.options.variations for number in results)
     output.remark(_summary(wanted, rows, time.perf_counter() - began))
-    if arguments.audio or arguments.soundfont:
-        sound(midi_files, arguments.soundfont)
-    return failed
+    try:
+        if arguments.audio or arguments.soundfont:
+            sound(midi_files, arguments.soundfont)
+    except (ValueError, OSError) as error:
+        if failed is None:
+            raise
+        return error
+    return None
 
 
 def _write(

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.default_folder import claim
+from app.training_line import training_line
 from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
 from tokenization.whole_file import beside, write_whole
+from training.listener import Progress
 
 ROOT = Path(__file__).parent.parent.parent
 GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--seed", "1"]
@@ -130,3 +132,15 @@ def test_a_link_stays_one_and_a_name_may_be_as_long_as_names_are(tmp_path: Path)
     write_whole(link, b"1")
     assert link.is_symlink()
     assert real.read_bytes() == b"1"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is full")
+def test_a_training_goes_on_where_what_it_says_has_no_place(monkeypatch):
+    with open("/dev/full", "w", buffering=1) as log:  # by lines, as the standard error is
+        monkeypatch.setattr(sys, "stderr", log)
+        with training_line(lambda model, step: []) as line:
+            for step in (1, 2):
+                line.progress(
+                    Progress(step=step, steps=step, loss=1, tokens_per_second=1, validation=None)
+                )
+        monkeypatch.undo()

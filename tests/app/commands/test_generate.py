@@ -157,6 +157,37 @@ def test_of_many_files_each_has_its_own_remarks(tmp_path, capsys):
     assert f"{seeds / 'groove.mid'}: Left out: Drums.\n" in capsys.readouterr().err
 
 
+def test_of_many_files_each_that_failed_is_told_and_also_that_none_sounds(tmp_path, capsys):
+    bad, font = tmp_path / "bad.mid", tmp_path / "none.sf2"
+    bad.write_text("no music at all")
+    font.write_text("no soundfont")
+    how = (*UNTRAINED, "--prompt-bars", 1, "--bars", 1, "-o", tmp_path / "out", "--soundfont", font)
+    assert run("continue", bad, SEED_FILE, bad, SEED_FILE, *how) == 2  # one of them twice
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith("musicgen: 2 of 4 files did not go on: bad.mid is not a MIDI file")
+    assert said.count("bad.mid") == 2
+    assert "; there is no sound: the renderer could not play this piece with none.sf2" in said
+    assert len([*(tmp_path / "out").glob("*.cont_*.mid")]) == 2
+    assert run("continue", SEED_FILE, SEED_FILE, *how) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith("musicgen: the renderer could not play")
+
+
+def test_a_file_that_cannot_be_read_is_told_also_where_the_only_other_fails(
+    tmp_path, capsys, monkeypatch
+):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("app.commands.making_music.write_take", fail)
+    how = (*UNTRAINED, "--prompt-bars", 1, "--bars", 1, "-o", tmp_path)
+    assert run("continue", tmp_path / "none.mid", SEED_FILE, *how) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "2 of 2 files did not go on" in said
+    assert "none.mid" in said
+    assert "pop909_001.mid: [Errno 28] No space" in said
+
+
 def test_more_of_what_was_asked_for_may_hold_a_note(tmp_path, capsys):
     assert run("generate", *UNTRAINED, "--tokens", 1, "-o", tmp_path) == 2
     assert "wrote no note; more --tokens, another --seed" in capsys.readouterr().err
