@@ -152,10 +152,6 @@ class Language(ABC):
         """Return what bounds notes of each track, or say what is wrong with it; None where there is no use for it."""
         return None
 
-    @abstractmethod
-    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-        """Return the ids transposed, or None where a pitch would leave the range."""
-
     def bars(self, ids: np.ndarray) -> np.ndarray:
         """Return the token offset at which each bar starts."""
         assert self.bar is not None, "a language without a token for bars finds them otherwise"

@@ -6,7 +6,7 @@ array; integer columns are int64, so that arithmetic on pitches or ticks cannot 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TypeVar
@@ -203,24 +203,29 @@ class Score:
         def scaled(ticks: np.ndarray) -> np.ndarray:
             return steps_of(ticks, self.ticks_per_beat, ticks_per_beat)
 
+        return self.timed(scaled, ticks_per_beat=ticks_per_beat)
+
+    def timed(self, tick_of: Callable[[np.ndarray], np.ndarray], **changes: object) -> Score:
+        """Return the music with every time moved to another, and some fields exchanged; no length becomes zero."""
+
         def spans(rows: Rows) -> Rows:
             onset_ticks, duration_ticks = rows.columns[:2]
-            start, end = scaled(onset_ticks), scaled(onset_ticks + duration_ticks)
+            start, end = tick_of(onset_ticks), tick_of(onset_ticks + duration_ticks)
             shortest = np.minimum(duration_ticks, 1)
             return rows.replace(onset_ticks=start, duration_ticks=np.maximum(end - start, shortest))
 
-        return replace(
-            self,
-            ticks_per_beat=ticks_per_beat,
-            notes=spans(self.notes),
-            tempos=self.tempos.replace(onset_ticks=scaled(self.tempos.onset_ticks)),
-            meters=self.meters.replace(onset_ticks=scaled(self.meters.onset_ticks)),
-            pedals=spans(self.pedals),
-            markers=tuple(
-                Marker(int(scaled(np.array(marker.onset_ticks))), marker.text)
-                for marker in self.markers
+        marked = tick_of(np.array([marker.onset_ticks for marker in self.markers], dtype=np.int64))
+        moved = {
+            "notes": spans(self.notes),
+            "tempos": self.tempos.replace(onset_ticks=tick_of(self.tempos.onset_ticks)),
+            "meters": self.meters.replace(onset_ticks=tick_of(self.meters.onset_ticks)),
+            "pedals": spans(self.pedals),
+            "markers": tuple(
+                Marker(at, marker.text)
+                for at, marker in zip(marked.tolist(), self.markers, strict=True)
             ),
-        )
+        }
+        return self.replace(**{**moved, **changes})
 
     def remark(self, *sentences: str) -> Score:
         """Return a copy with sentences added to its remarks."""

@@ -73,7 +73,7 @@ def metres(scores: Iterator[Score], seen: Counter[str]) -> Iterator[Score]:
 def grooves(folder: Path) -> Iterator[Score]:
     """Yield every trio of every groove file."""
     for path in sorted(folder.rglob("*.mid")):
-        yield from trios(read_midi(path), beats_known=True)
+        yield from trios(read_midi(path).replace(beats_known=True))
 
 
 def speeds(files: list[Path], rounds: int = 3) -> dict[str, list[float]]:
@@ -106,7 +106,7 @@ def speeds(files: list[Path], rounds: int = 3) -> dict[str, list[float]]:
 def _ours(path: Path, *, chords: bool, later: bool = False) -> object:
     """Read and spell a file by its own beats, as MidiTok does: it estimates none."""
     lay = on_own_bars if later else on_four_four
-    score = lay(sustained(read_midi(path)), beats_known=True)
+    score = lay(sustained(read_midi(path)).replace(beats_known=True))
     notes = score.notes.replace(track=np.zeros_like(score.notes.track)).sorted()
     score = without_rest_in_front(score.replace(notes=notes, tracks=(Track("Piano"),)))
     if chords:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.score import Marker, Meters, Score, Tempos
+from tokenization.score import Meters, Score, Tempos
 
 BEATS_PER_BAR = 4
 DEFAULT_BEATS_PER_MINUTE = 120.0
@@ -99,27 +99,11 @@ def remap(score: Score, beat_map: BeatMap, ticks_per_beat: int) -> Score:
     def ticks(old: np.ndarray) -> np.ndarray:
         return to_ticks(beat_map.to_beats(seconds(old)), ticks_per_beat)
 
-    notes, pedals = score.notes, score.pedals
-    onset_ticks, pedal_ticks = ticks(notes.onset_ticks), ticks(pedals.onset_ticks)
-    # A note that sounded at all keeps at least a tick.
-    shortest = np.minimum(notes.duration_ticks, 1)
-    marker_ticks = ticks(np.array([marker.onset_ticks for marker in score.markers]))
-    return score.replace(
+    return score.timed(
+        ticks,
         ticks_per_beat=ticks_per_beat,
-        notes=notes.replace(
-            onset_ticks=onset_ticks,
-            duration_ticks=np.maximum(ticks(notes.end_ticks) - onset_ticks, shortest),
-        ),
-        pedals=pedals.replace(
-            onset_ticks=pedal_ticks,
-            duration_ticks=ticks(pedals.onset_ticks + pedals.duration_ticks) - pedal_ticks,
-        ),
         tempos=_tempos(beat_map, ticks_per_beat),
         meters=Meters.empty(),
-        markers=tuple(
-            Marker(int(tick), marker.text)
-            for tick, marker in zip(marker_ticks, score.markers, strict=True)
-        ),
     )
 
 

@@ -14,7 +14,7 @@ FINE_TICKS_PER_BEAT = 480
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))
 
 
-def on_four_four(score: Score, *, beats_known: bool = False) -> Score:
+def on_four_four(score: Score) -> Score:
     """Lay any score on the 4/4 grid, beat by beat.
 
     Where its notes do not lie on its own beats, the beats are estimated, unless they are known to
@@ -23,7 +23,7 @@ def on_four_four(score: Score, *, beats_known: bool = False) -> Score:
     are laid end to end. Only the rest in front is chosen: so that as many notes as possible, of
     those in bars of four beats, keep their bar lines. An upbeat becomes a whole bar that way.
     """
-    score = score if beats_known or score.beats_known else _with_beats(score)
+    score = score if score.beats_known else _with_beats(score)
     start, length, name = _sections(score)
     bar = BEATS_PER_BAR * score.ticks_per_beat
     before = np.searchsorted(np.sort(score.notes.onset_ticks), start)
@@ -36,7 +36,7 @@ def on_four_four(score: Score, *, beats_known: bool = False) -> Score:
     return result.remark(*_remarks(name, shift / score.ticks_per_beat, kept, len(score.notes)))
 
 
-def on_own_bars(score: Score, *, beats_known: bool = False) -> Score:
+def on_own_bars(score: Score) -> Score:
     """Lay any score on the bars of its own metres.
 
     Where its notes do not lie on its own beats, these are estimated, as for `on_four_four`, in bars
@@ -44,7 +44,7 @@ def on_own_bars(score: Score, *, beats_known: bool = False) -> Score:
     unless two metres come bar by bar in turn, as 3/8 and 2/4 do where they stand for 7/8. A bar that
     no metre has is laid as several that make it up, and said.
     """
-    score = score if beats_known or score.beats_known else _with_beats(score)
+    score = score if score.beats_known else _with_beats(score)
     start, length, names = _sections(score)
     meters = Meters(start, *np.array([name.split("/") for name in names], dtype=np.int64).T)
     remarks = _remarks_on_other_bars(names)
@@ -146,9 +146,5 @@ def later(score: Score, ticks: int) -> Score:
     if not ticks:
         return score
     tempos = score.tempos.onset_ticks
-    return score.replace(
-        notes=score.notes.replace(onset_ticks=score.notes.onset_ticks + ticks),
-        pedals=score.pedals.replace(onset_ticks=score.pedals.onset_ticks + ticks),
-        tempos=score.tempos.replace(onset_ticks=np.where(tempos > 0, tempos + ticks, 0)),
-        markers=tuple(Marker(m.onset_ticks + ticks, m.text) for m in score.markers),
-    )
+    tempos = score.tempos.replace(onset_ticks=np.where(tempos > 0, tempos + ticks, 0))
+    return score.timed(lambda old: old + ticks, tempos=tempos, meters=score.meters)

@@ -38,12 +38,9 @@ def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
     return without_rest_in_front(trio)
 
 
-def trios(score: Score, *, beats_known: bool = False) -> list[Score]:
-    """Return bass and drums with each of the other parts in turn, for a data set to draw from.
-
-    The score's own beats are kept if they are known to be right.
-    """
-    laid = without_rest_in_front(_on_grid(score, beats_known=beats_known))
+def trios(score: Score) -> list[Score]:
+    """Return bass and drums with each of the other parts in turn, for a data set to draw from."""
+    laid = without_rest_in_front(_on_grid(score))
     roles, _ = _roles(laid, {})
     taken = {*roles[BASS], *roles[DRUMS]}
     others = [p.tracks for p in melodic(parts_of(laid)) if not taken.intersection(p.tracks)]
@@ -52,10 +49,10 @@ def trios(score: Score, *, beats_known: bool = False) -> list[Score]:
     return [_trio(laid, {**roles, OTHER: list(other)}) for other in others or [()]]
 
 
-def _on_grid(score: Score, *, beats_known: bool = False) -> Score:
+def _on_grid(score: Score) -> Score:
     if not len(score.notes):
         raise ValueError("the score has no notes to arrange")
-    return on_four_four(sustained(score), beats_known=beats_known)
+    return on_four_four(sustained(score))
 
 
 def _given(

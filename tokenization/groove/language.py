@@ -22,7 +22,6 @@ from tokenization.groove.grid import DEFAULT_BAND, Band, band_of, grid
 from tokenization.groove.tokens import (
     BAR_TICKS,
     BEGIN,
-    DRUMS,
     END,
     MOST_UNISONS,
     PITCHES,
@@ -130,23 +129,6 @@ class Groove(Language):
             for ticks in by_track
         ]
         return [ticks or max(longest) for ticks in longest]
-
-    def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-        """Return the ids transposed, all but the drums, or None where a pitch leaves the range."""
-        ids = np.asarray(ids)
-        reading = self._reading(ids.astype(np.int64))
-        events = reading.events
-        pitch = events.pitch + semitones * (events.track != DRUMS)
-        if len(pitch) and not 0 <= pitch.min() <= pitch.max() < PITCHES:
-            return None
-        moved = ids.copy()
-        # Events at one time change places, since the drums keep their pitches.
-        moved[reading.said] = events.replace(pitch=pitch).sorted().ids
-        return moved
-
-    def _reading(self, ids: np.ndarray) -> Reading:
-        """Return what ids say; a later version spells it otherwise."""
-        return Reading(ids)
 
     def bars(self, ids: np.ndarray) -> np.ndarray:
         """Return the token offset at which each bar starts: the first token to reach its line.

@@ -104,9 +104,6 @@ class Groove2(Groove):
         notes, bars = self.notes(ids), len(self.bars(ids))
         return goals.accompanying(self, notes, bars, write, longest, chords=self.tells_chords)
 
-    def _reading(self, ids: np.ndarray) -> BarReading:
-        return BarReading(ids)
-
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
         spec = super().spec()

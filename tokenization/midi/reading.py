@@ -14,7 +14,7 @@ from tokenization.midi.chunks import split_chunks
 from tokenization.midi.conventions import complete, finished, without_far_events
 from tokenization.midi.limits import GENEROUS, Limits, MidiError
 from tokenization.midi.parsing import parse_tracks
-from tokenization.score import Columns, Marker, Meters, Notes, Pedals, Score, Tempos
+from tokenization.score import Columns, Meters, Notes, Pedals, Score, Tempos
 
 Rows = TypeVar("Rows", bound=Columns)
 
@@ -113,14 +113,16 @@ def _end_to_end(pieces: Sequence[Score]) -> Score:
     ]
     tracks = [0, *accumulate(len(piece.tracks) for piece in pieces)]
 
+    pieces = [
+        piece.timed(lambda old, start=start: old + start)
+        for piece, start in zip(pieces, starts, strict=True)
+    ]
+
     def joined(columns: type[Rows], name: str) -> Rows:
         parts = []
-        for piece, start, track in zip(pieces, starts, tracks, strict=False):
+        for piece, track in zip(pieces, tracks, strict=False):
             rows = getattr(piece, name)
-            moved = {"onset_ticks": rows.onset_ticks + start}
-            if hasattr(rows, "track"):
-                moved["track"] = rows.track + track
-            parts.append(rows.replace(**moved))
+            parts.append(rows.replace(track=rows.track + track) if hasattr(rows, "track") else rows)
         return columns.concatenate(parts)
 
     return Score(
@@ -130,10 +132,6 @@ def _end_to_end(pieces: Sequence[Score]) -> Score:
         tempos=joined(Tempos, "tempos"),
         meters=joined(Meters, "meters"),
         pedals=joined(Pedals, "pedals"),
-        markers=tuple(
-            Marker(marker.onset_ticks + start, marker.text)
-            for piece, start in zip(pieces, starts, strict=True)
-            for marker in piece.markers
-        ),
+        markers=tuple(marker for piece in pieces for marker in piece.markers),
         remarks=tuple(remark for piece in pieces for remark in piece.remarks),
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenization.goal import COUNTED, PERIOD
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import BAR_TICKS, BASS, DRUMS, OTHER
+from tokenization.groove.tokens import BAR_TICKS, BASS, DRUMS, OTHER, PITCHES
 from tokenization.remi.language import Remi
 from tokenization.score import Notes
 from training.config import DataConfig
@@ -52,9 +52,8 @@ def cut_groove(
     drums = drums_of_another(groove, config, random, another)
     line = start_bar(bars, len(ids), config, random) * BAR_TICKS
     notes = heard_from(line, groove.notes(ids), drums, config, random)
-    return transposed(groove, groove.spell(notes), config.transpose, random)[
-        : config.trained_length + 1
-    ]
+    notes = transposed_trio(notes, config.transpose, random)
+    return groove.spell(notes)[: config.trained_length + 1]
 
 
 def drums_of_another(
@@ -111,7 +110,7 @@ def _kept(probability: float, random: np.random.Generator) -> np.ndarray:
 
 
 def transposed(
-    language: Remi | Groove, ids: np.ndarray, most: int, random: np.random.Generator
+    language: Remi, ids: np.ndarray, most: int, random: np.random.Generator
 ) -> np.ndarray:
     """Return the ids moved by up to `most` semitones; a move out of the range is drawn again."""
     for semitones in random.permutation(2 * most + 1) - most:
@@ -119,6 +118,18 @@ def transposed(
         if moved is not None:
             return moved
     return ids
+
+
+def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Notes:
+    """Return notes moved by up to `most` semitones, all but the drums; a move out of the range is drawn again."""
+    if not len(notes):
+        return notes
+    melodic = notes.track != DRUMS
+    for semitones in random.permutation(2 * most + 1) - most:
+        pitch = notes.pitch + semitones * melodic
+        if pitch.min() >= 0 and pitch.max() < PITCHES:
+            return notes.replace(pitch=pitch).sorted()
+    return notes
 
 
 def kind_of(config: DataConfig, random: np.random.Generator) -> str:

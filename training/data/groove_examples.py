@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.goal import COUNTED
-from tokenization.groove.tokens import BAR_TICKS, DRUMS, PITCHES, TRACKS
+from tokenization.groove.tokens import BAR_TICKS, TRACKS
 from tokenization.groove_2 import layouts
 from tokenization.groove_2.language import Groove2
 from tokenization.score import Notes
@@ -22,6 +22,7 @@ from training.data.augmentation import (
     heard_from,
     kind_of,
     start_bar,
+    transposed_trio,
 )
 
 GROOVE_2 = Groove2()
@@ -44,7 +45,7 @@ def cut_groove_2(
     if kind in ("plain", "accompaniment"):
         start = start_bar(bars, len(ids), config, random)
     notes = heard_from(start * BAR_TICKS, groove.notes(ids), drums, config, random)
-    notes = _transposed(notes, config.transpose, random)
+    notes = transposed_trio(notes, config.transpose, random)
     return _laid_out(kind, groove, notes, config, random)[: config.trained_length + 1].astype(
         np.uint16
     )
@@ -85,15 +86,3 @@ def _gap(
     later = notes[notes.onset_ticks >= line]
     later = later.replace(onset_ticks=later.onset_ticks - line)
     return layouts.gap(later, start - first, stop - first)
-
-
-def _transposed(notes: Notes, most: int, random: np.random.Generator) -> Notes:
-    """Return notes moved by up to `most` semitones, all but the drums; a move out of the range is drawn again."""
-    if not len(notes):
-        return notes
-    melodic = notes.track != DRUMS
-    for semitones in random.permutation(2 * most + 1) - most:
-        pitch = notes.pitch + semitones * melodic
-        if pitch.min() >= 0 and pitch.max() < PITCHES:
-            return notes.replace(pitch=pitch).sorted()
-    return notes

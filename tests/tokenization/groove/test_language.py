@@ -181,42 +181,6 @@ def test_a_silent_track_has_the_usual_loudness():
 
 
 @settings(deadline=None, max_examples=60)
-@given(SEEDS, st.integers(1, 90), st.integers(-12, 12), st.booleans())
-def test_transposing_tokens_is_transposing_notes_but_not_the_drums(seed, length, semitones, whole):
-    ids = walk(seed, length)[: None if whole else length]
-    moved = GROOVE.transpose(ids, semitones)
-    said = [VOCABULARY.names[i].split("_")[2:] for i in ids if VOCABULARY["note_on"].holds(i)]
-    fits = all(track == "1" or 0 <= int(pitch) + semitones < 128 for track, pitch in said)
-    assert fits == (moved is not None)
-    if moved is None:
-        return
-    score = GROOVE.decode(ids)
-    pitch = score.notes.pitch + semitones * (score.notes.track != 1)
-    assert GROOVE.validate(moved) is None
-    assert moved.dtype == ids.dtype
-    assert GROOVE.decode(moved).notes == score.notes.replace(pitch=pitch).sorted()
-    back = GROOVE.transpose(moved, -semitones)
-    assert back is not None
-    assert back.tolist() == ids.tolist()
-
-
-def test_no_pitch_is_transposed_out_of_the_range():
-    ids = GROOVE.encode(trio_of([(0, 1, 2, 90, 0), (0, 1, 0, 90, 1), (0, 1, 120, 90, 2)])).ids
-    assert GROOVE.transpose(ids, -2) is not None
-    assert GROOVE.transpose(ids, -3) is None
-    assert GROOVE.transpose(ids, 7) is not None
-    assert GROOVE.transpose(ids, 8) is None
-
-
-def test_drums_and_others_of_one_time_change_places_when_transposed():
-    ids = GROOVE.parse("begin note_on_1_40 note_on_2_41 time_shift_1_0 note_off_1_40 note_off_2_41")
-    moved = GROOVE.transpose(ids, -2)
-    assert moved is not None
-    assert GROOVE.text(moved).split()[1:3] == ["note_on_2_39", "note_on_1_40"]
-    assert GROOVE.text(moved).split()[4:] == ["note_off_2_39", "note_off_1_40"]
-
-
-@settings(deadline=None, max_examples=60)
 @given(SEEDS, st.integers(1, 150))
 def test_tokens_up_to_a_bar_say_what_lies_before_its_line(seed, length):
     ids = walk(seed, length)

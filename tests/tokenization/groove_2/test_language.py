@@ -68,20 +68,6 @@ def test_rows_of_a_batch_are_independent_and_can_be_selected():
     check_rows(GROOVE, [walk(seed, 80)[:60] for seed in range(5)])
 
 
-@settings(deadline=None, max_examples=60)
-@given(SEEDS, st.integers(1, 100), st.integers(-12, 12))
-def test_transposed_notes_are_the_transposed_ones(seed, length, semitones):
-    ids = walk(seed, length)
-    moved, first = (
-        speaker.transpose(speaker.spell(GROOVE.notes(ids)), semitones)
-        for speaker in (GROOVE, FIRST)
-    )
-    assert (moved is None) == (first is None)
-    if moved is not None and first is not None:
-        assert GROOVE.validate(moved) is None
-        assert GROOVE.notes(moved) == FIRST.notes(first)
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

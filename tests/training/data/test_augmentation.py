@@ -10,7 +10,7 @@ from tokenization.remi.language import Remi
 from tokenization.remi.tokens import BAR, BEGIN, PITCH
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.augmentation import cut_groove, cut_remi, start_bar
+from training.data.augmentation import cut_groove, cut_remi, start_bar, transposed_trio
 
 MANY = range(60)
 
@@ -127,6 +127,18 @@ def test_tracks_fall_silent_but_never_all(grooves: Path):
     assert set().union(*heard) == tracks
     assert {len(one) for one in heard} == {1, 2, 3}
     assert all(groove.validate(crop) is None for crop in draws(cut_groove, grooves, drop_track=0.5))
+
+
+def test_a_trio_is_transposed_as_far_as_its_pitches_have_room():
+    notes = Notes([0, 0, 0], [1, 1, 1], [2, 0, 120], [90, 90, 90], [BASS, DRUMS, OTHER])
+    moves = set()
+    for seed in range(200):
+        moved = transposed_trio(notes, 12, np.random.default_rng(seed))
+        pitch = dict(zip(moved.track.tolist(), moved.pitch.tolist(), strict=True))
+        assert pitch[DRUMS] == 0
+        assert pitch[OTHER] - 120 == pitch[BASS] - 2
+        moves.add(pitch[BASS] - 2)
+    assert moves == set(range(-2, 8))
 
 
 def test_drums_are_not_transposed(grooves: Path):

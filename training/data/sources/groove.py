@@ -78,7 +78,7 @@ class Groove(Source):
         if piece.path.parent.name == _FIXED:
             score = excerpt(merged(score), COUNT_IN_BEATS * score.ticks_per_beat)
         # A program made these files: their beats are right, also where the notes swing.
-        return arranged(score, language, beats_known=True)
+        return arranged(score.replace(beats_known=True), language)
 
 
 def merged(score: Score) -> Score:

@@ -75,7 +75,7 @@ class HumanDrums(Source):
                 f"it is a fill or break of {counted(bars, 'bar')}; {FEWEST_BARS} make a piece"
             )
         # It was played to a click: its beats are right, however loosely the drums lie on them.
-        return arranged(score, language, beats_known=True)
+        return arranged(score.replace(beats_known=True), language)
 
     def _list(self, listing: Listing) -> str | None:
         """Return the list of performances, if there is one with the columns that are needed."""

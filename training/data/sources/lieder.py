@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tokenization.language import Language
-from tokenization.score import Score
 from training.data.sources.listing import Listing, shown
-from training.data.sources.source import Found, Piece, Source, arranged, read
+from training.data.sources.source import Found, Piece, Source
 from training.data.sources.splits import split_by_name
 
 _SCORE = re.compile(r"(?:^|.*/)(lc\d+)\.mxl")
@@ -38,6 +36,3 @@ class Lieder(Source):
                 for file, song in songs
             ]
         )
-
-    def scores(self, piece: Piece, language: Language) -> list[Score]:
-        return arranged(read(piece), language)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from tokenization.language import Language
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.abc.reading import tunes_of
-from tokenization.score import Score
 from training.data.sources.listing import Listing, shown
-from training.data.sources.source import Found, Piece, Source, arranged, read
+from training.data.sources.source import Found, Piece, Source
 from training.data.sources.splits import split_by_name
 
 
@@ -36,9 +34,6 @@ class MidiFolder(Source):
                 path, number = listing.path(file), tune if tunes > 1 else None
                 pieces.append(Piece(name=shown(name), path=path, split=split, tune=number))
         return Found(pieces=pieces)
-
-    def scores(self, piece: Piece, language: Language) -> list[Score]:
-        return arranged(read(piece), language)
 
 
 def _tunes(path: Path) -> int:

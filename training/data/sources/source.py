@@ -50,9 +50,9 @@ class Source(ABC):
     def find(self, listing: Listing, validation: float) -> Found:
         """Return the pieces, with a share held out for validation where the source has no split."""
 
-    @abstractmethod
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         """Read a piece as one or more arranged scores, of which training draws one at a time."""
+        return arranged(read(piece), language)
 
 
 def read(piece: Piece) -> Score:
@@ -60,11 +60,8 @@ def read(piece: Piece) -> Score:
     return read_file(piece.path, name="it", tune=piece.tune)
 
 
-def arranged(score: Score, language: Language, *, beats_known: bool = False) -> list[Score]:
-    """Return a score as a language spells it: each of its trios, or else all of it.
-
-    Trios keep the score's own beats if they are known to be right.
-    """
+def arranged(score: Score, language: Language) -> list[Score]:
+    """Return a score as a language spells it: each of its trios, or else all of it."""
     if language.family == "groove":
-        return trios(score, beats_known=beats_known)
+        return trios(score)
     return [language.arrange(score)]
