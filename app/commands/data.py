@@ -46,11 +46,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
         kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
         _add_source(kind, name)
-    making = make_groove
+    does = make_groove.DOES
     made = kinds.add_parser(
-        making.NAME, help=making.DOES, description=f"{making.DOES[0].upper()}{making.DOES[1:]}."
+        make_groove.NAME, help=does, description=f"{does[0].upper()}{does[1:]}."
     )
-    making.add(made)
+    make_groove.add(made)
     does = "say what is in a prepared data set"
     example = "example:\n  musicgen data inspect data/pop909"
     inspect = kinds.add_parser("inspect", help=does, description=f"S{does[1:]}.", epilog=example)

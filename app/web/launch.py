@@ -10,10 +10,10 @@ from starlette.routing import Mount
 
 from app.web.actions import PageActions
 from app.web.composing.composer import Composer
-from app.web.errors import HANDLERS
+from app.web.errors import HANDLERS, tell_errors
 from app.web.head_in_html import HeadInHtml
 from app.web.offered_models import OfferedModels
-from app.web.page import ASSETS, Page, head, version
+from app.web.page import ASSETS, head, page, version
 from app.web.server.capacity import IN_LINE, THREADS
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
 from app.web.server.jobs import Jobs, let_ends_meet, spare
@@ -32,10 +32,11 @@ def open_page(
 ) -> tuple[gr.Blocks, PageActions]:  # fmt: skip
     """Build the page and start to serve it."""
     actions, visitors = PageActions(OfferedModels(model), composer), Visitors(sessions)
-    jobs = Jobs(visitors)
     uploads = sessions.folder / "gradio"
     address = f"musicgen/{version()}"
-    blocks = jobs.blocks = Page(actions, visitors, jobs, soundfont).blocks
+    blocks = page(actions, visitors, soundfont)
+    jobs = Jobs(visitors, blocks)
+    tell_errors(blocks, jobs.answered)
     # Whoever asks waits in line: a request past it would be bounded by nothing.
     blocks.queue(max_size=IN_LINE, default_concurrency_limit=4, api_open=False)
     let_ends_meet(blocks._queue, jobs.answered)

@@ -14,10 +14,8 @@ from app.web.api import Api, add_api
 from app.web.composing.related_model import offered
 from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS
 from app.web.desk_api import add_desk_api
-from app.web.errors import tell_errors
 from app.web.examples import EXAMPLES, family_of_example
 from app.web.offered_models import OfferedModels
-from app.web.server.jobs import Jobs
 from app.web.server.visitors import Visitors
 from musicgen.generation.sampling import MUSICAL
 
@@ -53,23 +51,17 @@ def head(address: str, models: OfferedModels) -> str:
     return "".join((f"<title>{TITLE}</title>", *styles, *early, known, start))
 
 
-class Page:
-    """The page's endpoints; what is seen is drawn by its scripts."""
+def page(actions: PageActions, visitors: Visitors, soundfont: Path | None = None) -> gr.Blocks:
+    """Return the page's endpoints; what is seen is drawn by its scripts."""
 
-    def __init__(
-        self, actions: PageActions, visitors: Visitors, jobs: Jobs, soundfont: Path | None = None
-    ) -> None:
-        self._visitors = visitors
-        with gr.Blocks(
-            title=TITLE, analytics_enabled=False, delete_cache=(600, 3600)
-        ) as self.blocks:
-            self.blocks.unload(self._leave)
-            add_desk_api(actions, visitors)
-            add_api(Api(actions, visitors, soundfont))
-        tell_errors(self.blocks, jobs.answered)
+    def leave(request: gr.Request) -> None:
+        visitors.sessions.leave(str(request.session_hash))
 
-    def _leave(self, request: gr.Request) -> None:
-        self._visitors.sessions.leave(str(request.session_hash))
+    with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
+        blocks.unload(leave)
+        add_desk_api(actions, visitors)
+        add_api(Api(actions, visitors, soundfont))
+    return blocks
 
 
 def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
@@ -81,7 +73,6 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
                 "name": name,
                 "player": PLAYERS[language.family],
                 "family": language.family,
-                "language": language.name,
                 **offered(models, name),
             }
             for name, language in models.languages.items()

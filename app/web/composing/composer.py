@@ -15,7 +15,6 @@ from itertools import count
 from multiprocessing.connection import wait
 
 from app.web.composing.engines import Leave, News, Task, compose
-from app.web.server.process import keep_memory_flat
 from musicgen.common.processes import CONTEXT, interrupts_held, processors
 from musicgen.continuation import Player
 from musicgen.generation.progress import Progress
@@ -60,17 +59,10 @@ class EngineProcess:
         self.jobs: dict[int, RemoteJob] = {}
         self.ready = False
         self.connection, theirs = CONTEXT.Pipe()
-        self._process = CONTEXT.Process(
-            target=compose, args=(theirs, keep_memory_flat, share), daemon=True
-        )
+        self._process = CONTEXT.Process(target=compose, args=(theirs, share), daemon=True)
         with interrupts_held():
             self._process.start()
         theirs.close()
-
-    @property
-    def pid(self) -> int | None:
-        """What the system calls it."""
-        return self._process.pid
 
     @property
     def rows(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from app.web.composing.requests import MusicRequest
 from app.web.composing.streamed_takes import Region, StreamedTakes
@@ -12,7 +11,6 @@ from musicgen.continuation import Continuation
 from musicgen.options import Options
 from musicgen.pieces import Piece, no_prompt
 from musicgen.playable import Playable
-from tokenization.language import Language
 
 # More than are asked for, to choose from: where music begins from nothing, which may lack a voice, and by density.
 SPARE = 3
@@ -75,29 +73,3 @@ def _accompanied(model: Playable, piece: Piece, request: MusicRequest) -> Stream
 def _free(options: Options) -> Options:
     """Return options without what only a continuation has."""
     return replace(options, ends=False, chords=None)
-
-
-def abilities(language: Language) -> dict[str, Any]:
-    """Return what models of a language can be asked for beside going on; each with the reason if not."""
-    old = f"This model speaks {language.name}, the first version of its language, and cannot "
-    later = f"{language.family}-2"
-    missing = f"; one that speaks {later} can."
-    fills = type(language).infilling is not Language.infilling
-    chords = type(language).on_chords is not Language.on_chords
-    return {
-        "ends": _ability(language.can_end(), f"{old}be asked for an end{missing}"),
-        "infill": _ability(fills, f"{old}fill in bars{missing}"),
-        "accompany": {
-            "parts": [*language.parts],
-            "why": ""
-            if language.parts
-            else f"This model speaks {language.name} and writes no part to others; one that speaks groove-2 can.",
-        },
-        "chords": _ability(
-            chords, f"This model speaks {language.name}, which names no chords; a piano model can."
-        ),
-    }
-
-
-def _ability(can: bool, why: str) -> dict[str, Any]:
-    return {"can": can, "why": "" if can else why}

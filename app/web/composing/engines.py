@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
+from app.web.server.process import keep_memory_flat
 from musicgen.common.processes import processors
 from musicgen.common.workers.process import end_with_parent
 from musicgen.continuation import Player
@@ -164,15 +164,10 @@ class Engines:
         return known
 
 
-def compose(
-    connection: Connection, prepare: Callable[[], None] = lambda: None, share: int = 1
-) -> None:
-    """Compose what comes through a connection, until it is closed, as one of so many processes that share the memory.
-
-    `prepare` is called once at the beginning.
-    """
+def compose(connection: Connection, share: int = 1) -> None:
+    """Compose what comes through a connection, until it is closed, as one of so many that share the memory."""
     end_with_parent()
-    prepare()
+    keep_memory_flat()
     _share_processors()
     _compile_loops()
     engines, reported = Engines(share), 0.0

@@ -17,8 +17,10 @@ Row = list[int]  # onset, duration, pitch, velocity and track of a note, or a ti
 def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
     """Return a score with the lines of `bars` bars, or of as many as its notes begin."""
     counted = max(1, bar_count(score) if bars is None else bars)
+    found = columns(score, counted)
     return {
-        "notes": [number for row in note_rows(score) for number in row],
+        **found,
+        "notes": [number for row in found["notes"] for number in row],
         "tracks": [
             {
                 "name": track.name or ("Drums" if track.is_drum else f"Track {number}"),
@@ -27,34 +29,23 @@ def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
             }
             for number, track in enumerate(score.tracks, 1)
         ],
-        "tempos": tempo_rows(score),
-        "chords": chord_rows(score),
-        "meters": meter_rows(score),
         "ticksPerBeat": score.ticks_per_beat,
-        "lines": bar_lines(score, counted).tolist(),
         "centre": key_of(score).centre,
     }
 
 
-def note_rows(score: Score) -> list[Row]:
-    """Return the notes in the order of their onsets, a row each."""
-    return _rows(score.notes)
-
-
-def tempo_rows(score: Score) -> list[list[float]]:
-    """Return where the tempo changes, and to how many beats a minute."""
-    rows = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
-    return [[int(tick), round(float(tempo), 3)] for tick, tempo in rows]
-
-
-def meter_rows(score: Score) -> list[Row]:
-    """Return where metres change, and to what."""
-    return _rows(score.meters)
-
-
-def chord_rows(score: Score) -> list[list[Any]]:
-    """Return where chords change, and to what; the page spells them by the key."""
-    return [[marker.onset_ticks, marker.text] for marker in score.markers]
+def columns(score: Score, bars: int) -> dict[str, list[Any]]:
+    """Return what of a score may change as it grows: metres that are written move the lines of later bars."""
+    tempos = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
+    return {
+        "notes": _rows(score.notes),  # in the order of their onsets
+        "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
+        "chords": [
+            [marker.onset_ticks, marker.text] for marker in score.markers
+        ],  # the page spells them by the key
+        "meters": _rows(score.meters),
+        "lines": bar_lines(score, bars).tolist(),
+    }
 
 
 def _rows(table: Columns) -> list[Row]:

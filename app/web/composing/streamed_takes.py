@@ -8,14 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from app.web.composing.picture import (
-    chord_rows,
-    meter_rows,
-    note_rows,
-    picture,
-    tempo_rows,
-    trained_bars,
-)
+from app.web.composing.picture import columns, picture, trained_bars
 from app.web.composing.similarity import likeness
 from musicgen.continuation import MusicGeneration, Take
 from tokenization.analysis.metres import bar_lines
@@ -62,7 +55,7 @@ class StreamedTakes:
     def begun(self) -> dict[str, Any]:
         """Return what is there before the first note."""
         takes = self.work.takes()[: self._shown]
-        self._last = [_columns(take.score, self.bars) for take in takes]
+        self._last = [columns(take.score, self.bars) for take in takes]
         self._now = [self._so_far(take.score, 0)[1] for take in takes]
         return {
             "state": "running",
@@ -83,15 +76,15 @@ class StreamedTakes:
         news, changed = [], False
         for number, take in enumerate(chosen):
             whole, now = self._so_far(take.score, bars)
-            columns = _columns(whole, self.bars)
+            grown = columns(whole, self.bars)
             news.append({
                 "number": number,
                 "now": now,
-                **{name: _change(self._last[number][name], rows) for name, rows in columns.items()},
+                **{name: _change(self._last[number][name], rows) for name, rows in grown.items()},
             })  # fmt: skip
             changed = changed or now != self._now[number]
-            changed = changed or columns["notes"] != self._last[number]["notes"]
-            self._last[number], self._now[number] = columns, now
+            changed = changed or grown["notes"] != self._last[number]["notes"]
+            self._last[number], self._now[number] = grown, now
         return {"state": "running", "takes": news} if changed else None
 
     def finished(self, state: str, seconds: float) -> dict[str, Any]:
@@ -182,17 +175,6 @@ def _voices(score: Score) -> int:
     """Return how many tracks play more than a note or two."""
     counts = np.bincount(score.notes.track, minlength=len(score.tracks))
     return int((counts > 2).sum())
-
-
-def _columns(score: Score, bars: int) -> dict[str, list[Any]]:
-    """Return what of a score may change as it grows: metres that are written move the lines of later bars."""
-    return {
-        "notes": note_rows(score),
-        "tempos": tempo_rows(score),
-        "chords": chord_rows(score),
-        "meters": meter_rows(score),
-        "lines": bar_lines(score, bars).tolist(),
-    }
 
 
 def _change(before: list[Item], after: list[Item]) -> dict[str, Any]:

@@ -30,15 +30,14 @@ class ServerFolder:
         _delete(self.path)
 
 
-def delete_left_behind() -> int:
-    """Delete the folders of servers that were killed; return how many.
+def delete_left_behind() -> None:
+    """Delete the folders of servers that were killed.
 
     The system lets go of a lock when its process ends, however it ends. Without a lock in it, or of
     another user, a folder is none of ours.
     """
-    left = 0
     if not CAN_LOCK:  # not a Unix: what a killed server leaves is left to the system
-        return left
+        return
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):  # locked, another's, or gone by now
             if not _is_ours(folder):
@@ -48,10 +47,8 @@ def delete_left_behind() -> int:
                 continue
             try:
                 _delete(folder)
-                left += 1
             finally:
                 os.close(lock)
-    return left
 
 
 def _hold(folder: Path) -> int | None:

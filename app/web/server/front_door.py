@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 
 import anyio
 import orjson
+from starlette.responses import Response
 
 from app.web.server.forms import check_form
 from app.web.server.jobs import Jobs
@@ -83,7 +84,7 @@ class FrontDoor:
             await self._let_in(scope, receive, send_with_headers)
         except Refused as refused:
             if not started:
-                await _answer(send_with_headers, refused)
+                await _answer(refused)(scope, receive, send_with_headers)
 
     async def _let_in(self, scope: Any, receive: Any, send: Any) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}
@@ -170,7 +171,7 @@ class FrontDoor:
             self.jobs.check_function(content.get("fn_index"))
         session = content.get("session_hash")
         if isinstance(session, str) and sent.startswith(("run", "call", "queue")):
-            self.visitors.admit(session, client)
+            self.visitors.sessions.admit(session, client)
         if sent.startswith(("call", "queue")):
             self.jobs.check_room(client)
 
@@ -212,12 +213,7 @@ def _again(body: bytes, receive: Any) -> Any:
     return receive_again
 
 
-async def _answer(send: Any, refused: Refused) -> None:
-    body = json.dumps({"detail": refused.sentence}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),  # of a body that was not read, the rest is not waited for
-    ]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _answer(refused: Refused) -> Response:
+    body = json.dumps({"detail": refused.sentence})
+    headers = {"connection": "close"}  # of a body that was not read, the rest is not waited for
+    return Response(body, refused.status, headers, "application/json")

@@ -19,18 +19,17 @@ LOOK_SECONDS, PROGRESS_SECONDS = 0.01, 1.0
 
 
 class Jobs:
-    """Looks after gradio's queue; `blocks` is gradio's, once it is there."""
+    """Looks after the queue of gradio's `blocks`."""
 
-    def __init__(self, visitors: Visitors) -> None:
-        self.blocks: Any = None
-        self._visitors = visitors
+    def __init__(self, visitors: Visitors, blocks: Any) -> None:
+        self.blocks, self._visitors = blocks, visitors
         # Since when answers are there that nobody reads, by session.
         self._unread: dict[str, float] = {}
         self._being_read: set[str] = set()  # jobs
 
     def check_function(self, number: object) -> None:
         """Refuse a call of what gradio does not know by that number."""
-        if self.blocks is not None and number is not None and number not in list(self.blocks.fns):
+        if number is not None and number not in list(self.blocks.fns):
             raise Refused(404, "there is no function of that number; open the page again")
 
     def check_room(self, client: str) -> None:
@@ -50,10 +49,10 @@ class Jobs:
 
     def session_of_job(self, job: str) -> str:
         """Return the session of a job by the number that the job was given."""
-        queue = self.blocks._queue if self.blocks is not None else None
-        if queue is not None and job in queue.event_ids_to_events:
+        queue = self.blocks._queue
+        if job in queue.event_ids_to_events:
             return queue.event_ids_to_events[job].session_hash
-        for name, jobs in queue.pending_event_ids_session.items() if queue is not None else ():
+        for name, jobs in queue.pending_event_ids_session.items():
             if job in jobs:
                 return name
         raise Refused(404, "there is no such request any more; send it again")
@@ -72,14 +71,12 @@ class Jobs:
 
     def answered(self, name: str | None) -> None:
         """Drop what gradio keeps of a session (0.1 MB) where nobody will come back to it: of a single call."""
-        if name is not None and name not in self._visitors.sessions and self.blocks is not None:
+        if name is not None and name not in self._visitors.sessions:
             self.blocks.state_holder.session_data.pop(name, None)
             self.blocks.state_holder.time_last_used.pop(name, None)
 
     async def end_abandoned(self) -> None:
         """End jobs that have lost their clients, and drop answers that nobody came for."""
-        if self.blocks is None:
-            return
         queue = self.blocks._queue
         for event in self._events():
             if event.alive and self._visitors.is_gone(event.session_hash, event.enqueue_time):
@@ -101,7 +98,7 @@ class Jobs:
         self._visitors.forget_readers(waits)
 
     def _events(self) -> list[Any]:
-        return [] if self.blocks is None else [*self.blocks._queue.event_ids_to_events.values()]
+        return [*self.blocks._queue.event_ids_to_events.values()]
 
 
 def let_ends_meet(queue: Any, answered: Callable[[str | None], None]) -> None:

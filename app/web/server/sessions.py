@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.web.server.folder import ServerFolder
+from app.web.server.names import Refused
 from app.web.server.uploads import files_below
 
 MOST_SESSIONS = 200
@@ -22,10 +23,6 @@ IDLE_SECONDS = 3600
 NEW_SECONDS = 30  # a page that has just been opened is nobody idle, though it has not said yet that it is there
 MOST_ANSWERS = 64  # folders of answers to programs, which are copied when they are handed out
 SOUND_BYTES = 1 << 30  # of rendered sound, of all sessions
-
-
-class Full(ValueError):
-    """There is no room for one more visitor."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -126,7 +123,7 @@ class Sessions:
             _empty(self._sessions.pop(name))
 
     def _find_room(self, client: str) -> None:
-        """Drop who is idle where there are too many: of the same client, and of all; or raise Full."""
+        """Drop who is idle where there are too many: of the same client, and of all; or refuse the new one."""
         own = [name for name, session in self._sessions.items() if session.client == client]
         for names, most in (
             (own if client else [], MOST_OF_ONE),
@@ -137,7 +134,7 @@ class Sessions:
             new = time.monotonic() - NEW_SECONDS
             idle = next((name for name in names if _is_idle(self._sessions[name], new)), None)
             if idle is None:
-                raise Full("as many are here as there is room for; come again in a while")
+                raise Refused(429, "as many are here as there is room for; come again in a while")
             _empty(self._sessions.pop(idle))
 
 

@@ -33,5 +33,4 @@ async def _sweep(jobs: Jobs, uploads: Path) -> None:
         await asyncio.sleep(SWEEP_SECONDS)
         await jobs.end_abandoned()
         await asyncio.to_thread(delete_broken_off, uploads)
-        if jobs.blocks is not None:
-            forget_deleted(jobs.blocks.temp_file_sets)
+        forget_deleted(jobs.blocks.temp_file_sets)

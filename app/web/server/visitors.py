@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from app.web.server.names import Refused
-from app.web.server.sessions import Full, Session, Sessions
+from app.web.server.sessions import Sessions
 
 GONE_SECONDS = 20  # without anybody who reads, a job has lost its client
 
@@ -19,7 +18,6 @@ GONE_SECONDS = 20  # without anybody who reads, a job has lost its client
 class Asker:
     """Who wants something done, and until when they are there."""
 
-    name: str  # of the session
     client: str  # whose turns are shared among all that they ask for
     is_gone: Callable[[float], bool] = lambda since: False
     is_reading: Callable[[], bool] = lambda: True
@@ -36,7 +34,7 @@ class Visitors:
     @contextmanager
     def stays(self, name: str, client: str) -> Iterator[None]:
         """Note that somebody's page is open for as long as this lasts."""
-        session = self.admit(name, client)
+        session = self.sessions.admit(name, client)
         self.sessions.came(session)
         try:
             yield
@@ -55,18 +53,10 @@ class Visitors:
             if not self._readers[name]:
                 del self._readers[name]
 
-    def admit(self, name: str, client: str) -> Session:
-        """Let a visitor in, if there is room."""
-        try:
-            return self.sessions.admit(name, client)
-        except Full as full:
-            raise Refused(429, str(full)) from None
-
     def asker(self, request: Any) -> Asker:
         """Return who sent a request of gradio's."""
         name, client = str(request.session_hash), client_of(request)
         return Asker(
-            name=name,
             client=client,
             is_gone=lambda since: self.is_gone(name, since),
             is_reading=lambda: self.is_read(name),

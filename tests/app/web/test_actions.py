@@ -26,7 +26,7 @@ from tokenization.score import Meters
 from tokenization.wording import Remark
 
 MODEL, PIANO, LATER = "untrained:tiny:groove", "pop-piano", "untrained:tiny:remi-2"
-ASKER = Asker(name="a", client="")
+ASKER = Asker(client="")
 SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
 PLAIN = {"model": MODEL, "bars": 1, "variations": 1, "sampling": SAMPLING}
 
@@ -63,7 +63,7 @@ def test_nothing_is_composed_before_somebody_reads(actions: PageActions):
         looked.append(actions.composer.requests)
         return len(looked) == 3
 
-    patient = Asker(name="a", client="", is_reading=reads_at_the_third_look)
+    patient = Asker(client="", is_reading=reads_at_the_third_look)
     *_, last = actions.write(
         patient, request_from({**PLAIN, "promptBars": 2}), example("trio-jazz"), "a.mid", "job"
     )

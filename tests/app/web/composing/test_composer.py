@@ -65,7 +65,7 @@ def test_the_same_request_gives_the_same_music_in_any_process(composer: Composer
 def test_a_process_that_dies_loses_its_requests_alone(composer: Composer):
     job = begun(composer, work())
     (process,) = composer.processes
-    os.kill(process.pid, signal.SIGKILL)
+    os.kill(process._process.pid, signal.SIGKILL)
     assert job.ended.wait(LATE)
     is_lost_alone(job, composer)
 

@@ -7,6 +7,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -64,9 +65,9 @@ def ask(
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("127.0.0.1", 1),
              "headers": [(name.encode(), value.encode()) for name, value in given.items()]}  # fmt: skip
     uploads = visitors.sessions.folder / "gradio"
-    door = FrontDoor(
-        echo, names=Names("127.0.0.1"), visitors=visitors, jobs=Jobs(visitors), uploads=uploads
-    )
+    queue = SimpleNamespace(event_ids_to_events={}, pending_event_ids_session={})
+    jobs = Jobs(visitors, SimpleNamespace(fns={}, _queue=queue))
+    door = FrontDoor(echo, names=Names("127.0.0.1"), visitors=visitors, jobs=jobs, uploads=uploads)
     # In a thread that has no loop yet: a browser of other tests keeps one here.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, door(scope, receive, send)).result()  # type: ignore[arg-type]

@@ -21,24 +21,23 @@ def gradios_queue() -> Queue:
 def test_jobs_of_one_client_leave_room_for_others():
     sessions = Sessions()
     sessions.close()
-    looked_after = Jobs(Visitors(sessions))
+    visitors = Visitors(sessions)
 
-    def jobs(**of: int) -> None:
+    def jobs(**of: int) -> Jobs:
         events = [
             SimpleNamespace(request=SimpleNamespace(client=SimpleNamespace(host=client)))
             for client, number in of.items()
             for _ in range(number)
         ]
         queue = SimpleNamespace(event_ids_to_events=dict(enumerate(events)))
-        looked_after.blocks = SimpleNamespace(_queue=queue)
+        return Jobs(visitors, SimpleNamespace(_queue=queue))
 
-    jobs(greedy=23)
-    looked_after.check_room("greedy")
-    jobs(greedy=24)
+    jobs(greedy=23).check_room("greedy")
+    looked_after = jobs(greedy=24)
     with pytest.raises(Refused, match="24 of your requests"):
         looked_after.check_room("greedy")
     looked_after.check_room("other")
-    jobs(greedy=24, other=4)
+    looked_after = jobs(greedy=24, other=4)
     with pytest.raises(Refused, match="4 of your requests"):
         looked_after.check_room("other")
     looked_after.check_room("third")

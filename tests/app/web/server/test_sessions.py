@@ -7,7 +7,8 @@ import time
 import pytest
 
 import app.web.server.sessions
-from app.web.server.sessions import Full, Sessions
+from app.web.server.names import Refused
+from app.web.server.sessions import Sessions
 from app.web.server.visitors import Visitors
 
 
@@ -58,7 +59,7 @@ def test_who_is_there_stays_whoever_comes(sessions: Sessions, monkeypatch):
     assert sessions.admit("page", "") is shown
     for name in ("two", "three"):
         sessions.came(sessions.admit(name, "10.0.0.2"))
-    with pytest.raises(Full, match="as many are here as there is room for"):
+    with pytest.raises(Refused, match="as many are here as there is room for"):
         sessions.admit("four", "10.0.0.3")
     sessions.went(shown)
     sessions.admit("four", "10.0.0.3")
@@ -72,7 +73,7 @@ def test_a_page_that_closes_late_does_not_count_for_the_next_of_its_name(
     visitors = Visitors(sessions)
     with visitors.stays("page", ""):
         sessions.leave("page")
-        again = visitors.admit("page", "")
+        again = sessions.admit("page", "")
     assert again.pages == 0
     time.sleep(0.01)
     sessions.admit("other", "")
