@@ -65,13 +65,6 @@ def local_ranges(trained_length: int) -> list[Range]:
     return [Range(start=start, stop=start + step, offset=offset) for start in stops]
 
 
-def band_of(attention: np.ndarray, offset: int) -> np.ndarray:
-    """Return the band of a whole map, (queries, keys) → (queries, offset + 1)."""
-    query, lag = np.arange(len(attention))[:, None], np.arange(offset + 1)
-    found = attention[query, np.maximum(query - lag, 0)]
-    return np.where(lag <= query, found, np.nan)
-
-
 def translation_invariance(band: np.ndarray, where: Range) -> float | None:
     """Return the mean variance within offsets over the variance of all weights in the range."""
     rows = band[where.start : where.stop, : where.offset + 1].astype(np.float64)

@@ -60,7 +60,7 @@ class Run:
         self.steps = batches.steps(config.optimiser.steps, config.optimiser.epochs)
         falling = config.optimiser.cosine_epochs
         self.falling = self.steps if falling is None else batches.steps(None, falling)
-        self.state = saving.RunState(data=batches.checksum)
+        self.state = saving.RunState(data=batches.shards.checksum)
         self.model = first_model(config, batches.language)
         self.origin = origin(config)  # read once: what a run began as may be gone before it ends
         module: Any = FabricModel(self.model)

@@ -17,9 +17,10 @@ class StepSums:
         self._dtype = torch.float32 if device.type == "mps" else torch.float64
         self._device = device
         self._bad = torch.full((), torch.inf, device=device)
-        self._reset(sums)
+        self.restart(sums)
 
-    def _reset(self, sums: Sequence[float]) -> None:
+    def restart(self, sums: Sequence[float] = ()) -> None:
+        """Begin anew, or with sums that were kept."""
         loss, gradient, tokens, steps = sums or (0.0,) * 4
         self._loss, self._gradient = (
             torch.tensor(value, dtype=self._dtype, device=self._device)
@@ -56,10 +57,6 @@ class StepSums:
     def speed(self) -> tuple[int, float]:
         """Return the tokens taken in this session since the last log, and their seconds."""
         return self._new_tokens, time.perf_counter() - self._began
-
-    def restart(self) -> None:
-        """Begin anew."""
-        self._reset(())
 
     def first_bad_step(self) -> int | None:
         """Return the first step whose loss or gradient was not finite; waits for the device."""

@@ -62,8 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
     from app.default_folder import claim, own_folder
     from tokenization.whole_file import make_folder
-    from training.results.comparison import HEADINGS, ranked, write_comparison
-    from training.results.repeats import HEADINGS as REPEATED
+    from training.results.comparison import ranked, write_comparison
     from training.results.repeats import repeated, without_encoding
 
     check_counts(arguments, "seeds")
@@ -87,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
         found.setdefault(name, []).append(_trained(name, config))
         rows = repeated(found, against) if several else [one for (one,) in found.values()]
         # Each time, lest an interruption leave none.
-        write_comparison(rows, arguments.output, REPEATED if several else HEADINGS)
+        write_comparison(rows, arguments.output)
     _draw(runs, found, arguments.output)
     if arguments.json:
         output.write_json([asdict(row) for row in ranked(rows)])

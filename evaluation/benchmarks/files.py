@@ -8,37 +8,28 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from evaluation.benchmarks.listops import read_expression
+from evaluation.benchmarks.training import Examples
 
-
-@dataclass(frozen=True, kw_only=True)
-class Labelled:
-    """Sequences of small whole numbers, and their classes; of pairs, a class belongs to two sequences."""
-
-    sequences: list[np.ndarray]
-    labels: np.ndarray
-
-
-Split = Callable[[Path, str, int], Labelled]
+Split = Callable[[Path, str, int], Examples]
 """(folder, train | test, longest length) → what is in it."""
 
 
-def read_text(folder: Path, split: str, longest: int) -> Labelled:
+def read_text(folder: Path, split: str, longest: int) -> Examples:
     """Return the reviews of IMDB as bytes: train/pos/*.txt, train/neg/*.txt, test/…; class 1 is pos."""
     sequences, labels = [], []
     for label, name in enumerate(("neg", "pos")):
         for file in _files(folder / split / name, "*.txt"):
             sequences.append(np.frombuffer(file.read_bytes()[:longest], dtype=np.uint8))
             labels.append(label)
-    return Labelled(sequences=sequences, labels=np.array(labels))
+    return Examples(inputs=sequences, labels=np.array(labels))
 
 
-def read_retrieval(folder: Path, split: str, longest: int) -> Labelled:
+def read_retrieval(folder: Path, split: str, longest: int) -> Examples:
     """Return pairs of papers of AAN as bytes: new_aan_pairs.train.tsv of label, two numbers, two texts a line."""
     named = folder / f"new_aan_pairs.{split}.tsv"
     sequences, labels = [], []
@@ -49,10 +40,10 @@ def read_retrieval(folder: Path, split: str, longest: int) -> Labelled:
             )
         labels.append(int(float(row[0])))
         sequences += [_text(text, longest) for text in row[3:5]]
-    return Labelled(sequences=sequences, labels=np.array(labels))
+    return Examples(inputs=sequences, labels=np.array(labels))
 
 
-def read_image(folder: Path, split: str, longest: int) -> Labelled:
+def read_image(folder: Path, split: str, longest: int) -> Examples:
     """Return the images of CIFAR-10 in grey, row by row: data_batch_*.bin and test_batch.bin of the binary version."""
     pattern = "data_batch_*.bin" if split == "train" else "test_batch.bin"
     found = [np.fromfile(file, dtype=np.uint8) for file in _files(folder, pattern)]
@@ -62,10 +53,10 @@ def read_image(folder: Path, split: str, longest: int) -> Labelled:
     records = np.concatenate(found).reshape(-1, 3073)
     red, green, blue = records[:, 1:].reshape(-1, 3, 1024).transpose(1, 0, 2).astype(np.float32)
     grey = np.rint(0.299 * red + 0.587 * green + 0.114 * blue).astype(np.uint8)  # ITU-R BT.601
-    return Labelled(sequences=list(grey[:, :longest]), labels=records[:, 0].astype(np.int64))
+    return Examples(inputs=list(grey[:, :longest]), labels=records[:, 0].astype(np.int64))
 
 
-def read_listops(folder: Path, split: str, longest: int) -> Labelled:
+def read_listops(folder: Path, split: str, longest: int) -> Examples:
     """Return expressions of the benchmark's own files: basic_train.tsv with columns Source and Target."""
     named = folder / f"basic_{split}.tsv"
     sequences, labels = [], []
@@ -76,10 +67,10 @@ def read_listops(folder: Path, split: str, longest: int) -> Labelled:
             raise ValueError(f"{named}, line {number}: an expression and its value are wanted")
         sequences.append(read_expression(row[0])[:longest])
         labels.append(int(row[1]))
-    return Labelled(sequences=sequences, labels=np.array(labels))
+    return Examples(inputs=sequences, labels=np.array(labels))
 
 
-def read_pathfinder(folder: Path, split: str, longest: int) -> Labelled:
+def read_pathfinder(folder: Path, split: str, longest: int) -> Examples:
     """Return the images of Pathfinder: metadata/*.npy, whose lines name imgs/…/*.png and a class; a tenth is test."""
     from PIL import Image
 
@@ -96,7 +87,7 @@ def read_pathfinder(folder: Path, split: str, longest: int) -> Labelled:
             labels.append(int(words[3]))
     if not sequences:
         raise ValueError(f"{folder}/metadata names no images of the split {split}")
-    return Labelled(sequences=sequences, labels=np.array(labels))
+    return Examples(inputs=sequences, labels=np.array(labels))
 
 
 def read_patches(file: Path, split: str, side: int) -> tuple[np.ndarray, np.ndarray, int]:

@@ -70,7 +70,7 @@ def material(task: str, source: Path | None, sizes: Sizes, progress: Progress) -
         raise FileNotFoundError(f"{error}; give {found.wanted}") from None
 
 
-Split = tuple[files.Labelled, files.Labelled]
+Split = tuple[Examples, Examples]
 """What is trained on, and what is measured with."""
 
 
@@ -82,18 +82,15 @@ def _make_listops(sizes: Sizes, progress: Progress) -> Material:
     bounds = (sizes.shortest, sizes.longest)
     train, labels = listops.listops(sizes.train, *bounds, TRAIN, progress)
     test, answers = listops.listops(sizes.test, *bounds, TEST, progress)
-    return _listops(
-        files.Labelled(sequences=train, labels=labels),
-        files.Labelled(sequences=test, labels=answers),
-    )
+    return _listops(Examples(inputs=train, labels=labels), Examples(inputs=test, labels=answers))
 
 
 def _read_listops(folder: Path, sizes: Sizes) -> Material:
     return _listops(*_read(files.read_listops, folder, sizes))
 
 
-def _listops(train: files.Labelled, test: files.Labelled) -> Material:
-    said = np.array([listops.first_token_rule(ids) for ids in test.sequences])
+def _listops(train: Examples, test: Examples) -> Material:
+    said = np.array([listops.first_token_rule(ids) for ids in test.inputs])
     rules = {"first-token rule": float((said == test.labels).mean())}
     return _classified(train, test, listops.CLASSES, len(listops.TOKENS), rules=rules)
 
@@ -104,7 +101,7 @@ def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
     both = [
         (pixels[part], labels[part]) for part in (slice(sizes.train), slice(sizes.train, count))
     ]
-    train, test = (files.Labelled(sequences=list(x.reshape(len(x), -1)), labels=y) for x, y in both)
+    train, test = (Examples(inputs=list(x.reshape(len(x), -1)), labels=y) for x, y in both)
     return _classified(
         train, test, pictures.CLASSES, 256, grid=(sizes.size, sizes.size),
         rules=rules(*both), remarks=[_pictures(sizes)],
@@ -136,7 +133,7 @@ def _read_image(folder: Path, sizes: Sizes) -> Material:
 
 def _pixels(folder: Path, sizes: Sizes, read: files.Split, classes: int) -> Material:
     train, test = _read(read, folder, sizes)
-    side = round(len(train.sequences[0]) ** 0.5)
+    side = round(len(train.inputs[0]) ** 0.5)
     return _classified(train, test, classes, 256, grid=(side, side))
 
 
@@ -149,12 +146,9 @@ def _read_retrieval(folder: Path, sizes: Sizes) -> Material:
 
 
 def _read_patches(file: Path, sizes: Sizes) -> Material:
-    def read(split: str) -> tuple[files.Labelled, tuple[int, int]]:
+    def read(split: str) -> tuple[Examples, tuple[int, int]]:
         patches, labels, across = files.read_patches(file, split, sizes.patch)
-        return files.Labelled(sequences=list(patches), labels=labels), (
-            patches.shape[1] // across,
-            across,
-        )
+        return Examples(inputs=list(patches), labels=labels), (patches.shape[1] // across, across)
 
     (train, grid), (test, _) = read("train"), read("test")
     classes = int(max(train.labels.max(), test.labels.max())) + 1
@@ -194,18 +188,17 @@ def _read_language(folder: Path, sizes: Sizes) -> Material:
 
 
 def _classified(
-    train: files.Labelled,
-    test: files.Labelled,
+    train: Examples,
+    test: Examples,
     classes: int,
     vocabulary: int,
     *,
     rules: dict[str, float] | None = None,
     **more: Any,
 ) -> Material:
-    both = [Examples(inputs=split.sequences, labels=split.labels) for split in (train, test)]
     rules = {**(rules or {}), "most common class": _most_common(train.labels, test.labels)}
     return Material(
-        train=both[0], test=both[1], classes=classes, vocabulary=vocabulary, rules=rules, **more
+        train=train, test=test, classes=classes, vocabulary=vocabulary, rules=rules, **more
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,14 @@ from evaluation.continuation.samples import read_samples, write_samples
 from evaluation.continuation.summary import summary
 from evaluation.metrics.copying import copied_share, diversity
 from evaluation.metrics.statistics import statistics
-from evaluation.metrics.style import profiles, quarters, similarities, track_profiles
+from evaluation.metrics.style import (
+    in_bars,
+    onset_drum,
+    profiles,
+    quarters,
+    similarities,
+    track_profiles,
+)
 from musicgen.common.workers.pool import Workers
 from musicgen.playable import Playable
 from tokenization.excerpt import excerpt
@@ -68,7 +75,7 @@ def run(
         measured = measure(models, prompts, plan, folder, progress)
     results = {
         "experiment": "continuation",
-        "settings": plan.plain(),
+        "settings": asdict(plan),
         "models": [_facts(model) for model in models],
         "yardsticks": list(REFERENCE_PASSAGES.values()),
         "prompts": len(prompts),
@@ -85,6 +92,7 @@ def _facts(model: Playable) -> Row:
         "sha256": model.sha256 or None,
         "language": model.language.name,
         "trained_length": model.trained_length or None,
+        "number": model.number,
     }
 
 
@@ -144,7 +152,7 @@ def compared(prompt: PromptedPiece, music: Score) -> Iterator[Row]:
 
 def _profiles(score: Score) -> Mapping[tuple[str, str], np.ndarray]:
     """Return the histograms of all pitched tracks, of the drums, and of each pitched track."""
-    drums = profiles(score, "all")["onset_drum"]
+    drums = onset_drum(in_bars(score)[score.on_drums], score.ticks_per_beat)
     together = {(PITCHED, metric): value for metric, value in profiles(score).items()}
     by_track = {k: v for k, v in track_profiles(score).items() if k[1] != "onset_drum"}
     return {**together, (DRUMS, "onset_drum"): drums, **by_track}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from musicgen.generation.sampling import Sampling
 
@@ -25,7 +24,3 @@ class Plan:
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it must be 0 or more")
         Sampling(temperature=self.temperature)  # which says what is wrong with it
-
-    def plain(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return asdict(self)

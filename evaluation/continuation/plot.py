@@ -105,8 +105,8 @@ def _explain(drawn: Figure, results: Results) -> None:
 
 
 def _numbered(results: Results) -> dict[str, int]:
-    """Return the models with the numbers of their looks: their own where they are some of a larger evaluation."""
-    return {model["name"]: model.get("number", i) for i, model in enumerate(results["models"])}
+    """Return the models with the numbers of their looks."""
+    return {model["name"]: model["number"] for model in results["models"]}
 
 
 def _rows(results: Results, against: str, metric: str) -> list[Row]:

@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ def sequences(work: Generation, plan: Plan) -> list[np.ndarray]:
 
 def home_of(model: Playable, plan: Plan, folder: Path) -> Path:
     """Return the folder of what this very model wrote under this very plan."""
-    facts = [model.sha256, model.longest_ticks, plan.plain(), _EDITION]
+    facts = [model.sha256, model.longest_ticks, asdict(plan), _EDITION]
     asked = json.dumps(facts, sort_keys=True)
     return folder / f"{_plain_name(model.name)}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
 
@@ -155,7 +155,7 @@ def _facts(model: Playable, prompt: PromptedPiece, plan: Plan) -> dict[str, Any]
     return {
         "model": model.name,
         "weights_sha256": model.sha256,
-        **plan.plain(),
+        **asdict(plan),
         "prompt": prompt.name,
         "prompt_sha256": hashlib.sha256(prompt.ids.astype("<u2").tobytes()).hexdigest(),
     }

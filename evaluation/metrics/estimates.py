@@ -13,9 +13,7 @@ from math import sqrt
 
 import numpy as np
 
-from musicgen.common.intervals import mean_interval
-
-Z = 1.959964  # standard errors to either side that hold 95 % of a normal distribution
+from musicgen.common.intervals import CONFIDENCE, half_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +55,7 @@ def estimate(values: Iterable[float | None], *, shares: bool = False) -> Estimat
     found, known = spread(given), _known(given)
     if found.n < 2:
         return Estimate(**vars(found), low=None, high=None)
-    low, high = _wilson(known) if shares else _student(known)
+    low, high = _wilson(known) if shares else _student(found)
     return Estimate(**vars(found), low=low, high=high)
 
 
@@ -76,15 +74,16 @@ def _known(values: Iterable[float | None]) -> np.ndarray:
     return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
-def _student(values: np.ndarray) -> tuple[float, float]:
-    middle, half = mean_interval(values.tolist())
-    assert half is not None, "there are two values or more"
-    return middle - half, middle + half
+def _student(found: Spread) -> tuple[float, float]:
+    half = half_interval(found.deviation, found.n)
+    assert found.mean is not None, "there are two values or more"
+    assert half is not None, "so they have a deviation"
+    return found.mean - half, found.mean + half
 
 
 def _wilson(values: np.ndarray) -> tuple[float, float]:
     """Return the shares from which that of the values is no further than 1.96 of their own standard errors."""
-    share, weight = float(values.mean()), Z**2 / len(values)
-    middle = (share + weight / 2) / (1 + weight)
-    half = sqrt(weight * (share * (1 - share) + weight / 4)) / (1 + weight)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    from scipy.stats import binomtest  # takes a second to import
+
+    found = binomtest(int(values.sum()), len(values)).proportion_ci(CONFIDENCE, method="wilson")
+    return float(found.low), float(found.high)

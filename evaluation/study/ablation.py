@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.experiments import Experiment, Found, HeldOut
-from evaluation.study.jobs import Measurement
+from evaluation.study.experiments import Experiment, Found, HeldOut, job_of
 from evaluation.study.losses import rows_by_job
-from evaluation.study.models import identity_of, probed_length
+from evaluation.study.models import probed_length
 from musicgen.loading import load
 from musicgen.playable import Playable
 
@@ -22,15 +21,11 @@ def ablation(
     jobs = []
     for playable in playables:
         border = min(probed_length(playable), pieces.length)
-        edges = sorted({0, border, pieces.length})
-        places = {"model": playable.given, "data": str(pieces.prepared.folder), "device": device}
-        identity = {**identity_of(playable), **pieces.identity}
-        for rows in rows_by_job(pieces.rows):
-            arguments = {"rows": rows, "edges": edges, "seed": seed}
-            job = Measurement(
-                measure=without_parts, arguments=arguments, places=places, identity=identity
-            )
-            jobs.append((playable, job))
+        common = {"edges": sorted({0, border, pieces.length}), "seed": seed}
+        jobs += [
+            job_of(playable, without_parts, device, pieces.prepared, rows=rows, **common)
+            for rows in rows_by_job(pieces.rows)
+        ]
 
     def compose(found: Found) -> dict[str, Any]:
         from evaluation.ablation import WHOLE, changes

@@ -20,6 +20,8 @@ from tokenization.wording import listed
 if TYPE_CHECKING:
     from tokenization.prepared import Prepared
 
+Job = tuple[Playable, Measurement]
+"""What is measured of a model."""
 Found = list[tuple[Playable, Measurement, Done]]
 """What came of jobs, those that failed left out."""
 
@@ -28,13 +30,32 @@ Found = list[tuple[Playable, Measurement, Done]]
 class Experiment:
     """Jobs of one kind, and what becomes of their results: plain data, a list of models in it."""
 
-    jobs: list[tuple[Playable, Measurement]]
+    jobs: list[Job]
     compose: Callable[[Found], dict[str, Any]]
     # Of a job, where results do without them.
     pieces: Callable[[Measurement], Sequence[str]] | None = None
     beside: Mapping[str, Any] = field(
         default_factory=dict
     )  # said with results, as the command for them alone
+
+
+def job_of(
+    playable: Playable,
+    measure: Callable[..., Any],
+    device: str,
+    prepared: Prepared | None = None,
+    **arguments: Any,
+) -> Job:
+    """Return the job that measures a model, by pieces of a prepared data set if one is given."""
+    data = {} if prepared is None else {"data": str(prepared.folder)}
+    checksum = {} if prepared is None else {"data": prepared.meta["checksum"]}
+    measurement = Measurement(
+        measure=measure,
+        arguments=arguments,
+        places={"model": playable.given, **data, "device": device},
+        identity={**identity_of(playable), **checksum},
+    )
+    return playable, measurement
 
 
 def conduct(
@@ -78,16 +99,6 @@ class HeldOut:
     rows: list[int]
     length: int
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What identifies the pieces; which of them, a job's arguments say."""
-        return {"data": self.prepared.meta["checksum"]}
-
-    @property
-    def language(self) -> str:
-        """The language they are in."""
-        return self.prepared.meta["language"]["language"]
-
     def names(self, job: Measurement) -> list[str]:
         """Return what the pieces of a job are called."""
         return [self.prepared.name(row) for row in job.arguments["rows"]]
@@ -98,7 +109,7 @@ class HeldOut:
         return {
             "folder": str(self.prepared.folder),
             "checksum": self.prepared.meta["checksum"],
-            "language": self.language,
+            "language": self.prepared.meta["language"]["language"],
             "split": self.split,
             "pieces": len(self.rows),
             "whole": int((lengths > self.length).sum()),
@@ -121,13 +132,6 @@ def held_out(folder: str | Path, length: int, pieces: int, split: str, seed: int
     fills = prepared.pieces.length[drawn] > length
     chosen = drawn[np.argsort(~fills, kind="stable")][:pieces]
     return HeldOut(prepared=prepared, split=split, rows=chosen.tolist(), length=length)
-
-
-def language_of_data(folder: str | Path) -> str:
-    """Return the language of a prepared data set."""
-    from tokenization.prepared import Prepared
-
-    return Prepared.open(folder).meta["language"]["language"]
 
 
 def default_length(playables: Sequence[Playable]) -> int:
@@ -173,17 +177,11 @@ def positions(
     """Probe the encodings with sequences of one token; if it is drawn, look at templates and attention too."""
     jobs = []
     for playable in playables:
-        arguments = {"length": probed_length(playable), "seed": seed}
-        common = {
-            "places": {"model": playable.given, "device": device},
-            "identity": identity_of(playable),
-        }
-        probing = {**arguments, "tokens": tokens}
-        jobs.append((playable, Measurement(measure=measures.probes, arguments=probing, **common)))
+        length = probed_length(playable)
+        probes = job_of(playable, measures.probes, device, length=length, tokens=tokens, seed=seed)
+        jobs.append(probes)
         if drawn:
-            jobs.append(
-                (playable, Measurement(measure=measures.pictures, arguments=arguments, **common))
-            )
+            jobs.append(job_of(playable, measures.pictures, device, length=length, seed=seed))
 
     def compose(found: Found) -> dict[str, Any]:
         from evaluation.probes import best_heads

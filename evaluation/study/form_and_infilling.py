@@ -120,7 +120,7 @@ def measure_form(
     yield works
     written, *ended = (_score(work) for work in works)
     own, real = form_of(written, prompt_bars, stop), form_of(piece.score, prompt_bars, stop)
-    rows = [_row(data, row, name, written=own[name], real=real[name]) for name in MEASURES]
+    rows = [_row(piece.name, name, written=own[name], real=real[name]) for name in MEASURES]
     if ended:
         last = last_bar(piece.score)
         sides = {
@@ -132,7 +132,7 @@ def measure_form(
             values = {
                 side: None if one is None else float(one[sign]) for side, one in sides.items()
             }
-            rows.append(_row(data, row, END + sign, **values))
+            rows.append(_row(piece.name, END + sign, **values))
     return rows
 
 
@@ -171,12 +171,12 @@ def measure_infilling(
     losses = {"loss": alone, **({"recalling": recalled} if recalled else {})}
     return [
         *(
-            _row(data, row, name, written=loss.aware, real=None, alone=loss.alone)
+            _row(piece.name, name, written=loss.aware, real=None, alone=loss.alone)
             for name, loss in losses.items()
         ),
-        _row(data, row, "f1", written=f1(true, written, start, stop), real=None, alone=None),
+        _row(piece.name, "f1", written=f1(true, written, start, stop), real=None, alone=None),
         *(
-            _row(data, row, name, written=measured(written), real=measured(true), alone=None)
+            _row(piece.name, name, written=measured(written), real=measured(true), alone=None)
             for name, measured in (
                 ("likeness", lambda score: likeness(score, start, stop, bars)),
                 ("leap", lambda score: leap(score, stop)),
@@ -185,8 +185,8 @@ def measure_infilling(
     ]
 
 
-def _row(data: str, row: int, measure: str, **sides: float | None) -> dict[str, Any]:
-    return {"piece": Prepared.open(data).name(row), "measure": measure, **sides}
+def _row(piece: str, measure: str, **sides: float | None) -> dict[str, Any]:
+    return {"piece": piece, "measure": measure, **sides}
 
 
 def held_out_piece(data: str, row: int, speaker: Language) -> Piece:

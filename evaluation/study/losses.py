@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evaluation.study import measures
-from evaluation.study.experiments import Experiment, Found, HeldOut, named
-from evaluation.study.jobs import Measurement
-from evaluation.study.models import identity_of, is_stochastic, probed_length
+from evaluation.study.experiments import Experiment, Found, HeldOut, Job, job_of, named
+from evaluation.study.models import probed_length
 from musicgen.playable import Playable
 
 if TYPE_CHECKING:
@@ -69,8 +68,8 @@ def realisations(
 
     jobs = []
     for playable in playables:
-        if is_stochastic(playable):
-            trained = playable.config["position"]["realisations"]
+        trained = playable.config["position"].get("realisations")
+        if trained is not None:  # the encoding is stochastic
             edges = [0, probed_length(playable)]
             for number in sorted({max(1, int(trained * f)) for f in (0.25, 0.5, 1, 2, 4)}):
                 jobs += _loss_jobs(playable, pieces, edges, number, seed, device)
@@ -114,23 +113,10 @@ def _loss_jobs(
     number: int | None,
     seed: int,
     device: str,
-) -> list[tuple[Playable, Measurement]]:
-    folder = str(pieces.prepared.folder)
+) -> list[Job]:
+    common = {"edges": list(edges), "seed": seed, "realisations": number}
     return [
-        (
-            playable,
-            Measurement(
-                measure=measures.losses,
-                arguments={
-                    "rows": rows,
-                    "edges": list(edges),
-                    "seed": seed,
-                    "realisations": number,
-                },
-                places={"model": playable.given, "data": folder, "device": device},
-                identity={**identity_of(playable), **pieces.identity},
-            ),
-        )
+        job_of(playable, measures.losses, device, pieces.prepared, rows=rows, **common)
         for rows in rows_by_job(pieces.rows)
     ]
 

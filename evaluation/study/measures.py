@@ -51,13 +51,9 @@ def probes(
     limit = getattr(performer.config.position, "max_length", length * 2)
     ranges = [where for where in [*table, *figure] if where.stop <= limit]
     found = probe(performer, ranges, probed.tolist(), seed)
-    keys = {
-        name: [vars(where) for where in part]
-        for name, part in (("table", table), ("figure", figure))
-    }
     return {
-        name: [row for row in found if {k: row[k] for k in ("start", "stop", "offset")} in part]
-        for name, part in keys.items()
+        name: [row for row in found if any(vars(where).items() <= row.items() for where in part)]
+        for name, part in (("table", table), ("figure", figure))
     }
 
 

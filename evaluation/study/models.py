@@ -51,11 +51,6 @@ def probed_length(model: Playable) -> int:
     return model.trained_length or UNTRAINED_LENGTH
 
 
-def is_stochastic(model: Playable) -> bool:
-    """Say whether its encoding has realisations to choose."""
-    return "realisations" in model.config["position"]
-
-
 def identity_of(model: Playable) -> dict[str, Any]:
     """Return what results depend on besides settings."""
     return {"weights": model.sha256 or model.given, "config": model.config}

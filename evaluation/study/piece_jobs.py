@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.study.experiments import Experiment, Found
-from evaluation.study.jobs import Measurement
-from evaluation.study.models import identity_of
+from evaluation.study.experiments import Experiment, Found, job_of
 from musicgen.continuation import Generation
 from musicgen.loading import find, load
 from musicgen.playable import Playable
@@ -32,8 +30,10 @@ class Choice:
 
     @cached_property
     def prepared(self) -> Prepared:
-        """The data set."""
-        return Prepared.open(self.data)
+        """The data set, undamaged: results are kept under its checksum."""
+        prepared = Prepared.open(self.data)
+        prepared.verify()
+        return prepared
 
 
 Measure = Generator[Sequence[Generation], None, Rows]
@@ -62,18 +62,9 @@ def by_piece(
     **arguments: Any,
 ) -> Experiment:
     """Return the experiment that measures each model with each piece; a piece is what tells its job from others."""
-    prepared, seed = choice.prepared, choice.seed
-    places = {"data": str(prepared.folder), "device": choice.device}
+    prepared, common = choice.prepared, {**arguments, "seed": choice.seed}
     jobs = [
-        (
-            playable,
-            Measurement(
-                measure=measure,
-                arguments={**arguments, **piece, "seed": seed},
-                places={"model": playable.given, **places},
-                identity={**identity_of(playable), "data": prepared.meta["checksum"]},
-            ),
-        )
+        job_of(playable, measure, choice.device, prepared, **common, **piece)
         for playable in playables
         for piece in pieces
     ]

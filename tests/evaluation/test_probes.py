@@ -8,7 +8,6 @@ from evaluation import attention
 from evaluation.attention import sides_of
 from evaluation.probes import (
     Range,
-    band_of,
     best_heads,
     encoding_alone,
     farther_above_nearer,
@@ -23,6 +22,13 @@ from tests.musicgen.toys import MUSICAL, VOCABULARY, toy_model
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "position_probes.npz")
 RANGES = [Range(start=0, stop=16, offset=8), Range(start=16, stop=48, offset=12)]
+
+
+def band_of(attention: np.ndarray, offset: int) -> np.ndarray:
+    """Return the band of a whole map, (queries, keys) → (queries, offset + 1)."""
+    query, lag = np.arange(len(attention))[:, None], np.arange(offset + 1)
+    found = attention[query, np.maximum(query - lag, 0)]
+    return np.where(lag <= query, found, np.nan)
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"].tolist())

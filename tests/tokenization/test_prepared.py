@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tokenization.language import Encoded
 from tokenization.prepared import PIECES_FILE, TOKENS_FILE, Prepared
 from tokenization.set_description import META_FILE
-from training.data.writer import PreparedWriter, Row, _save
+from training.data.writer import PreparedWriter, _save
 
 NUMBERS = [str(number) for number in range(65536)]
 META = {
@@ -17,8 +18,8 @@ META = {
 }
 
 
-def row(*ids: int, bars: tuple[int, ...] = (0,)) -> Row:
-    return Row(ids=np.array(ids, dtype=np.uint16), bars=np.array(bars), notes=len(ids))
+def row(*ids: int, bars: tuple[int, ...] = (0,)) -> Encoded:
+    return Encoded(ids=np.array(ids, dtype=np.uint16), bars=np.array(bars), notes=len(ids))
 
 
 def write(folder: Path, *, replace: bool = False, shift: int = 0) -> Path:

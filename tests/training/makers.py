@@ -10,11 +10,11 @@ import yaml
 
 from musicgen.model.performer import Performer
 from tests.training.data.sources.on_disk import band, piano
-from tokenization.language import Language, language
+from tokenization.language import language
 from tokenization.score import Score
 from training.config import RunConfig, read
 from training.data.batches import Batches
-from training.data.writer import PreparedWriter, Row
+from training.data.writer import PreparedWriter
 from training.devices import start_fabric
 from training.listener import Progress
 from training.loop import Run
@@ -41,7 +41,9 @@ def prepared_set(
     speaker = language(spoken)
     with PreparedWriter(folder, replace=False) as writer:
         for number in range(train + held_out):
-            rows = [_row(speaker, score) for score in _scores(spoken, first + number)]
+            rows = [
+                speaker.encode(speaker.arrange(score)) for score in _scores(spoken, first + number)
+            ]
             split = "train" if number < train else "validation"
             writer.add(f"piece{number}", rows, split=split)
         writer.commit(
@@ -58,11 +60,6 @@ def _scores(spoken: str, number: int) -> list[Score]:
     if language(spoken).family == "remi":
         return [piano(number, bars=6)]
     return [band(number, names=("Bass", "Drums", other)) for other in ("Piano", "Guitar")]
-
-
-def _row(speaker: Language, score: Score) -> Row:
-    encoded = speaker.encode(speaker.arrange(score))
-    return Row(ids=encoded.ids, bars=encoded.bars, notes=encoded.notes)
 
 
 def toy_file(folder: Path, data: Path, /, **changes: Any) -> Path:

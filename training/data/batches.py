@@ -79,11 +79,6 @@ class Batches:
             )
         self._order: tuple[int, np.ndarray] = (-1, np.array([]))
 
-    @property
-    def checksum(self) -> str:
-        """What identifies the data."""
-        return self.shards.checksum
-
     @cached_property
     def longest_ticks(self) -> list[int] | None:
         """How long notes last at most in a thousand or two of the pieces to train on: what to generate by."""

@@ -16,14 +16,14 @@ from musicgen.common.processes import processors
 from musicgen.common.program import program
 from musicgen.common.workers.pool import Workers, in_order
 from musicgen.common.workers.process import Failed
-from tokenization.language import Language, language
+from tokenization.language import Encoded, Language, language
 from tokenization.set_description import read_meta
 from training.data.archive import unpacked
 from training.data.report import PrepareReport
 from training.data.sources import SOURCES, recognise
 from training.data.sources.listing import Listing, Skipped, list_files
 from training.data.sources.source import Found, Piece, Source
-from training.data.writer import PreparedWriter, Row, check_destination
+from training.data.writer import PreparedWriter, check_destination
 
 # What stands in the source's top folder under these names goes beside the prepared set.
 _NOTICES = {
@@ -59,7 +59,7 @@ class PrepareOptions:
 class Spelled:
     """What a worker made of a piece."""
 
-    rows: list[Row]
+    rows: list[Encoded]
     losses: Counter[str]
     remarks: tuple[str, ...]
     digest: bytes  # of the tokens
@@ -104,7 +104,7 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
     for spelling in spellings:
         digest.update(spelling.ids.tobytes())
     return Spelled(
-        rows=[Row(ids=s.ids, bars=s.bars, notes=s.notes) for s in spellings],
+        rows=spellings,
         losses=sum((Counter(s.losses) for s in spellings), Counter()),
         remarks=tuple(dict.fromkeys(remark for score in scores for remark in score.remarks)),
         digest=digest.digest(),

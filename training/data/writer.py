@@ -9,28 +9,19 @@ import shutil
 import zipfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from tokenization.language import Encoded
 from tokenization.prepared import NO_STYLE, PIECES_FILE, TOKEN_TYPE, TOKENS_FILE, Pieces
 from tokenization.set_description import FORMAT, META_FILE, SPLITS, read_meta
 from tokenization.whole_file import make_folder, sync
 from training.disk import full_disk_named, held
 
 ELSEWHERE = "name another place for the set"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Row:
-    """A spelled piece, as it goes into the set."""
-
-    ids: np.ndarray
-    bars: np.ndarray
-    notes: int
 
 
 class PreparedWriter:
@@ -87,7 +78,7 @@ class PreparedWriter:
         """How many files were added."""
         return len(self._names)
 
-    def add(self, name: str, rows: Sequence[Row], *, split: str, style: str = "") -> None:
+    def add(self, name: str, rows: Sequence[Encoded], *, split: str, style: str = "") -> None:
         """Append the rows of a file."""
         number = NO_STYLE if not style else self._styles.setdefault(style, len(self._styles))
         for row in rows:

@@ -31,14 +31,17 @@ class Compared:
     failed: str = ""
 
 
-HEADINGS = {
+HEADINGS = {  # of columns that are not called as their fields
     "name": "run",
-    "parameters": "parameters",
-    "steps": "steps",
     "inside": "loss, trained length",
+    "inside_interval": "±",
     "beyond": "loss, past it",
+    "beyond_interval": "±",
+    "against": "beside",
+    "change_interval": "±",
+    "change_beyond": "change, past it",
+    "change_beyond_interval": "±",
     "tokens_per_second": "tokens/s",
-    "failed": "failed",
 }
 
 
@@ -64,19 +67,13 @@ def ranked(rows: Sequence[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: np.inf if row.inside is None else row.inside)
 
 
-def write_comparison(
-    rows: Sequence[Any], folder: Path, headings: Mapping[str, str] = HEADINGS
-) -> None:
-    """Write comparison.csv and comparison.md, ranked: rows of a dataclass whose fields the headings name."""
-    rows = ranked(rows)
-    names = list(headings)
-    write_csv(
-        folder / "comparison.csv", [{name: asdict(row)[name] for name in names} for row in rows]
-    )
-    if not any(row.failed for row in rows):
-        names.remove("failed")
-    lines = [[_cell(asdict(row)[name]) for name in names] for row in rows]
-    text = markdown([[headings[name] for name in names], *lines])
+def write_comparison(rows: Sequence[Any], folder: Path) -> None:
+    """Write comparison.csv and comparison.md, ranked: a row a run, or what several of them come to."""
+    plain = [asdict(row) for row in ranked(rows)]
+    write_csv(folder / "comparison.csv", plain)
+    names = [name for name in plain[0] if name != "failed" or any(row["failed"] for row in plain)]
+    lines = [[_cell(row[name]) for name in names] for row in plain]
+    text = markdown([[HEADINGS.get(name, name) for name in names], *lines])
     write_text(folder / "comparison.md", f"{text}\n")
 
 

@@ -39,25 +39,6 @@ class Repeated:
     failed: str = ""
 
 
-HEADINGS = {
-    "name": "run",
-    "seeds": "seeds",
-    "parameters": "parameters",
-    "steps": "steps",
-    "inside": "loss, trained length",
-    "inside_interval": "±",
-    "beyond": "loss, past it",
-    "beyond_interval": "±",
-    "against": "beside",
-    "change": "change",
-    "change_interval": "±",
-    "change_beyond": "change, past it",
-    "change_beyond_interval": "±",
-    "tokens_per_second": "tokens/s",
-    "failed": "failed",
-}
-
-
 def repeated(found: Mapping[str, Sequence[Compared]], against: Mapping[str, str]) -> list[Repeated]:
     """Sum up the runs of each configuration, seed by seed in the same order."""
     return [_summed_up(name, runs, found, against.get(name, "")) for name, runs in found.items()]

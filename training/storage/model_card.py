@@ -13,7 +13,7 @@ from training.storage.saving import RunState, read_card, read_state
 
 def learned_from(folder: Path, batches: Batches) -> bool:
     """Say whether the run of a checkpoint learned from this data: the same tokens, of which the same were held out."""
-    if read_state(folder).data != batches.checksum:
+    if read_state(folder).data != batches.shards.checksum:
         return False
     counts = batches.shards.counts
     return read_card(folder)[1].training.get("counts", counts) == counts
@@ -30,7 +30,7 @@ def card_of(
         training={
             "data": batches.shards.said("title"),
             "licence": batches.shards.said("licence"),
-            "checksum": batches.checksum,
+            "checksum": batches.shards.checksum,
             "counts": batches.shards.counts,
             "longest_ticks": batches.longest_ticks,
             "steps": state.step,

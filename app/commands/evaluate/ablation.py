@@ -7,16 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.default_data import add_data, data_of
-from app.commands.evaluate.study_options import (
-    add_pieces,
-    add_study,
-    chosen_device,
-    command_line,
-    conducted,
-    models_and_pieces,
-)
-from app.progress import progress_bar
+from app.commands.evaluate.default_data import add_data
+from app.commands.evaluate.study_options import add_pieces, add_study, read_by_models
 
 EXAMPLES = """\
 Held-out pieces are read by the model as it is and without a part of it: with the gates of a stochastic
@@ -43,27 +35,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.ablation import ablation
-    from evaluation.study.models import models_of
     from evaluation.tables.ablation import ablation_table
 
-    named = models_of(arguments.models)
-    playables, pieces, left_out = models_and_pieces(
-        named, arguments.data or data_of(named), arguments
-    )
-    output.remark(left_out)
-    experiment = ablation(
-        playables, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
-    )
-    with progress_bar("Taking parts away") as progress:
-        found, failures = conducted({"ablation": experiment}, arguments, progress)
-    output.remark(failures)
-    result = found["ablation"]
+    result = read_by_models("ablation", ablation, arguments, "Taking parts away")
     if not result["models"]:
         raise ValueError("no model has a part to take away, or none could be measured")
     if arguments.output is not None:
-        _write(
-            arguments.output, {"command": command_line(), **result, "left_out": left_out + failures}
-        )
+        _write(arguments.output, result)
     if arguments.json:
         output.write_json(result["models"])
     else:

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import add_study, chosen_device, command_line
+from app.commands.evaluate.study_options import (
+    add_study,
+    chosen_device,
+    command_line,
+    prompts_of,
+)
 from app.compute_options import workers_of
 from app.counts import check_counts
 from app.progress import progress_bar
@@ -60,7 +65,6 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.continuation.experiment import SAMPLES
     from evaluation.continuation.experiment import run as experiment
     from evaluation.continuation.plan import Plan
-    from evaluation.continuation.prompts import read_prompts
     from evaluation.study.models import models_of, of_one_language
 
     plan = Plan(
@@ -74,15 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     workers = workers_of(arguments, chosen_device(arguments.device))
     models, left_out = of_one_language(models_of(arguments.models, arguments.device))
     output.remark(left_out)
-    with progress_bar("Reading prompts") as progress:
-        prompts, refused = read_prompts(
-            arguments.prompts,
-            models[0].language,
-            bars=plan.prompt_bars,
-            tokens=plan.tokens,
-            limit=arguments.limit,
-            progress=progress,
-        )
+    prompts, refused = prompts_of(arguments, plan, models[0].language)
     output.remark(refused)
     if arguments.output is None:
         arguments.output = own_folder("continuation", arguments)

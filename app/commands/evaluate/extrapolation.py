@@ -7,16 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.default_data import add_data, data_of
-from app.commands.evaluate.study_options import (
-    add_pieces,
-    add_study,
-    chosen_device,
-    command_line,
-    conducted,
-    models_and_pieces,
-)
-from app.progress import progress_bar
+from app.commands.evaluate.default_data import add_data
+from app.commands.evaluate.study_options import add_pieces, add_study, read_by_models
 
 EXAMPLES = """\
 A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
@@ -40,24 +32,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.losses import extrapolation
-    from evaluation.study.models import models_of
     from evaluation.tables.losses import extrapolation_table
     from tokenization.wording import counted
 
-    named = models_of(arguments.models)
-    folder = arguments.data or data_of(named)
-    playables, pieces, left_out = models_and_pieces(named, folder, arguments)
-    output.remark(left_out)
-    experiment = extrapolation(
-        playables, pieces, seed=arguments.seed, device=chosen_device(arguments.device)
-    )
-    with progress_bar("Reading pieces") as progress:
-        found, failures = conducted({"extrapolation": experiment}, arguments, progress)
-    output.remark(failures)
-    result = found["extrapolation"]
+    result = read_by_models("extrapolation", extrapolation, arguments, "Reading pieces")
     if not result["models"]:
         raise ValueError("no model could be measured; the sentences above say why")
-    result = {"command": command_line(), **result, "left_out": left_out + failures}
     if arguments.output is not None:
         _write(arguments.output, result)
     if arguments.json:
@@ -65,10 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         output.write(output.captioned(extrapolation_table(result)))
         data = result["data"]
-        said = (
-            f"{counted(data['pieces'], 'piece')} of {folder}, {data['whole']} of the whole length."
-        )
-        output.remark([said])
+        pieces = f"{counted(data['pieces'], 'piece')} of {data['folder']}"
+        output.remark([f"{pieces}, {data['whole']} of the whole length."])
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:

@@ -16,7 +16,6 @@ from app.commands.evaluate.study_options import (
     command_line,
     conducted,
 )
-from app.progress import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -57,8 +56,7 @@ def run_and_print(
     from evaluation.tables.whole_pieces import whole_pieces_table
     from tokenization.wording import counted
 
-    with progress_bar(doing) as progress:
-        results, failures = conducted({name: experiment}, arguments, progress)
+    results, failures = conducted({name: experiment}, arguments, doing)
     found = results[name]
     output.remark([*facts["left_out"], *failures])
     if not found["models"]:

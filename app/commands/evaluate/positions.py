@@ -11,7 +11,6 @@ from typing import Any
 from app import output
 from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
 from app.counts import check_counts
-from app.progress import progress_bar
 
 EXAMPLES = """\
 Translation invariance (T) and monotonicity (M) of the best head of the first layer, 0 is perfect,
@@ -50,8 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         device=chosen_device(arguments.device),
         drawn=arguments.output is not None,
     )
-    with progress_bar("Probing") as progress:
-        found, failures = conducted({"positions": experiment}, arguments, progress)
+    found, failures = conducted({"positions": experiment}, arguments, "Probing")
     output.remark(failures)
     result = {"command": command_line(), **found["positions"], "left_out": failures}
     if not result["models"]:

@@ -19,6 +19,7 @@ from app.commands.evaluate.study_options import (
     command_line,
     conducted,
     models_and_pieces,
+    prompts_of,
 )
 from app.compute_options import workers_of
 from app.progress import progress_bar
@@ -97,8 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is None:
         arguments.output = own_folder("report", arguments)
         claim(arguments.output, arguments, KEPT, f"continuation/{SAMPLES}")
-    with progress_bar("Measuring") as progress:
-        found, failures = conducted(experiments, arguments, progress)
+    found, failures = conducted(experiments, arguments, "Measuring")
     continuation = _continuation(plan, able, prompts, arguments)
     sentences = [*left_out, *failures, *refused]
     output.remark(sentences)
@@ -126,14 +126,15 @@ def _experiments(
 ) -> tuple[dict[str, Experiment], list[str]]:
     """Return the experiments by name, with a command for each alone, and who is left out of them."""
     from evaluation.study.ablation import ablation
-    from evaluation.study.experiments import language_of_data, positions
+    from evaluation.study.experiments import positions
     from evaluation.study.losses import extrapolation, realisations
+    from tokenization.set_description import read_meta
 
     options = {"seed": arguments.seed, "device": chosen_device(arguments.device)}
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
     for folder in arguments.data:
-        language = language_of_data(folder)
+        language = read_meta(folder)["language"]["language"]
         if all(playable.language.name != language for playable in playables):
             left_out.append(
                 f"{folder} is left out: it is in {language}, which none of the models speaks"
@@ -199,7 +200,6 @@ def _prompts(
 ) -> tuple[Plan, list[Playable], list[PromptedPiece], list[str]]:
     """Return what is continued, by the models that speak groove, else by those of the first one's language."""
     from evaluation.continuation.plan import Plan
-    from evaluation.continuation.prompts import read_prompts
     from evaluation.study.experiments import speaking
 
     plan = Plan(seed=arguments.seed)
@@ -211,15 +211,7 @@ def _prompts(
         else playables[0].language.name
     )
     able, left_out = speaking(playables, speak, "continuation")
-    with progress_bar("Reading prompts") as progress:
-        prompts, refused = read_prompts(
-            arguments.prompts,
-            able[0].language,
-            bars=plan.prompt_bars,
-            tokens=plan.tokens,
-            limit=arguments.limit,
-            progress=progress,
-        )
+    prompts, refused = prompts_of(arguments, plan, able[0].language)
     return plan, able, prompts, left_out + refused
 
 
@@ -234,8 +226,6 @@ def _continuation(
     folder = arguments.output / "continuation"
     workers = workers_of(arguments, chosen_device(arguments.device))
     _, result = experiment(able, prompts, plan, folder, workers=workers, progress_bar=progress_bar)
-    for model, playable in zip(result["models"], able, strict=True):
-        model["number"] = playable.number
     given = [playable.given for playable in able]
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]
     return {"command": _alone("continuation", given, options, arguments), **result}

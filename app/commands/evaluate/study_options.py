@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.commands.evaluate.default_data import data_of
 from app.compute_options import add_device, add_workers, workers_of
 from app.counts import check_counts
+from app.progress import progress_bar
 
 if TYPE_CHECKING:
+    from evaluation.continuation.plan import Plan
+    from evaluation.continuation.prompts import PromptedPiece
     from evaluation.study.experiments import Experiment, HeldOut
     from musicgen.playable import Playable
+    from tokenization.language import Language
 
 KEPT = ".results"  # the folder of what was measured, inside that of the output
 
@@ -64,17 +69,19 @@ def seed(text: str) -> int:
 
 
 def conducted(
-    experiments: Mapping[str, Experiment],
-    arguments: argparse.Namespace,
-    progress: Callable[[int, int], None],
+    experiments: Mapping[str, Experiment], arguments: argparse.Namespace, doing: str
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the results of experiments, and sentences about what failed; results in the output folder are kept."""
+    """Return the results of experiments, and sentences about what failed; results in the output folder are kept.
+
+    A bar shows how far `doing` it has come.
+    """
     from evaluation.study.experiments import conduct
 
     folder = getattr(arguments, "output", None)
     kept = None if folder is None else Path(folder) / KEPT
     workers = workers_of(arguments, chosen_device(arguments.device))
-    return conduct(experiments, folder=kept, workers=workers, progress=progress)
+    with progress_bar(doing) as progress:
+        return conduct(experiments, folder=kept, workers=workers, progress=progress)
 
 
 def chosen_device(device: str) -> str:
@@ -93,10 +100,11 @@ def models_and_pieces(
     playables: list[Playable], data: Path, arguments: argparse.Namespace
 ) -> tuple[list[Playable], HeldOut, list[str]]:
     """Return the models that speak the language of the data, the pieces for them, and who is left out."""
-    from evaluation.study.experiments import default_length, held_out, language_of_data, speaking
+    from evaluation.study.experiments import default_length, held_out, speaking
+    from tokenization.set_description import read_meta
 
     check_counts(arguments, "length", "pieces")
-    language = language_of_data(data)
+    language = read_meta(data)["language"]["language"]
     able, left_out = speaking(playables, language, str(data))
     if not able:
         raise ValueError(
@@ -105,3 +113,37 @@ def models_and_pieces(
     length = arguments.length or default_length(able)
     pieces = held_out(data, length, arguments.pieces, arguments.split, arguments.seed)
     return able, pieces, left_out
+
+
+def read_by_models(
+    kind: str, make: Callable[..., Experiment], arguments: argparse.Namespace, doing: str
+) -> dict[str, Any]:
+    """Return the result of an experiment in which the models read pieces, after remarks on what it does without."""
+    from evaluation.study.models import models_of
+
+    named = models_of(arguments.models)
+    data = arguments.data or data_of(named)
+    playables, pieces, left_out = models_and_pieces(named, data, arguments)
+    output.remark(left_out)
+    device = chosen_device(arguments.device)
+    experiment = make(playables, pieces, seed=arguments.seed, device=device)
+    found, failures = conducted({kind: experiment}, arguments, doing)
+    output.remark(failures)
+    return {"command": command_line(), **found[kind], "left_out": left_out + failures}
+
+
+def prompts_of(
+    arguments: argparse.Namespace, plan: Plan, language: Language
+) -> tuple[list[PromptedPiece], list[str]]:
+    """Return the prompts of the folder that is named, and sentences on the files that give none."""
+    from evaluation.continuation.prompts import read_prompts
+
+    with progress_bar("Reading prompts") as progress:
+        return read_prompts(
+            arguments.prompts,
+            language,
+            bars=plan.prompt_bars,
+            tokens=plan.tokens,
+            limit=arguments.limit,
+            progress=progress,
+        )

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
 
 from evaluation.benchmarks.positions.grid import check_sizes
 from musicgen.position.base import Shape
-from musicgen.position.spe.base import SpeConfig, StochasticPosition, contract
+from musicgen.position.spe.base import Placement, SpeConfig, StochasticPosition, contract
 from tokenization.records import check_fields
 
 
@@ -33,23 +34,6 @@ class GridConvSpeConfig(SpeConfig):
         check_sizes(self.sizes)
         if not self.shared:
             raise ValueError("on a grid all layers share one code; leave out `shared`")
-
-
-class GridPlacement:
-    """The code of all cells, q̄ and k̄, (T, H, D, R) each."""
-
-    def __init__(self, q: Tensor, k: Tensor) -> None:
-        self.sides = (q, k)
-
-    def __call__(
-        self, q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Contract with the code: (B, T, H, D) each → (B, T, H, R) each."""
-        placed = []
-        for x, code in zip((q, k), self.sides, strict=True):
-            rows = code[first : first + x.shape[1]]
-            placed.append(contract(x if gains is None else x * gains, rows))
-        return placed[0], placed[1]
 
 
 class GridConvSpe(StochasticPosition):
@@ -69,9 +53,9 @@ class GridConvSpe(StochasticPosition):
 
     def long(
         self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
-    ) -> GridPlacement:
+    ) -> Placement:
         """Form the code of the cells from start to stop."""
-        return GridPlacement(*self.materialise(noise, slot, start, stop))
+        return partial(_placed, self.materialise(noise, slot, start, stop))
 
     def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return q̄ and k̄ of a stretch of cells, (T, H, D, R) each."""
@@ -89,13 +73,13 @@ class GridConvSpe(StochasticPosition):
             both.append(code.permute(3, 0, 1, 2))
         return both[0], both[1]
 
-    def template(self, lags: Tensor, layer: int = 0) -> Tensor:
-        """Return what is realised at differences m − n of places, (N, ℓ) → (H, D, N): δ + (1 − δ) P_d."""
-        taps, filter_q, filter_k = self.config.taps, self.filters[0], self.filters[1]
-        axes = tuple(range(-lags.shape[1], 0))
-        double = (2 * taps,) * lags.shape[1]
-        product = torch.fft.rfftn(filter_k, s=double, dim=axes)
-        product = product * torch.fft.rfftn(filter_q, s=double, dim=axes).conj()
-        correlation = torch.fft.irfftn(product, s=double, dim=axes)
-        at = correlation[(..., *(lags % (2 * taps)).unbind(1))]
-        return self.gate_template(at * (lags.abs() < taps).all(1), layer)
+
+def _placed(
+    codes: tuple[Tensor, Tensor], q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Contract with q̄ and k̄ of all cells, (T, H, D, R) each: (B, T, H, D) each → (B, T, H, R) each."""
+    placed_q, placed_k = (
+        contract(x if gains is None else x * gains, code[first : first + x.shape[1]])
+        for x, code in zip((q, k), codes, strict=True)
+    )
+    return placed_q, placed_k

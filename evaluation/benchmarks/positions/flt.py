@@ -72,24 +72,11 @@ class SpaceMask(nn.Module):
         if self.kind == "box":
             radii = self.log_radii.exp().unsqueeze(1)
             return (weights * (2 * radii * torch.sinc(2 * radii * at)).prod(-1)).sum(-1)
-        centres, widths = self._centres_widths()
+        centres, widths = self.centres_widths()
         distance = ((at - centres.unsqueeze(1)) / widths.unsqueeze(1).unsqueeze(-1)).square()
         return (weights * torch.exp(-distance.sum(-1) / 2)).sum(-1)
 
-    def forward(self, lags: Tensor) -> Tensor:
-        """Return f at differences of places, (n, ℓ) → (H, n)."""
-        weights = self.weights.unsqueeze(-1)  # (H, N, 1)
-        if self.kind == "box":
-            inside = (lags.abs() <= self.log_radii.exp().unsqueeze(2)).all(-1)  # (H, N, n)
-            return (weights * inside).sum(1)
-        centres, widths = self._centres_widths()
-        widths = widths.unsqueeze(-1)
-        height = weights * (widths * math.sqrt(2 * math.pi)) ** self.axes
-        envelope = torch.exp(-2 * (math.pi * widths).square() * lags.square().sum(-1))
-        wave = torch.cos(2 * math.pi * (centres @ lags.T))
-        return (height * envelope * wave).sum(1)
-
-    def _centres_widths(self) -> tuple[Tensor, Tensor]:
+    def centres_widths(self) -> tuple[Tensor, Tensor]:
         """Widths up to 1, which keeps the variance of g/p finite: (H, N, ℓ) and (H, N)."""
         widths = torch.sigmoid(self.raw_widths)
         if self.kind == "radial":

@@ -12,7 +12,6 @@ from musicgen.storage import checkpoint
 from tests.training.makers import TOY, prepared_set, toy_file
 from training.config import RunConfig
 from training.results.comparison import write_comparison
-from training.results.repeats import HEADINGS as REPEATED
 from training.results.repeats import Repeated
 
 
@@ -251,7 +250,7 @@ def test_the_table_of_another_comparison_is_not_replaced(
 def test_rows_of_more_seeds_are_kept(
     named: tuple[str, ...], seeds: int | None, lost: str, tmp_path: Path
 ):
-    write_comparison([Repeated(name="a", seeds=3), Repeated(name="b", seeds=1)], tmp_path, REPEATED)
+    write_comparison([Repeated(name="a", seeds=3), Repeated(name="b", seeds=1)], tmp_path)
     wanted = pytest.raises(ValueError, match=rf"lost \({lost}\): name") if lost else nullcontext()
     with wanted:
         check_table(tmp_path, named, seeds)

@@ -61,6 +61,18 @@ def test_past_the_grid_there_are_no_places() -> None:
         position.cover(None, 0, 36)
 
 
+def realised(position: GridConvSpe, lags: torch.Tensor) -> torch.Tensor:
+    """Return the correlation of the filters at differences m − n of places, (N, ℓ) → (H, D, N)."""
+    taps, (filter_q, filter_k) = position.config.taps, position.filters
+    axes = tuple(range(-lags.shape[1], 0))
+    double = (2 * taps,) * lags.shape[1]
+    product = torch.fft.rfftn(filter_k, s=double, dim=axes)
+    product = product * torch.fft.rfftn(filter_q, s=double, dim=axes).conj()
+    correlation = torch.fft.irfftn(product, s=double, dim=axes)
+    at = correlation[(..., *(lags % (2 * taps)).unbind(1))]
+    return at * (lags.abs() < taps).all(1)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("sizes", [(9,), SIZES, (3, 4, 2)])
 def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(
@@ -75,7 +87,7 @@ def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(
     found = torch.einsum("ihdr,jhdr->hdij", q, k) / scale
     places = coordinates(torch.arange(cells), sizes)
     lags = (places.unsqueeze(1) - places).flatten(0, 1)
-    template = position.template(lags)
+    template = realised(position, lags)
     wanted = template.unflatten(-1, (cells, cells))
     strength = template.abs().amax()
     assert (found - wanted).abs().max() < 10 * strength / config.realisations**0.5
@@ -107,6 +119,20 @@ def flt(axes: int, mask: Any, features: int) -> SpaceFlt:
     return SpaceFlt(config, SHAPE).double()
 
 
+def mask_at(mask: SpaceMask, lags: torch.Tensor) -> torch.Tensor:
+    """Return f at differences of places in closed form, (n, ℓ) → (H, n)."""
+    weights = mask.weights.unsqueeze(-1)  # (H, N, 1)
+    if mask.kind == "box":
+        inside = (lags.abs() <= mask.log_radii.exp().unsqueeze(2)).all(-1)  # (H, N, n)
+        return (weights * inside).sum(1)
+    centres, widths = mask.centres_widths()
+    widths = widths.unsqueeze(-1)
+    height = weights * (widths * math.sqrt(2 * math.pi)) ** mask.axes
+    envelope = torch.exp(-2 * (math.pi * widths).square() * lags.square().sum(-1))
+    wave = torch.cos(2 * math.pi * (centres @ lags.T))
+    return (height * envelope * wave).sum(1)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize("mask", ["gaussian", "radial"])
@@ -120,7 +146,7 @@ def test_the_mask_is_the_integral_of_its_transform(axes: int, mask: str) -> None
     lags = torch.rand(6, axes, generator=generator(1)).double() * 2 - 1
     volume = (10 / (steps - 1)) ** axes
     wanted = (g @ torch.cos(2 * torch.pi * xi @ lags.T)) * volume
-    torch.testing.assert_close(found(lags), wanted, rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(mask_at(found, lags), wanted, rtol=2e-3, atol=2e-3)
 
 
 @torch.no_grad()
@@ -131,7 +157,7 @@ def test_appended_features_estimate_the_mask_without_bias(axes: int, mask: str) 
     places = torch.rand(1, 5, axes, generator=generator(3)).double()
     zero = torch.zeros(1, 5, 2, 4).double()
     lags = (places[0].unsqueeze(1) - places[0]).flatten(0, 1)
-    wanted = position.mask(lags).unflatten(1, (5, 5))
+    wanted = mask_at(position.mask, lags).unflatten(1, (5, 5))
     estimates = []
     for seed in range(6):
         code = position.cover(position.begin(generator(seed)), 0, 5, places)
@@ -165,7 +191,7 @@ def test_boxes_are_products_of_their_dimensions() -> None:
     radii = found.log_radii.exp()[0]
     at = torch.stack([radii[0] * 0.99, radii[0] * torch.tensor([0.99, 1.01])]).double()
     inside = (at.abs().unsqueeze(0) <= radii.unsqueeze(1)).all(-1).double()
-    torch.testing.assert_close(found(at)[0], found.weights[0] @ inside)
+    torch.testing.assert_close(mask_at(found, at)[0], found.weights[0] @ inside)
     xi = torch.tensor([[[0.3, 0.7]]]).double().expand(2, -1, -1)
     one = torch.sin(2 * torch.pi * radii * xi[0, 0]) / (torch.pi * xi[0, 0])
     torch.testing.assert_close(found.transform(xi)[0, 0], (found.weights[0] * one.prod(-1)).sum())

@@ -14,13 +14,12 @@ import pytest
 
 import training.data.prepare
 from tests.training.data.sources import on_disk as disk
-from tokenization.language import language_from_spec
+from tokenization.language import Encoded, language_from_spec
 from tokenization.prepared import Prepared
 from training.data.prepare import PrepareOptions, Spelled, prepare
 from training.data.report import PrepareReport
 from training.data.sources import SOURCES
 from training.data.summary import summary
-from training.data.writer import Row
 
 HERE = PrepareOptions(workers=0, validation=0.3)
 
@@ -114,7 +113,10 @@ def spell_or_die(source: str, spoken: str, piece) -> Spelled:
     number = int("".join(filter(str.isdigit, piece.name)))
     ids = np.full(3, number, dtype=np.uint16)
     return Spelled(
-        rows=[Row(ids=ids, bars=ids[:1], notes=1)], losses={}, remarks=(), digest=bytes([number])
+        rows=[Encoded(ids=ids, bars=ids[:1], notes=1)],
+        losses={},
+        remarks=(),
+        digest=bytes([number]),
     )
 
 

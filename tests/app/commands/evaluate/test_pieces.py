@@ -15,7 +15,7 @@ from tests.training.data.sources.on_disk import piano
 from tests.training.makers import prepared_set
 from tokenization.remi.language import RemiInEveryMetre
 from tokenization.score import Meters, Notes, Score
-from training.data.writer import PreparedWriter, Row
+from training.data.writer import PreparedWriter
 
 MODEL = "untrained:tiny:remi-2"
 
@@ -101,8 +101,7 @@ def test_bars_are_counted_as_the_model_counts_them(tmp_path, capsys):
                 notes=Notes(onset, 0 * onset + 24, 0 * onset + 60, 0 * onset + 80, 0 * onset),
                 meters=Meters(*np.array([[0, 3, 4]]).T), ticks_per_beat=24,
             )  # fmt: skip
-            one = language.encode(language.arrange(score))
-            writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
+            writer.add(name, [language.encode(language.arrange(score))], split=split)
         writer.commit(
             {"language": language.spec(), "vocabulary": language.vocabulary.to_json(), "source": {}}
         )
@@ -122,8 +121,7 @@ def test_the_end_of_a_piece_whose_last_note_rings_on_is_measured(tmp_path, capsy
             length = np.append(0 * onset[:-1] + 24, 8 * 24)  # past the line that its bar ends at
             notes = Notes(onset, length, 0 * onset + 60, 0 * onset + 80, 0 * onset)
             score = piano(1).replace(notes=notes, ticks_per_beat=24)
-            one = language.encode(language.arrange(score))
-            writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
+            writer.add(name, [language.encode(language.arrange(score))], split=split)
         writer.commit(
             {"language": language.spec(), "vocabulary": language.vocabulary.to_json(), "source": {}}
         )
@@ -141,8 +139,7 @@ def test_a_long_piece_with_silence_where_it_is_cut_is_filled(tmp_path, capsys):
             onset = np.delete(np.arange(34), [30, 31]) * 96
             notes = Notes(onset, 0 * onset + 24, 0 * onset + 60, 0 * onset + 80, 0 * onset)
             score = piano(1).replace(notes=notes, ticks_per_beat=24)
-            one = language.encode(language.arrange(score))
-            writer.add(name, [Row(ids=one.ids, bars=one.bars, notes=one.notes)], split=split)
+            writer.add(name, [language.encode(language.arrange(score))], split=split)
         writer.commit(
             {"language": language.spec(), "vocabulary": language.vocabulary.to_json(), "source": {}}
         )
