@@ -14,6 +14,15 @@ export function toBase64(bytes) {
 
 export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
+// What a file holds that a person gives; a folder that is dropped looks like one until it is read.
+export async function bytesOf(file) {
+  try {
+    return new Uint8Array(await file.arrayBuffer());
+  } catch {
+    throw new Error(`“${file.name}” cannot be read: it is a folder, or no longer where it was. Drop the files themselves.`);
+  }
+}
+
 const packed = (entry) => ({
   ...entry,
   piece: { ...entry.piece, notes: Array.from(entry.piece.notes) },

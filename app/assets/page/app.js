@@ -1,6 +1,6 @@
 // What a person can do with the desk; the parts of the page call this and watch the desk.
 import { settingsOf } from "../desk/check.js";
-import { readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
+import { bytesOf, readDesk, writeDesk, ENDING, fromBase64 } from "../desk/file.js";
 import { readLink, writeLink } from "../desk/link.js";
 import { newId, soFar, woken } from "../desk/state.js";
 import { aroundNew, barCount, emptyPiece, pieceOf, regionWithout, trimmed, without } from "../music/piece.js";
@@ -78,7 +78,7 @@ export class App {
       return this.fail(`“${file.name}” is larger than the 1 MB that can be read.`);
     }
     return this.attempt(`Reading ${file.name}…`, async () => {
-      const bytes = new Uint8Array(await file.arrayBuffer());
+      const bytes = await bytesOf(file);
       const opened = await this.server.open({ bytes, name: file.name, model: this.model.name, fit: true });
       return () => this.opened(opened, { kind: "file", file: bytes, fileName: file.name }, "opening a file");
     });
@@ -258,7 +258,7 @@ export class App {
   async openDesk(file) {
     this.supersede();
     try {
-      const found = readDesk(await file.text(), file.name, this.desk.settings);
+      const found = readDesk(new TextDecoder().decode(await bytesOf(file)), file.name, this.desk.settings);
       this.composer.stop();
       for (const [id, entry] of found.entries) this.desk.put(this.desk.entries.get(id) ?? entry); // what is here stays as it is
       for (const star of found.stars) this.desk.stars.add(star);

@@ -102,9 +102,12 @@ export function stagePart(app, lanesNow) {
     hint.textContent = text;
     hint.classList.add("mg-told");
     clearTimeout(timer);
-    timer = setTimeout(() => (hint.classList.remove("mg-told"), (hint.textContent = usual())), 4000);
+    timer = setTimeout(() => (hint.classList.remove("mg-told"), hintUsual()), 4000);
   }
-  const usual = () => (hand.on ? "press draws, drag moves, the edge lengthens" : "drag over bars to change them");
+  function hintUsual() {
+    const blank = desk.current?.kind === "nothing", words = hand.on ? "press draws, drag moves, the edge lengthens" : blank ? "" : "drag over bars to change them";
+    if (hint.textContent !== words) hint.textContent = words;
+  }
 
   function switchHand(on) {
     hand.switch(on);
@@ -112,7 +115,7 @@ export function stagePart(app, lanesNow) {
     roll.view.style.height = on ? HIGHER : HIGH;
     pencil.setAttribute("aria-pressed", String(on));
     if (on) roll.select(null);
-    hint.textContent = usual();
+    hintUsual();
   }
   switchHand(false);
 
@@ -155,6 +158,7 @@ export function stagePart(app, lanesNow) {
     }
     name(entry.title);
     if (entry.kind === "nothing" && hand.on) switchHand(false); // there is nothing to draw on
+    if (!hint.matches(".mg-told")) hintUsual();
     const bars = barCount(entry.piece);
     facts.textContent = entry.kind === "nothing" ? "the model begins by itself" : `${count(bars, "bar")} · ${count(noteCount(entry.piece), "note")}`;
     star.setAttribute("aria-pressed", String(desk.stars.has(entry.id)));

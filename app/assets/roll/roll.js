@@ -53,6 +53,7 @@ export class Roll {
     const { piece } = entry;
     if (this.id !== entry.id || this.range?.stop > barCount(piece)) this.range = null; // its bars are gone; others stay chosen
     this.id = entry.id;
+    this.isBlank = entry.kind === "nothing"; // the model begins by itself: there are no bars to choose
     this.piece = piece;
     this.region = entry.region ?? null;
     this.trainedBars = entry.trainedBars ?? null;
@@ -210,9 +211,9 @@ export class Roll {
   }
 
   select(range) {
-    this.range = range;
+    this.range = this.isBlank ? null : range;
     this.placeRange();
-    this.acts.range?.(range);
+    this.acts.range?.(this.range);
   }
 
   placeRange() {

@@ -67,7 +67,7 @@ export class Transport {
     // Of its other tempos, the tick that is heard and the one that was sent up to have other seconds.
     if (retimed) this.anchors = [this.#anchor(this.now(), place), this.#anchor(time, this.sent)];
     for (const [key, note] of this.active) note.end = this.#endOf(key) ?? note.end;
-    if (waited && frontier > place + piece.ticksPerBeat) this.#restart(place);
+    if (waited && (frontier > place + piece.ticksPerBeat || this.#turn <= frontier)) this.#restart(place);
   }
 
   #take(piece, frontier) {
@@ -211,9 +211,9 @@ export class Transport {
     this.sent = this.loop[0];
   }
 
-  // At the end of what is known, wait for more.
+  // At the end of what is known, wait for more, unless a loop goes round there.
   #await() {
-    if (this.waiting || !Number.isFinite(this.frontier) || this.tick < this.frontier - 1) return;
+    if (this.waiting || !Number.isFinite(this.frontier) || this.#turn <= this.frontier || this.tick < this.frontier - 1) return;
     this.at = this.frontier;
     for (const key of [...this.active.keys()]) this.#off(key, this.now());
     this.anchors = [this.#anchor(this.now(), this.frontier)];

@@ -1,5 +1,5 @@
 // What can be done with the bars that are chosen on a roll.
-import { barCount } from "../music/piece.js";
+import { barCount, noteCount } from "../music/piece.js";
 import { able, action, icon, isAble, make, passFocus } from "./parts.js";
 
 export function rangeBar(app, roll, entryOf) {
@@ -39,8 +39,9 @@ export function rangeBar(app, roll, entryOf) {
     if (words.textContent.toLowerCase() !== bars) why.textContent = "";
     words.textContent = bars[0].toUpperCase() + bars.slice(1);
     box.setAttribute("aria-label", `What to do with ${bars}`);
-    able(acts.anew, model.infill.can && !app.composer.busy, model.infill.can ? "Something is being composed; press Stop first." : model.infill.why, [`Write ${bars} anew, everything else stays.`, model.infill.why].filter(Boolean).join(" "));
-    able(acts.on, !app.composer.busy, "Something is being composed; press Stop first.", `Go on after bar ${stop}`);
+    const given = noteCount(entryOf().piece) > 0, busy = "Something is being composed; press Stop first.", { can, why: reason } = model.infill;
+    able(acts.anew, can && given && !app.composer.busy, can ? (given ? busy : "There are no notes yet to go by.") : reason, [`Write ${bars} anew, everything else stays.`, reason].filter(Boolean).join(" "));
+    able(acts.on, !app.composer.busy, busy, `Go on after bar ${stop}`);
     // Of bars that are yet to come nothing can be kept, and they have their place already.
     const { piece, state } = entryOf(), whole = state !== "running", further = stop < barCount(piece);
     const growing = "This is still being written; press Stop first, or wait for its end.";

@@ -82,8 +82,7 @@ class StreamedTakes:
                 "now": now,
                 **{name: _change(self._last[number][name], rows) for name, rows in grown.items()},
             })  # fmt: skip
-            changed = changed or now != self._now[number]
-            changed = changed or grown["notes"] != self._last[number]["notes"]
+            changed = changed or now != self._now[number] or grown != self._last[number]
             self._last[number], self._now[number] = grown, now
         return {"state": "running", "takes": news} if changed else None
 

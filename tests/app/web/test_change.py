@@ -392,3 +392,20 @@ def test_where_the_model_begins_by_itself_no_notes_are_drawn(page: Page):
     assert not page.evaluate("musicgen.rolls.stage().acts.hand.on")
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("button", name="Edit notes")).to_have_attribute("aria-pressed", "false")
+
+
+def test_where_there_is_nothing_yet_no_bars_are_chosen_and_none_are_written_anew(later: Page):
+    later.locator("[data-example=nothing]").click()
+    expect(later.locator(".mg-stage h2")).to_have_text("From nothing")
+    expect(later.locator(".mg-stage .mg-hint")).to_have_text("")
+    choose_bars(later, 2, 3)
+    bar = later.locator(".mg-stage .mg-range-bar")
+    expect(bar).to_be_hidden()
+    later.locator(".mg-stage canvas").press("Shift+ArrowRight")
+    expect(bar).to_be_hidden()
+    later.locator("[data-example=grid]").click()
+    expect(later.locator(".mg-stage .mg-hint")).to_contain_text("drag over bars")
+    choose_bars(later, 2, 3)
+    bar.get_by_role("button", name="Write anew").click(force=True)
+    expect(bar.locator(".mg-why")).to_have_text("There are no notes yet to go by.")
+    expect(later.locator(".mg-takes-part > [role=alert]")).to_be_hidden()

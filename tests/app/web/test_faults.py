@@ -1,6 +1,7 @@
 """Faults that were seen on the page, each to stay away."""
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -135,6 +136,16 @@ def test_several_files_that_are_dropped_are_all_opened_up_to_one_that_cannot_be(
     expect(page.locator(".mg-stage > [role=alert]")).to_contain_text("“bad.mid”")
     expect(page.locator(SHOWN)).to_have_text("jazz")
     expect(rows).to_have_count(before + 1)
+
+
+def test_a_folder_that_is_dropped_is_told_from_a_file(page: Page, tmp_path: Path):
+    (tmp_path / "My songs").mkdir()
+    files = {"items": [], "files": [str(tmp_path / "My songs")], "dragOperationsMask": 1}
+    mouse = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        mouse.send("Input.dispatchDragEvent", {"type": kind, "x": 300, "y": 200, "data": files})
+    alarm = page.locator(".mg-stage > [role=alert]")
+    expect(alarm).to_contain_text("“My songs” cannot be read: it is a folder")
 
 
 @pytest.mark.parametrize("name", ["holiday.mid", "Brief.MID", "x.abc", "bild.mxl"])

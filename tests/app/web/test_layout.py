@@ -241,3 +241,12 @@ def test_the_tools_of_the_piece_stand_in_one_line_and_a_copied_link_is_told(visi
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator(".mg-stage .mg-hint")).to_be_visible()
     expect(page.locator(".mg-stage .mg-hint")).to_contain_text("Copied")
+
+
+def test_what_is_told_beside_the_buttons_moves_none_of_them(page: Page):
+    keep_hints(page)
+    places = "() => [...document.querySelectorAll('.mg-stage .mg-foot .mg-chip')].map((one) => one.offsetTop)"
+    before = page.evaluate(places)
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator(".mg-stage .mg-hint")).to_contain_text("Copied")
+    assert page.evaluate(places) == before

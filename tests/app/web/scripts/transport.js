@@ -110,6 +110,21 @@ export const tests = {
     run(3);
     equal([ons().length, player.playing], [4, false]);
   },
+  "a loop goes round at once where its end is all that is known, and once its end has come"() {
+    for (const late of [false, true]) {
+      const { player, run, ons, told } = rig(quarters());
+      player.grow(quarters(), late ? 30 : 36);
+      player.setLoop([12, 36]);
+      player.play();
+      run(1);
+      if (late) equal([player.waiting, ons().length], [true, 2]);
+      player.grow(quarters(), 36);
+      run(2.2);
+      equal([player.waiting, told.filter((what) => what === "waiting").length], [false, Number(late)]);
+      equal(ons().slice(0, 5).map((one) => one[2]), [61, 62, 61, 62, 61]);
+      ok(player.tick >= 12 && player.tick < 36);
+    }
+  },
   "bars that come in time leave no gap"() {
     const bars = (n) => piece(Array.from({ length: 4 * n }, (_, i) => [12 * i, 12, 60 + (i % 12), 80, 0]), { bars: 8 });
     const { player, run, ons } = rig(bars(2));
