@@ -12,7 +12,6 @@ from app.commands.making_music import (
     Making,
     add_options,
     going_on,
-    model_of,
     options_of,
     write_all,
 )
@@ -23,7 +22,7 @@ examples:
   musicgen continue song.mid
   musicgen continue lied.mxl --score
   musicgen continue song.mid --prompt-bars 4 --bars 32 --variations 3 --audio -o output
-  musicgen continue band.mid --model groove --temperature 0.6 --seed 7
+  musicgen continue band.mid --model groove-2 --temperature 0.6 --seed 7
   musicgen continue prompts/*.mid --bars 16 -o output
   musicgen continue song.mid --bars 8 --end
   musicgen continue song.mid --chords "C | G7 | Am F | C"
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     from musicgen.pieces import read_piece
 
     bars, options = _bars(arguments.prompt_bars), options_of(arguments)
-    model = load(model_of(arguments), arguments.device)
+    model = load(arguments.model, arguments.device)
     tracks = tracks_of(arguments.tracks, model.language.name)
     makings: list[Making] = []
     failed: list[Failure] = []  # a list, since a file may be given twice

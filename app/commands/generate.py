@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.making_music import add_options, going_on, model_of, options_of, write_all
+from app.commands.making_music import add_options, going_on, options_of, write_all
 
 EXAMPLES = """\
 examples:
   musicgen generate
-  musicgen generate --model groove --bars 32 --variations 4 --seed 7 --audio -o output
+  musicgen generate --model groove-2 --bars 32 --variations 4 --seed 7 --audio -o output
 """
 
 
@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace) -> None:
     from musicgen.pieces import no_prompt
 
     options = options_of(arguments)
-    model = load(model_of(arguments), arguments.device)
+    model = load(arguments.model, arguments.device)
     prompt = no_prompt(model.language)
     write_all(arguments, going_on(options, model, prompt, model.name.replace(":", "-")))

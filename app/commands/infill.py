@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--range", required=True, metavar="FIRST-LAST", help="the bars to write, as in 9-12"
     )
     add_tracks(parser)
-    add_options(parser, model="pop-piano-2", lengths=False)
+    add_options(parser, lengths=False)
     parser.epilog = EXAMPLES
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from musicgen.playable import Playable
     from tokenization.score import Score
 
-ENDING = "pop-piano-2"  # of the piano models that come along, the one that can end a piece
 LONGEST_NAME_BYTES = 200  # of the 255 that a file's can have; `.prompt_cont_12.musicxml` follows
 MOST_VARIATIONS = 1000  # each keeps its state in memory
 Failure = tuple[str, Exception]  # what errors call a work, and its own
@@ -35,9 +34,10 @@ UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\]")
 
 
 def add_options(
-    parser: argparse.ArgumentParser, *, model: str = "pop-piano", lengths: bool = True
+    parser: argparse.ArgumentParser, *, model: str | None = None, lengths: bool = True
 ) -> None:
     """Declare what the commands take; `lengths` for those that write a given length."""
+    from musicgen.loading import DEFAULT
     from musicgen.options import Options
 
     parser.add_argument(
@@ -45,9 +45,8 @@ def add_options(
         help="folder to write to (default: the current one); files there are never overwritten",
     )  # fmt: skip
     parser.add_argument(
-        "--model", default=None if lengths else model, metavar="NAME|FOLDER",
-        help="a model of `musicgen models`, a folder, or untrained:tiny[:groove] (default: "
-        + (f"{model}, or {ENDING} with --end)" if lengths else f"{model})"),
+        "--model", default=model or DEFAULT, metavar="NAME|FOLDER",
+        help="a model of `musicgen models`, a folder, or untrained:tiny[:groove] (default: %(default)s)",
     )  # fmt: skip
     if lengths:
         _add_lengths(parser)
@@ -98,13 +97,6 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
         "--chords", metavar="LINE",
         help="keep to these chords, over and over: 'C | G7 | Am F | C', a bar between bars (piano)",
     )  # fmt: skip
-
-
-def model_of(arguments: argparse.Namespace) -> str:
-    """Return the model that is asked for, or where none is, the one that can do what is."""
-    from musicgen.loading import DEFAULT
-
-    return arguments.model or (ENDING if arguments.end else DEFAULT)
 
 
 def options_of(arguments: argparse.Namespace) -> Options:

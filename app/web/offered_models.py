@@ -16,10 +16,14 @@ class OfferedModels:
     """Models by name; `first` is offered first."""
 
     def __init__(self, first: str | None = None) -> None:
-        found = sorted(shipped(), key=lambda name: (name != loading.DEFAULT, name))
+        spoken = {name: loading.language_of(name) for name in shipped()}
+        # Those that can do all come before those of the same kind that go on alone.
+        found = sorted(spoken, key=lambda n: (n != loading.DEFAULT, not spoken[n].can_end(), n))
         self.trained = bool(found) or not (first or loading.UNTRAINED).startswith(loading.UNTRAINED)
         names = ([first] if first else []) + (found or list(UNTRAINED))
-        self.languages: dict[str, Language] = {name: loading.language_of(name) for name in names}
+        self.languages: dict[str, Language] = {
+            name: spoken.get(name) or loading.language_of(name) for name in names
+        }
         self._found: dict[str, Playable] = {}
         self._lock = threading.Lock()
 

@@ -31,7 +31,7 @@ def test_the_snippet_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monk
         int, re.match(r"(\d+) of (\d+) notes are new", capsys.readouterr().out).groups()
     )
     assert 0 < new < notes == len(read_midi(tmp_path / "out.mid").notes)
-    assert b'"model": "pop-piano"' in (tmp_path / "out.mid").read_bytes()
+    assert b'"model": "pop-piano-2"' in (tmp_path / "out.mid").read_bytes()
 
 
 def test_takes_differ_and_the_seed_decides():

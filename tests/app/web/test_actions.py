@@ -119,6 +119,16 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre():
     actions.composer.close()
 
 
+def test_a_file_opens_with_the_model_of_its_kind_that_can_do_most():
+    actions = PageActions(OfferedModels())
+    assert actions.models.first == "pop-piano-2"
+    for name, able in (("trio-jazz", "groove-2"), ("piano-g-minor", "pop-piano-2")):
+        for model in ("", "groove" if "piano" in name else "pop-piano"):
+            assert actions.open(example(name), f"{name}.mid", model, fit=True)["model"] == able
+    assert actions.open(example("trio-jazz"), "jazz.mid", "groove", fit=True)["model"] == "groove"
+    actions.composer.close()
+
+
 def test_no_groove_model_is_said_to_keep_a_waltz():
     """Both groove languages lay a piece on bars of 4/4."""
     band = replace(read_midi(example("trio-jazz")), meters=Meters([0], [3], [4]))

@@ -131,7 +131,7 @@ def test_examples_choose_a_model_of_their_kind(page: Page):
     for name, title in EXAMPLES.items():
         page.locator(f"[data-example={name}]").click()
         expect(page.locator(".mg-stage h2")).to_have_text(title)
-        expect(model).to_have_value("pop-piano" if "piano" in name else "untrained:tiny:groove")
+        expect(model).to_have_value("pop-piano-2" if "piano" in name else "untrained:tiny:groove")
     page.locator("[data-example=nothing]").click()
     expect(page.locator("#mg-go")).to_have_text("Begin")
     go_on(page, bars=2)
