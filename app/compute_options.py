@@ -28,11 +28,18 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def workers_of(arguments: argparse.Namespace, device: str) -> int | str:
+def chosen_device(arguments: argparse.Namespace) -> str:
+    """Return the device to compute on."""
+    from musicgen.loading import device_of
+
+    return device_of(arguments.device)
+
+
+def workers_of(arguments: argparse.Namespace) -> int | str:
     """Return the number of processes, a GPU being fed by one, or the scheduler's address."""
     from musicgen.common.processes import processors
 
     if arguments.scheduler:
         return arguments.scheduler
     check_counts(arguments, "workers")
-    return arguments.workers or (processors() if device == "cpu" else 1)
+    return arguments.workers or (processors() if chosen_device(arguments) == "cpu" else 1)

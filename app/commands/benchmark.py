@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
+from app.compute_options import chosen_device
 from app.counts import check_counts
 from app.progress import progress_bar
 
@@ -70,7 +71,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Make or read the data, train, and print the tables."""
-    from app.commands.evaluate.study_options import chosen_device
     from evaluation.benchmarks.run import benchmark, examples_measured, fitting
     from evaluation.benchmarks.tables import anchor_tables, failures, plain, result_table
     from evaluation.benchmarks.tasks import TASKS as KNOWN
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
     with progress_bar("Training") as progress:
         rows = benchmark(
             recipe, data, encodings=_known(names), seeds=arguments.seeds,
-            device=chosen_device(arguments.device), folder=arguments.output, progress=progress,
+            device=chosen_device(arguments), folder=arguments.output, progress=progress,
             say=lambda sentence: output.remark([sentence]),
         )  # fmt: skip
     output.remark(failures(rows))

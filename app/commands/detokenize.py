@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     from app.token_text import read_tokens
     from tokenization.formats import write_score
     from tokenization.midi.writing import write_midi
+    from tokenization.whole_file import write_whole
     from tokenization.wording import counted
 
     target = Path(arguments.output)
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     if target.suffix:
         write_score(target, score, new=not arguments.force)
     else:
-        write_midi(score, target, new=not arguments.force)
+        write_whole(target, write_midi(score), new=not arguments.force)
     if read.setting is None and read.language.family == "groove":
         output.remark([NO_SETTING])
     bars = len(read.language.bars(read.ids))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.commands.evaluate.pieces import add_pieces, chosen, run_and_print
 from app.counts import check_counts
 
 EXAMPLES = """\
@@ -35,10 +35,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the parts, compare, and print the tables."""
     from evaluation.study.accompaniment import accompaniment
-    from evaluation.study.models import models_of
 
     check_counts(arguments, "bars", "pieces")
-    models = models_of(arguments.models)
-    choice = chosen_pieces(arguments, models)
+    models, choice = chosen(arguments)
     experiment, facts = accompaniment(models, choice, hide=arguments.hide, bars=arguments.bars)
     run_and_print("accompaniment", experiment, facts, arguments, "Accompanying")

@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import (
-    add_study,
-    chosen_device,
-    command_line,
-    prompts_of,
-)
+from app.commands.evaluate.study_options import add_study, command_line, prompts_of
 from app.compute_options import workers_of
 from app.counts import check_counts
 from app.progress import progress_bar
@@ -75,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
     )
     check_counts(arguments, "limit")
-    workers = workers_of(arguments, chosen_device(arguments.device))
+    workers = workers_of(arguments)
     models, left_out = of_one_language(models_of(arguments.models, arguments.device))
     output.remark(left_out)
     prompts, refused = prompts_of(arguments, plan, models[0].language)

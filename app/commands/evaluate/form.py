@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.commands.evaluate.pieces import add_pieces, chosen, run_and_print
 from app.counts import check_counts
 
 EXAMPLES = """\
@@ -30,11 +30,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Continue, measure, and print the tables."""
     from evaluation.study.form_and_infilling import form
-    from evaluation.study.models import models_of
 
     check_counts(arguments, "prompt-bars", "bars", "pieces")
-    models = models_of(arguments.models)
-    choice = chosen_pieces(arguments, models)
+    models, choice = chosen(arguments)
     prompt_bars, bars = arguments.prompt_bars, arguments.bars
     experiment, facts = form(models, choice, prompt_bars=prompt_bars, bars=bars)
     run_and_print("form", experiment, facts, arguments, "Continuing")

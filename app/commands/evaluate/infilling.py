@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from app.commands.evaluate.pieces import add_pieces, chosen_pieces, run_and_print
+from app.commands.evaluate.pieces import add_pieces, chosen, run_and_print
 from app.counts import check_counts
 from musicgen.generation.sampling import MUSICAL
 
@@ -42,13 +42,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Fill, measure, and print the tables."""
     from evaluation.study.form_and_infilling import infilling
-    from evaluation.study.models import models_of
 
     check_counts(arguments, "gap", "pieces")
     if arguments.gap > 16:
         raise ValueError(f"--gap is {arguments.gap}; 16 bars at most can be filled at once")
-    models = models_of(arguments.models)
-    choice = chosen_pieces(arguments, models)
+    models, choice = chosen(arguments)
     recall = replace(MUSICAL, recall=arguments.recall).recall  # or a sentence on what is wrong
     experiment, facts = infilling(
         models, choice, gap=arguments.gap, recall=recall, replacing=arguments.replace

@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate.default_data import add_data, data_of
-from app.commands.evaluate.study_options import (
-    add_choice,
-    add_study,
-    chosen_device,
-    command_line,
-    conducted,
-)
+from app.commands.evaluate.study_options import add_choice, add_study, command_line, conducted
+from app.compute_options import chosen_device
 
 if TYPE_CHECKING:
     from evaluation.study.experiments import Experiment
@@ -32,16 +27,18 @@ def add_pieces(
     add_choice(parser, pieces, split)
 
 
-def chosen_pieces(arguments: argparse.Namespace, models: list[Playable]) -> Choice:
-    """Return which pieces models are measured with, and how."""
+def chosen(arguments: argparse.Namespace) -> tuple[list[Playable], Choice]:
+    """Return the models that are measured, with which pieces and how."""
+    from evaluation.study.models import models_of
     from evaluation.study.piece_jobs import Choice
 
-    return Choice(
+    models = models_of(arguments.models)
+    return models, Choice(
         data=str(arguments.data or data_of(models)),
         pieces=arguments.pieces,
         split=arguments.split,
         seed=arguments.seed,
-        device=chosen_device(arguments.device),
+        device=chosen_device(arguments),
     )
 
 

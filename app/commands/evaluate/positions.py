@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.study_options import add_study, chosen_device, command_line, conducted
+from app.commands.evaluate.study_options import add_study, command_line, conducted
+from app.compute_options import chosen_device
 from app.counts import check_counts
 
 EXAMPLES = """\
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
         models_of(arguments.models),
         tokens=arguments.tokens,
         seed=arguments.seed,
-        device=chosen_device(arguments.device),
+        device=chosen_device(arguments),
         drawn=arguments.output is not None,
     )
     found, failures = conducted({"positions": experiment}, arguments, "Probing")

@@ -15,13 +15,12 @@ from app.commands.evaluate.study_options import (
     KEPT,
     add_pieces,
     add_study,
-    chosen_device,
     command_line,
     conducted,
     models_and_pieces,
     prompts_of,
 )
-from app.compute_options import workers_of
+from app.compute_options import chosen_device, workers_of
 from app.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def _experiments(
     from evaluation.study.losses import extrapolation, realisations
     from tokenization.set_description import read_meta
 
-    options = {"seed": arguments.seed, "device": chosen_device(arguments.device)}
+    options = {"seed": arguments.seed, "device": chosen_device(arguments)}
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
     for folder in arguments.data:
@@ -169,7 +168,7 @@ def _whole_pieces(
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
     options = {"pieces": arguments.whole, "split": arguments.split}
-    common = {**options, "seed": arguments.seed, "device": chosen_device(arguments.device)}
+    common = {**options, "seed": arguments.seed, "device": chosen_device(arguments)}
     for folder in map(str, arguments.data if arguments.whole else []):
         for found in whole_pieces(playables, Choice(data=folder, **common)):
             if isinstance(found, str):
@@ -224,7 +223,7 @@ def _continuation(
     from evaluation.continuation.experiment import run as experiment
 
     folder = arguments.output / "continuation"
-    workers = workers_of(arguments, chosen_device(arguments.device))
+    workers = workers_of(arguments)
     _, result = experiment(able, prompts, plan, folder, workers=workers, progress_bar=progress_bar)
     given = [playable.given for playable in able]
     options = ["--prompts", str(arguments.prompts), "--limit", str(arguments.limit)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.evaluate.default_data import data_of
-from app.compute_options import add_device, add_workers, workers_of
+from app.compute_options import add_device, add_workers, chosen_device, workers_of
 from app.counts import check_counts
 from app.progress import progress_bar
 
@@ -79,16 +79,9 @@ def conducted(
 
     folder = getattr(arguments, "output", None)
     kept = None if folder is None else Path(folder) / KEPT
-    workers = workers_of(arguments, chosen_device(arguments.device))
+    workers = workers_of(arguments)
     with progress_bar(doing) as progress:
         return conduct(experiments, folder=kept, workers=workers, progress=progress)
-
-
-def chosen_device(device: str) -> str:
-    """Return the device to compute on."""
-    from musicgen.loading import device_of
-
-    return device_of(device)
 
 
 def command_line() -> str:
@@ -125,8 +118,7 @@ def read_by_models(
     data = arguments.data or data_of(named)
     playables, pieces, left_out = models_and_pieces(named, data, arguments)
     output.remark(left_out)
-    device = chosen_device(arguments.device)
-    experiment = make(playables, pieces, seed=arguments.seed, device=device)
+    experiment = make(playables, pieces, seed=arguments.seed, device=chosen_device(arguments))
     found, failures = conducted({kind: experiment}, arguments, doing)
     output.remark(failures)
     return {"command": command_line(), **found[kind], "left_out": left_out + failures}
