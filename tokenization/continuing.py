@@ -36,7 +36,7 @@ def continuing(
     if chords is not None:
         grammar = language.on_chords(chords, prompt_bars)
     else:
-        grammar = language.free_grammar(
+        grammar = language.grammar(
             prompt_tokens=len(prompt), prompt_bars=prompt_bars, longest_ticks=longest_ticks
         )
     if end_in is not None:

@@ -102,6 +102,7 @@ class Language(ABC):
 
     def infilling(
         self,
+        /,
         ids: np.ndarray,
         start: int,
         stop: int,
@@ -115,6 +116,7 @@ class Language(ABC):
 
     def accompanying(
         self,
+        /,
         ids: np.ndarray,
         write: Collection[str],
         *,
@@ -127,25 +129,21 @@ class Language(ABC):
         )
 
     @abstractmethod
-    def grammar(self, batch: int = 1) -> Grammar:
-        """Return the grammar at the start of `batch` sequences, before the begin token."""
-
-    def free_grammar(
+    def grammar(
         self,
         *,
         prompt_tokens: int = 0,
         prompt_bars: int = 0,
         longest_ticks: Sequence[int] | None = None,
     ) -> Grammar:
-        """Return the grammar to generate by, which may leave to `close` what music does not hear.
+        """Return the grammar to generate by, before the begin token; it may leave to `close` what music does not hear.
 
         The sequence begins with a prompt of so many tokens, which fill so many bars; `longest_ticks` is what `longest`
         found in the data that the model learned from.
         """
-        return self.grammar()
 
     def longest(self, pieces: Iterable[np.ndarray]) -> list[int] | None:
-        """Return how many ticks notes last at most in pieces, for `free_grammar`; None where it has no use for that."""
+        """Return how many ticks notes last at most in pieces, for `grammar`; None where it has no use for that."""
         return None
 
     def checked_longest(self, longest_ticks: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -157,9 +155,13 @@ class Language(ABC):
         assert self.bar is not None, "a language without a token for bars finds them otherwise"
         return np.flatnonzero(np.asarray(ids) == self.bar)
 
-    @abstractmethod
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
+        return {
+            "language": self.name,
+            "tokens": len(self.vocabulary),
+            "blocks": {block.name: len(block) for block in self.vocabulary.blocks.values()},
+        }
 
     @abstractmethod
     def clock(self) -> dict[str, Any]:
@@ -188,10 +190,11 @@ class Language(ABC):
 
     @abstractmethod
     def first_fault(self, ids: np.ndarray) -> int | None:
-        """Return the first position whose token may not stand there: what `grammar` says, at once."""
+        """Return the first position whose token may not stand there, in the one spelling that `encode` has."""
 
+    @staticmethod
     @abstractmethod
-    def reason(self, ids: np.ndarray) -> str:
+    def reason(ids: np.ndarray) -> str:
         """Say why the last of these ids may not follow the others."""
 
     def validate(self, ids: Iterable[int]) -> Fault | None:
@@ -222,10 +225,6 @@ class Language(ABC):
         return "\n".join(
             " ".join(names[int(i)] for i in ids[a:b]) for a, b in pairwise(starts) if b > a
         )
-
-    def parse(self, text: str) -> np.ndarray:
-        """Read what `text` wrote; white space separates."""
-        return np.array([self.vocabulary.id(name) for name in text.split()], dtype=np.uint16)
 
 
 class Row(NamedTuple):

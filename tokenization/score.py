@@ -98,13 +98,9 @@ class Notes(Columns):
         first = self.onset_ticks, self.track, self.pitch
         order = np.lexsort(first[::-1])
         # The other two matter only where these three are equal, which is rare.
-        if np.any((np.diff(self.onset_ticks[order]) == 0) & self._equal_key(order)):
+        if np.logical_and.reduce([np.diff(column[order]) == 0 for column in first]).any():
             order = np.lexsort((self.velocity, self.duration_ticks, *first[::-1]))
         return self[order]
-
-    def _equal_key(self, order: np.ndarray) -> np.ndarray:
-        pitch, track = self.pitch[order], self.track[order]
-        return (np.diff(pitch) == 0) & (np.diff(track) == 0)
 
 
 @dataclass(frozen=True, eq=False)

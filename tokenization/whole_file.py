@@ -100,7 +100,7 @@ def beside(path: Path, *, new: bool = False) -> Iterator[Path]:
     """
     target = path if new else Path(os.path.realpath(path))  # a link stays one
     if not new and target.exists() and not target.is_file():
-        raise OSError(errno.EINVAL, "it is there and no file", str(path))
+        raise OSError(f"{path} is a folder or a device: give the name of a file to write")
     part = target.with_name(f".{secrets.token_hex(6)}.part")
     try:
         with naming(path):

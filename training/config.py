@@ -7,7 +7,7 @@ merged last. The model is a preset with overrides, as in musicgen/model/config.p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -193,10 +193,6 @@ class RunConfig:
         config = ModelConfig.preset(preset, **values) if preset else ModelConfig.read(values)
         check_sense(config)
         return config
-
-    def plain(self) -> dict[str, Any]:
-        """Return the configuration as plain data."""
-        return asdict(self)
 
 
 def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any]:

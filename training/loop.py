@@ -106,13 +106,14 @@ class Run:
             log = Log(self.folder, self.state.step, enabled=first)
             try:
                 with loader:
-                    ending = self._fit(listener, loader, sums, log)
+                    ending = self._learn_all(listener, loader, sums, log)
                 self._save(sums)
             finally:
                 log.close()
         return ending
 
-    def _fit(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
+    def _learn_all(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
+        """Take the steps that are left, with all that is due after each; return how the run ends."""
         if self._is_out_of_patience():  # it was, before it was resumed
             return OUT_OF_PATIENCE
         for part in loader:

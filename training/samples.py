@@ -11,6 +11,7 @@ from musicgen.options import Options
 from musicgen.pieces import no_prompt
 from musicgen.playable import Playable
 from tokenization.language import language_from_spec
+from tokenization.whole_file import write_whole
 
 
 def write_samples(
@@ -41,6 +42,6 @@ def write_samples(
         if len(take.score.notes):
             path = folder / f"{step:08d}_{take.number}.mid"
             text = f"musicgen training step {step}, sample {take.number}"
-            write_midi(take.score, path, texts=(text,))
+            write_whole(path, write_midi(take.score, texts=(text,)))
             paths.append(path)
     return paths

@@ -13,8 +13,8 @@ from app.web.offered_models import OfferedModels
 from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
 from tests.names import on_disk
+from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
-from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"
@@ -71,7 +71,7 @@ def test_no_name_speaks_to_the_terminal(words: list[str], tmp_path: Path, capsys
     score = read_midi(SEED_FILE)
     tracks = tuple(type(track)(**{**vars(track), "name": CLEAR}) for track in score.tracks)
     named = Score(**{**vars(score), "tracks": tracks})
-    write_midi(named, midi)
+    write_score(midi, named)
     before = set(tmp_path.iterdir())
     main([word.format(model=model, midi=midi) for word in words])
     said = capsys.readouterr()

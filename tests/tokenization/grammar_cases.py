@@ -1,4 +1,4 @@
-"""What the tests of every grammar have in common: damaged sequences, batches, and the long way."""
+"""What the tests of every grammar have in common: tokens by name, damaged sequences, batches, and the long way."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -6,8 +6,14 @@ from functools import cache
 import numpy as np
 from hypothesis import strategies as st
 
+from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.vocabulary import Vocabulary
+
+
+def ids_of(language: Language, text: str) -> np.ndarray:
+    """Return the tokens that a text names, as `Language.text` writes them."""
+    return np.array([language.vocabulary.id(name) for name in text.split()], dtype=np.uint16)
 
 
 @cache
@@ -37,9 +43,8 @@ def damages(draw, ids: list[int], vocabulary: Vocabulary) -> list[int]:
     )
 
 
-def stepwise_fault(language: Language, ids: Sequence[int]) -> int | None:
-    """Return the first position that the grammar forbids, step by step."""
-    grammar = language.grammar()
+def stepwise_fault(grammar: Grammar, ids: Sequence[int]) -> int | None:
+    """Return the first position that a grammar at its start forbids, step by step."""
     for position, token in enumerate(ids):
         if not grammar.allowed()[0, token]:
             return position
@@ -47,10 +52,10 @@ def stepwise_fault(language: Language, ids: Sequence[int]) -> int | None:
     return None
 
 
-def check_rows(language: Language, sequences: Sequence[np.ndarray]) -> None:
-    """Assert that rows of a batch do not touch each other, and that selected ones are copies."""
-    together = language.grammar(len(sequences))
-    alone = [language.grammar() for _ in sequences]
+def check_rows(grammar: Grammar, sequences: Sequence[np.ndarray]) -> None:
+    """Assert that rows of a grammar at its start do not touch each other, and that selected ones are copies."""
+    together = grammar.select(np.zeros(len(sequences), dtype=np.int64))
+    alone = [grammar.select(np.zeros(1, dtype=np.int64)) for _ in sequences]
     for column in np.stack(sequences, axis=1):
         expected = np.concatenate([grammar.allowed() for grammar in alone])
         assert np.array_equal(together.allowed(), expected)

@@ -10,6 +10,7 @@ from tokenization.excerpt import excerpt
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
+from tokenization.whole_file import write_whole
 from training.data.sources.annotated_song import read_song
 
 EXAMPLES = Path(__file__).parents[2] / "app" / "examples"
@@ -46,7 +47,8 @@ def write(name: str, score, start: int, bars: int, source: str) -> None:
     """Write some bars of an arranged score."""
     bar_ticks = 4 * score.ticks_per_beat
     part = excerpt(score, start * bar_ticks, (start + bars) * bar_ticks)
-    write_midi(part, EXAMPLES / f"{name}.mid", texts=(f"from {source}",))
+    midi = write_midi(part, texts=(f"from {source}",))
+    write_whole(EXAMPLES / f"{name}.mid", midi)
 
 
 if __name__ == "__main__":

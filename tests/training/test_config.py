@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -69,7 +69,7 @@ def test_the_headline_differs_in_the_encoding_alone(folder: str):
         assert (built.layers, built.norm, built.activation) == (24, "post", "relu")
         assert (built.features_name, built.horizons, built.metre) == ("favor", None, None)
         assert config.validation.length == 4 * config.data.length
-        plain = {**config.plain(), "run": "", "model": {**config.model, "position": None}}
+        plain = {**asdict(config), "run": "", "model": {**config.model, "position": None}}
         rest.append(plain)
     assert all(one == rest[0] for one in rest)
 

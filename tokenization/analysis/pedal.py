@@ -21,7 +21,8 @@ def sustained(score: Score) -> Score:
     )
     # One time line for all tracks, one after the other: a note is sought in the spans of all.
     offset = notes.track * reach_ticks
-    down, up = _merged(score.pedals, reach_ticks)
+    pressed = score.pedals.onset_ticks + score.pedals.track * reach_ticks
+    down, up = united(pressed, pressed + score.pedals.duration_ticks)
     end = notes.end_ticks + offset
     span = np.searchsorted(down, end, side="left") - 1  # the last pressed before the key's release
     held = (span >= 0) & (up[span] > end)
@@ -33,16 +34,15 @@ def sustained(score: Score) -> Score:
     )
 
 
-def _merged(pedals: Pedals, reach_ticks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where spans start and end on the common time line, overlapping ones as one.
+def united(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the spans of a pedal start and end, in order, overlapping ones as one.
 
     A pedal lifted and pressed again on one tick has been up.
     """
-    start = pedals.onset_ticks + pedals.track * reach_ticks
     order = np.argsort(start, kind="stable")
-    start, end = start[order], np.maximum.accumulate((start + pedals.duration_ticks)[order])
-    first = np.append(True, start[1:] >= end[:-1])
-    return start[first], end[np.append(first[1:], True)]
+    start, end = start[order], np.maximum.accumulate(end[order])
+    first = np.append(True, start[1:] >= end[:-1])[: len(start)]
+    return start[first], end[np.append(first[1:], True)[: len(start)]]
 
 
 def _next_strike(score: Score) -> np.ndarray:

@@ -1,23 +1,71 @@
-"""Why a groove token may not stand where it does, in a sentence."""
+"""Whether a groove sequence is the one spelling of its music, and why a token may not stand where it does.
+
+Of all ways to say the same music one is valid:
+
+- A shift moves time to where an event follows: by two beats as often as that fits, then by what
+  is left. Every event that does not lie on a beat has a shift of its own, to its tick: there is no
+  shift of (0, 0), and the published encoder puts one wherever there could be one.
+- At one time the note-offs come first, the oldest note first; then the note-ons, by pitch, and
+  within a pitch by track. Notes that begin together are as old as their note-ons' order says.
+- A note lasts a tick or more, and of the notes that sound on one key the first one ends first.
+
+What a model writes by (grammar.py) leaves the order open. Letters: T tokens of a sequence, K = 384 keys.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tokenization.groove.events import Reading
+from tokenization.groove.events import Reading, spell_events
 from tokenization.groove.tokens import (
     BEGIN,
     END,
+    KEYS,
     LONG_SHIFT,
     MOST_UNISONS,
     NOTE_OFF,
     NOTE_ON,
+    PITCHES,
     SHIFT_BEATS,
     SHIFT_TICK,
     TICKS_PER_BEAT,
     TIME_SHIFT,
+    TRACKS,
     VOCABULARY,
 )
+
+# The order of note-ons at one time.
+RANK = np.arange(KEYS) % PITCHES * len(TRACKS) + np.arange(KEYS) // PITCHES  # (K,)
+
+
+def is_valid(ids: np.ndarray) -> bool:
+    """Say whether a sequence, or a prefix of one, says its events as the encoder would."""
+    if not len(ids):
+        return True
+    reading = Reading(ids)
+    sounding, events = reading.sounding, reading.events
+    if ((sounding < 0) | (sounding > MOST_UNISONS)).any() or (np.diff(events.time_ticks) < 0).any():
+        return False
+    spelled = spell_events(events.sorted())
+    return np.array_equal(ids[: len(spelled)], spelled) and _may_close(reading, len(spelled))
+
+
+def _may_close(reading: Reading, start: int) -> bool:
+    """Say whether what follows the last event, from `start` on, may follow it."""
+    rest, on = reading.ids[start:], reading.is_on
+    if not len(rest):
+        return True
+    if rest[0] == END:
+        return len(rest) == 1 and len(on) > 0 and 2 * on.sum() == len(on)
+    if (rest[:-1] != LONG_SHIFT).any() or not TIME_SHIFT.holds(rest[-1]):
+        return False
+    before, after = reading.time_ticks[start - 1], reading.time_ticks[-1]
+    if after != before or not on[-1]:
+        return bool(after >= before)
+    # A shift to where time is already needs a note-on that can follow it.
+    sounding = np.bincount(reading.key, weights=np.where(on, 1, -1), minlength=KEYS)
+    may_follow = RANK[reading.key[-1]] <= RANK
+    return bool((sounding[may_follow] < MOST_UNISONS).any())
 
 
 def explain(ids: np.ndarray) -> str:

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from tokenization.groove import faults
 from tokenization.groove.arrange import arrange
 from tokenization.groove.events import Reading, events_of, spell_events
-from tokenization.groove.faults import explain
-from tokenization.groove.free_grammar import FAR_TICKS, FreeGrooveGrammar
-from tokenization.groove.grammar import GrooveGrammar, is_valid
+from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar
 from tokenization.groove.grid import DEFAULT_BAND, Band, band_of, grid
 from tokenization.groove.tokens import (
     BAR_TICKS,
@@ -44,6 +43,9 @@ class Groove(Language):
     vocabulary = VOCABULARY
     begin = BEGIN
     end = END
+    tells_chords = False  # of given parts, to those that are written to them
+    is_valid = staticmethod(faults.is_valid)
+    reason = staticmethod(faults.explain)
 
     def arrange(self, score: Score, tracks: Any = None) -> Score:
         """Bring any score to bass, drums and one more on the 4/4 grid; its remarks explain.
@@ -75,7 +77,7 @@ class Groove(Language):
     def close(self, ids: np.ndarray, bars: int | None = None) -> np.ndarray:
         """Complete a prefix: what still sounds ends with the bar, then comes the end token.
 
-        Events of one time may stand in any order (`free_grammar`); they are put in the valid one.
+        Events of one time may stand in any order (grammar.py); they are put in the valid one.
 
         With `bars`, the piece ends after so many bars at the latest, and all that sounds with it; a prefix that has not
         come so far, with the bar that it has come to.
@@ -86,19 +88,15 @@ class Groove(Language):
             begun = min(bars, int(reading.time_ticks[-1]) // BAR_TICKS + 1)
         return self.spell(reading.all_notes(BAR_TICKS * begun))
 
-    def grammar(self, batch: int = 1) -> GrooveGrammar:
-        """Return the grammar at the start of `batch` sequences, before the begin token."""
-        return GrooveGrammar(batch)
-
-    def free_grammar(
+    def grammar(
         self,
         *,
         prompt_tokens: int = 0,
         prompt_bars: int = 0,
         longest_ticks: Sequence[int] | None = None,
-    ) -> FreeGrooveGrammar:
+    ) -> GrooveGrammar:
         """Return the grammar to generate by: events of one time in any order, which `close` mends."""
-        return FreeGrooveGrammar(
+        return GrooveGrammar(
             prompt_tokens=prompt_tokens,
             start_ticks=prompt_bars * BAR_TICKS,
             longest_ticks=self.checked_longest(longest_ticks),
@@ -159,9 +157,7 @@ class Groove(Language):
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
         return {
-            "language": self.name,
-            "tokens": len(VOCABULARY),
-            "blocks": {block.name: len(block) for block in VOCABULARY.blocks.values()},
+            **super().spec(),
             "tracks": list(TRACKS),
             "ticks_per_beat": TICKS_PER_BEAT,
             "bar_ticks": BAR_TICKS,
@@ -179,15 +175,7 @@ class Groove(Language):
 
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""
-        if self._is_valid(ids):
+        if self.is_valid(ids):
             return None
         # Prefixes are valid up to the fault, and no longer from there on.
-        return bisect_left(range(len(ids)), True, key=lambda n: not self._is_valid(ids[: n + 1]))
-
-    def _is_valid(self, ids: np.ndarray) -> bool:
-        """Say whether ids are a valid prefix; a later version's rules are others."""
-        return is_valid(ids)
-
-    def reason(self, ids: np.ndarray) -> str:
-        """Say why the last of these ids may not follow the others."""
-        return explain(ids)
+        return bisect_left(range(len(ids)), True, key=lambda n: not self.is_valid(ids[: n + 1]))

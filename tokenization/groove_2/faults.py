@@ -1,13 +1,37 @@
-"""Why a token of the second groove language may not stand where it does, in a sentence."""
+"""Whether a sequence of the second groove language is the one spelling of its music, and why a token may not stand.
+
+The order of events at one time is that of the first one (groove/faults.py). Places in a bar ascend, and something
+happens at each. The last bar has something in it, be it a note that sounds on: so a piece has one number of bars.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tokenization.groove.faults import why_not_event
-from tokenization.groove.tokens import BAR_TICKS, BEGIN, END
-from tokenization.groove_2.spelling import BarReading
+from tokenization.groove.tokens import BAR_TICKS, BEGIN, END, MOST_UNISONS
+from tokenization.groove_2.spelling import BarReading, spell_bars
 from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
+
+
+def is_valid(ids: np.ndarray) -> bool:
+    """Say whether a sequence, or a prefix of one, says its events as the encoder would."""
+    if not len(ids) or ids[0] != BEGIN:
+        return not len(ids)
+    said = ids[:-1] if len(ids) > 1 and (ids[-1] == END or AT.holds(ids[-1:])[0]) else ids
+    reading = BarReading(said)
+    sounding, events = reading.sounding, reading.events
+    if ((sounding < 0) | (sounding > MOST_UNISONS)).any() or (np.diff(events.time_ticks) < 0).any():
+        return False
+    spelled = spell_bars(events.sorted(), 0, reading.bars)
+    if not np.array_equal(said[1:], spelled):
+        return False
+    if len(said) == len(ids):
+        return True
+    tick = int(reading.time_ticks[-1]) % BAR_TICKS
+    if ids[-1] != END:
+        return reading.bars > 0 and tick < int(TICK_OF[ids[-1]])
+    return reading.bars > 0 and (tick > 0 or 2 * int(reading.is_on.sum()) > len(reading.said))
 
 
 def explain(ids: np.ndarray) -> str:

@@ -9,26 +9,28 @@ import numpy as np
 from tokenization.constraints.scripted import Script, Scripted
 from tokenization.goal import Goal, check_gap, given_until
 from tokenization.groove.events import Events, events_of
+from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PARTS, PITCHES, TRACKS
-from tokenization.groove_2.free_grammar import FreeBarGrammar, Given
+from tokenization.groove_2.grammar import BarGrammar, Given
 from tokenization.groove_2.harmony import chords_to, toward_chords
 from tokenization.groove_2.layouts import beyond, blocks
 from tokenization.groove_2.spelling import NOTHING, BarReading, Told, plain, spell, spell_bars
 from tokenization.groove_2.tokens import BAR, SEAM_1
-from tokenization.language import Language
 from tokenization.score import Notes
 from tokenization.wording import listed
 
 
 def infilling(
-    language: Language,
-    notes: Notes,
-    bars: int,
+    language: Groove,
+    /,
+    ids: np.ndarray,
     start: int,
     stop: int,
-    longest_ticks: Sequence[int] | None,
+    *,
+    longest_ticks: Sequence[int] | None = None,
 ) -> Goal:
-    """Return the goal to write the bars start … stop − 1 anew, of a piece of so many."""
+    """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
+    notes, bars = language.notes(ids), len(language.bars(ids))
     check_gap(start, stop, bars)
     line, seam = start * BAR_TICKS, stop * BAR_TICKS
     outside = (notes.onset_ticks < line) | (notes.onset_ticks >= seam)
@@ -42,9 +44,9 @@ def infilling(
     first, before = beyond(notes, stop), spell_bars(events_of(notes), 0, start)
     prompt = np.concatenate([[BEGIN], first, before, [BAR, SEAM_1 + stop - start - 1]])
     script = Script.to_a_seam(language, first, start, stop)
-    free = FreeBarGrammar(
+    grammar = BarGrammar(
         prompt_tokens=len(prompt),
-        longest_ticks=longest_ticks,
+        longest_ticks=language.checked_longest(longest_ticks),
         given=given,
         size=len(language.vocabulary),
     )
@@ -54,7 +56,7 @@ def infilling(
 
     return Goal(
         prompt=prompt,
-        grammar=Scripted(free, language, script, may_end_silent=True),
+        grammar=Scripted(grammar, language, script, may_end_silent=True),
         whole=_joined(notes[outside], ours, seam),
         elsewhere=spell_bars(events_of(notes[outside]), given_until(stop, stop), bars),
         replaced=spell_bars(events_of(notes), start, stop)[1:],
@@ -62,15 +64,15 @@ def infilling(
 
 
 def accompanying(
-    language: Language,
-    notes: Notes,
-    bars: int,
+    language: Groove,
+    /,
+    ids: np.ndarray,
     write: Collection[str],
-    longest_ticks: Sequence[int] | None,
     *,
-    chords: bool,
+    longest_ticks: Sequence[int] | None = None,
 ) -> Goal:
-    """Return the goal to write some parts of a piece of so many bars to its others, and perhaps to their chords."""
+    """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
+    notes, bars = language.notes(ids), len(language.bars(ids))
     if unknown := [part for part in write if part not in PARTS]:
         raise ValueError(f"there is no part {unknown[0]}; a groove has {listed(PARTS)}")
     tracks = [PARTS.index(part) for part in PARTS if part not in write]
@@ -86,15 +88,15 @@ def accompanying(
     before = blocks(kept, bars, tracks)
     prompt = np.concatenate([[BEGIN], before[0], [BAR]])
     own = np.repeat(np.isin(np.arange(len(TRACKS)), tracks), PITCHES)
-    told = chords_to(kept, tracks, bars) if chords else NOTHING
+    told = chords_to(kept, tracks, bars) if language.tells_chords else NOTHING
     on_line = told.time_ticks % BAR_TICKS == 0
     at_once = [
         told.between(bar * BAR_TICKS, bar * BAR_TICKS + 1).ids.tolist() for bar in range(bars)
     ]
     later = Told(told.time_ticks[~on_line], told.ids[~on_line])
-    free = FreeBarGrammar(
+    grammar = BarGrammar(
         prompt_tokens=len(prompt),
-        longest_ticks=longest_ticks,
+        longest_ticks=language.checked_longest(longest_ticks),
         own_lengths=True,
         given=Given.of(Events.empty(), own, later),
         size=len(language.vocabulary),
@@ -106,7 +108,7 @@ def accompanying(
 
     return Goal(
         prompt=prompt,
-        grammar=Scripted(free, language, script, may_end_silent=True),
+        grammar=Scripted(grammar, language, script, may_end_silent=True),
         whole=_joined(kept, ours, bars * BAR_TICKS),
         logit_bias=toward_chords() if len(told.ids) else None,
     )

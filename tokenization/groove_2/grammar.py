@@ -1,18 +1,24 @@
-"""The rules of the second groove language: token by token over a batch, and over a whole sequence at once.
+"""The rules of the second groove language to generate by: events of one time in any order, and some of them given.
 
-The order of events at one time is that of the first one (groove/grammar.py). Places in a bar ascend, and something
-happens at each. The last bar has something in it, be it a note that sounds on: so a piece has one number of bars.
+What groove/grammar.py says of order, unisons and notes that hang holds here too. Given events are taken where they
+stand: a token that would pass the next one is not taken, and what leads to it is (`instead`). A mask that forbade to
+pass it would push the model into notes that it does not want. Nothing else happens on the keys of given events.
 
-Letters: B rows of a batch, T tokens of a sequence, K = 384 keys, V tokens of the vocabulary.
+Letters: B rows of a batch, K = 384 keys, V tokens of the vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from tokenization.groove.grammar import GrooveGrammar
-from tokenization.groove.tokens import BAR_TICKS, BEGIN, END, MOST_UNISONS, NOTE_OFF, NOTE_ON
-from tokenization.groove_2.spelling import BarReading, spell_bars
+from tokenization.groove.events import Events
+from tokenization.groove.faults import RANK
+from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar
+from tokenization.groove.tokens import BAR_TICKS, BEGIN, END, KEYS, NOTE_OFF, NOTE_ON, PITCHES
+from tokenization.groove_2.spelling import NOTHING, Told
 from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
 
 BEFORE, BEGUN, AFTER_NOTE, MOVED, ENDED = range(5)  # phases; begun is being before the first bar
@@ -29,14 +35,58 @@ def _phase_after() -> np.ndarray:
 PHASE_AFTER = _phase_after()
 
 
-class BarGrammar(GrooveGrammar):
-    """What may follow, over a batch; tokens of goals are not allowed, and taken without effect."""
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Events that come after the prompt in any case and what is told, in order; the last never comes: (G + 1,)."""
 
-    def __init__(self, batch: int, size: int = len(VOCABULARY)) -> None:
-        """Stand at the start of `batch` sequences of a vocabulary's size, before the begin token."""
-        super().__init__(batch)
-        self._size = size
-        self._bars = np.zeros(batch, dtype=np.int64)
+    time_ticks: np.ndarray
+    tokens: np.ndarray
+    # (K,) the number of the last event of each key, G where it is never free, −1 without
+    last: np.ndarray
+
+    @classmethod
+    def of(cls, events: Events, reserved: np.ndarray, told: Told = NOTHING) -> Given:
+        """Take sorted events, which keys nothing else may happen on, ever, (K,) bool, and what is told before them."""
+        times = np.concatenate([told.time_ticks, events.time_ticks])
+        order = np.argsort(times, kind="stable")
+        place = np.argsort(order)[len(told.ids) :]  # of each event
+        last = np.full(KEYS, -1)
+        last[events.track * PITCHES + events.pitch] = place
+        last[reserved] = len(order)
+        tokens = np.concatenate([told.ids, events.ids])[order]
+        return cls(
+            time_ticks=np.append(times[order], FAR_TICKS), tokens=np.append(tokens, -1), last=last
+        )
+
+
+# How far each token goes on from the bar line, 0 where it does not: (V,). The end goes to the line, as a bar does.
+MOVES_TO = np.maximum(TICK_OF, 0)
+MOVES_TO[[BAR, END]] = BAR_TICKS
+
+
+class BarGrammar(GrooveGrammar):
+    """What may follow when only the music counts; tokens of goals are not allowed, and taken without effect."""
+
+    def __init__(
+        self,
+        *,
+        prompt_tokens: int = 0,
+        longest_ticks: Sequence[int] | None = None,
+        own_lengths: bool = False,
+        given: Given | None = None,
+        size: int = len(VOCABULARY),
+    ) -> None:
+        """Stand at the start of one sequence, before the begin token; given events come after its prompt."""
+        super().__init__(
+            prompt_tokens=prompt_tokens,
+            longest_ticks=longest_ticks,
+            own_lengths=own_lengths,
+        )
+        self._size, self._given = size, given
+        self._bars = np.zeros(1, dtype=np.int64)
+        self._next = np.zeros(1, dtype=np.int64)  # the number of the given event that is due next
+        if given is not None:
+            self._longest[:, given.last >= 0] = FAR_TICKS  # these end where they are given to
 
     @property
     def bars(self) -> np.ndarray:
@@ -46,56 +96,67 @@ class BarGrammar(GrooveGrammar):
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
         after_note, tick = self._phase == AFTER_NOTE, self.time_ticks % BAR_TICKS
-        now, leave = (after_note | (self._phase == MOVED))[:, None], self._may_leave()
+        now, leaves = (after_note | (self._phase == MOVED)), after_note & ~self._must_end()
         mask = np.zeros((len(tick), self._size), dtype=bool)
-        np.logical_and(self._may_begin(), now, out=mask[:, NOTE_ON.start : NOTE_ON.stop])
-        np.logical_and(self._may_end(), now, out=mask[:, NOTE_OFF.start : NOTE_OFF.stop])
-        mask[:, AT.start : AT.stop] = (after_note & leave)[:, None] & (tick[:, None] < PLACES)
+        np.logical_and(self._may_begin(), now[:, None], out=mask[:, NOTE_ON.start : NOTE_ON.stop])
+        np.logical_and(self._may_end(), now[:, None], out=mask[:, NOTE_OFF.start : NOTE_OFF.stop])
+        mask[:, AT.start : AT.stop] = leaves[:, None] & (tick[:, None] < PLACES)
         mask[:, BEGIN] = self._phase == BEFORE
-        mask[:, BAR] = (after_note & leave) | (self._phase == BEGUN)
-        mask[:, END] = after_note & leave & ((self._sounding > 0) | (tick > 0))
+        mask[:, BAR] = leaves | (self._phase == BEGUN)
+        mask[:, END] = leaves & (self._sounding.any(axis=1) | (tick > 0))
+        if self._given is not None:
+            kept = (self._next[:, None] <= self._given.last) & (self._prompt == 0)[:, None]
+            mask[:, NOTE_ON.start : NOTE_ON.stop] &= ~kept
+            mask[:, NOTE_OFF.start : NOTE_OFF.stop] &= ~kept
+            rows = np.flatnonzero(now & (self._due_given() == self.time_ticks))
+            mask[rows, self._given.tokens[self._next[rows]]] = True
         return mask
 
-    def _may_leave(self) -> np.ndarray:
-        """Say which rows may go on in time: (B,)."""
-        return np.ones(len(self.time_ticks), dtype=bool)
+    def instead(self, tokens: np.ndarray) -> np.ndarray:
+        """Return tokens; of a move past what must come first, the part up to there, or that itself."""
+        tokens = np.asarray(tokens, dtype=np.int64)
+        line = self.time_ticks - self.time_ticks % BAR_TICKS
+        reached = np.where(MOVES_TO[tokens] > 0, line + MOVES_TO[tokens], self.time_ticks)
+        given = self._due_given()
+        due = np.where(self._prompt == 0, np.minimum(self._next_due, given), FAR_TICKS)
+        passes = (reached > due) & (self._phase == AFTER_NOTE)
+        taken = np.where(passes & (due > self.time_ticks), AT.start - 1 + due - line, tokens)
+        if self._given is None:
+            return taken
+        token = self._given.tokens[self._next]
+        now = (given == self.time_ticks) & (passes | (_order(tokens) > _order(token)))
+        return np.where(now, token, taken)
 
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed, or tokens of goals."""
         tokens = np.asarray(tokens, dtype=np.int64)
+        said = self._says_given(tokens)
         self._phase = np.where(tokens < GOAL_START, PHASE_AFTER[tokens], self._phase)
+        # After what is told nothing needs to happen at its place.
+        self._phase = np.where(said & (tokens >= GOAL_START), AFTER_NOTE, self._phase)
+        self._next = self._next + said
         self._bars = self._bars + (tokens == BAR)
-        for block, step in ((NOTE_ON, self._begin_notes), (NOTE_OFF, self._end_notes)):
-            rows = np.flatnonzero(block.holds(tokens))
-            if len(rows):
-                step(rows, tokens[rows] - block.start)
+        self._take_notes(tokens)
         rows = np.flatnonzero(TICK_OF[tokens] >= 0)
         if len(rows):
-            self._shift(rows, (self._bars[rows] - 1) * BAR_TICKS + TICK_OF[tokens[rows]])
+            self._move(rows, (self._bars[rows] - 1) * BAR_TICKS + TICK_OF[tokens[rows]])
+        self._prompt = np.maximum(self._prompt - 1, 0)
 
-    def _shift(self, rows: np.ndarray, shifts: np.ndarray) -> None:
-        """Move rows to these times."""
-        moved = rows[shifts != self.time_ticks[rows]]
-        self.time_ticks[rows] = shifts
-        self._last_on[moved] = -1
-        self._last_off[moved] = -1
+    def _says_given(self, tokens: np.ndarray) -> np.ndarray:
+        """Say which tokens are the given event that is due: (B,)."""
+        if self._given is None:
+            return np.zeros(len(tokens), dtype=bool)
+        return (self._due_given() == self.time_ticks) & (tokens == self._given.tokens[self._next])
+
+    def _due_given(self) -> np.ndarray:
+        """Return when the next given event comes; inside the prompt none does: (B,)."""
+        if self._given is None:
+            return np.full(len(self.time_ticks), FAR_TICKS)
+        return np.where(self._prompt == 0, self._given.time_ticks[self._next], FAR_TICKS)
 
 
-def is_valid(ids: np.ndarray) -> bool:
-    """Say whether a sequence, or a prefix of one, says its events as the encoder would."""
-    if not len(ids) or ids[0] != BEGIN:
-        return not len(ids)
-    said = ids[:-1] if len(ids) > 1 and (ids[-1] == END or AT.holds(ids[-1:])[0]) else ids
-    reading = BarReading(said)
-    sounding, events = reading.sounding, reading.events
-    if ((sounding < 0) | (sounding > MOST_UNISONS)).any() or (np.diff(events.time_ticks) < 0).any():
-        return False
-    spelled = spell_bars(events.sorted(), 0, reading.bars)
-    if not np.array_equal(said[1:], spelled):
-        return False
-    if len(said) == len(ids):
-        return True
-    tick = int(reading.time_ticks[-1]) % BAR_TICKS
-    if ids[-1] != END:
-        return reading.bars > 0 and tick < int(TICK_OF[ids[-1]])
-    return reading.bars > 0 and (tick > 0 or 2 * int(reading.is_on.sum()) > len(reading.said))
+def _order(tokens: np.ndarray) -> np.ndarray:
+    """Return where events of one time stand among each other: what is told, note-offs and what is none, note-ons."""
+    on = NOTE_ON.holds(tokens)
+    order = np.where(on, RANK[np.where(on, tokens - NOTE_ON.start, 0)] + 1, 0)
+    return np.where(tokens >= GOAL_START, -1, order)

@@ -9,27 +9,17 @@ seam, and parts of the piece can be given beforehand, bar by bar (layouts.py), a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tokenization.goal import Goal
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, END, PARTS
-from tokenization.groove_2 import goals
-from tokenization.groove_2.faults import explain
-from tokenization.groove_2.free_grammar import FreeBarGrammar
-from tokenization.groove_2.grammar import BarGrammar, is_valid
+from tokenization.groove_2 import faults, goals
+from tokenization.groove_2.grammar import BarGrammar
 from tokenization.groove_2.spelling import BarReading, plain, spell
-from tokenization.groove_2.tokens import (
-    AT,
-    BAR,
-    LEFT_1,
-    TICK_OF,
-    VOCABULARY,
-    WITHOUT_CHORDS,
-)
+from tokenization.groove_2.tokens import AT, BAR, LEFT_1, TICK_OF, VOCABULARY, WITHOUT_CHORDS
 from tokenization.language import Language
 from tokenization.score import Notes
 
@@ -44,6 +34,10 @@ class Groove2(Groove):
     idle = LEFT_1
     parts = PARTS
     bars = Language.bars
+    infilling = goals.infilling
+    accompanying = goals.accompanying
+    is_valid = staticmethod(faults.is_valid)
+    reason = staticmethod(faults.explain)
 
     def notes(self, ids: np.ndarray) -> Notes:
         """Return the notes of valid ids, without velocities; with the end, what still sounds ends."""
@@ -61,67 +55,30 @@ class Groove2(Groove):
         line = BAR_TICKS * min(bars or reading.bars, max(reading.bars, 1))
         return self.spell(reading.all_notes(line))
 
-    def grammar(self, batch: int = 1) -> BarGrammar:
-        """Return the grammar at the start of `batch` sequences, before the begin token."""
-        return BarGrammar(batch, len(self.vocabulary))
-
-    def free_grammar(
+    def grammar(
         self,
         *,
         prompt_tokens: int = 0,
         prompt_bars: int = 0,
         longest_ticks: Sequence[int] | None = None,
-    ) -> FreeBarGrammar:
+    ) -> BarGrammar:
         """Return the grammar to generate by: events of one time in any order, which `close` mends."""
-        return FreeBarGrammar(
+        return BarGrammar(
             prompt_tokens=prompt_tokens,
             longest_ticks=self.checked_longest(longest_ticks),
             size=len(self.vocabulary),
         )
 
-    def infilling(
-        self,
-        ids: np.ndarray,
-        start: int,
-        stop: int,
-        *,
-        longest_ticks: Sequence[int] | None = None,
-    ) -> Goal:
-        """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
-        longest = self.checked_longest(longest_ticks)
-        notes, bars = self.notes(ids), len(self.bars(ids))
-        return goals.infilling(self, notes, bars, start, stop, longest)
-
-    def accompanying(
-        self,
-        ids: np.ndarray,
-        write: Collection[str],
-        *,
-        longest_ticks: Sequence[int] | None = None,
-    ) -> Goal:
-        """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
-        longest = self.checked_longest(longest_ticks)
-        notes, bars = self.notes(ids), len(self.bars(ids))
-        return goals.accompanying(self, notes, bars, write, longest, chords=self.tells_chords)
-
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
         spec = super().spec()
         del spec["shifts"]
-        blocks = {block.name: len(block) for block in self.vocabulary.blocks.values()}
-        return {**spec, "tokens": len(self.vocabulary), "blocks": blocks}
+        return spec
 
     def clock(self) -> dict[str, Any]:
         """Return how bars and the places in them move time, in ticks."""
         places = [[token, 0, int(TICK_OF[token])] for token in range(AT.start, AT.stop)]
         return {"bar_ticks": BAR_TICKS, "step_ticks": BAR_TICKS, "moves": [[BAR, 1, 0], *places]}
-
-    def _is_valid(self, ids: np.ndarray) -> bool:
-        return is_valid(ids)
-
-    def reason(self, ids: np.ndarray) -> str:
-        """Say why the last of these ids may not follow the others."""
-        return explain(ids)
 
 
 class Groove2WithoutChords(Groove2):

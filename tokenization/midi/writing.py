@@ -9,17 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from io import BytesIO
-from pathlib import Path
 
 import miditoolkit
 import numpy as np
 from miditoolkit.midi import containers
 
+from tokenization.analysis.pedal import united
 from tokenization.midi.chunks import HEADER, TRACK
 from tokenization.midi.conventions import DENOMINATORS, LONGEST_BEAT_MICROSECONDS
 from tokenization.midi.repair import LAST_TICK, variable_length
-from tokenization.score import Pedals, Score, Track
-from tokenization.whole_file import write_whole
+from tokenization.score import Score, Track
 
 COARSE_TICKS_PER_BEAT = 96  # players are known to stumble over coarser time
 USUAL_TICKS_PER_BEAT = 480
@@ -29,17 +28,10 @@ FIRST_TRACK_LENGTH = slice(18, 22)  # after the header chunk and the track's let
 FIRST_TRACK_BODY = 22
 
 
-def write_midi(
-    score: Score,
-    path: str | Path | None = None,
-    *,
-    texts: Sequence[str] = (),
-    new: bool = False,
-) -> bytes:
-    """Return a score as the bytes of a MIDI file; with a path, write them there in one step.
+def write_midi(score: Score, *, texts: Sequence[str] = ()) -> bytes:
+    """Return a score as the bytes of a MIDI file; formats.py writes them.
 
-    `texts` become text events at the beginning. A `new` file takes no other's place. Coarse
-    ticks are multiplied; tracks without notes are left out.
+    `texts` become text events at the beginning. Coarse ticks are multiplied; tracks without notes are left out.
     """
     score = score.rescaled(written_ticks_per_beat(score.ticks_per_beat))
     _check(score)
@@ -47,12 +39,9 @@ def write_midi(
     tracks = [_events(score, texts)]
     for index, channel in zip(played, _channels([score.tracks[i] for i in played]), strict=True):
         tracks.append(_dumped(_instrument(score, index), channel))
-    data = b"".join(
+    return b"".join(
         (HEADER, struct.pack(">IHHH", 6, 1, len(tracks), score.ticks_per_beat), *tracks)
     )
-    if path is not None:
-        _write_at_once(Path(path), data, new=new)
-    return data
 
 
 def written_ticks_per_beat(ticks_per_beat: int) -> int:
@@ -130,23 +119,10 @@ def _instrument(score: Score, index: int) -> containers.Instrument:
             notes.velocity, notes.pitch, notes.onset_ticks, notes.end_ticks
         )
     ]
-    instrument.pedals = [
-        containers.Pedal(start, end)
-        for start, end in _united(score.pedals[score.pedals.track == index])
-    ]
+    pedals = score.pedals[score.pedals.track == index]
+    spans = united(pedals.onset_ticks, pedals.onset_ticks + pedals.duration_ticks)
+    instrument.pedals = [containers.Pedal(start, end) for start, end in _rows(*spans)]
     return instrument
-
-
-def _united(pedals: Pedals) -> list[tuple[int, int]]:
-    """Return start and end of the spans in which a pedal is down, those that overlap as one."""
-    spans: list[tuple[int, int]] = []
-    order = np.argsort(pedals.onset_ticks, kind="stable")
-    for start, length in _rows(pedals.onset_ticks[order], pedals.duration_ticks[order]):
-        if spans and start < spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], start + length))
-        else:
-            spans.append((start, start + length))
-    return spans
 
 
 def _channels(tracks: Sequence[Track]) -> list[int]:
@@ -175,12 +151,3 @@ def _dumped(instrument: containers.Instrument, channel: int) -> bytes:
     midi.dump(file=file, instrument_idx=channel)
     data = file.getvalue()
     return data[FIRST_TRACK_BODY + int.from_bytes(data[FIRST_TRACK_LENGTH], "big") :]
-
-
-def _write_at_once(path: Path, data: bytes, *, new: bool) -> None:
-    """Write a file that is there as a whole or not at all."""
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is a folder or a device: give the name of a file to write")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into")
-    write_whole(path, data, new=new)

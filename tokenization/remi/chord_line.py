@@ -84,7 +84,7 @@ class ChordLine(RemiGrammar):
 
     def __init__(self, line: list[list[str]], start: int, size: int) -> None:
         """Stand at the start of one sequence of a vocabulary's size; the line begins with bar `start`, from 0."""
-        super().__init__(1, size)
+        super().__init__(size)
         chords = np.full((len(line), MOST), NONE)
         for bar, names in enumerate(line):
             chords[bar, : len(names)] = [CHORD.start + CHORD_INDEX[name] for name in names]

@@ -15,7 +15,7 @@ class GapGrammar(RemiGrammar):
 
     def __init__(self, start: int, metres: np.ndarray, free_until: np.ndarray) -> None:
         """Take the metre of each bar of the gap, and the tick at which each key is struck after it: (88,)."""
-        super().__init__(1)
+        super().__init__()
         self._start = np.full(1, start)
         self._metres = metres[None]
         self._free_until = free_until[None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tokenization.constraints.scripted import Script, Scripted
@@ -14,8 +16,19 @@ from tokenization.remi.tokens import BAR, BEGIN, END, KEYS, LOWEST_PITCH, SUBBEA
 from tokenization.score import Marker, Notes, Score, Tempos
 
 
-def infilling(language: Language, ids: np.ndarray, start: int, stop: int) -> Goal:
-    """Return the goal to write the bars start … stop − 1 of a piece anew."""
+def infilling(
+    language: Language,
+    /,
+    ids: np.ndarray,
+    start: int,
+    stop: int,
+    *,
+    longest_ticks: Sequence[int] | None = None,
+) -> Goal:
+    """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays.
+
+    No note is longer than a token can say, whatever `longest_ticks` is.
+    """
     ids = np.asarray(ids, dtype=np.int64)
     lines = bar_offsets(ids)
     bars = len(lines) - 1

@@ -109,17 +109,17 @@ def _tables(size: int) -> tuple[np.ndarray, np.ndarray]:
 class RemiGrammar(Grammar):
     """What may follow, over a batch; after `end` nothing may."""
 
-    def __init__(self, batch: int, size: int = len(VOCABULARY)) -> None:
-        """Stand at the start of `batch` sequences of a vocabulary's size, before the begin token."""
+    def __init__(self, size: int = len(VOCABULARY)) -> None:
+        """Stand at the start of one sequence of a vocabulary's size, before the begin token."""
         self._size = size
-        self._state = np.zeros(batch, dtype=np.int64)
-        self._bars = np.zeros(batch, dtype=np.int64)  # begun
-        self._bar_ticks = np.zeros(batch, dtype=np.int64)  # when the bar begins …
-        self._metre = np.full(batch, FOUR_FOUR)  # … and its metre
-        self._tempo = np.zeros(batch, dtype=np.int64)  # the last one's id; 0, padding, before it
-        self._chord = np.zeros(batch, dtype=np.int64)
-        self._key = np.full(batch, -1)  # the last one struck in this sub-beat
-        self._silent_at = np.zeros((batch, KEYS), dtype=np.int64)  # ticks
+        self._state = np.zeros(1, dtype=np.int64)
+        self._bars = np.zeros(1, dtype=np.int64)  # begun
+        self._bar_ticks = np.zeros(1, dtype=np.int64)  # when the bar begins …
+        self._metre = np.full(1, FOUR_FOUR)  # … and its metre
+        self._tempo = np.zeros(1, dtype=np.int64)  # the last one's id; 0, padding, before it
+        self._chord = np.zeros(1, dtype=np.int64)
+        self._key = np.full(1, -1)  # the last one struck in this sub-beat
+        self._silent_at = np.zeros((1, KEYS), dtype=np.int64)  # ticks
 
     @property
     def bars(self) -> np.ndarray:

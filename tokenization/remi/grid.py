@@ -17,7 +17,6 @@ from tokenization.remi.tokens import (
     SUBBEAT_TICKS,
     SUBBEATS_PER_BEAT,
     TICKS_PER_BEAT,
-    Alphabet,
     level_tempo,
     level_velocity,
     tempo_level,
@@ -65,13 +64,13 @@ class Gridded:
         )
 
 
-def to_grid(score: Score, alphabet: Alphabet) -> tuple[Gridded, dict[str, int]]:
+def to_grid(score: Score, bar_subbeats: int) -> tuple[Gridded, dict[str, int]]:
     """Round a score to the grid; also count the notes that are dropped or changed beyond that.
 
-    Every note counts under one reason at most.
+    A note lasts as long as the longest bar at most, of so many sub-beats. Every note counts under one reason at most.
     """
-    notes, losses = _one_piano(score, alphabet.longest_ticks)
-    bars = _bars(score, int(notes["onset_subbeats"][-1]), alphabet)
+    notes, losses = _one_piano(score, bar_subbeats * SUBBEAT_TICKS)
+    bars = _bars(score, int(notes["onset_subbeats"][-1]), bar_subbeats)
     noted = np.unique(bars.of(notes["onset_subbeats"]))
     tempo_bar, tempo = _tempo_changes(score, bars, noted)
     chord_subbeats, chord = _chord_changes(score, bars, noted)
@@ -86,10 +85,10 @@ def to_grid(score: Score, alphabet: Alphabet) -> tuple[Gridded, dict[str, int]]:
     return gridded, losses
 
 
-def _bars(score: Score, last_subbeat: int, alphabet: Alphabet) -> Bars:
+def _bars(score: Score, last_subbeat: int, bar_subbeats: int) -> Bars:
     """Return the bars up to the one of the last note."""
-    if last_subbeat < MOST_BARS * alphabet.bar_subbeats:  # else they would be too many to lay
-        if alphabet.has_metres:
+    if last_subbeat < MOST_BARS * bar_subbeats:  # else they would be too many to lay
+        if bar_subbeats > BAR_SUBBEATS:
             bars = bars_of(score.meters, score.ticks_per_beat, last_subbeat)
         else:
             bars = uniform(last_subbeat // BAR_SUBBEATS + 1)
@@ -97,7 +96,7 @@ def _bars(score: Score, last_subbeat: int, alphabet: Alphabet) -> Bars:
             return bars
         count = len(bars)
     else:
-        count = last_subbeat // alphabet.bar_subbeats + 1
+        count = last_subbeat // bar_subbeats + 1
     raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
 
 

@@ -18,15 +18,14 @@ from typing import Any
 import numpy as np
 
 from tokenization.analysis.chord_names import QUALITIES, ROOTS
-from tokenization.analysis.metres import FOUR_FOUR, NAMES
-from tokenization.goal import Goal
+from tokenization.analysis.metres import FOUR_FOUR, LONGEST_BAR, NAMES
 from tokenization.language import Encoded, Language
 from tokenization.logit_bias import LogitBias
+from tokenization.remi import goals
 from tokenization.remi.arrange import arrange
 from tokenization.remi.cadence import toward_tonic
 from tokenization.remi.chord_line import ChordLine
 from tokenization.remi.faults import explain
-from tokenization.remi.goals import infilling
 from tokenization.remi.grammar import AFTER_CHORD, AFTER_TEMPO, RemiGrammar
 from tokenization.remi.grid import Gridded, to_grid
 from tokenization.remi.layouts import plain
@@ -39,7 +38,6 @@ from tokenization.remi.tokens import (
     CHORD,
     DURATION_IDS,
     END,
-    EVERY_METRE,
     FASTEST,
     FOUR_FOUR_ALONE,
     HIGHEST_PITCH,
@@ -63,22 +61,23 @@ class Remi(Language):
     """The pop piano language, in bars of 4/4."""
 
     name = "remi"
-    alphabet = FOUR_FOUR_ALONE
-    vocabulary = alphabet.vocabulary
+    vocabulary = FOUR_FOUR_ALONE
     begin = BEGIN
     end = END
     bar = BAR
+    bar_subbeats = BAR_SUBBEATS  # of its longest bar
+    reason = staticmethod(explain)
 
     def arrange(self, score: Score, tracks: Any = None) -> Score:
         """Bring any score to one piano on the grid, with chords; its remarks explain.
 
         `tracks` names the tracks to play, by index or name; else all pitched ones are.
         """
-        return arrange(score, tracks, every_metre=self.alphabet.has_metres)
+        return arrange(score, tracks, every_metre=self.every_metre)
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
-        gridded, losses = to_grid(score, self.alphabet)
+        gridded, losses = to_grid(score, self.bar_subbeats)
         ids = _spell(gridded)
         return Encoded(ids=ids, bars=self.bars(ids), notes=len(gridded.key), losses=losses)
 
@@ -86,9 +85,15 @@ class Remi(Language):
         """Read a valid sequence or a prefix of one; a note broken off at its end is left out."""
         return _read(Reading(self.valid(ids))).score()
 
-    def grammar(self, batch: int = 1) -> RemiGrammar:
-        """Return the grammar at the start of `batch` sequences, before the begin token."""
-        return RemiGrammar(batch, len(self.vocabulary))
+    def grammar(
+        self,
+        *,
+        prompt_tokens: int = 0,
+        prompt_bars: int = 0,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> RemiGrammar:
+        """Return the grammar to generate by, which is that of all pieces: `close` leaves nothing to do."""
+        return RemiGrammar(len(self.vocabulary))
 
     def toward_end(self, ids: np.ndarray) -> LogitBias | None:
         """Return how the last bar leans towards the tonic of what is heard by then; nothing where nothing is."""
@@ -109,9 +114,7 @@ class Remi(Language):
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""
         return {
-            "language": self.name,
-            "tokens": len(self.vocabulary),
-            "blocks": {block.name: len(block) for block in self.vocabulary.blocks.values()},
+            **super().spec(),
             "bar_beats": BAR_BEATS,
             "bar_subbeats": BAR_SUBBEATS,
             "duration_steps_per_subbeat": SUBBEAT_TICKS,
@@ -128,7 +131,7 @@ class Remi(Language):
         Each bar takes as long as the longest there is. So what stands at the same place of the bar before lies one
         bar back in every metre, and a change of metre moves nothing.
         """
-        stride = self.alphabet.bar_subbeats
+        stride = self.bar_subbeats
         places = [[token, 0, place] for place, token in enumerate(SUBBEAT_IDS[:stride].tolist())]
         return {"bar_ticks": stride, "step_ticks": stride, "moves": [[BAR, 1, 0], *places]}
 
@@ -136,34 +139,20 @@ class Remi(Language):
         """Return the first position whose token may not stand there."""
         return Reading(ids).fault()
 
-    def reason(self, ids: np.ndarray) -> str:
-        """Say why the last of these ids may not follow the others."""
-        return explain(ids)
-
 
 class RemiInEveryMetre(Remi):
     """The pop piano language in every metre, with goals."""
 
     name = "remi-2"
-    alphabet = EVERY_METRE
-    vocabulary = alphabet.vocabulary
+    vocabulary = VOCABULARY
     idle = VOCABULARY.id("after")
     every_metre = True
+    bar_subbeats = LONGEST_BAR
+    infilling = goals.infilling
 
     def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
         """Read a sequence or a prefix of one, without what belongs to its goal."""
         return super().decode(plain(ids))
-
-    def infilling(
-        self,
-        ids: np.ndarray,
-        start: int,
-        stop: int,
-        *,
-        longest_ticks: Sequence[int] | None = None,
-    ) -> Goal:
-        """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
-        return infilling(self, ids, start, stop)
 
     def kinds(self) -> np.ndarray:
         """Return the kind of each token; what longer bars brought is of the kind that was there. (V,)"""
@@ -176,7 +165,7 @@ class RemiInEveryMetre(Remi):
         """Return name and full configuration as plain data, to go with data sets and models."""
         plain = super().spec()
         del plain["bar_beats"]
-        return {**plain, "bar_subbeats": self.alphabet.bar_subbeats, "metres": list(NAMES)}
+        return {**plain, "bar_subbeats": self.bar_subbeats, "metres": list(NAMES)}
 
 
 def _spell(piece: Gridded) -> np.ndarray:

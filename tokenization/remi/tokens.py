@@ -1,4 +1,4 @@
-"""REMI's alphabets: their grid in time, their vocabulary, and what the number of a token means.
+"""REMI's tokens: their grid in time, the vocabulary of both versions, and what the number of a token means.
 
 The event set is that of the pop piano language (Huang & Yang, "Pop Music Transformer", 2020), in
 the form with chords, tempos of 3 quarter notes a minute and 24 volume levels. The first version
@@ -7,8 +7,6 @@ metre, notes as long as the longest of these, and goals (goal.py).
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,20 +30,6 @@ SLOWEST, FASTEST, TEMPO_STEP = 32, 224, 3  # quarter notes a minute
 CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Alphabet:
-    """What a version of REMI can say."""
-
-    vocabulary: Vocabulary
-    bar_subbeats: int  # of its longest bar
-    has_metres: bool  # or 4/4 alone
-
-    @property
-    def longest_ticks(self) -> int:
-        """How long a note lasts at most: as long as the longest bar."""
-        return self.bar_subbeats * SUBBEAT_TICKS
-
-
 def _durations(first_subbeat: int, subbeats: int) -> list[str]:
     ticks = range(first_subbeat * SUBBEAT_TICKS + 1, subbeats * SUBBEAT_TICKS + 1)
     return [f"duration_{t / SUBBEAT_TICKS:g}" for t in ticks]
@@ -67,15 +51,9 @@ _MORE_FAMILIES: list[tuple[str, list[str]]] = [
     ("long_duration", _durations(BAR_SUBBEATS, LONGEST_BAR)),
     *GOAL_FAMILIES,
 ]
-FOUR_FOUR_ALONE = Alphabet(
-    vocabulary=Vocabulary(_FAMILIES), bar_subbeats=BAR_SUBBEATS, has_metres=False
-)
-EVERY_METRE = Alphabet(
-    vocabulary=Vocabulary(_FAMILIES + _MORE_FAMILIES), bar_subbeats=LONGEST_BAR, has_metres=True
-)
-
-# Ids and their meaning, of the larger alphabet: they hold for the smaller one too.
-VOCABULARY = EVERY_METRE.vocabulary
+FOUR_FOUR_ALONE = Vocabulary(_FAMILIES)
+# Of the second version: its ids and their meaning hold for the first one too.
+VOCABULARY = Vocabulary(_FAMILIES + _MORE_FAMILIES)
 BEGIN, END = VOCABULARY.id("begin"), VOCABULARY.id("end")
 BAR = VOCABULARY.id("bar")
 TEMPO, CHORD, METRE = VOCABULARY["tempo"], VOCABULARY["chord"], VOCABULARY["metre"]

@@ -1,4 +1,4 @@
-"""From a piece's tokens to one training sequence: a crop from a random bar, transposed, tracks dropped.
+"""What training sequences are drawn by: from which bar on, how they are transposed, which tracks are dropped.
 
 Everything works on token arrays and draws from the generator it is given (Liutkus et al. 2021, appendices C.1 and C.2).
 """
@@ -6,12 +6,14 @@ Everything works on token arrays and draws from the generator it is given (Liutk
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tokenization.goal import COUNTED, PERIOD
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import BAR_TICKS, BASS, DRUMS, OTHER, PITCHES
+from tokenization.groove.tokens import BASS, DRUMS, OTHER, PITCHES
+from tokenization.language import Language
 from tokenization.remi.language import Remi
 from tokenization.score import Notes
 from training.config import DataConfig
@@ -21,45 +23,14 @@ LONGEST_GAP = 8  # bars
 Another = Callable[[np.random.Generator], np.ndarray]
 """Draws another piece to train on: its ids."""
 
-Cut = Callable[[np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another], np.ndarray]
-
-
-def cut_remi(
-    ids: np.ndarray,
-    bars: np.ndarray,
-    config: DataConfig,
-    random: np.random.Generator,
-    another: Another,
-) -> np.ndarray:
-    """Return up to length + 1 tokens from a bar on, transposed, chords too."""
-    start = start_bar(bars, len(ids), config, random)
-    crop = ids[(bars[start] if start else 0) :][: config.trained_length + 1]
-    return transposed(Remi(), crop, config.transpose, random)
-
-
-def cut_groove(
-    ids: np.ndarray,
-    bars: np.ndarray,
-    config: DataConfig,
-    random: np.random.Generator,
-    another: Another,
-) -> np.ndarray:
-    """Return up to length + 1 tokens of a trio spelled anew from a bar on, with some tracks silent.
-
-    Its drums may be another piece's, of the same bars: a style that nobody has heard, to be learned from its beginning.
-    """
-    groove = Groove()
-    drums = drums_of_another(groove, config, random, another)
-    line = start_bar(bars, len(ids), config, random) * BAR_TICKS
-    notes = heard_from(line, groove.notes(ids), drums, config, random)
-    notes = transposed_trio(notes, config.transpose, random)
-    return groove.spell(notes)[: config.trained_length + 1]
+Cut = Callable[[Any, np.ndarray, np.ndarray, DataConfig, np.random.Generator, Another], np.ndarray]
+"""Makes a training sequence, of a language, of a piece's ids and where its bars begin."""
 
 
 def drums_of_another(
     groove: Groove, config: DataConfig, random: np.random.Generator, another: Another
 ) -> Notes | None:
-    """Return another piece's drums, by chance."""
+    """Return another piece's drums, by chance: a style that nobody has heard, to be learned from its beginning."""
     if not config.mix_drums or random.random() >= config.mix_drums:
         return None
     notes = groove.notes(another(random))
@@ -132,8 +103,10 @@ def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Not
     return notes
 
 
-def kind_of(config: DataConfig, random: np.random.Generator) -> str:
+def kind_of(language: Language, config: DataConfig, random: np.random.Generator) -> str:
     """Return which kind of example a sequence is; nothing is drawn where there is one kind."""
+    if not language.can_end():
+        return "plain"
     shares = {"ending": config.endings, "gap": config.gaps, "accompaniment": config.accompaniments}
     drawn = random.random() if any(shares.values()) else 1.0
     for kind, share in shares.items():

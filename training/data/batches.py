@@ -21,10 +21,14 @@ import numpy as np
 
 from tokenization.language import language_from_spec
 from training.config import DataConfig
-from training.data.cuts import CUTS, cut_of
+from training.data.augmentation import Cut
+from training.data.groove_examples import cut_groove
+from training.data.piano_examples import cut_remi
 from training.data.shards import Shards
 from training.loss import IGNORED
 
+# What cuts training sequences out of pieces, by the family of the language that they are in.
+CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove}
 ORDER, CROP = range(2)  # purposes of randomness
 _HELD_OUT_SEED = 0  # one for all runs, so that their losses compare
 
@@ -63,13 +67,8 @@ class Batches:
         self.config, self.seed = config, seed
         self.process, self.processes = process, processes
         self.language = self.shards.language
-        name = self.language["language"]
-        if name not in CUTS:
-            raise ValueError(
-                f"{config.folder} is in the language {name!r}; {', '.join(CUTS)} can be trained on"
-            )
         self._speaks = language_from_spec(self.language)
-        self._cut = cut_of(self._speaks)
+        self._cut = CUTS[self._speaks.family]
         self._files = _Files(self.shards, "train")
         self._held_out = _Files(self.shards, "validation")
         if not len(self._files) or not len(self._held_out):
@@ -148,9 +147,8 @@ class Batches:
             self._order = (epoch, self._order_of(epoch))
         random = np.random.default_rng([self.seed, CROP, number])
         row = self._files.draw(int(self._order[1][place]), random)
-        return self._cut(
-            self.shards.ids(row), self.shards.bars(row), self.config, random, self._another
-        )
+        ids, bars = self.shards.ids(row), self.shards.bars(row)
+        return self._cut(self._speaks, ids, bars, self.config, random, self._another)
 
     def _order_of(self, epoch: int) -> np.ndarray:
         """Return the files in the order of an epoch."""

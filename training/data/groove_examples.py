@@ -1,4 +1,4 @@
-"""From a groove in bars to one training sequence: a crop as in augmentation.py, or an example of a goal.
+"""From a groove to one training sequence: a crop from some bar on, or, of one in bars, an example of a goal.
 
 An example is laid out as the language lays out what it gives a model to complete, so that training and generation
 agree; the crop is chosen so that the goal is in it.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.goal import COUNTED
+from tokenization.groove.language import Groove
 from tokenization.groove.tokens import BAR_TICKS, TRACKS
 from tokenization.groove_2 import layouts
-from tokenization.groove_2.language import Groove2
 from tokenization.score import Notes
 from training.config import DataConfig
 from training.data.augmentation import (
@@ -25,21 +25,19 @@ from training.data.augmentation import (
     transposed_trio,
 )
 
-GROOVE_2 = Groove2()
 MARKS = 4  # begin, end, and around what stands after a gap
 
 
-def cut_groove_2(
+def cut_groove(
+    groove: Groove,
     ids: np.ndarray,
     bars: np.ndarray,
     config: DataConfig,
     random: np.random.Generator,
     another: Another,
-    *,
-    groove: Groove2 = GROOVE_2,
 ) -> np.ndarray:
     """Return up to length + 1 tokens of a trio spelled anew from a bar on, by chance laid out for a goal."""
-    kind = kind_of(config, random)
+    kind = kind_of(groove, config, random)
     drums = drums_of_another(groove, config, random, another)
     start = first_to_the_end(bars, len(ids), config) if kind == "ending" else 0
     if kind in ("plain", "accompaniment"):
@@ -52,7 +50,7 @@ def cut_groove_2(
 
 
 def _laid_out(
-    kind: str, groove: Groove2, notes: Notes, config: DataConfig, random: np.random.Generator
+    kind: str, groove: Groove, notes: Notes, config: DataConfig, random: np.random.Generator
 ) -> np.ndarray:
     if kind == "ending":
         return layouts.ending(notes, int(random.integers(1, COUNTED + 1)))
@@ -74,7 +72,7 @@ def _given(tracks: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def _gap(
-    groove: Groove2, notes: Notes, config: DataConfig, random: np.random.Generator
+    groove: Groove, notes: Notes, config: DataConfig, random: np.random.Generator
 ) -> np.ndarray:
     """Return a piece with a gap somewhere, from the first bar on from which all that fits."""
     ids = groove.spell(notes)

@@ -1,4 +1,4 @@
-"""From a piano piece in any metre to one training sequence: a crop, or by chance an example of a goal.
+"""From a piano piece to one training sequence: a crop, or by chance an example of a goal, where the language has any.
 
 An example is laid out as the language lays out what it gives a model to complete, so that training and generation
 agree; the crop is chosen so that the goal is in it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenization.goal import COUNTED
-from tokenization.remi.language import RemiInEveryMetre
+from tokenization.remi.language import Remi
 from tokenization.remi.layouts import bar_offsets, ending, from_bar, gap
 from training.config import DataConfig
 from training.data.augmentation import (
@@ -24,7 +24,8 @@ from training.data.augmentation import (
 MARKS = 6  # begin, end, those around what stands after a gap, and two metres
 
 
-def cut_remi_2(
+def cut_remi(
+    remi: Remi,
     ids: np.ndarray,
     bars: np.ndarray,
     config: DataConfig,
@@ -32,7 +33,7 @@ def cut_remi_2(
     another: Another,
 ) -> np.ndarray:
     """Return up to length + 1 tokens from a bar on, transposed, chords too, by chance laid out for a goal."""
-    kind, laid_out = kind_of(config, random), None
+    kind, laid_out = kind_of(remi, config, random), None
     if kind == "gap":
         laid_out = _gap(ids, config, random)
     elif kind == "ending":
@@ -43,7 +44,7 @@ def cut_remi_2(
         start = start_bar(bars, len(ids), config, random)
         laid_out = from_bar(ids, int(bars[start])) if start else ids
     crop = laid_out[: config.trained_length + 1]
-    return transposed(RemiInEveryMetre(), crop, config.transpose, random).astype(np.uint16)
+    return transposed(remi, crop, config.transpose, random).astype(np.uint16)
 
 
 def _gap(ids: np.ndarray, config: DataConfig, random: np.random.Generator) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from musicgen.common.intervals import mean_interval
@@ -104,7 +104,7 @@ def _mean(given: Sequence[float | None]) -> tuple[float | None, float | None]:
 
 def _but_for_the_encoding(config: RunConfig) -> tuple[str | None, dict[str, Any]]:
     """Return the encoding's name, and all of a configuration but that, the seed and the folder."""
-    plain = config.plain()
+    plain = asdict(config)
     model = dict(plain["model"] or {})
     position = model.pop("position") if "position" in model else _at_first(config)
     name = position.get("name") if isinstance(position, Mapping) else position

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _plain(config: RunConfig) -> dict[str, Any]:
     """Return the configuration with its paths made whole, to be read from anywhere."""
-    plain = config.plain()
+    plain = asdict(config)
     plain["run"] = str(Path(config.run).resolve())
     folders = [str(Path(folder).resolve()) for folder in config.data.folders]
     if config.start is not None and config.start not in shipped():

@@ -10,11 +10,12 @@ import pytest
 from app.cli import main
 from musicgen.completion import Completion
 from musicgen.continuation import Take
+from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.groove.cases import trio_of
 from tests.tokenization.quantised import quantised
+from tokenization.formats import write_score
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
-from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
 BARS, BEAT = 3, 12
@@ -31,7 +32,7 @@ PIECE = trio_of(
 @pytest.fixture
 def band(tmp_path: Path) -> Path:
     path = tmp_path / "band.mid"
-    write_midi(PIECE, path)
+    write_score(path, PIECE)
     return path
 
 
@@ -154,7 +155,7 @@ def test_an_older_model_says_what_it_cannot(band, tmp_path, capsys, words, says)
 
 def test_a_piece_without_the_given_parts_is_told(tmp_path, capsys):
     path = tmp_path / "bass.mid"
-    write_midi(PIECE.replace(notes=PIECE.notes[PIECE.notes.track == 0]), path)
+    write_score(path, PIECE.replace(notes=PIECE.notes[PIECE.notes.track == 0]))
     assert run("accompany", path, "--write", "bass", *MODEL, "-o", tmp_path / "out") == 2
     assert "nothing to accompany: the piece has no drums and no other" in capsys.readouterr().err
 
@@ -169,7 +170,7 @@ WALTZ = "begin bar metre_3/4 subbeat_0 pitch_48 volume_9 duration_12 " + " ".joi
 @pytest.fixture
 def waltz(tmp_path: Path) -> Path:
     path = tmp_path / "waltz.mid"
-    write_midi(PIANO.decode(PIANO.parse(f"{WALTZ} end")), path)
+    write_score(path, PIANO.decode(ids_of(PIANO, f"{WALTZ} end")))
     return path
 
 

@@ -9,23 +9,23 @@ from app.cli import main
 from tests.tokenization.quantised import quantised
 from tests.training.data.sources.on_disk import band, piano
 from tokenization.any_file import read_file
+from tokenization.formats import write_score
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
-from tokenization.midi.writing import write_midi
 from tokenization.score import Marker
 
 
 @pytest.fixture
 def song(tmp_path: Path) -> Path:
     path = tmp_path / "song.mid"
-    write_midi(piano(markers=(Marker(0, "C_M"), Marker(1920, "G_7"))), path)
+    write_score(path, piano(markers=(Marker(0, "C_M"), Marker(1920, "G_7"))))
     return path
 
 
 @pytest.fixture
 def trio(tmp_path: Path) -> Path:
     path = tmp_path / "trio.mid"
-    write_midi(band(), path)
+    write_score(path, band())
     return path
 
 

@@ -25,7 +25,7 @@ CASES = [
 
 def values_of_training(name: str) -> dict[str, Any]:
     config = read(find(name))
-    return {**config.plain(), "model": config.model_config(333).plain()}
+    return {**asdict(config), "model": config.model_config(333).plain()}
 
 
 def values_of_benchmark(name: str) -> dict[str, Any]:

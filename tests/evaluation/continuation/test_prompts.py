@@ -7,8 +7,8 @@ import pytest
 
 from evaluation.continuation.prompts import read_prompts, style_of
 from tests.evaluation.continuation.toys import FILES, piece, write_pieces
+from tokenization.formats import write_score
 from tokenization.language import language
-from tokenization.midi.writing import write_midi
 
 GROOVE = language("groove")
 
@@ -46,7 +46,7 @@ def test_bad_files_are_told_and_the_rest_is_taken(tmp_path: Path):
     (tmp_path / "rubbish.mid").write_bytes(b"no music")
     (tmp_path / "notes.txt").write_text("not looked at")
     (tmp_path / "tune.abc").write_text("X:1\nK:C\nc|")  # one bar
-    write_midi(piece("march", 40, bars=2), tmp_path / "short.mid")
+    write_score(tmp_path / "short.mid", piece("march", 40, bars=2))
     prompts, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=300)
     assert len(prompts) == 4
     assert refused[0].startswith("rubbish.mid is not a MIDI file")

@@ -10,8 +10,8 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.playable import Playable
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
+from tokenization.formats import write_score
 from tokenization.language import language
-from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
 PLAN = Plan(tokens=140, samples=2)
@@ -34,7 +34,7 @@ def write_pieces(folder: Path) -> Path:
     for number, name in enumerate(FILES):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_midi(piece(path.stem.partition(".")[2], 36 + number), path)
+        write_score(path, piece(path.stem.partition(".")[2], 36 + number))
     return folder
 
 

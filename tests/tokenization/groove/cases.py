@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.tokenization.grammar_cases import block_index
-from tokenization.groove.grammar import GrooveGrammar
+from tests.tokenization.groove.strict import StrictGrammar
 from tokenization.groove.tokens import VOCABULARY
 from tokenization.score import Notes, Score, Tempos, Track
 
@@ -72,7 +72,7 @@ def walk(seed: int, length: int) -> np.ndarray:
     favourites = np.isin(
         np.arange(len(VOCABULARY)) % 384, random.integers(384, size=random.integers(1, 7))
     )
-    grammar, ids = GrooveGrammar(1), []
+    grammar, ids = StrictGrammar(), []
     while not ids or ids[-1] != VOCABULARY.id("end"):
         allowed = grammar.allowed()[0].copy()
         if len(ids) < length:

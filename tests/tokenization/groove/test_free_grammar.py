@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.tokenization.groove.strict import StrictGrammar
 from tokenization.groove.events import Reading
-from tokenization.groove.free_grammar import FreeGrooveGrammar
+from tokenization.groove.grammar import GrooveGrammar
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import (
     BAR_TICKS,
@@ -27,11 +28,11 @@ FEW[NOTE_OFF.start : TIME_SHIFT.stop] = True
 
 
 def drawn(
-    seed: int, length: int, grammar: FreeGrooveGrammar | None = None, first: tuple = (BEGIN,)
+    seed: int, length: int, grammar: GrooveGrammar | None = None, first: tuple = (BEGIN,)
 ) -> np.ndarray:
     """Return some first tokens and random ones after them, all as the free grammar allows."""
     random = np.random.default_rng(seed)
-    grammar, ids = grammar or GROOVE.free_grammar(), []
+    grammar, ids = grammar or GROOVE.grammar(), []
     for place in range(len(first) + length):
         allowed = grammar.allowed()[0]
         if place < len(first):
@@ -58,7 +59,7 @@ def sounded_ticks(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("longest", [None, LONGEST])
 @pytest.mark.parametrize("seed", range(25))
 def test_whatever_is_generated_closes_to_a_valid_spelling_of_its_notes(seed: int, longest):
-    ids = drawn(seed, 150, GROOVE.free_grammar(longest_ticks=longest))
+    ids = drawn(seed, 150, GROOVE.grammar(longest_ticks=longest))
     closed = GROOVE.close(ids)
     assert GROOVE.validate(closed) is None
     assert closed[-1] == END
@@ -72,7 +73,7 @@ def test_whatever_is_generated_closes_to_a_valid_spelling_of_its_notes(seed: int
 
 def test_order_is_free_and_the_rest_is_not():
     before = ["begin", "note_on_1_40", "note_on_0_60", "time_shift_0_3", "note_on_2_70"]
-    grammar = GROOVE.free_grammar()
+    grammar = GROOVE.grammar()
     for name in before:
         assert grammar.allowed()[0, ID(name)]
         grammar.advance(np.array([ID(name)]))
@@ -82,7 +83,7 @@ def test_order_is_free_and_the_rest_is_not():
     assert allowed[ID("note_on_0_30")]  # lower than the last
     assert not allowed[ID("note_off_2_70")]  # it would last no time
     assert not allowed[ID("note_off_0_61")]  # silent
-    strict = GROOVE.grammar()
+    strict = StrictGrammar()
     for name in [*before, "time_shift_0_3"]:
         strict.advance(np.array([ID(name)]))
     assert not strict.allowed()[0, ID("note_off_0_60")]
@@ -90,7 +91,7 @@ def test_order_is_free_and_the_rest_is_not():
 
 def test_every_valid_sequence_is_free_too():
     ids = GROOVE.close(drawn(7, 200))
-    grammar = GROOVE.free_grammar()
+    grammar = GROOVE.grammar()
     for token in ids:
         assert grammar.allowed()[0, token]
         assert grammar.instead(np.array([token])) == token
@@ -99,7 +100,7 @@ def test_every_valid_sequence_is_free_too():
 
 @pytest.mark.parametrize("seed", range(25))
 def test_no_note_sounds_longer_than_its_track_may(seed: int):
-    _, track, ticks = sounded_ticks(drawn(seed, 200, GROOVE.free_grammar(longest_ticks=LONGEST)))
+    _, track, ticks = sounded_ticks(drawn(seed, 200, GROOVE.grammar(longest_ticks=LONGEST)))
     assert (ticks <= np.array(LONGEST)[track]).all()
     assert (ticks[track == 1] == 1).any()
     _, track, ticks = sounded_ticks(drawn(seed, 200))
@@ -111,9 +112,7 @@ def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
     piece = GROOVE.close(drawn(seed, 150))
     bars = 1 + seed % (len(GROOVE.bars(piece)) - 1)
     prompt = piece[: GROOVE.bars(piece)[bars]]
-    grammar = GROOVE.free_grammar(
-        prompt_tokens=len(prompt), prompt_bars=bars, longest_ticks=LONGEST
-    )
+    grammar = GROOVE.grammar(prompt_tokens=len(prompt), prompt_bars=bars, longest_ticks=LONGEST)
     onset, track, ticks = sounded_ticks(drawn(seed, 150, grammar, tuple(prompt)))
     line = bars * BAR_TICKS
     old = np.arange(len(onset)) < NOTE_ON.holds(prompt).sum()
@@ -129,8 +128,8 @@ def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
 def test_notes_of_a_prompt_may_sound_to_its_end():
     prompt = ["begin", "note_on_0_40", "time_shift_2_0", "note_on_1_36"]
 
-    def behind(bars: int) -> FreeGrooveGrammar:
-        grammar = GROOVE.free_grammar(prompt_tokens=4, prompt_bars=bars, longest_ticks=(5, 1, 70))
+    def behind(bars: int) -> GrooveGrammar:
+        grammar = GROOVE.grammar(prompt_tokens=4, prompt_bars=bars, longest_ticks=(5, 1, 70))
         for name in prompt:
             assert grammar.allowed()[0, ID(name)]  # longer than notes of the bass may be
             grammar.advance(np.array([ID(name)]))
@@ -147,7 +146,7 @@ def test_notes_of_a_prompt_may_sound_to_its_end():
 
 
 def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
-    grammar = GROOVE.free_grammar(longest_ticks=(40, 4, 26))
+    grammar = GROOVE.grammar(longest_ticks=(40, 4, 26))
     told = ["note_on_0_40", "note_on_1_36", "time_shift_0_2", "note_on_1_38", "note_on_2_60"]
     for name in ["begin", *told[:4], "time_shift_0_2", told[4]]:
         grammar.advance(np.array([ID(name)]))
@@ -174,7 +173,7 @@ def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
 
 
 def test_notes_that_must_end_off_the_beat_together_take_a_shift_each():
-    grammar = GROOVE.free_grammar(longest_ticks=(5, 5, 5))
+    grammar = GROOVE.grammar(longest_ticks=(5, 5, 5))
     for name in ("begin", "note_on_0_40", "note_on_2_60"):
         grammar.advance(np.array([ID(name)]))
     grammar.advance(grammar.instead(np.array([ID("time_shift_1_0")])))
@@ -187,7 +186,7 @@ def test_notes_that_must_end_off_the_beat_together_take_a_shift_each():
 
 def test_after_a_prompt_a_key_begins_once_at_a_time():
     twice = [BEGIN, ID("note_on_2_60"), ID("note_on_2_60")]
-    grammar = GROOVE.free_grammar(prompt_tokens=len(twice))
+    grammar = GROOVE.grammar(prompt_tokens=len(twice))
     for token in twice:  # a prompt may hold two
         assert grammar.allowed()[0, token]
         grammar.advance(np.array([token]))
@@ -224,14 +223,14 @@ def test_no_more_notes_of_a_track_sound_at_once_than_in_any_data(seed: int):
 
 def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
     chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
-    grammar = GROOVE.free_grammar(prompt_tokens=len(chord))
+    grammar = GROOVE.grammar(prompt_tokens=len(chord))
     ids = drawn(1, 600, grammar, tuple(chord))
     assert most_sounding(ids) == [3, 6, 10]
 
 
 def test_rows_do_not_touch_each_other():
-    def begun() -> FreeGrooveGrammar:
-        return GROOVE.free_grammar(longest_ticks=LONGEST)
+    def begun() -> GrooveGrammar:
+        return GROOVE.grammar(longest_ticks=LONGEST)
 
     together, random = begun().select(np.zeros(3, dtype=np.int64)), np.random.default_rng(0)
     alone = [begun() for _ in range(3)]
@@ -262,16 +261,14 @@ def test_the_longest_notes_are_those_of_the_pieces_by_track():
 @pytest.mark.parametrize("wrong", [(1, 2), (1, 0, 2)])
 def test_limits_are_checked(wrong: tuple):
     with pytest.raises(ValueError, match="a tick or more for each of Bass, Drums, Other"):
-        GROOVE.free_grammar(longest_ticks=wrong)
+        GROOVE.grammar(longest_ticks=wrong)
 
 
 @pytest.mark.parametrize("seed", range(15))
 def test_a_part_says_itself_how_long_its_notes_last(seed: int):
     """Counted anew from what was written: of each note, by those of its track that had ended by themselves."""
     most = (900, 5, 900)
-    grammar = FreeGrooveGrammar(
-        prompt_tokens=1, start_ticks=0, longest_ticks=most, own_lengths=True
-    )
+    grammar = GrooveGrammar(prompt_tokens=1, start_ticks=0, longest_ticks=most, own_lengths=True)
     reading = Reading(drawn(seed, 1500, grammar))
     times = reading.time_ticks[reading.said].tolist()
     lengths: list[list[int]] = [[], [], []]
@@ -295,7 +292,7 @@ def test_a_part_says_itself_how_long_its_notes_last(seed: int):
 
 def test_a_younger_note_of_a_key_does_not_have_to_end_before_the_older_one():
     """Once notes are short: the long one that sounds ends first, since a note-off ends the oldest of its key."""
-    grammar = FreeGrooveGrammar(
+    grammar = GrooveGrammar(
         prompt_tokens=1, start_ticks=0, longest_ticks=(300, 5, 300), own_lengths=True
     )
     short = ["note_on_2_50", "time_shift_0_6", "note_off_2_50", "time_shift_1_0"]

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokenization.grammar_cases import check_rows, damages, stepwise_fault
+from tests.tokenization.grammar_cases import check_rows, damages, ids_of, stepwise_fault
 from tests.tokenization.groove.cases import SlowRules, slow_fault, walk
-from tokenization.groove.grammar import GrooveGrammar, is_valid
+from tests.tokenization.groove.strict import StrictGrammar
+from tokenization.grammar import Grammar
+from tokenization.groove.faults import is_valid
 from tokenization.groove.language import Groove
 from tokenization.groove.tokens import KEYS, MOST_UNISONS, NOTE_ON, VOCABULARY
 
@@ -17,15 +19,15 @@ GROOVE = Groove()
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def after(text: str, batch: int = 1) -> GrooveGrammar:
+def after(text: str) -> Grammar:
     """Return the grammar after some tokens."""
-    grammar = GrooveGrammar(batch)
-    for token in GROOVE.parse(text):
-        grammar.advance(np.full(batch, token))
+    grammar = StrictGrammar()
+    for token in ids_of(GROOVE, text):
+        grammar.advance(np.array([token]))
     return grammar
 
 
-def allowed_names(grammar: GrooveGrammar, start: str = "") -> list[str]:
+def allowed_names(grammar: Grammar, start: str = "") -> list[str]:
     names = (VOCABULARY.names[i] for i in np.flatnonzero(grammar.allowed()[0]))
     return [name for name in names if name.startswith(start)]
 
@@ -33,7 +35,7 @@ def allowed_names(grammar: GrooveGrammar, start: str = "") -> list[str]:
 @settings(deadline=None, max_examples=30)
 @given(SEEDS, st.integers(1, 100))
 def test_exactly_what_the_rules_admit_is_allowed_after_every_prefix(seed, length):
-    grammar, rules = GrooveGrammar(1), SlowRules()
+    grammar, rules = StrictGrammar(), SlowRules()
     for token in walk(seed, length):
         admitted = [rules.admit(name) for name in VOCABULARY.names]
         assert grammar.allowed()[0].tolist() == admitted
@@ -53,19 +55,19 @@ def test_the_first_fault_of_a_damaged_sequence_is_found(seed, length, data):
     expected = slow_fault(damaged)
     fault = GROOVE.validate(damaged)
     assert (fault.position if fault else None) == expected
-    assert stepwise_fault(GROOVE, damaged) == expected
+    assert stepwise_fault(StrictGrammar(), damaged) == expected
 
 
 def test_rows_of_a_batch_are_independent_and_can_be_selected():
     sequences = [walk(seed, 80)[:60] for seed in range(5)]
-    check_rows(GROOVE, sequences)
+    check_rows(StrictGrammar(), sequences)
 
 
 def test_off_the_beat_every_event_takes_a_shift_to_where_time_is():
     grammar = after("begin note_on_0_40 time_shift_0_5 note_off_0_40")
     assert allowed_names(grammar, "note") == []
     assert allowed_names(grammar, "time_shift_0")[0] == "time_shift_0_5"
-    grammar.advance(GROOVE.parse("time_shift_0_5"))
+    grammar.advance(ids_of(GROOVE, "time_shift_0_5"))
     assert len(allowed_names(grammar, "note_on")) == KEYS
     assert allowed_names(grammar, "time") == []
 
@@ -74,21 +76,21 @@ def test_after_the_last_note_that_fits_at_a_time_it_must_move_on():
     last = " ".join(["time_shift_0_3 note_on_2_127"] * MOST_UNISONS)
     grammar = after(f"begin {last}")
     assert allowed_names(grammar, "time_shift_0")[0] == "time_shift_0_4"
-    fault = GROOVE.validate(GROOVE.parse(f"begin {last} time_shift_0_3"))
+    fault = GROOVE.validate(ids_of(GROOVE, f"begin {last} time_shift_0_3"))
     assert fault is not None
     assert fault.reason == "time_shift_0_3 stays where time is, and no note-on may follow there"
-    assert GROOVE.validate(GROOVE.parse(f"begin {last} time_shift_0_4")) is None
+    assert GROOVE.validate(ids_of(GROOVE, f"begin {last} time_shift_0_4")) is None
 
 
 def test_there_is_a_way_on_when_every_key_sounds():
-    grammar = GrooveGrammar(1)
-    grammar.advance(GROOVE.parse("begin"))
+    grammar = StrictGrammar()
+    grammar.advance(ids_of(GROOVE, "begin"))
     keys = np.arange(KEYS).reshape(3, 128).T.ravel()  # by pitch, then by track
     for key in np.repeat(keys, MOST_UNISONS):
         assert grammar.allowed()[0, NOTE_ON.start + key]
         grammar.advance(np.array([NOTE_ON.start + key]))
     assert {name[:10] for name in allowed_names(grammar)} == {"time_shift"}
-    grammar.advance(GROOVE.parse("time_shift_0_1"))
+    grammar.advance(ids_of(GROOVE, "time_shift_0_1"))
     assert len(allowed_names(grammar)) == KEYS  # to end any of them
 
 
@@ -142,7 +144,7 @@ CHORD = "begin note_on_0_40 note_on_2_60 time_shift_1_0"
     ],
 )
 def test_a_fault_is_explained(text, reason):
-    ids = GROOVE.parse(text)
+    ids = ids_of(GROOVE, text)
     fault = GROOVE.validate(ids)
     assert fault is not None
     assert fault.position == len(ids) - 1

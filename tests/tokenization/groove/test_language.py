@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.groove.cases import (
     TRIO,
     golden_cases,
@@ -107,7 +108,7 @@ def test_a_piece_is_spelled_by_name():
     notes = [(0, 54, 40, 90, 0), (0, 1, 40, 90, 1), (0, 24, 60, 70, 2), (96, 23, 60, 70, 2)]
     ids = GROOVE.encode(trio_of(notes)).ids
     assert GROOVE.text(ids) == text
-    assert GROOVE.parse(text).tolist() == ids.tolist()
+    assert ids_of(GROOVE, text).tolist() == ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -203,13 +204,13 @@ def test_bars_of_a_rest_start_where_time_passes_them():
     assert GROOVE.bars(ids[:1]).tolist() == [1]
     assert GROOVE.bars(ids[:0]).tolist() == []
     assert GROOVE.bars(
-        GROOVE.parse("begin time_shift_2_0 time_shift_2_0 note_on_0_40")
+        ids_of(GROOVE, "begin time_shift_2_0 time_shift_2_0 note_on_0_40")
     ).tolist() == [1, 2]
 
 
 def test_a_broken_off_piece_is_closed_at_its_bar_line():
     prefix = "begin note_on_0_40 note_on_2_60 time_shift_1_6 note_off_2_60 time_shift_2_0"
-    closed = GROOVE.close(GROOVE.parse(prefix))
+    closed = GROOVE.close(ids_of(GROOVE, prefix))
     assert GROOVE.validate(closed) is None
     assert rows(GROOVE.decode(closed).notes) == [(0, 0, 40, 48), (0, 2, 60, 18)]
     assert GROOVE.close(closed).tolist() == closed.tolist()
@@ -231,9 +232,11 @@ def test_what_sounds_where_a_piece_breaks_off_ends_with_that_bar_however_far_it_
         (begun, 96),
         (f"{begun} time_shift_2_0 time_shift_1_0", 144),  # it has come to the third bar
     ):
-        closed = GROOVE.close(GROOVE.parse(prefix), bars=16)
+        closed = GROOVE.close(ids_of(GROOVE, prefix), bars=16)
         assert rows(GROOVE.decode(closed).notes) == [(0, 0, 40, end), (48, 1, 36, 12)]
-    assert rows(GROOVE.decode(GROOVE.close(GROOVE.parse(begun), bars=1)).notes) == [(0, 0, 40, 48)]
+    assert rows(GROOVE.decode(GROOVE.close(ids_of(GROOVE, begun), bars=1)).notes) == [
+        (0, 0, 40, 48)
+    ]
 
 
 @settings(deadline=None, max_examples=60)
@@ -256,7 +259,7 @@ def test_notes_of_a_piece_can_be_chosen_and_spelled_anew():
     later = notes[notes.onset_ticks >= BAR_TICKS]
     ids = GROOVE.spell(later.replace(onset_ticks=later.onset_ticks - BAR_TICKS))
     text = "begin note_on_2_60 time_shift_0_9 note_off_2_60 end"
-    assert ids.tolist() == GROOVE.parse(text).tolist()
+    assert ids.tolist() == ids_of(GROOVE, text).tolist()
     assert ids.dtype == np.uint16
 
 
@@ -275,7 +278,7 @@ def test_what_cannot_be_spelled_is_refused():
 
 def test_what_cannot_be_read_is_refused():
     with pytest.raises(ValueError, match="token 1 is wrong: a piece has notes, but end follows"):
-        GROOVE.decode(GROOVE.parse("begin end"))
+        GROOVE.decode(ids_of(GROOVE, "begin end"))
 
 
 def test_the_language_is_found_by_name_and_by_its_spec():

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.tokenization.grammar_cases import block_index
 from tests.tokenization.groove.cases import trio_of
+from tests.tokenization.groove.strict import StrictBarGrammar
 from tokenization.grammar import Grammar
 from tokenization.groove.tokens import BAR_TICKS, END, NOTE_ON, PITCHES
-from tokenization.groove_2.grammar import BarGrammar
 from tokenization.groove_2.language import Groove2
 from tokenization.groove_2.tokens import GIVEN, VOCABULARY, WRITE
 from tokenization.score import Notes
@@ -53,7 +53,7 @@ def walk(seed: int, length: int) -> np.ndarray:
     random = np.random.default_rng(seed)
     taste = random.exponential(size=len(VOCABULARY.blocks))
     favourites = np.isin(_ON % 384, random.integers(384, size=random.integers(1, 7)))
-    grammar, ids = BarGrammar(1), []
+    grammar, ids = StrictBarGrammar(), []
     while not ids or ids[-1] != END:
         allowed = grammar.allowed()[0].copy()
         if len(ids) < length:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.groove_2.cases import (
     GROOVE,
     SEEDS,
@@ -19,7 +20,7 @@ from tests.tokenization.groove_2.cases import (
 )
 from tokenization.continuing import continuing
 from tokenization.goal import given_until
-from tokenization.groove.free_grammar import MOST_SOUNDING
+from tokenization.groove.grammar import MOST_SOUNDING
 from tokenization.groove.tokens import BAR_TICKS
 from tokenization.groove_2 import layouts
 from tokenization.groove_2.spelling import bars_of, plain
@@ -200,7 +201,7 @@ def test_what_is_broken_off_is_put_together_as_far_as_it_goes(notes, write, seed
 def test_the_first_edition_writes_to_parts_whose_chords_are_not_told():
     first = language_from_spec({**GROOVE.spec(), **BEFORE_CHORDS})
     chords = " ".join(f"note_on_2_{pitch}" for pitch in (60, 64, 67))
-    notes = GROOVE.notes(GROOVE.parse(f"begin bar {chords} note_on_1_36 bar note_off_1_36 end"))
+    notes = GROOVE.notes(ids_of(GROOVE, f"begin bar {chords} note_on_1_36 bar note_off_1_36 end"))
     ids, prompt = first.spell(notes), "begin given_1 given_2 bar"
     for edition, times in ((first, 0), (GROOVE, 2)):
         goal = edition.accompanying(ids, ["bass"])
@@ -212,7 +213,7 @@ def test_the_first_edition_writes_to_parts_whose_chords_are_not_told():
 
 PIECE = layouts.ending(
     GROOVE.notes(
-        GROOVE.parse(" ".join(["begin", *["bar note_on_0_40 at_12 note_off_0_40"] * 20, "end"]))
+        ids_of(GROOVE, " ".join(["begin", *["bar note_on_0_40 at_12 note_off_0_40"] * 20, "end"]))
     ),
     0,
 )
@@ -279,7 +280,7 @@ def names(ids: np.ndarray) -> list[str]:
 
 def test_a_layout_reads_as_it_is_meant():
     first, second = "note_on_0_40 at_6 note_off_0_40", "note_on_1_36 note_on_0_41"
-    notes = GROOVE.notes(GROOVE.parse(f"begin bar {first} bar {second} bar note_off_1_36 end"))
+    notes = GROOVE.notes(ids_of(GROOVE, f"begin bar {first} bar {second} bar note_off_1_36 end"))
 
     def said(ids: np.ndarray) -> str:
         return " ".join(names(ids))

@@ -2,7 +2,6 @@
 
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -203,35 +202,3 @@ def test_pedals_that_overlap_are_one():
 def test_tracks_without_notes_are_left_out():
     score = score_of(MIDDLE_C.replace(track=[1]), tracks=parts_of(2))
     assert read_midi(write_midi(score)).tracks == score.tracks[1:]
-
-
-def test_files_are_written_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "out.mid"
-    data = write_midi(score_of(), path)
-    assert path.read_bytes() == data
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", "a passing name")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: .*out\.mid"):
-        write_midi(score_of(markers=(Marker(0, "new"),)), path)
-    assert path.read_bytes() == data
-    assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
-        write_midi(score_of(), tmp_path / "none" / "out.mid")
-
-
-def test_a_link_stays_a_link(tmp_path: Path):
-    (tmp_path / "real.mid").touch()
-    (tmp_path / "link.mid").symlink_to("real.mid")
-    data = write_midi(score_of(), tmp_path / "link.mid")
-    assert (tmp_path / "link.mid").is_symlink()
-    assert (tmp_path / "real.mid").read_bytes() == data
-
-
-@pytest.mark.parametrize("path", ["/dev/null", "/dev"])
-def test_devices_and_folders_are_not_replaced(path: str):
-    with pytest.raises(ValueError, match=f"{path} is a folder or a device"):
-        write_midi(score_of(), path)
-    assert not Path(path).is_file()

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+from tests.tokenization.grammar_cases import ids_of
 from tokenization.language import language
 from tokenization.remi.language import Remi
 from tokenization.remi.layouts import LEFT_1
@@ -20,7 +21,7 @@ def song(higher: int) -> np.ndarray:
         f"subbeat_{2 * n} pitch_{60 + higher + step} volume_12 duration_{4 if step % 12 == 0 else 1}"
         for n, step in enumerate(SCALE)
     )
-    return LANGUAGE.parse(f"begin bar {notes}")
+    return ids_of(LANGUAGE, f"begin bar {notes}")
 
 
 @pytest.mark.parametrize("higher", [0, 5, 11])
@@ -55,6 +56,6 @@ def test_the_key_is_that_of_all_that_is_heard_when_the_last_bar_begins():
 
 
 def test_where_nothing_was_heard_or_no_end_can_be_asked_for_nothing_leans():
-    assert LANGUAGE.toward_end(LANGUAGE.parse("begin bar")) is None
-    assert Remi().toward_end(Remi().parse("begin bar")) is None
-    assert language("groove-2").toward_end(language("groove-2").parse("begin bar")) is None
+    assert LANGUAGE.toward_end(ids_of(LANGUAGE, "begin bar")) is None
+    assert Remi().toward_end(ids_of(Remi(), "begin bar")) is None
+    assert language("groove-2").toward_end(ids_of(language("groove-2"), "begin bar")) is None

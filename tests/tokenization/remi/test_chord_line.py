@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.remi.cases import VERSIONS, walk
 from tests.tokenization.remi.test_goals import written
 from tokenization.continuing import continuing
@@ -110,7 +111,7 @@ def test_chords_stand_on_their_shares_of_the_bar():
         ("metre_2/4 ", "C F G C", [0, 2, 4, 6]),
     ):
         grammar = remi.on_chords(read_chords(line), 0)
-        prompt = remi.parse(f"begin bar {metre}")
+        prompt = ids_of(remi, f"begin bar {metre}")
         sequence = written(grammar, prompt, 3, most=300, thrift=1.0)
         assert sorted(chords_of(remi, sequence)[0]) == places
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.remi.cases import EVERY_METRE, REMI, walk
 from tokenization.continuing import continuing
 from tokenization.goal import given_until
@@ -98,13 +99,13 @@ def test_what_sounds_into_a_gap_keeps_its_key_and_what_follows_it_is_not_reached
         "begin bar subbeat_8 pitch_60 volume_9 duration_16 bar subbeat_0 pitch_62 volume_9 duration_1 "
         "bar subbeat_0 pitch_64 volume_9 duration_4 end"
     )
-    goal = EVERY_METRE.infilling(EVERY_METRE.parse(text), 1, 2)
-    for token in [*goal.prompt, *EVERY_METRE.parse("subbeat_7")]:
+    goal = EVERY_METRE.infilling(ids_of(EVERY_METRE, text), 1, 2)
+    for token in [*goal.prompt, *ids_of(EVERY_METRE, "subbeat_7")]:
         assert goal.grammar.allowed()[0, token]
         goal.grammar.advance(np.array([token]))
     allowed = {NAMES[i] for i in np.flatnonzero(goal.grammar.allowed()[0])}
     assert {"pitch_60", "pitch_61", "pitch_64"} & allowed == {"pitch_61", "pitch_64"}
-    for token in EVERY_METRE.parse("pitch_64 volume_9"):
+    for token in ids_of(EVERY_METRE, "pitch_64 volume_9"):
         goal.grammar.advance(np.array([token]))
     lengths = {NAMES[i] for i in np.flatnonzero(goal.grammar.allowed()[0])}
     assert lengths == {f"duration_{ticks / 2:g}" for ticks in range(1, 19)}
@@ -119,10 +120,10 @@ def test_what_sounds_into_a_gap_keeps_its_key_and_what_follows_it_is_not_reached
     ],
 )
 def test_a_gap_outside_the_piece_is_refused(start, stop, says):
-    ids = EVERY_METRE.parse("begin bar bar subbeat_0 pitch_60 volume_9 duration_1 end")
+    ids = ids_of(EVERY_METRE, "begin bar bar subbeat_0 pitch_60 volume_9 duration_1 end")
     with pytest.raises(ValueError, match=says):
         EVERY_METRE.infilling(ids, start, stop)
-    long = EVERY_METRE.parse(f"begin {'bar ' * 30} subbeat_0 pitch_60 volume_9 duration_1 end")
+    long = ids_of(EVERY_METRE, f"begin {'bar ' * 30} subbeat_0 pitch_60 volume_9 duration_1 end")
     with pytest.raises(ValueError, match="bars 3 to 19 are 17; 16 at most"):
         EVERY_METRE.infilling(long, 2, 19)
 
@@ -180,7 +181,7 @@ def test_a_layout_for_training_is_what_a_model_is_given_and_may_write(seed, leng
 
 def test_a_part_of_a_piece_says_its_metre():
     text = "begin bar metre_3/4 bar bar metre_4/4 subbeat_0 pitch_60 volume_9 duration_1 end"
-    ids = EVERY_METRE.parse(text)
+    ids = ids_of(EVERY_METRE, text)
     offsets = bar_offsets(ids)
     assert offsets.tolist() == [1, 3, 4, 10]
     assert EVERY_METRE.text(from_bar(ids, int(offsets[1]))).split()[:3] == [

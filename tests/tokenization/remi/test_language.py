@@ -10,6 +10,7 @@ import symusic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.quantised import quantised
 from tests.tokenization.remi.cases import (
     EVERY_METRE,
@@ -45,7 +46,7 @@ def test_decoding_returns_the_quantised_score(speaker, score):
     assert speaker.validate(encoded.ids) is None
     assert speaker.decode(encoded.ids) == said
     columns = (column.tolist() for column in said.notes.columns[:3])
-    assert list(zip(*columns, strict=True)) == slow_notes(score, speaker.alphabet.longest_ticks)
+    assert list(zip(*columns, strict=True)) == slow_notes(score, 2 * speaker.bar_subbeats)
     gone = encoded.losses.get("out of range", 0) + encoded.losses.get("merged", 0)
     assert encoded.notes == len(said.notes) == len(score.notes) - gone
     assert encoded.bars.tolist() == speaker.bars(encoded.ids).tolist()
@@ -153,7 +154,7 @@ def test_a_piece_is_spelled_by_name():
         "bar subbeat_8 pitch_60 volume_24 duration_1 end",
     ]
     ids = REMI.encode(score).ids
-    assert REMI.parse(REMI.text(ids)).tolist() == ids.tolist()
+    assert ids_of(REMI, REMI.text(ids)).tolist() == ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -251,9 +252,10 @@ def test_chords_stand_where_they_change():
 
 
 def test_transposition_moves_pitches_and_roots():
-    ids = REMI.parse(
+    ids = ids_of(
+        REMI,
         "begin bar subbeat_0 tempo_119 chord_A#_m7 pitch_60 volume_9 duration_4 "
-        "pitch_107 volume_9 duration_4 subbeat_4 chord_N_N end"
+        "pitch_107 volume_9 duration_4 subbeat_4 chord_N_N end",
     )
     up = REMI.transpose(ids, 1)
     assert up is not None
@@ -301,7 +303,7 @@ def test_a_score_before_its_start_or_beyond_all_bounds_is_refused():
 
 def test_decoding_names_the_fault():
     with pytest.raises(ValueError, match="token 3 is wrong: volume_9 must follow a pitch"):
-        REMI.decode(REMI.parse("begin bar subbeat_0 volume_9"))
+        REMI.decode(ids_of(REMI, "begin bar subbeat_0 volume_9"))
 
 
 @BOTH

@@ -10,7 +10,9 @@ from tokenization.remi.language import Remi
 from tokenization.remi.tokens import BAR, BEGIN, PITCH
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.augmentation import cut_groove, cut_remi, start_bar, transposed_trio
+from training.data.augmentation import start_bar, transposed_trio
+from training.data.groove_examples import cut_groove
+from training.data.piano_examples import cut_remi
 
 MANY = range(60)
 
@@ -29,9 +31,10 @@ def piece(folder: Path, row: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draws(cut, folder: Path, another=nothing, **changes) -> list[np.ndarray]:
-    ids, bars = piece(folder)
+    (ids, bars), settings = piece(folder), config(**changes)
+    language = {cut_remi: Remi(), cut_groove: Groove()}[cut]
     return [
-        cut(ids, bars, config(**changes), np.random.default_rng(seed), another) for seed in MANY
+        cut(language, ids, bars, settings, np.random.default_rng(seed), another) for seed in MANY
     ]
 
 
@@ -93,7 +96,7 @@ def test_a_move_out_of_the_range_is_drawn_again(pianos: Path):
     highest[PITCH.holds(highest)] = PITCH.stop - 1
     for seed in MANY:
         random = np.random.default_rng(seed)
-        crop = cut_remi(highest, bars, config(transpose=6, length=5000), random, nothing)
+        crop = cut_remi(Remi(), highest, bars, config(transpose=6, length=5000), random, nothing)
         assert set(crop[PITCH.holds(crop)] - PITCH.start) <= set(range(81, 88))
 
 
@@ -217,6 +220,7 @@ def test_where_the_other_drums_have_ended_the_own_ones_stay(grooves: Path):
     early = groove.spell(whole[whole.onset_ticks < BAR_TICKS])
     for seed in MANY:
         random, settings = np.random.default_rng(seed), config(length=10, mix_drums=1.0)
-        crop = cut_groove(groove.spell(drums_late), bars, settings, random, lambda random: early)
+        late = groove.spell(drums_late)
+        crop = cut_groove(groove, late, bars, settings, random, lambda random: early)
         assert groove.validate(crop) is None
         assert len(crop) > 2

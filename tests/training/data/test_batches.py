@@ -115,14 +115,11 @@ def test_validation_is_the_same_for_every_run(pianos: Path):
     assert sorted(held_out.tolist()) == sorted(beginnings)
 
 
-def test_a_set_of_another_kind_is_refused(pianos: Path, tmp_path: Path, monkeypatch):
+def test_a_set_of_another_kind_is_refused(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match="there is no prepared data set"):
         batches(tmp_path / "none")
     with pytest.raises(ValueError, match="is not a prepared data set"):
         batches(tmp_path)
-    monkeypatch.setattr("training.data.batches.CUTS", {"groove": None})
-    with pytest.raises(ValueError, match="is in the language 'remi'; groove can be trained on"):
-        batches(pianos)
 
 
 def test_a_set_without_pieces_to_validate_with_is_refused(tmp_path: Path):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.groove_2.cases import given_in
 from tests.training.makers import prepared_set
 from tokenization.groove.tokens import BEGIN, END
@@ -24,7 +25,7 @@ from tokenization.groove_2.tokens import (
 from tokenization.prepared import Prepared
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.groove_examples import cut_groove_2
+from training.data.groove_examples import cut_groove
 
 GROOVE = Groove2()
 MANY = range(80)
@@ -43,7 +44,7 @@ def cuts(folder: Path, another=nothing, **changes) -> list[np.ndarray]:
     data = Prepared.open(folder)
     ids, bars = np.asarray(data.ids(0)), data.bars(0)
     config = DataConfig(**{"folder": "", "length": 120, "transpose": 0, **changes})
-    return [cut_groove_2(ids, bars, config, np.random.default_rng(s), another) for s in MANY]
+    return [cut_groove(GROOVE, ids, bars, config, np.random.default_rng(s), another) for s in MANY]
 
 
 def whole(folder: Path) -> np.ndarray:
@@ -116,7 +117,7 @@ def test_kinds_come_in_their_shares(folder):
 
 
 def test_tracks_are_dropped_drums_exchanged_and_pitches_moved(folder):
-    other = GROOVE.parse("begin bar note_on_1_99 at_3 note_off_1_99 end")
+    other = ids_of(GROOVE, "begin bar note_on_1_99 at_3 note_off_1_99 end")
     crops = cuts(folder, lambda random: other, mix_drums=1.0, skip_bars=False, transpose=5)
     for crop in crops:
         drums = [VOCABULARY.names[int(t)] for t in crop if "_1_" in VOCABULARY.names[int(t)]]

@@ -11,7 +11,7 @@ from tokenization.goal import COUNTED
 from tokenization.remi.layouts import plain
 from training.config import DataConfig
 from training.data.batches import Batches
-from training.data.piano_examples import cut_remi_2
+from training.data.piano_examples import cut_remi
 
 MANY = range(60)
 NAMES = EVERY_METRE.vocabulary.names
@@ -28,7 +28,9 @@ def nothing(random: np.random.Generator) -> np.ndarray:
 
 def cuts(**changes) -> list[np.ndarray]:
     config = DataConfig(**{"folder": "", "length": 40, "transpose": 0, **changes})
-    return [cut_remi_2(WALTZ, BARS, config, np.random.default_rng(s), nothing) for s in MANY]
+    return [
+        cut_remi(EVERY_METRE, WALTZ, BARS, config, np.random.default_rng(s), nothing) for s in MANY
+    ]
 
 
 def pitches(ids: np.ndarray) -> list[int]:

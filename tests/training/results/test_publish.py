@@ -1,5 +1,5 @@
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def test_a_run_becomes_a_model_with_a_readme_of_facts(pianos: Path, tmp_path: Pa
     config = toy_config(tmp_path, pianos, model={"metre": metre})
     run = toy_run(config)
     run.fit(Heard())
-    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(asdict(config)))
     (run.folder / "curves.png").touch()
     target = tmp_path / "toy-model"
     target.mkdir()
@@ -66,12 +66,12 @@ def test_a_model_with_a_longest_sequence_is_published(pianos: Path, tmp_path: Pa
     config = replace(config, model=model)
     run = toy_run(config)
     run.fit(Heard())
-    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(asdict(config)))
     publish(run.folder, tmp_path / "toy-model")
     assert len(checkpoint.read_card(tmp_path / "toy-model")[1].training["recall"]) == 4
     blend = Blend(model=str(run.folder / "model"), share=0.5)
     again = replace(config, data=replace(config.data, length=16))
-    (run.folder / "config.yaml").write_text(yaml.safe_dump(again.plain()))
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(asdict(again)))
     publish(run.folder, tmp_path / "blend", blend)
     assert checkpoint.read_card(tmp_path / "blend")[1].trained_length == 32
 
@@ -80,7 +80,7 @@ def test_the_readme_tells_of_the_weights_and_not_of_the_checkpoint(pianos: Path,
     config = toy_config(tmp_path, pianos, keep=9)
     run = toy_run(config)
     run.fit(Heard())
-    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(asdict(config)))
     best = checkpoint.load(run.folder / "model")[1].training["steps"]
     for saved in (run.folder / "checkpoints").iterdir():
         if int(saved.name) >= best and int(saved.name) > 5:  # killed before it was saved
@@ -92,7 +92,7 @@ def test_the_readme_tells_of_the_weights_and_not_of_the_checkpoint(pianos: Path,
 
 def test_an_untrained_run_is_refused(pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(asdict(config)))
     with pytest.raises(ValueError, match="holds no checkpoint; train it first"):
         publish(tmp_path, tmp_path / "model")
 
@@ -104,7 +104,7 @@ def test_a_run_whose_data_are_others_by_now_is_refused(pianos: Path, tmp_path: P
     config = toy_config(tmp_path, data, optimiser={"steps": 5})
     run = toy_run(config)
     run.fit(Heard())
-    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(asdict(config)))
     for sizes in ({"train": 9}, {"train": 6, "held_out": 4}):
         shutil.rmtree(data)
         prepared_set(data, "remi", **sizes)
@@ -135,7 +135,7 @@ def test_between_two_models_lies_one_that_is_told_of_goals_more_loudly(
     config = replace(config, start=str(first.folder), model={"goals": True})
     run = toy_run(config)
     run.fit(Heard())
-    (run.folder / "config.yaml").write_text(yaml.safe_dump(config.plain()))
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(asdict(config)))
     before, after = (checkpoint.load(one.folder / "model")[0] for one in (first, run))
     wanted = after.state_dict()["embedding.weight"].lerp(before.embedding.weight, 0.25)
     goals = 2 * after.state_dict()["goals.vectors.weight"]

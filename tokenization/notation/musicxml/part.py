@@ -175,7 +175,7 @@ class PartReader:
             return None
         velocity = _UNSAID
         if element.get("dynamics") is not None:
-            velocity = _velocity(number(element.get("dynamics", ""), "dynamics"))
+            velocity = _velocity(element)
         return WrittenNote(0, 0, pitch, velocity, track)
 
     def _pitch(self, element: ET.Element) -> int:
@@ -218,8 +218,7 @@ class PartReader:
 
     def _sound(self, element: ET.Element) -> None:
         if element.get("dynamics") is not None:
-            velocity = _velocity(number(element.get("dynamics", ""), "dynamics"))
-            self._marks.append((self._tick(), velocity))
+            self._marks.append((self._tick(), _velocity(element)))
         if element.get("tempo") is not None:
             self._tempo(number(element.get("tempo", ""), "tempo"))
 
@@ -263,7 +262,8 @@ class PartReader:
     }
 
 
-def _velocity(percent: float) -> int:
+def _velocity(element: ET.Element) -> int:
+    percent = number(element.get("dynamics", ""), "dynamics")
     return min(127, max(1, round(percent * FORTE / 100)))
 
 

@@ -11,8 +11,8 @@ import pytest
 from app.cli import main
 from evaluation.metrics.style import cosine, onset_duration, time_pitch
 from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
+from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
-from tokenization.midi.writing import write_midi
 from tokenization.score import Notes, Score
 
 
@@ -20,10 +20,12 @@ from tokenization.score import Notes, Score
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the current folder, with a band, another one, its drums alone, and rubbish."""
     monkeypatch.chdir(tmp_path)
-    write_midi(random_trio(0, 120, beats=32), tmp_path / "band.mid")
-    write_midi(random_trio(1, 90, beats=24), tmp_path / "other.mid")
-    write_midi(trio([(at, 1, 36, DRUMS) for at in range(0, 96, 12)]), tmp_path / "drums.mid")
-    write_midi(trio([(at, 6, 40 + at % 5, BASS) for at in range(0, 96, 12)]), tmp_path / "bass.mid")
+    write_score(tmp_path / "band.mid", random_trio(0, 120, beats=32))
+    write_score(tmp_path / "other.mid", random_trio(1, 90, beats=24))
+    write_score(tmp_path / "drums.mid", trio([(at, 1, 36, DRUMS) for at in range(0, 96, 12)]))
+    write_score(
+        tmp_path / "bass.mid", trio([(at, 6, 40 + at % 5, BASS) for at in range(0, 96, 12)])
+    )
     (tmp_path / "rubbish.mid").write_bytes(b"no music")
     return tmp_path
 
@@ -66,7 +68,7 @@ def test_all_tracks_add_the_drums(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_an_empty_histogram_has_no_similarity(folder: Path, capsys: pytest.CaptureFixture[str]):
-    write_midi(trio([(0, 6, 60, OTHER), (372, 12, 64, OTHER)]), folder / "rest.mid")
+    write_score(folder / "rest.mid", trio([(0, 6, 60, OTHER), (372, 12, 64, OTHER)]))
     rows = json.loads(told(capsys, "band.mid", "rest.mid", "--json").out)
     onset_durations = [r["similarity"] for r in rows if r["metric"] == "onset_duration"]
     assert [value is None for value in onset_durations] == [False, False, True, True, False]

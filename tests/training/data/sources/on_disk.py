@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.tokenization.notation.scores import bars, compressed, note, rest, score
+from tokenization.formats import write_score
 from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
@@ -66,7 +67,7 @@ def midi_folder(folder: Path, count: int = 5) -> Path:
             / f"song{number}{('.mid', '.MIDI', '.kar')[number % 3]}"
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_midi(piano(number), path)
+        path.write_bytes(write_midi(piano(number)))
     return folder
 
 
@@ -74,7 +75,7 @@ def pop909_song(folder: Path, number: int) -> None:
     """Write a song at 100 beats a minute that starts at half a second, with a chord a bar."""
     song = folder / f"{number:03d}"
     song.mkdir(parents=True)
-    write_midi(piano(number), song / f"{number:03d}.mid")
+    write_score(song / f"{number:03d}.mid", piano(number))
     beats = [
         f"{0.6 * beat:.3f} {float(beat % 2 == 0)} {float(beat % 4 == 0)}" for beat in range(17)
     ]
@@ -109,7 +110,7 @@ def pop_piano_midi(folder: Path, count: int = 3) -> Path:
         for number in range(count):
             path = folder / stage / f"{number}.mid"
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_midi(piano(number, markers=marked), path)
+            write_score(path, piano(number, markers=marked))
     return folder
 
 
@@ -169,7 +170,7 @@ def human_drums(folder: Path, *, odd: bool = False) -> Path:
         path.parent.mkdir(exist_ok=True)
         if number < 6:
             tracks = (Track("Drums", 0, True),)
-            write_midi(Score(ticks_per_beat=TICKS, notes=drums, tracks=tracks), path)
+            write_score(path, Score(ticks_per_beat=TICKS, notes=drums, tracks=tracks))
     (folder / "info.csv").write_text("\n".join(listed) + "\n")
     (folder / "LICENSE").write_text("Creative Commons Attribution 4.0")
     return folder
@@ -180,7 +181,7 @@ def groove_songs(folder: Path) -> Path:
     for number, style in enumerate("ab"):
         path = folder / "train" / f"bb{number:04d}.{style}_{style}1.mid"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_midi(band(60 + number), path)
+        write_score(path, band(60 + number))
     return folder
 
 
@@ -191,7 +192,7 @@ def groove(folder: Path) -> Path:
             for chart in range(2):
                 path = folder / split / f"pop{chart}.lib{style}_{style}.mid"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_midi(band(10 * ord(style) + chart), path)
+                write_score(path, band(10 * ord(style) + chart))
     return folder
 
 
@@ -207,5 +208,5 @@ def groove2groove(folder: Path, styles: int = 6) -> Path:
                     score = band(1000 * style + 10 * ord(sub) + chart, names=names, first_beat=8)
                     count_in = Notes([0, 480], [240, 240], [37, 37], [90, 90], [1, 1])
                     notes = Notes.concatenate([score.notes, count_in]).sorted()
-                    write_midi(score.replace(notes=notes), path)
+                    write_score(path, score.replace(notes=notes))
     return folder

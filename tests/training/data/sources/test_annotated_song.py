@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tokenization.analysis.grid import FOUR_FOUR
+from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
-from tokenization.midi.writing import write_midi
 from tokenization.score import Marker, Notes, Pedals, Score, Tempos, Track
 from training.data.sources import annotated_song
 from training.data.sources.annotated_song import BEATS_FILE, CHORDS_FILE, read_beats, read_song
@@ -27,7 +27,7 @@ def song(folder: Path, onset_seconds: list[float], beats: str, chords: str) -> P
         tempos=Tempos(np.array([0]), np.array([90.0])),
         pedals=Pedals(onset[2:3], 240 * same[2:3], track[2:3]),
     )
-    write_midi(score, folder / "007.mid")
+    write_score(folder / "007.mid", score)
     (folder / BEATS_FILE).write_text(beats)
     (folder / CHORDS_FILE).write_text(chords)
     return folder
@@ -90,7 +90,7 @@ def test_bars_that_begin_a_beat_off_are_mended_by_the_notes(tmp_path, monkeypatc
     lowest = np.where(np.arange(40) % 4 == 3, 36, 60)
     length = np.where(np.arange(40) % 4 == 3, 3.5, 0.5) * 480 * 0.9
     notes = score.notes.replace(pitch=lowest, duration_ticks=length.astype(np.int64))
-    write_midi(score.replace(notes=notes), folder / "007.mid")
+    write_score(folder / "007.mid", score.replace(notes=notes))
     mended = read_song(folder)
     monkeypatch.setattr(annotated_song, "mended", lambda downbeats, *_: np.flatnonzero(downbeats))
     annotated = read_song(folder)

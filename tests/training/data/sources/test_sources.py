@@ -7,8 +7,8 @@ import pytest
 
 from tests.training.data.sources import on_disk as disk
 from tokenization.analysis.estimate import has_beats
+from tokenization.formats import write_score
 from tokenization.language import language
-from tokenization.midi.writing import write_midi
 from training.data.sources import SOURCES, recognise
 from training.data.sources.events import score_of_events
 from training.data.sources.groove import merged, paper_split
@@ -129,7 +129,7 @@ class TestMidiFolder:
             assert {after[name], after[f"{stem}.mxl"], after[f"{stem}.musicxml"]} == {split}
 
     def test_a_band_gives_a_trio_for_each_other_track(self, tmp_path: Path):
-        write_midi(disk.band(), tmp_path / "band.mid")
+        write_score(tmp_path / "band.mid", disk.band())
         piece = find("midi", tmp_path).pieces[0]
         assert len(SOURCES["midi"].scores(piece, language("groove"))) == 2
         assert len(SOURCES["midi"].scores(piece, language("remi"))) == 1
@@ -266,7 +266,7 @@ class TestPopPiano:
 
     def test_a_few_files_with_chords_or_a_pickle_make_no_such_set(self, tmp_path: Path):
         disk.midi_folder(tmp_path, 5)
-        write_midi(disk.piano(9, markers=(disk.Marker(0, "C_M"),)), tmp_path / "made.mid")
+        write_score(tmp_path / "made.mid", disk.piano(9, markers=(disk.Marker(0, "C_M"),)))
         (tmp_path / "model.pkl").touch()
         assert recognise(list_files(tmp_path)) is SOURCES["midi"]
 
@@ -400,7 +400,7 @@ class TestGroove:
         loose = score.replace(notes=notes)
         assert not has_beats(loose)
         disk.groove(tmp_path)
-        write_midi(loose, tmp_path / "val" / "pop7.libc_c.mid")
+        write_score(tmp_path / "val" / "pop7.libc_c.mid", loose)
         piece = next(p for p in find("groove", tmp_path).pieces if "pop7" in p.name)
         for trio in SOURCES["groove"].scores(piece, language("groove")):
             assert trio.ticks_per_beat == disk.TICKS
@@ -408,14 +408,14 @@ class TestGroove:
 
     def test_a_style_in_two_splits_is_refused(self, tmp_path: Path):
         disk.groove(tmp_path)
-        write_midi(disk.band(99), tmp_path / "test" / "pop9.liba_a.mid")
+        write_score(tmp_path / "test" / "pop9.liba_a.mid", disk.band(99))
         with pytest.raises(ValueError, match="the style liba_a lies in train and test"):
             find("groove", tmp_path)
 
     def test_files_of_other_names_and_folders_are_skipped(self, tmp_path: Path):
         disk.groove(tmp_path)
-        write_midi(disk.band(98), tmp_path / "train" / "song.mid")
-        write_midi(disk.band(99), tmp_path / "pop9.libz_z.mid")
+        write_score(tmp_path / "train" / "song.mid", disk.band(98))
+        write_score(tmp_path / "pop9.libz_z.mid", disk.band(99))
         found = find("groove", tmp_path)
         assert {skipped.name: skipped.reason for skipped in found.skipped} == {
             "train/song.mid": "it is not named CHART.STYLE.mid",
@@ -466,7 +466,7 @@ class TestGroove2Groove:
 
     def test_files_beside_its_folders_are_not_used(self, tmp_path: Path):
         disk.groove2groove(tmp_path, 2)
-        write_midi(disk.band(99), tmp_path / "pop9.libz_z.mid")
+        write_score(tmp_path / "pop9.libz_z.mid", disk.band(99))
         found = find("groove", tmp_path, 0.0)
         assert len(found.pieces) == 8
         assert found.remarks[0].startswith("9 files outside train/fixed")
