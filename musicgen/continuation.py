@@ -110,7 +110,9 @@ class Generation:
             sampling=self.sampling,
             kinds=self.model.language.kinds() if self.sampling.by_kind else None,
             stop=Stop(end=self.model.language.end, **self._stop),
-            recall=recall_of(self.model, self.sampling, self._ids, self._known),
+            recall=recall_of(
+                self.model.recall, self.model.language, self.sampling, self._ids, self._known
+            ),
             logit_bias=self._bias,
         )
         ids = self._ids.astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,29 +19,24 @@ class Known(NamedTuple):
     replaced: Sequence[int] = ()  # what stood where writing begins
 
 
-class Recaller(Protocol):
-    """What a model has whose music recalls (playable.py)."""
-
-    @property
-    def language(self) -> Language: ...
-    @property
-    def recall(self) -> list[float] | None: ...
-
-
 def recall_of(
-    model: Recaller, sampling: Sampling, prompt: np.ndarray, known: Known
+    weights: list[float] | None,
+    language: Language,
+    sampling: Sampling,
+    prompt: np.ndarray,
+    known: Known,
 ) -> Recall | None:
     """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken."""
-    if model.recall is None or not sampling.recall or not sampling.temperature:
+    if weights is None or not sampling.recall or not sampling.temperature:
         return None
-    passing = frozenset(model.language.passing_tokens())
+    passing = frozenset(language.passing_tokens())
     before, replaced = (
         [token for token in map(int, ids) if token not in passing]
         for ids in (prompt[-2 * ORDER :], known.replaced)
     )
     return Recall(
-        weights=tuple(model.recall),
-        goals=frozenset(model.language.goal_tokens()) - passing,
+        weights=tuple(weights),
+        goals=frozenset(language.goal_tokens()) - passing,
         passing=passing,
         elsewhere=tuple(map(int, known.elsewhere)),
         unlike=(*before[-ORDER:], *replaced) if replaced else (),

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from evaluation.speed.published_spe import PublishedSpe
 from musicgen.attention.linear_attention import attend
-from musicgen.generation.fast_steps import FastSteps
+from musicgen.generation.batch import Batch
 from musicgen.layers.compiled.available import SWITCH
-from musicgen.layers.int8_linear import with_int8_weights
 from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
@@ -70,27 +69,26 @@ def six_layers(encoding: str, *, authors: bool = False, bfloat16: bool = False) 
     return training_step(model, 1024, bfloat16=bfloat16)
 
 
-def generation_step(position: int, rows: int = 1, *, int8: bool = False, count: int = 8) -> Timed:
+def generation_step(position: int, rows: int = 1, count: int = 8) -> Timed:
     """Return `count` generated tokens of the paper's model from a position on, for so many variations."""
     model = paper().eval()
-    if int8:
-        model = with_int8_weights(model)
-    with torch.inference_mode():
-        _, state = model.prefill(
-            torch.zeros(1, 8, dtype=torch.long), model.start(torch.Generator())
-        )
-        state = state.select(torch.zeros(rows, dtype=torch.long))
-    tokens = torch.zeros(rows, dtype=torch.long)
-    return tokens_after(model, tokens, replace(state, position=position), count)
+    return tokens_after(model, rows, replace(short_prompt(model), position=position), count)
 
 
-def tokens_after(model: Performer, tokens: Tensor, state: State, count: int) -> Timed:
-    """Return so many tokens that go on from a state, and each time from where the last one ended."""
-    box, step = [state], FastSteps(model)
+def short_prompt(model: Performer) -> State:
+    """Return where a model stands after eight tokens."""
+    prompt = torch.zeros(1, 8, dtype=torch.long)
+    return model.prefill(prompt, model.start(torch.Generator()))[1]
+
+
+def tokens_after(model: Performer, rows: int, state: State, count: int) -> Timed:
+    """Return so many tokens a row that go on from a state, and each time from where the last one ended."""
+    batch, tokens = Batch(model), torch.zeros(rows, dtype=torch.long)
+    numbers = batch.join(state, rows)
 
     def steps() -> None:
         for _ in range(count):
-            _, box[0] = step(tokens, box[0])
+            batch.step(numbers, tokens)
 
     return steps
 
@@ -100,10 +98,7 @@ def shipped_step(name: str, *, loops: bool, rows: int = 2, count: int = 32) -> T
     os.environ[SWITCH] = "1" if loops else "0"  # of this process, which does nothing else
     torch.set_num_threads(1)
     model = load(name).performer
-    tokens = torch.zeros(rows, dtype=torch.long)
-    with torch.inference_mode():
-        _, state = model.prefill(tokens[:, None].expand(rows, 8), model.start(torch.Generator()))
-    return tokens_after(model, tokens, state, count)
+    return tokens_after(model, rows, short_prompt(model), count)
 
 
 def weight_reading(count: int = 8) -> Timed:
@@ -179,8 +174,6 @@ WORKLOADS: dict[str, Workload] = {
                       set_up=lambda: generation_step(8192)),
     "token-8": Workload(title="8 variations at position 256", size=PAPER, against="token", per=8, repeats=5,
                     set_up=lambda: generation_step(256, 8)),
-    "token-int8": Workload(title="one token, 8-bit weights", size=PAPER, against="token", per=8, repeats=5,
-                       set_up=lambda: generation_step(256, int8=True)),
 }  # fmt: skip
 for _name in ("groove-2", "pop-piano"):
     WORKLOADS[f"shipped-{_name}"] = Workload(

@@ -213,24 +213,26 @@ class ReluConfig:
     floor: float = 1e-3  # keeps every weight positive
 
     def __post_init__(self) -> None:
-        _check_pointwise("relu", self.features, self.floor)
+        name = type(self).__name__.removesuffix("Config").lower()
+        if self.features is not None and self.features < 1:
+            raise ValueError(
+                f"features of {name} must be at least 1, or null, found {self.features}"
+            )
+        if not self.floor > 0:
+            raise ValueError(f"floor of {name} must be above 0, found {self.floor}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EluConfig:
+class EluConfig(ReluConfig):
     """elu(x) + 1 (Katharopoulos et al. 2020), of the input itself or of a random projection."""
 
-    features: int | None = None  # M of a random projection; null: the input's own width
     floor: float = 1e-6  # float32 rounds elu(x) + 1 to zero below x = −17
-
-    def __post_init__(self) -> None:
-        _check_pointwise("elu", self.features, self.floor)
 
 
 class Relu(FeatureMap):
     """φ(x) = relu(x) + floor, of x or of ωx; PermuteFormer's LRA runs take M = 4 W."""
 
-    def __init__(self, config: ReluConfig | EluConfig, width: int) -> None:
+    def __init__(self, config: ReluConfig, width: int) -> None:
         super().__init__(width, config.features or width, config.features)
         self.config = config
 
@@ -277,10 +279,3 @@ FEATURES: dict[str, tuple[type[Any], Any]] = {
     "relu": (ReluConfig, Relu),
     "elu": (EluConfig, Elu),
 }
-
-
-def _check_pointwise(name: str, features: int | None, floor: float) -> None:
-    if features is not None and features < 1:
-        raise ValueError(f"features of {name} must be at least 1, or null, found {features}")
-    if not floor > 0:
-        raise ValueError(f"floor of {name} must be above 0, found {floor}")

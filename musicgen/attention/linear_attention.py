@@ -53,14 +53,6 @@ class AttentionState(NamedTuple):
         rest = (None if x is None else function(x) for x in self[1:])
         return AttentionState(function(self.sums), *rest)
 
-    def clone(self) -> AttentionState:
-        """Return a copy that later steps do not touch."""
-        return self.map(Tensor.clone)
-
-    def detach(self) -> AttentionState:
-        """Return the state cut off from what computed it."""
-        return self.map(Tensor.detach)
-
 
 def calls_of_one(
     fq: Tensor,
@@ -127,12 +119,8 @@ def attend(
     multiple of the chunk. Returns the output (B, T, H, D) and the state after the last position.
 
     Where gradients are off, "recurrent" UPDATES THE STATE IN PLACE and returns it, which halves the time of a step:
-    `clone` it first to step from it twice.
+    `map` it by `Tensor.clone` first to step from it twice.
     """
-    if backend not in BACKENDS:
-        raise ValueError(
-            f"unknown attention backend {backend!r}: choose one of {', '.join(BACKENDS)}"
-        )
     sums = step_sums if state is not None and fq.shape[1] == 1 else BACKENDS[backend]
     dtype = _product_dtype(sums, fq, fk, v)
     if sums is chunked_sums:

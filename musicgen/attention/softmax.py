@@ -23,14 +23,6 @@ class SoftmaxState(NamedTuple):
         """Apply a function to each tensor."""
         return SoftmaxState(function(self.keys), function(self.values))
 
-    def clone(self) -> SoftmaxState:
-        """Return a copy of its own."""
-        return self.map(Tensor.clone)
-
-    def detach(self) -> SoftmaxState:
-        """Return the state cut off from what computed it."""
-        return self.map(Tensor.detach)
-
 
 def softmax_attend(
     q: Tensor, k: Tensor, v: Tensor, *, state: SoftmaxState | None = None

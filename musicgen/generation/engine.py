@@ -125,7 +125,7 @@ class Engine:
             since = time.monotonic()
             with self._blaming(group.job):
                 self._read_piece(group)
-            self._shares.charge(group.owner, time.monotonic() - since)
+            self._shares.charge(group.job.owner, time.monotonic() - since)
             if self._playing and time.monotonic() > begun + READ_SECONDS:
                 return
             if not self._playing:
@@ -241,13 +241,13 @@ class Engine:
         """Return groups in the order of service: by what their owners had, then by how far ahead they are."""
         had = self._shares.had
         return sorted(
-            groups, key=lambda group: (had(group.owner), 0.0 if lead is None else lead[group])
+            groups, key=lambda group: (had(group.job.owner), 0.0 if lead is None else lead[group])
         )
 
     def _charge(self, groups: Sequence[RowGroup], seconds: float) -> None:
         rows = sum(map(len, groups))
         for group in groups:
-            self._shares.charge(group.owner, seconds * len(group) / max(1, rows))
+            self._shares.charge(group.job.owner, seconds * len(group) / max(1, rows))
 
     def _drop(self, group: RowGroup, numbers: Sequence[int]) -> None:
         """Let rows go that have ended, and what they belonged to if they were the last."""

@@ -26,12 +26,12 @@ from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import AttentionState, calls_of_one
 from musicgen.layers.compiled.available import loops_for
-from musicgen.layers.few_rows import Product, into, multiple_of, product, rows_for, way_for
-from musicgen.layers.joined_layers import can_be_joined, joined
+from musicgen.layers.few_rows import Product, product, rows_for, way_for
+from musicgen.layers.joined_layers import joined
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.step_calls import Call, StepInputs, bare, in_place
 from musicgen.metre.clock import Times
-from musicgen.model.performer import Performer, State
+from musicgen.model.performer import Performer
 from musicgen.position import Position
 
 Calls = Iterator[tuple[str, Call]]
@@ -46,33 +46,8 @@ class _Flow:
     normed: Tensor  # (rows, C)
 
 
-class FastSteps:
-    """What `Performer.step` computes, in a fraction of the time: calls are made ready once for a state's tensors.
-
-    This is a sequence by itself, as the bench has it; the engine keeps such calls for rows that come and go (batch.py).
-    """
-
-    def __init__(self, model: Performer) -> None:
-        self._model = model
-        self.ready: ReadyCalls | None = None
-
-    @torch.inference_mode()
-    def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb one token a row, (B,) → (B, V), as `Performer.step` does; the state may be overwritten."""
-        if self._model.config.attention == "softmax" or state.layers[0] is None:
-            return self._model.step(tokens, state)
-        if self.ready is None or self.ready.states is not state.layers:
-            self.ready = ReadyCalls(self._model, state.layers)
-        rows = len(tokens)
-        logits, codes, times = self.ready(
-            tokens, [state.code] * rows, [state.position] * rows, state.times
-        )
-        position = state.position + 1
-        return logits, State(layers=state.layers, code=codes[0], position=position, times=times)
-
-
 class ReadyCalls:
-    """A model's calls for the rows of one batch, bound to the states, which they update in place.
+    """What `Performer.step` computes as calls for the rows of one batch, which update the states in place.
 
     Each row may go on with a sequence of its own; the memories of metric heads may lie at other places than their rows.
     """
@@ -84,7 +59,6 @@ class ReadyCalls:
         watch: Callable[[str, Call], Call] = lambda kind, call: call,
     ) -> None:
         config = model.config
-        self.states = states
         self.position, self.time, self.metre = model.position, model.time, model.metre
         self.goals = model.goals
         self.inputs = StepInputs(code=None)
@@ -113,20 +87,19 @@ class ReadyCalls:
         places: Tensor | None = None,
     ) -> tuple[Tensor, Sequence[Any], Times | None]:
         """Absorb a token a row, (B,) → (B, V), and return the codes and the times after it."""
-        if len(tokens) != self.batch:
-            raise ValueError(f"there are {len(tokens)} tokens for a state of {self.batch} rows")
         with without_autocast(tokens.device):
             inputs, around, x = self.inputs, None, torch.embedding(self.embedding, tokens)
             if self.time is not None:
                 assert times is not None, "a state of a model that counts musical time has times"
-                after, newest = self.time.after_one(tokens, times.ticks), times.newest
+                after = self.time.after(tokens.unsqueeze(1), times.ticks).squeeze(1)
+                newest = times.newest
                 goal = times.goal
                 if self.metre is not None:
                     inputs.metre, newest = self.metre.step(after, times.ticks, newest, places)
                 if self.position.musical:
                     around = torch.stack([after, times.ticks]).unsqueeze(-1)
                 if self.goals is not None:
-                    goal = self.goals.standing_of_one(tokens, goal)
+                    goal = self.goals.standing(tokens.unsqueeze(1), goal).squeeze(1)
                     x = x + self.goals(goal)
                 times = Times(after, newest, goal)
             inputs.code, codes = self.position.cover_rows(codes, positions, around)
@@ -160,7 +133,7 @@ class ReadyCalls:
         batch, heads, layer, position = self.batch, self.heads, attention.layer, self.position
         x, scratch = self.flow.x, self.inputs.scratch
         assert attention.features is not None, "softmax attention does not go in these steps"
-        projected, products = self._queries_keys_values(attention)
+        projected, multiply = self._queries_keys_values(attention)
         all_heads = projected[0][:batch].view(batch, 3 * heads, -1)  # (B, 3H, D)
         qk, v = all_heads[:, : 2 * heads], all_heads[:, 2 * heads :].unsqueeze(2)
         placed = self._scratch(batch, 2 * heads, position.qk_width)
@@ -168,8 +141,7 @@ class ReadyCalls:
         fq, fk = features.unsqueeze(2).chunk(2, 1)  # (B, H, 1, M) each
         y = self._scratch(self.rows, attention.output.weight.shape[1]).zero_()
         by_head = y[:batch, : x.shape[1]].view(v.shape)
-        for call in products:
-            yield "matrices", call
+        yield "matrices", multiply
         for call in position.for_steps(layer, qk, placed, self.inputs):
             yield "positions", call
         for call in attention.features.for_steps(placed, features, scratch):
@@ -188,15 +160,12 @@ class ReadyCalls:
                 yield "attention state", call
         yield "matrices", partial(self._into(attention.output, out), y)
 
-    def _queries_keys_values(self, attention: Any) -> tuple[Sequence[Tensor], list[Call]]:
-        """Return where those of the heads are written, and of metric heads, (rows, ·) each, and the products."""
+    def _queries_keys_values(self, attention: Any) -> tuple[Sequence[Tensor], Call]:
+        """Return where those of the heads are written, and of metric heads, (rows, ·) each, and the product."""
         layers = projections(attention)
         widths = [len(layer.weight) for layer in layers]
-        if can_be_joined(layers):
-            out = self._scratch(self.rows, sum(widths))
-            return out.split(widths, 1), [self._of_normed(joined(layers), out)]
-        outs = [self._scratch(self.rows, width) for width in widths]
-        return outs, [self._of_normed(*each) for each in zip(layers, outs, strict=True)]
+        out = self._scratch(self.rows, sum(widths))
+        return out.split(widths, 1), self._of_normed(joined(layers), out)
 
     def _placed(
         self, fq: Tensor, fk: Tensor, layer: int, state: AttentionState
@@ -248,15 +217,15 @@ class ReadyCalls:
 
         yield "norms", normalise
 
-    def _of_normed(self, layer: nn.Module, out: Tensor) -> Call:
+    def _of_normed(self, layer: nn.Linear, out: Tensor) -> Call:
         """Return the product with what was normalised before the branch, or with x where that comes after it."""
         multiply, flow = self._into(layer, out), self.flow
         return (lambda: multiply(flow.normed)) if self.pre else partial(multiply, flow.x)
 
-    def _into(self, layer: nn.Module, out: Tensor) -> Product:
+    def _into(self, layer: nn.Linear, out: Tensor) -> Product:
         """Return a linear layer as a function that writes to `out`, of as few of its rows as this layer needs."""
-        rows = rows_for(self.batch, [multiple_of(layer)])
-        multiply = into(layer, out[:rows])
+        rows = rows_for(self.batch, [way_for(layer.weight).multiple])
+        multiply = product(layer.weight, layer.bias, out[:rows])
         return multiply if rows == self.rows else lambda x: multiply(x[:rows])
 
     def _scratch(self, *shape: int) -> Tensor:
@@ -272,10 +241,7 @@ def _multiples(model: Performer) -> Iterator[int]:
     """Yield of what the number of rows has to be a multiple, for each matrix of a model."""
     blocks: Any = model.blocks
     for block in blocks:
-        first, feedforward = projections(block.attention), block.feedforward
-        first = [joined(first)] if can_be_joined(first) else first
-        for layer in (*first, block.attention.output, feedforward.inner, feedforward.output):
-            yield multiple_of(layer)
-    yield (
-        way_for(model.embedding.weight).multiple if model.head is None else multiple_of(model.head)
-    )
+        first, feedforward = joined(projections(block.attention)), block.feedforward
+        for layer in (first, block.attention.output, feedforward.inner, feedforward.output):
+            yield way_for(layer.weight).multiple
+    yield way_for((model.embedding if model.head is None else model.head).weight).multiple

@@ -37,12 +37,12 @@ class Job(Progress):
     def __init__(self, wanted: Order, cancelled: Callable[[], bool], owner: str) -> None:
         request = wanted.request
         super().__init__(request.variations)
-        self.ids, self.request, self.grammar = wanted.ids, request, wanted.grammar
+        self.ids, self.request = wanted.ids, request
         self.cancelled, self.owner = cancelled, owner
         self.reading: Any = None  # the prompt, piece by piece
         self.after_prompt: After | None = None
         self.groups = [
-            RowGroup(self, range(first, min(first + MOST, request.variations)))
+            RowGroup(self, range(first, min(first + MOST, request.variations)), wanted.grammar)
             for first in range(0, request.variations, MOST)
         ]
         self._seen = [0] * request.variations
@@ -54,7 +54,7 @@ class Job(Progress):
 
     def let_go(self) -> None:
         """Hold nothing but what has come of it: neither states nor groups, whose rings would wait for a collector."""
-        self.reading = self.after_prompt = self.grammar = None
+        self.reading = self.after_prompt = None
         self.groups, self.cancelled = [], _never
 
     def fresh(self) -> list[list[int]]:
@@ -71,7 +71,7 @@ def _never() -> bool:
 class RowGroup:
     """Up to eight variations of a job, which take their steps together."""
 
-    def __init__(self, job: Job, variations: range) -> None:
+    def __init__(self, job: Job, variations: range, after_prompt: Grammar) -> None:
         self.job, self.live = job, np.array(variations)
         self.numbers: list[int] = []  # of the rows in the batch
         self.scores = np.empty(0)  # the logits of what comes next: (rows, V)
@@ -82,14 +82,10 @@ class RowGroup:
         self._recalling: list[Recalling] = []  # a row each, or none
         self._bias: list[LogitBias] = []  # a row each, or none
         self._goal = np.zeros_like(self.live)  # that stands in each row, of those that lean
-        self.grammar: Grammar | None = None  # of these rows, up to when they draw with others
-        self._begun = np.empty(0, np.int64)  # bars of each row
-        self._first_bars = 0
-
-    @property
-    def owner(self) -> str:
-        """Who asked for it."""
-        return self.job.owner
+        # Of these rows, up to when they draw with others.
+        self.grammar = after_prompt.select(np.zeros_like(self.live))
+        self._begun = self.grammar.bars  # of each row
+        self._first_bars = int(self._begun[0])
 
     def __len__(self) -> int:
         return len(self.live)
@@ -122,36 +118,31 @@ class RowGroup:
         if (logit_bias := self.job.request.logit_bias) is not None:
             self._bias = [logit_bias] * len(self.live)
             self._goal = np.full_like(self.live, logit_bias.standing(self.job.ids))
-        if self.job.grammar is not None:
-            self.grammar = self.job.grammar.select(everyone)
-            self._begun = self.grammar.bars
-            self._first_bars = int(self._begun[0])
 
     def uniforms(self) -> list[float]:
         """Return a random number a row."""
         return [random.random() for random in self._random]
 
-    def biased_scores(self, allowed: np.ndarray | None) -> np.ndarray:
+    def biased_scores(self, allowed: np.ndarray) -> np.ndarray:
         """Return the scores of what comes next, (rows, V), biased by the goals that stand; allowed: (rows, V) bool."""
         if not self._bias:
             return self.scores
         scores = self.scores.copy()
         for row, (bias, goal) in enumerate(zip(self._bias, self._goal, strict=True)):
-            bias.apply(scores[row], int(goal), None if allowed is None else allowed[row])
+            bias.apply(scores[row], int(goal), allowed[row])
         return scores
 
-    def recall(self, chances: np.ndarray, allowed: np.ndarray | None) -> None:
+    def recall(self, chances: np.ndarray, allowed: np.ndarray) -> None:
         """Mix what each row recalls into its chances, (rows, V), as far as it may come: (rows, V) bool."""
         for row, one in enumerate(self._recalling):
-            one.mix(chances[row], None if allowed is None else allowed[row])
+            one.mix(chances[row], allowed[row])
 
-    def take(self, tokens: np.ndarray, begun: np.ndarray | None) -> np.ndarray:
+    def take(self, tokens: np.ndarray, begun: np.ndarray) -> np.ndarray:
         """Take a token a row, with which so many bars have begun, (rows,) each; returns which rows go on."""
         stop, goes_on = self.job.request.stop, np.ones(len(tokens), bool)
-        if begun is not None:
-            self._begun = begun
-            if stop.before_bar is not None:
-                goes_on &= begun <= stop.before_bar
+        self._begun = begun
+        if stop.before_bar is not None:
+            goes_on &= begun <= stop.before_bar
         for variation, token in zip(self.live[goes_on], tokens[goes_on].tolist(), strict=True):
             self.job.rows[variation].append(token)
         if stop.end is not None:
@@ -179,8 +170,7 @@ class RowGroup:
         self._bias = [self._bias[row] for row in kept] if self._bias else []
         self.live, self.scores = self.live[kept], self.scores[kept]
         self.given, self._goal = self.given[kept], self._goal[kept]
-        if self.grammar is not None:
-            self.grammar, self._begun = self.grammar.select(kept), self._begun[kept]
+        self.grammar, self._begun = self.grammar.select(kept), self._begun[kept]
         return gone
 
 

@@ -31,10 +31,9 @@ class JointDraw:
         kinds = first.job.request.kinds
         self._kinds = None if kinds is None else Kinds(kinds)
         self._grammar = first.grammar
-        if first.grammar is not None and others:  # all have one that can be joined, or none has
-            grammars = [group.grammar for group in others if group.grammar is not None]
-            self._grammar = first.grammar.joined(grammars)
-        self._allowed: np.ndarray | None = None  # (B, V)
+        if others:
+            self._grammar = first.grammar.joined([group.grammar for group in others])
+        self._allowed = np.empty(0, bool)  # (B, V)
 
     @property
     def jobs(self) -> set[Job]:
@@ -43,8 +42,6 @@ class JointDraw:
 
     def look(self) -> Ended:
         """Ask what may come; a row for which nothing may has ended."""
-        if self._grammar is None:
-            return []
         self._allowed = self._grammar.allowed()
         possible = np.asarray(self._allowed.any(axis=1))
         if possible.all():
@@ -54,29 +51,24 @@ class JointDraw:
     def take(self) -> Ended:
         """Draw a token a row, and let the groups take theirs."""
         scores = np.concatenate([
-            group.biased_scores(None if self._allowed is None else self._allowed[rows])
-            for group, rows in with_rows(self._groups)
+            group.biased_scores(self._allowed[rows]) for group, rows in with_rows(self._groups)
         ])  # fmt: skip
         uniforms = np.array([x for group in self._groups for x in group.uniforms()])
         chances = probabilities(scores, self._sampling, self._allowed, self._kinds)
         for group, rows in with_rows(self._groups):
-            group.recall(chances[rows], None if self._allowed is None else self._allowed[rows])
-        tokens = draw(chances, uniforms)
-        begun = None
-        if self._grammar is not None:
-            tokens = self._grammar.instead(tokens)
-            self._grammar.advance(tokens)
-            begun = self._grammar.bars
-        ended = []
+            group.recall(chances[rows], self._allowed[rows])
+        tokens = self._grammar.instead(draw(chances, uniforms))
+        self._grammar.advance(tokens)
+        begun, ended = self._grammar.bars, []
         for group, rows in with_rows(self._groups):
-            goes_on = group.take(tokens[rows], None if begun is None else begun[rows])
+            goes_on = group.take(tokens[rows], begun[rows])
             if not goes_on.all():
                 ended.append((group, goes_on))
         return ended
 
     def part(self) -> None:
         """Give each group its own rows of the grammar back."""
-        if self._grammar is not None and len(self._groups) > 1:
+        if len(self._groups) > 1:
             for group, rows in with_rows(self._groups):
                 group.grammar = self._grammar.select(np.arange(rows.start, rows.stop))
 
@@ -118,6 +110,5 @@ class Draws:
 def _joint(groups: Iterable[RowGroup]) -> list[JointDraw]:
     alike: dict[Any, list[RowGroup]] = defaultdict(list)
     for group in groups:
-        shared = None if group.grammar is None else group.grammar.shared
-        alike[group.job.request.sampling, shared].append(group)
+        alike[group.job.request.sampling, group.grammar.shared].append(group)
     return [JointDraw(part) for part in alike.values()]

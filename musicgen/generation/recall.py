@@ -172,15 +172,13 @@ class Recalling:
         if not self._rests and token not in self._recall.passing:
             self._memory.take(token)
 
-    def mix(self, chances: np.ndarray, allowed: np.ndarray | None) -> None:
+    def mix(self, chances: np.ndarray, allowed: np.ndarray) -> None:
         """Mix what is recalled into the chances of what comes next, (V,), as far as it may come: (V,) bool."""
         guess = None if self._rests else self._memory.guess()
         if guess is None:
             return
         tokens = np.fromiter(guess.chances, np.int64)
-        recalled = np.fromiter(guess.chances.values(), np.float64)
-        if allowed is not None:
-            recalled *= allowed[tokens]
+        recalled = np.fromiter(guess.chances.values(), np.float64) * allowed[tokens]
         if unwanted := self._recall.unwanted.get(self._memory.last):
             recalled[np.isin(tokens, [*unwanted])] = 0
         # What may not come is no longer trusted.

@@ -21,7 +21,7 @@ class Stop:
     """When a variation ends: whichever comes first; with none of these, when it is cancelled."""
 
     tokens: int | None = None  # so many new tokens
-    # Before the token that begins it, from 0 at the first of the prompt; needs a grammar.
+    # Before the token that begins it, from 0 at the first of the prompt.
     before_bar: int | None = None
     end: int | None = None  # this token, which is still given out
 
@@ -60,24 +60,14 @@ class Order:
 
     ids: np.ndarray  # of the prompt
     request: Request
-    grammar: Grammar | None = None  # of one row, that has taken the prompt
+    grammar: Grammar  # of one row, that has taken the prompt
 
 
-def order(
-    ids: np.ndarray, request: Request, grammar: Grammar | None = None, *, valid: bool = False
-) -> Order:
+def order(ids: np.ndarray, request: Request, grammar: Grammar, *, valid: bool = False) -> Order:
     """Return what is to be written after a prompt; a grammar that stands before the prompt is copied, and takes it.
 
     `valid`: it is known that the prompt's tokens may stand there, which takes a grammar long to find out.
     """
-    if request.stop.before_bar is not None and grammar is None:
-        raise ValueError("to stop before a bar takes a grammar, which counts them")
-    ready = None if grammar is None else after_prompt(grammar, ids, valid=valid)
-    return Order(ids=ids, request=request, grammar=ready)
-
-
-def after_prompt(grammar: Grammar, ids: np.ndarray, *, valid: bool = False) -> Grammar:
-    """Return a copy of the grammar that has taken the prompt."""
     grammar = grammar.select(np.zeros(1, dtype=np.int64))
     for place, token in enumerate(ids):
         if not valid and not grammar.allowed()[0, token]:
@@ -85,7 +75,7 @@ def after_prompt(grammar: Grammar, ids: np.ndarray, *, valid: bool = False) -> G
                 f"token {token} at place {place} of the prompt may not stand there in this language"
             )
         grammar.advance(ids[place : place + 1])
-    return grammar
+    return Order(ids=ids, request=request, grammar=grammar)
 
 
 def checked(model: Performer, prompt: Any) -> np.ndarray:

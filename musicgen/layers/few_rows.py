@@ -21,7 +21,7 @@ from itertools import cycle
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from musicgen.layers import product_choice
 from musicgen.layers.multiplications import LOOPS, MOST, WAYS, Product, codes_if_stored_so, possible
@@ -44,13 +44,6 @@ def rows_for(batch: int, multiples: Iterable[int]) -> int:
     return -(-batch // multiple) * multiple
 
 
-def multiple_of(layer: nn.Module) -> int:
-    """Return of what the number of rows of a linear layer's input has to be a multiple."""
-    if not isinstance(layer, nn.Linear):
-        return layer.multiple()  # type: ignore[operator]
-    return way_for(layer.weight).multiple
-
-
 def way_for(weight: Tensor) -> Way:
     """Return the way for a matrix (O, I) on its device."""
     if weight.device.type != "cpu":
@@ -66,15 +59,8 @@ def way_for(weight: Tensor) -> Way:
     return way if way.name in possible(weight.numel(), coded) and right else Way("rows", MOST)
 
 
-def into(layer: nn.Module, out: Tensor) -> Product:
-    """Return a linear layer as a function of (rows, I) that writes to `out`, (rows, O)."""
-    if not isinstance(layer, nn.Linear):
-        return in_groups(layer.into, out)  # type: ignore[operator]
-    return product(layer.weight, layer.bias, out)
-
-
 def product(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    """Return the product with a matrix (O, I), and the sum with a bias, as a function that writes to `out`."""
+    """Return a function of (rows, I) that writes to `out` its product with a matrix (O, I), plus a bias."""
     name, multiple = way_for(weight)
     way = partial(WAYS[name], weight, bias)
     if name in LOOPS:

@@ -12,15 +12,13 @@ from musicgen.layers.derived import Derived
 _KEPT: Derived[nn.Linear] = Derived()
 
 
-def can_be_joined(layers: Sequence[nn.Module]) -> bool:
-    """Say whether they are several, and plain ones of one type; those of 8 bits have scales beside their weights."""
-    plain = [layer for layer in layers if isinstance(layer, nn.Linear) and layer.bias is not None]
-    types = {layer.weight.dtype for layer in plain}
-    return len(layers) > 1 and len(plain) == len(layers) and len(types) == 1
-
-
 def joined(layers: Sequence[nn.Linear]) -> nn.Linear:
-    """Return a layer whose output is that of these side by side: a copy, kept while they live and do not change."""
+    """Return a layer whose output is that of these side by side: a copy, kept while they live and do not change.
+
+    One alone is itself.
+    """
+    if len(layers) == 1:
+        return layers[0]
     weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
     return _KEPT.of([*weights, *biases], lambda: _joined(layers))
 

@@ -7,11 +7,9 @@ I width of the input, O width of the output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,54 +58,27 @@ def _pack(weight: Tensor) -> Tensor:
     return torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), MOST)
 
 
-def _by_loops(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    return _alone(_loops().product, [weight.detach().numpy(), _bias(weight, bias)], out)
-
-
-def _by_codes(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    return _alone(_loops().product_of_codes, [*_codes(weight), _bias(weight, bias)], out)
-
-
-def _by_shared_loops(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    return _shared("product", [weight.detach().numpy(), _bias(weight, bias)], out)
-
-
-def _by_shared_codes(weight: Tensor, bias: Tensor | None, out: Tensor) -> Product:
-    return _shared("product_of_codes", [*_codes(weight), _bias(weight, bias)], out)
-
-
-def _alone(multiply: Callable[..., None], given: Sequence[np.ndarray], out: Tensor) -> Product:
-    written = out.numpy()
-    return lambda x: multiply(*given, x.numpy(), written)
-
-
-def _shared(name: str, given: Sequence[np.ndarray], out: Tensor) -> Product:
-    loops, written = shared_loops(), out.numpy()
+def _by_loops(
+    weight: Tensor, bias: Tensor | None, out: Tensor, *, coded: bool, shared: bool
+) -> Product:
+    """By a matrix's 8-bit codes or its floats, on one thread or shared by all."""
+    loops = shared_loops() if shared else loops_for()
     assert loops is not None, "`possible` says whether they can be had"
-    multiply = getattr(loops, name)
+    stored = codes_if_stored_so(weight) if coded else (weight.detach(),)
+    assert stored is not None, "`way_for` says whether there are codes"
+    multiply = loops.product_of_codes if coded else loops.product
+    added = weight.new_zeros(len(weight)) if bias is None else bias.detach()
+    given, written = [x.numpy() for x in (*stored, added)], out.numpy()
+    if not shared:
+        return lambda x: multiply(*given, x.numpy(), written)
     threads, limit = loops.limited(torch.get_num_threads())
 
-    def limited(x: Tensor) -> None:
-        limit()
+    def multiply_together(x: Tensor) -> None:
+        if limit is not None:
+            limit()
         multiply(*given, x.numpy(), written, threads)
 
-    return (lambda x: multiply(*given, x.numpy(), written, threads)) if limit is None else limited
-
-
-def _loops() -> ModuleType:
-    loops = loops_for()
-    assert loops is not None, "`possible` says whether they can be had"
-    return loops
-
-
-def _codes(weight: Tensor) -> list[np.ndarray]:
-    stored = codes_if_stored_so(weight)
-    assert stored is not None, "`way_for` says whether there are codes"
-    return [each.numpy() for each in stored]
-
-
-def _bias(weight: Tensor, bias: Tensor | None) -> np.ndarray:
-    return weight.new_zeros(len(weight)).numpy() if bias is None else bias.detach().numpy()
+    return multiply_together
 
 
 def codes_if_stored_so(weight: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -118,13 +89,13 @@ def codes_if_stored_so(weight: Tensor) -> tuple[Tensor, Tensor] | None:
 _CODES: Derived[tuple[Tensor, Tensor] | None] = Derived()
 _PACKS: Derived[Tensor] = Derived()  # matrices as oneDNN lays them out for few rows
 WAYS: dict[str, Callable[[Tensor, Tensor | None, Tensor], Product]] = {
-    "codes": _by_codes,
-    "shared codes": _by_shared_codes,
-    "shared": _by_shared_loops,
+    "codes": partial(_by_loops, coded=True, shared=False),
+    "shared codes": partial(_by_loops, coded=True, shared=True),
+    "shared": partial(_by_loops, coded=False, shared=True),
     "packed": _packed,
     "columns": _by_columns,
     "rows": _by_rows,
-    "loops": _by_loops,
+    "loops": partial(_by_loops, coded=False, shared=False),
 }
 LOOPS = ("codes", "shared codes", "shared", "loops")  # compute any number of rows, each by itself
 # Numbers of a matrix that several threads may share: for fewer, to meet takes longer than to multiply.

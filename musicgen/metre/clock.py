@@ -45,10 +45,6 @@ class Times(NamedTuple):
     newest: Tensor  # what metric heads keep beside (rows.py): (B, R), R = 0 without any
     goal: Tensor  # which one stands (model/goals.py), 0 before the first: (B,)
 
-    def select(self, rows: Tensor) -> Times:
-        """Return copies of the given rows of the batch."""
-        return Times(*(x.index_select(0, rows) for x in self))
-
 
 class Timekeeper(nn.Module):
     """Reads the time off tokens, any number at once."""
@@ -77,8 +73,3 @@ class Timekeeper(nn.Module):
         """Return the times after and before each token, (2, B, T)."""
         after = self.after(tokens, ticks)
         return torch.stack([after, torch.cat([ticks.unsqueeze(1), after[:, :-1]], 1)])
-
-    def after_one(self, tokens: Tensor, ticks: Tensor) -> Tensor:
-        """Return `after` of one token a row, (B,) → (B,), in fewer calls."""
-        steps = ticks // self.step_ticks + self.steps[tokens]
-        return torch.maximum(ticks, steps * self.step_ticks + self.tick[tokens])

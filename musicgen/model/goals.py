@@ -35,11 +35,6 @@ class Goals(nn.Module):
         places = torch.arange(found.shape[1], device=found.device) * (found > 0)
         return found.gather(1, places.cummax(1).values)[:, 1:]
 
-    def standing_of_one(self, tokens: Tensor, goal: Tensor) -> Tensor:
-        """Return `standing` of one token a row, (B,) → (B,), in fewer calls."""
-        found = self.number[tokens]
-        return torch.where(found > 0, found, goal)
-
     def forward(self, standing: Tensor) -> Tensor:
         """Return the vectors of goals, (…,) → (…, C)."""
         weight = self.vectors.weight

@@ -49,12 +49,6 @@ class State:
     position: int  # of the next token
     times: Times | None = None  # in musical time, where the model counts that
 
-    def select(self, rows: Tensor) -> State:
-        """Return the state of the given rows of the batch: to drop some, or to vary one."""
-        layers = tuple(layer.map(lambda x: x.index_select(0, rows)) for layer in self.layers)
-        times = None if self.times is None else self.times.select(rows)
-        return replace(self, layers=layers, times=times)
-
 
 class Performer(nn.Module):
     """The language model. `seed` determines its initial weights; None leaves them to be loaded.
@@ -139,7 +133,7 @@ class Performer(nn.Module):
         """
         if state is None:
             return self._start(code)
-        return replace(state, layers=tuple(x.detach() for x in state.layers), code=code)
+        return replace(state, layers=tuple(x.map(Tensor.detach) for x in state.layers), code=code)
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:

@@ -22,7 +22,6 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from musicgen.layers.int8_linear import Int8Linear, with_int8_weights
 from musicgen.layers.weight_codes import quantise, restore
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
@@ -65,8 +64,6 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
     """
     if dtype not in DTYPES:
         raise ValueError(f"weights are stored as {', '.join(DTYPES)}, not as {dtype!r}")
-    if any(isinstance(module, Int8Linear) for module in model.modules()):
-        raise ValueError("a model that computes by 8-bit weights has no others left to be saved")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _settle(folder)
@@ -90,13 +87,8 @@ def save(folder: str | Path, model: Performer, card: Card, dtype: str = "float32
     return card
 
 
-def load(
-    folder: str | Path, device: str | torch.device = "cpu", *, int8: bool = False
-) -> tuple[Performer, Card]:
-    """Return a saved model, in evaluation mode, and its card.
-
-    With `int8` it computes by 8-bit weights, however they were stored: faster generation on a CPU, slightly rounded.
-    """
+def load(folder: str | Path, device: str | torch.device = "cpu") -> tuple[Performer, Card]:
+    """Return a saved model, in evaluation mode, and its card."""
     folder = Path(folder)
     config, card = read_card(folder)
     path = _weights_path(folder, card)
@@ -104,9 +96,7 @@ def load(
     _check_sizes(config, stored, path)
     model = Performer(config, seed=None)
     _fill(model, stored, path)
-    if int8 and torch.device(device).type != "cpu":
-        raise ValueError(f"8-bit weights are computed with on a CPU only, not on {device}")
-    return (with_int8_weights(model) if int8 else model).to(device).eval(), card
+    return model.to(device).eval(), card
 
 
 def read_card(folder: str | Path) -> tuple[ModelConfig, Card]:

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Generator
 
-from musicgen.generation.fast_steps import FastSteps
 from musicgen.metre.clock import Clock
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS
+from tests.musicgen.steps import FastSteps
+from tokenization.grammar import Grammar
 
 VOCABULARY = 11
 # Tokens 0 … 3 move time: a bar on, or to a tick of this bar of 6; where that is an earlier one, time stands still.
@@ -67,6 +68,25 @@ def check_prompt_and_steps(model: Performer, tokens: torch.Tensor, cut: int, sto
         logits, state = steps(tokens[:, t], state)
     rest, _ = model.read(tokens[:, stop:], state)
     torch.testing.assert_close(rest, whole[:, stop:], rtol=1e-9, atol=1e-9)
+
+
+class Anything(Grammar):
+    """A language in which any token may follow, without bars."""
+
+    def __init__(self) -> None:
+        self._bars = np.zeros(1, dtype=np.int64)
+
+    @property
+    def bars(self) -> np.ndarray:
+        """No bar ever begins."""
+        return self._bars
+
+    def allowed(self) -> np.ndarray:
+        """Return the mask of the next tokens."""
+        return np.ones((len(self._bars), VOCABULARY), bool)
+
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take a token a row, whatever it is."""
 
 
 class Alternating:

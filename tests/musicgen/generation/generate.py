@@ -12,6 +12,7 @@ from musicgen.generation.job import Job, job_of
 from musicgen.generation.request import Request, checked, order
 from musicgen.generation.threads import threads_for
 from musicgen.model.performer import Performer
+from tests.musicgen.toys import Anything
 from tokenization.grammar import Grammar
 
 ENDED = -1  # stands in the stream for a variation that has ended, or has no token at this moment
@@ -21,7 +22,8 @@ def asked(
     model: Performer, prompt: Any, request: Request, grammar: Grammar | None = None, *more: Any, **named: Any
 ) -> Job:  # fmt: skip
     """Return a request to a model as a job."""
-    return job_of(model, order(checked(model, prompt), request, grammar), *more, **named)
+    ids, rules = checked(model, prompt), grammar or Anything()
+    return job_of(model, order(ids, request, rules), *more, **named)
 
 
 def generate(

@@ -102,11 +102,11 @@ def test_what_is_recalled_is_mixed_in_as_far_as_it_is_trusted():
     for token in [1, 2, 3, 4, 0, 1, 2, 3, 4]:
         row.take(token)
     chances = np.full(6, 1 / 6)
-    row.mix(chances, None)
+    row.mix(chances, np.ones(len(chances), bool))
     np.testing.assert_allclose(chances, [7 / 12, *[1 / 12] * 5])
     weak = Recalling(Recall(weights=EVEN, strength=0.5), row._memory)
     chances = np.full(6, 1 / 6)
-    weak.mix(chances, None)
+    weak.mix(chances, np.ones(len(chances), bool))
     np.testing.assert_allclose(chances, [1 / 3 + 1 / 9, *[1 / 9] * 5])
 
 
@@ -131,7 +131,7 @@ def test_it_rests_from_a_goal_on():
     for token in [1, 2, 3, 4, 0, 9, 1, 2, 3, 4]:
         row.take(token)
     chances = np.full(10, 0.1)
-    row.mix(chances, None)
+    row.mix(chances, np.ones(len(chances), bool))
     np.testing.assert_array_equal(chances, np.full(10, 0.1))
 
 
@@ -141,7 +141,7 @@ def test_it_passes_over_what_stands_around_a_gap_and_knows_what_is_elsewhere():
     for token in [8, 1, 2, 9, 3, 4]:
         row.take(token)
     chances = np.full(10, 0.1)
-    row.copy().mix(chances, None)
+    row.copy().mix(chances, np.ones(len(chances), bool))
     np.testing.assert_allclose(chances, np.eye(10)[0], atol=1e-9)
     ids = np.array([8, 1, 2, 9, 3, 4, 9, 0, 5])
     guessed, _, _ = guesses(ids, recall.passing, recall.elsewhere)
@@ -156,13 +156,13 @@ def test_what_is_to_be_replaced_is_no_guess():
         for token in heard:
             row.take(token)
         chances = np.full(10, 0.1)
-        row.copy().mix(chances, None)
+        row.copy().mix(chances, np.ones(len(chances), bool))
         assert chances.argmax() == guessed
     row = Recalling(Recall(weights=SURE, unlike=(1, 2, 3, 4, 0, 6, 1, 2, 3, 4, 5)))
     for token in heard:
         row.take(token)
     chances = np.full(10, 0.1)
-    row.mix(chances, None)  # all that is known is to be replaced
+    row.mix(chances, np.ones(len(chances), bool))  # all that is known is to be replaced
     np.testing.assert_array_equal(chances, np.full(10, 0.1))
 
 

@@ -24,7 +24,6 @@ from musicgen.layers.few_rows import (
     rows_for,
     way_for,
 )
-from musicgen.layers.int8_linear import Int8Linear
 from musicgen.layers.weight_codes import quantise, restore
 from tests.musicgen.toys import generator
 
@@ -86,12 +85,6 @@ def test_rows_are_as_many_as_make_a_way_treat_them_alike(
         return lambda x: out.copy_(x[:, :3] + (0 if len(x) in {*right_for, MOST} else x.mean()))
 
     assert least_multiple(way, width=5, out_width=3) == multiple
-
-
-def test_integers_treat_rows_alike() -> None:
-    layer = Int8Linear(torch.nn.Linear(128, 48))
-    assert layer.multiple() in MULTIPLES
-    assert Int8Linear(torch.nn.Linear(63, 48)).multiple() == MOST
 
 
 def test_other_numbers_than_float32_always_have_eight_rows() -> None:

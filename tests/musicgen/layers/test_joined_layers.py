@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from musicgen.layers import joined_layers as module
-from musicgen.layers.int8_linear import Int8Linear
-from musicgen.layers.joined_layers import can_be_joined, joined
+from musicgen.layers.joined_layers import joined
 from tests.musicgen.toys import generator
 
 
@@ -58,13 +57,6 @@ def test_weights_that_do_not_say_when_they_change_are_joined_each_time() -> None
         assert first.weight[:24].ne(0).any()
 
 
-def test_only_several_plain_ones_are_joined() -> None:
+def test_one_alone_is_itself() -> None:
     plain = nn.Linear(64, 8)
-    assert can_be_joined([plain, nn.Linear(64, 3)])
-    for others in (
-        [],
-        [Int8Linear(plain)],
-        [nn.Linear(64, 8, bias=False)],
-        [nn.Linear(64, 8).double()],
-    ):
-        assert not can_be_joined([plain, *others])
+    assert joined([plain]) is plain

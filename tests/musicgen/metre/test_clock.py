@@ -67,7 +67,7 @@ def test_a_clock_reads_the_times_of_its_language(name: str, seed: int) -> None:
         assert torch.equal(time.after(tokens[None, cut:], at)[0], wanted[cut:])
     at = zero
     for token, one in zip(tokens, wanted, strict=True):
-        at = time.after_one(token[None], at)
+        at = time.after(token[None, None], at)[0]
         assert at == one
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.request import Request, Stop
-from musicgen.layers.int8_linear import Int8Linear, quantise, restore, with_int8_weights
+from musicgen.layers.weight_codes import quantise, restore
 from musicgen.metre import rows as metre
-from musicgen.metre.rows import MetreConfig
-from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, load, save
 from tests.musicgen.generation.generate import written
-from tests.musicgen.metre.toys import LENGTH, config, music, toy
+from tests.musicgen.metre.toys import LENGTH, music, toy
+from tests.musicgen.steps import FastSteps, selected
 from tests.musicgen.toys import VOCABULARY, check_prompt_and_steps, generator, toy_tokens
 
 
@@ -140,7 +136,7 @@ def test_a_state_can_be_gone_on_from_twice() -> None:
     steps = FastSteps(model)
     _, state = model.prefill(tokens[:, :20], model.start(generator()))
     _, state = steps(tokens[:, 20], state)
-    copied = state.select(torch.zeros(1, dtype=torch.long))
+    copied = selected(state, torch.zeros(1, dtype=torch.long))
     rows = []
     for at in (state, copied):
         for token in tokens[0, 21:]:
@@ -163,24 +159,3 @@ def test_saved_and_loaded_it_is_the_same_model(tmp_path: Path, dtype: str) -> No
     with torch.no_grad():
         outputs = [m(tokens, code=m.begin(generator())) for m in (model, loaded)]
     assert torch.equal(*outputs)
-
-
-def test_8_bit_weights_go_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel, widths = Int8Linear._product, set()
-
-    def counted(self: Int8Linear, rows: Tensor) -> Tensor:
-        widths.add(rows.shape[-1])
-        return kernel(self, rows)
-
-    monkeypatch.setattr(Int8Linear, "_product", counted)
-    four = MetreConfig(bars=(1, 0.5, 2, 2), remembers=(2, 8, 3, 3))
-    wide = replace(config(width=64, feedforward=64), metre=four)
-    model, tokens = with_int8_weights(Performer(wide, 0).eval()), toy_tokens(1, 50)
-    steps = FastSteps(model)
-    with torch.inference_mode():
-        whole = model(tokens, code=model.begin(generator()))
-        state = model.start(generator())
-        for token in tokens[0]:
-            logits, state = steps(token[None], state)
-    assert widths == {64, 64 + 4 * 32}  # all layers, the one after the metric heads too
-    torch.testing.assert_close(logits, whole[:, -1], rtol=0, atol=0.05 * whole.abs().max().item())

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from musicgen.attention.features import FEATURES
-from musicgen.generation.fast_steps import FastSteps
 from musicgen.model.config import needs_linear_attention
 from musicgen.storage.checkpoint import Card, load, save
+from tests.musicgen.steps import FastSteps
 from tests.musicgen.toys import ENCODINGS, generator, toy_model, toy_tokens, unlimited
 
 pytestmark = [

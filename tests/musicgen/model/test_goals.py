@@ -15,6 +15,7 @@ from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, load, save
 from tests.musicgen.generation.generate import written
 from tests.musicgen.metre.toys import METRE
+from tests.musicgen.steps import selected
 from tests.musicgen.toys import (
     check_prompt_and_steps,
     generator,
@@ -48,7 +49,7 @@ def test_the_last_goal_stands_until_the_next():
     assert found.tolist() == [[0, 2, 2, 2, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]]
     at = torch.tensor([0, 1])
     for column, wanted in zip(tokens.T, found.T, strict=True):
-        at = goals.standing_of_one(column, at)
+        at = goals.standing(column.unsqueeze(1), at).squeeze(1)
         assert at.tolist() == wanted.tolist()
 
 
@@ -84,7 +85,7 @@ def test_rows_of_a_state_keep_their_goals():
     model, tokens = told(), torch.tensor([[4, 7, 5], [4, 9, 5], [4, 5, 6]])
     _, state = model.prefill(tokens, model.start(generator()))
     rows = torch.tensor([2, 0])
-    some, of_all = state.select(rows), model.step(torch.tensor([5, 5, 5]), state)[0]
+    some, of_all = selected(state, rows), model.step(torch.tensor([5, 5, 5]), state)[0]
     torch.testing.assert_close(model.step(torch.tensor([5, 5]), some)[0], of_all[rows])
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
+from tests.musicgen.steps import selected
 from tests.musicgen.toys import VOCABULARY, generator, toy_config, toy_model, toy_tokens
 
 VARIANTS = [
@@ -44,7 +45,7 @@ def test_rows_of_a_state_can_be_chosen(variant: dict[str, Any]) -> None:
     tokens = toy_tokens(3, 9)
     state = model.prefill(tokens, model.start(generator()))[1]
     rows = torch.tensor([2, 0, 2, 1])
-    chosen = state.select(rows)
+    chosen = selected(state, rows)
     all_logits = model.step(torch.tensor([1, 2, 3]), state)[0]
     some = model.step(torch.tensor([1, 2, 3])[rows], chosen)[0]
     torch.testing.assert_close(some, all_logits[rows])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.fast_steps import FastSteps
 from musicgen.generation.request import Request, Stop
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
@@ -18,6 +17,7 @@ from musicgen.position.musical import PERIODS, MusicalFrequencies
 from musicgen.position.spe.sine import SineSpe, orthogonal_rows
 from tests.musicgen.generation.generate import written
 from tests.musicgen.position.makers import SHAPE, build, cover, inputs, times
+from tests.musicgen.steps import FastSteps, selected
 from tests.musicgen.toys import CLOCK, MUSICAL, generator, toy_config, toy_model, toy_tokens
 
 BAR = 48
@@ -122,8 +122,8 @@ def test_rows_at_other_times_are_no_company(name: str) -> None:
     _, together = model.prefill(prompts, model.start(generator()))
     ticks = together.times.ticks if together.times else torch.zeros(3)
     assert len(set(ticks.tolist())) > 1
-    alone = [together.select(torch.tensor([row])) for row in range(3)]
-    together = together.select(torch.arange(3))
+    alone = [selected(together, torch.tensor([row])) for row in range(3)]
+    together = selected(together, torch.arange(3))
     for step in range(20):
         given = toy_tokens(3, 1, seed=step)[:, 0]
         logits, together = steps(given, together)

@@ -14,7 +14,6 @@ import safetensors.torch
 import torch
 from safetensors import safe_open
 
-from musicgen.generation.fast_steps import FastSteps
 from musicgen.metre.rows import MetreConfig
 from musicgen.model.performer import parameter_count
 from musicgen.storage.checkpoint import CONFIG, NEW_WEIGHTS, WEIGHTS, Card, load, read_card, save
@@ -71,19 +70,6 @@ def test_saving_smaller_weights_again_changes_nothing_more(tmp_path: Path, dtype
     once = load(tmp_path / "a")[0]
     save(tmp_path / "b", once, CARD, dtype)
     torch.testing.assert_close(logits(load(tmp_path / "b")[0]), logits(once))
-
-
-def test_eight_bit_computing_is_close_and_for_cpus(tmp_path: Path) -> None:
-    model = toy_model(width=64, feedforward=128)
-    save(tmp_path, model, CARD, "int8")
-    tokens, state = TOKENS[:, 0], model.start(generator())
-    expected = FastSteps(load(tmp_path)[0])(tokens, state)[0]
-    found = FastSteps(load(tmp_path, int8=True)[0])(tokens, state)[0]
-    assert 0 < (found - expected).norm() / expected.norm() < 0.02
-    with pytest.raises(ValueError, match="on a CPU only, not on meta"):
-        load(tmp_path, "meta", int8=True)
-    with pytest.raises(ValueError, match="has no others left to be saved"):
-        save(tmp_path / "again", load(tmp_path, int8=True)[0], CARD)
 
 
 def test_saving_over_a_model_keeps_what_others_wrote(tmp_path: Path) -> None:
