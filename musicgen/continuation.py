@@ -15,6 +15,7 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.common.program import program
+from musicgen.generation.circling import Limits
 from musicgen.generation.progress import Progress
 from musicgen.generation.request import Order, Request, Stop, order
 from musicgen.generation.sampling import Sampling
@@ -52,6 +53,8 @@ class Player(Protocol):
     def longest_ticks(self) -> list[int] | None: ...
     @property
     def recall(self) -> list[float] | None: ...
+    @property
+    def circling(self) -> Limits: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +114,12 @@ class Generation:
             kinds=self.model.language.kinds() if self.sampling.by_kind else None,
             stop=Stop(end=self.model.language.end, **self._stop),
             recall=recall_of(
-                self.model.recall, self.model.language, self.sampling, self._ids, self._known
+                self.model.recall,
+                self.model.circling,
+                self.model.language,
+                self.sampling,
+                self._ids,
+                self._known,
             ),
             logit_bias=self._bias,
         )

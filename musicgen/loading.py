@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from musicgen.generation.circling import checked_limits
 from musicgen.generation.recall import checked_weights
 from musicgen.playable import Playable
 from musicgen.storage.library import folder_of, shipped
@@ -40,6 +41,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     speaks = language_from_spec(card.language)
     longest = speaks.checked_longest(value_of(tuple[int, ...] | None, said, where))
     recall = checked_weights(card.training.get("recall"), f"{folder}: recall")
+    circling = checked_limits(card.training.get("circling"), f"{folder}: circling")
     if (size := config.vocabulary_size) != len(speaks.vocabulary):
         raise ValueError(
             f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"
@@ -52,6 +54,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
         sha256=card.sha256,
         longest_ticks=None if longest is None else [*longest],
         recall=recall,
+        circling=circling,
         given=name,
         encoding=encoding_of(config),
         parameters=card.parameters,

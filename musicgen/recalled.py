@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musicgen.generation.circling import Limits
 from musicgen.generation.recall import ORDER, Recall
 from musicgen.generation.sampling import Sampling
 from tokenization.language import Language
@@ -21,6 +22,7 @@ class Known(NamedTuple):
 
 def recall_of(
     weights: list[float] | None,
+    limits: Limits,
     language: Language,
     sampling: Sampling,
     prompt: np.ndarray,
@@ -41,4 +43,7 @@ def recall_of(
         elsewhere=tuple(map(int, known.elsewhere)),
         unlike=(*before[-ORDER:], *replaced) if replaced else (),
         strength=sampling.recall,
+        bars=frozenset(map(int, language.bars(prompt))),
+        limits=limits,
+        kinds=language.kinds(),
     )

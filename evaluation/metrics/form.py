@@ -7,6 +7,8 @@ None. Beside what a model writes stand the same bars of real pieces.
                 sets of sixteenth and pitch)
     phrases     mean over phrases of 8 bars of the best mean index of their bars with 8 successive earlier ones
     repeats     share of bars that are, cell for cell, a bar before
+    circles     bars that go round in circles: the highest count of bars of which one of the 4 before has over three
+                quarters of the cells, one up for each of them and one down for every other
     notes       notes a bar
     changes     chord changes a bar, of chords recognised from the notes
     downbeat    share of bars with a bass note on their line: the lowest note of the bar's first half begins there
@@ -21,9 +23,10 @@ from tokenization.analysis.chords import recognise
 from tokenization.analysis.metres import bar_lines
 from tokenization.score import Score
 
-MEASURES = ("returns", "phrases", "repeats", "notes", "changes", "downbeat")
+MEASURES = ("returns", "phrases", "repeats", "circles", "notes", "changes", "downbeat")
 FAR = 4  # bars back from which a bar is a return
 PHRASE = 8
+CIRCLING = 0.75  # index over which a bar says again what one of the FAR before said
 CELLS_A_BEAT = 4
 Cells = set[tuple[int, int, bool]]
 
@@ -41,6 +44,7 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
         "returns": mean([value > 0.5 for value in heard]),
         "phrases": mean([_phrase(bars, bar) for bar in range(start, stop - PHRASE + 1, PHRASE)]),
         "repeats": mean([bars[bar] in bars[:bar] for bar in playing]),
+        "circles": _circles(bars, start),
         "notes": float(inside.sum()) / (stop - start),
         "changes": _changes(score, int(lines[start]), int(lines[stop])) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
@@ -85,6 +89,18 @@ def _phrase(bars: list[Cells], start: int) -> float | None:
         found.append(mean(pairs) or 0.0)
     playing = any(bars[start : start + PHRASE])
     return max(found) if found and playing else None
+
+
+def _circles(bars: list[Cells], start: int) -> float | None:
+    """Return how far bars go round in circles at most, from one on; None where nothing plays."""
+    count, highest = 0, 0
+    for bar in range(start, len(bars)):
+        likest = max(
+            (overlap(bars[bar], other) or 0 for other in bars[max(bar - FAR, 0) : bar]), default=0
+        )
+        count = max(count + (1 if likest > CIRCLING else -1), 0)
+        highest = max(highest, count)
+    return float(highest) if any(bars[start:]) else None
 
 
 def _changes(score: Score, start: int, stop: int) -> int:

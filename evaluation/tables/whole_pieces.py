@@ -32,8 +32,9 @@ SIDES = {
 }
 CAPTIONS = {
     "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
-        8 bars are to earlier ones (all 0 to 1). End: the share of pieces whose last bar shows a sign of one. Mean ±
-        deviation [95 % interval: Student's, of shares of pieces Wilson's] over n pieces.""",
+        8 bars are to earlier ones (all 0 to 1); circles: bars said over and over, at most. End: the share of pieces
+        whose last bar shows a sign of one. Mean ± deviation [95 % interval: Student's, of shares of pieces Wilson's]
+        over n pieces.""",
     "infilling": """Loss: of the true bars, in nats a token; recalling: the same with what is recalled of the piece; f1:
         how many of the true notes were written; likeness: of the style to the bars around; leap: semitones into the bar
         after. Mean ± deviation [95 % interval] over n pieces.""",

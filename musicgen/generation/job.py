@@ -111,9 +111,7 @@ class RowGroup:
         low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time
         self._random = [np.random.default_rng([low, int(i), high]) for i in self.live]
         if self.job.request.recall is not None:
-            heard = Recalling(self.job.request.recall)
-            for token in self.job.ids.tolist():
-                heard.take(token)
+            heard = Recalling(self.job.request.recall, self.job.ids.tolist())
             self._recalling = [heard.copy() for _ in self.live]
         if (logit_bias := self.job.request.logit_bias) is not None:
             self._bias = [logit_bias] * len(self.live)
@@ -124,12 +122,14 @@ class RowGroup:
         return [random.random() for random in self._random]
 
     def biased_scores(self, allowed: np.ndarray) -> np.ndarray:
-        """Return the scores of what comes next, (rows, V), biased by the goals that stand; allowed: (rows, V) bool."""
-        if not self._bias:
+        """Return the scores of what comes next, (rows, V), biased by its circles and goals; allowed: (rows, V) bool."""
+        if not self._bias and not self._recalling:
             return self.scores
         scores = self.scores.copy()
-        for row, (bias, goal) in enumerate(zip(self._bias, self._goal, strict=True)):
-            bias.apply(scores[row], int(goal), allowed[row])
+        for row, one in enumerate(self._recalling):
+            one.discourage(scores[row])
+        for row, bias in enumerate(self._bias):
+            bias.apply(scores[row], int(self._goal[row]), allowed[row])
         return scores
 
     def recall(self, chances: np.ndarray, allowed: np.ndarray) -> None:
@@ -140,15 +140,15 @@ class RowGroup:
     def take(self, tokens: np.ndarray, begun: np.ndarray) -> np.ndarray:
         """Take a token a row, with which so many bars have begun, (rows,) each; returns which rows go on."""
         stop, goes_on = self.job.request.stop, np.ones(len(tokens), bool)
-        self._begun = begun
+        begins, self._begun = begun > self._begun, begun
         if stop.before_bar is not None:
             goes_on &= begun <= stop.before_bar
         for variation, token in zip(self.live[goes_on], tokens[goes_on].tolist(), strict=True):
             self.job.rows[variation].append(token)
         if stop.end is not None:
             goes_on &= tokens != stop.end
-        for one, token in zip(self._recalling, tokens.tolist(), strict=False):
-            one.take(token)
+        for row, one in enumerate(self._recalling):
+            one.take(int(tokens[row]), bool(begins[row]))
         for row, bias in enumerate(self._bias):
             if goal := bias.goal[tokens[row]]:
                 sequence = [self.job.ids, self.job.rows[self.live[row]]]

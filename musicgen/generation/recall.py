@@ -8,7 +8,8 @@ or more, stood before, what followed there is a guess; each place counts 2^(n âˆ
 
 with n of the longest, and s the share of the guess that its likeliest token has. The four weights w of a model are what
 makes pieces likeliest that it has not learned from, at strength 1 (training/results/recall_fit.py). Music that is drawn
-less freely than that needs less: it leaves by itself what it repeats less often. It is prediction by partial
+less freely than that needs less: it leaves by itself what it repeats less often. Music that goes round in circles for
+longer than pieces do recalls nothing of the circle (circling.py). It is prediction by partial
 matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017, arXiv:1612.04426).
 
 A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
@@ -23,13 +24,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from typing_extensions import Self
 
+from musicgen.generation.circling import NATS, Circling, Limits, lower
 from tokenization.records import value_of
 
 ORDER = 4  # tokens that have to be the same
@@ -54,6 +57,9 @@ class Recall:
     elsewhere: tuple[int, ...] = ()  # what is known of the piece beside the sequence
     unlike: tuple[int, ...] = ()  # what is not to be said again, after the last tokens before it
     strength: float = 1.0
+    bars: frozenset[int] = frozenset()  # places in the prompt where a bar begins
+    limits: Limits = ()  # how far it may go round in circles; without them, as far as it does
+    kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens: (V,)
 
     @cached_property
     def unwanted(self) -> dict[int, set[int]]:
@@ -140,13 +146,19 @@ class Memory:
             here = {place: here[place] for place in sorted(here)[-MANY:]}
         self._matches = here
 
-    def guess(self) -> Guess | None:
-        """Say what may come next; None where nothing was like this."""
-        if not self._matches:
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def guess(self, stop: int | None = None) -> Guess | None:
+        """Say what may come next, by what stands before a place; None where nothing was like this."""
+        matches = self._matches
+        if stop is not None:
+            matches = {place: n for place, n in matches.items() if place < stop}
+        if not matches:
             return None
-        longest = max(self._matches.values())
+        longest = max(matches.values())
         chances: dict[int, float] = {}
-        for place, n in self._matches.items():
+        for place, n in matches.items():
             if n >= longest - NEAR:
                 token = self._ids[place]
                 chances[token] = chances.get(token, 0.0) + 2.0 ** (n - longest)
@@ -154,27 +166,48 @@ class Memory:
         chances = {token: chance / total for token, chance in chances.items()}
         return Guess(chances, longest, max(chances.values()))
 
+    def followed(self, start: int) -> list[int]:
+        """Return what followed the same tokens from a place on."""
+        return sorted({self._ids[place] for place in self._matches if place >= start})
+
 
 class Recalling:
     """A row that is being written, and what it recalls."""
 
-    def __init__(self, recall: Recall, memory: Memory | None = None, rests: bool = False) -> None:
-        self._recall, self._rests = recall, rests
-        self._memory = memory or Memory(recall.elsewhere)
+    def __init__(self, recall: Recall, prompt: Sequence[int] = ()) -> None:
+        """Stand after a prompt."""
+        self._recall, self._rests = recall, False
+        self._memory = Memory(recall.elsewhere)
+        self._circling = Circling(recall.limits, len(self._memory))
+        for place, token in enumerate(prompt):
+            self.take(token, place in recall.bars)
+        self._circling.get_used()
 
-    def copy(self) -> Recalling:
+    def copy(self) -> Self:
         """Return one that goes on for itself."""
-        return Recalling(self._recall, self._memory.copy(), self._rests)
+        other = copy(self)
+        other._memory, other._circling = self._memory.copy(), self._circling.copy()
+        return other
 
-    def take(self, token: int) -> None:
-        """Stand after one more token."""
+    def take(self, token: int, begins: bool = False) -> None:
+        """Stand after one more token, knowing whether a bar begins with it."""
         self._rests |= token in self._recall.goals
         if not self._rests and token not in self._recall.passing:
             self._memory.take(token)
+            self._circling.take(token, begins)
+
+    def discourage(self, scores: np.ndarray) -> None:
+        """Make what would go on in circles less likely, where it has for longer than pieces do: scores (V,)."""
+        past = None if self._rests else self._circling.past()
+        if past is not None and self._recall.kinds is not None:
+            lower(scores, self._memory.followed(past.last), NATS * past.excess, self._recall.kinds)
 
     def mix(self, chances: np.ndarray, allowed: np.ndarray) -> None:
         """Mix what is recalled into the chances of what comes next, (V,), as far as it may come: (V,) bool."""
-        guess = None if self._rests else self._memory.guess()
+        if self._rests:
+            return
+        past = self._circling.past()
+        guess = self._memory.guess(None if past is None else past.circle)
         if guess is None:
             return
         tokens = np.fromiter(guess.chances, np.int64)

@@ -59,7 +59,8 @@ def recall_section(found: Fitted) -> list[str]:
         "## What it recalls",
         "What followed the same notes earlier in a piece is mixed into what the model expects (`recall.py` of "
         f"`musicgen/generation`), in the first {TOKENS:,} tokens of {found.pieces} held-out pieces; weights fitted on "
-        "one half of them are measured on the other, and the change has its 95 % interval:",
+        "one half of them are measured on the other, and the change has its 95 % interval. The last column is how far "
+        "nine in ten of these pieces go round in circles, by six degrees: music may as far (`circling.py`).",
         table(found),
     ]
 

@@ -18,12 +18,14 @@ import numpy as np
 import torch
 
 from musicgen.common.intervals import mean_interval
+from musicgen.generation.circling import Limits, limits_of
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.recall import LONGEST, guesses, with_recall
 from musicgen.loading import find
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import CONFIG
 from musicgen.storage.library import folder_of
+from tokenization.language import language_from_spec
 from tokenization.records import json_of
 from tokenization.whole_file import write_text
 from tokenization.wording import markdown
@@ -38,6 +40,7 @@ class Heard(NamedTuple):
     """A held-out piece, and how well the model predicts it."""
 
     ids: np.ndarray  # (T + 1,)
+    bars: list[int]  # the places where they begin
     losses: np.ndarray  # nats a token: (T,)
 
 
@@ -46,10 +49,15 @@ class Fitted:
     """The weights, fitted on all pieces, and what they are worth: fitted on one half, measured on the other."""
 
     weights: tuple[float, ...]
+    limits: Limits  # within which nine pieces in ten go round in circles (musicgen/generation/circling.py)
     alone: float  # nats a token, the mean over pieces
     change: float  # by what is recalled
     interval: float | None  # to either side of the change, 95 %
     pieces: int
+
+    def facts(self) -> dict[str, list[float | None]]:
+        """Return what a model's card says of it."""
+        return {"recall": [*self.weights], "circling": [*self.limits]}
 
 
 def fitted(heard: Sequence[Heard]) -> Fitted:
@@ -65,6 +73,7 @@ def fitted(heard: Sequence[Heard]) -> Fitted:
     change, interval = mean_interval(changes)
     return Fitted(
         weights=fit(heard),
+        limits=limits_of((piece.ids, piece.bars) for piece in heard),
         alone=float(np.mean([piece.losses.mean() for piece in heard])),
         change=change,
         interval=interval,
@@ -104,7 +113,11 @@ def heard_of(model: Performer, batches: Batches, pieces: int = PIECES) -> list[H
     """Return held-out pieces of a run's data, as the model predicts them, no further than it reads."""
     length = min(TOKENS, getattr(model.config.position, "max_length", TOKENS))
     rows = (row[row != IGNORED] for row in batches.validation(pieces, length))
-    return [Heard(ids, position_losses(model, ids, number)) for number, ids in enumerate(rows)]
+    bars = language_from_spec(batches.language).bars
+    return [
+        Heard(ids, bars(ids).tolist(), position_losses(model, ids, number))
+        for number, ids in enumerate(rows)
+    ]
 
 
 def table(found: Fitted) -> str:
@@ -113,8 +126,11 @@ def table(found: Fitted) -> str:
     if found.interval is not None:
         change += f" ± {found.interval:.3f}"
     return markdown([
-        ["pieces", "nats a token", "with what is recalled", "weights"],
-        [str(found.pieces), f"{found.alone:.3f}", change, ", ".join(map(str, found.weights))],
+        ["pieces", "nats a token", "with what is recalled", "weights", "circling"],
+        [
+            str(found.pieces), f"{found.alone:.3f}", change, ", ".join(map(str, found.weights)),
+            ", ".join("–" if limit is None else str(limit) for limit in found.limits),
+        ],
     ])  # fmt: skip
 
 
@@ -139,7 +155,7 @@ def main() -> int:
     print(table(found))
     if given.write:
         content = json_of(folder / CONFIG)
-        content["card"]["training"]["recall"] = list(found.weights)
+        content["card"]["training"] |= found.facts()
         write_text(folder / CONFIG, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     return 0
 

@@ -32,6 +32,17 @@ def test_a_bar_that_comes_again_after_four_bars_is_a_return_and_one_that_comes_s
     assert (most["returns"], most["repeats"]) == (1, 0)  # 3 cells of 5
 
 
+def test_bars_go_round_in_circles_that_have_most_of_one_of_the_four_before():
+    nearly = [*THEME, *OTHER]
+    varied = [*nearly[:-1], (42, 71)]  # 7 cells of 9 are the same
+    assert form(music(OTHER, nearly, varied, nearly, varied), 1, 5)["circles"] == 3
+    assert form(music(THEME, OTHER, [(0, 40)], [(0, 41)], THEME), 0, 5)["circles"] == 1
+    assert form(music(THEME, OTHER, [(0, 40)], [(0, 41)], [(0, 42)], THEME), 0, 6)["circles"] == 0
+    left = music(*[THEME] * 5, *([(0, 40 + bar)] for bar in range(3)), *[THEME] * 3)
+    assert form(left, 0, 11)["circles"] == 4
+    assert form(music(THEME, []), 1, 2)["circles"] is None
+
+
 def test_a_phrase_is_like_the_earlier_bars_that_are_most_like_it():
     first = [[(0, 60 + bar), (24, 70 + bar)] for bar in range(8)]
     changed = [[(0, 60 + bar), (24, 50 - bar)] for bar in range(8)]

@@ -98,25 +98,24 @@ def test_a_token_costs_as_much_at_any_place():
 
 
 def test_what_is_recalled_is_mixed_in_as_far_as_it_is_trusted():
-    row = Recalling(Recall(weights=EVEN))
-    for token in [1, 2, 3, 4, 0, 1, 2, 3, 4]:
-        row.take(token)
+    prompt = [1, 2, 3, 4, 0, 1, 2, 3, 4]
+    row = Recalling(Recall(weights=EVEN), prompt)
     chances = np.full(6, 1 / 6)
     row.mix(chances, np.ones(len(chances), bool))
     np.testing.assert_allclose(chances, [7 / 12, *[1 / 12] * 5])
-    weak = Recalling(Recall(weights=EVEN, strength=0.5), row._memory)
+    weak = Recalling(Recall(weights=EVEN, strength=0.5), prompt)
     chances = np.full(6, 1 / 6)
     weak.mix(chances, np.ones(len(chances), bool))
     np.testing.assert_allclose(chances, [1 / 3 + 1 / 9, *[1 / 9] * 5])
 
 
 def test_what_may_not_come_is_not_recalled():
-    row = Recalling(Recall(weights=SURE), Memory([1, 2, 3, 4, 0, 1, 2, 3, 4]))
+    row = Recalling(Recall(weights=SURE), [1, 2, 3, 4, 0, 1, 2, 3, 4])
     allowed = np.array([False, True, True, False, False, False])
     chances = allowed / 2
     row.mix(chances, allowed)
     np.testing.assert_array_equal(chances, allowed / 2)
-    ambiguous = Memory([1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4])
+    ambiguous = [1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4]
     row = Recalling(Recall(weights=SURE), ambiguous)
     allowed[5] = True
     chances = allowed / 3
