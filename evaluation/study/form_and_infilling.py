@@ -28,16 +28,27 @@ SURROUNDING = 4  # bars left before and after them, where there are so many
 
 
 def form(
-    playables: Sequence[Playable], choice: Choice, *, prompt_bars: int, bars: int
+    playables: Sequence[Playable],
+    choice: Choice,
+    *,
+    prompt_bars: int,
+    bars: int,
+    piece_bars: int | None = None,
 ) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that continues pieces and measures their form beside the pieces' own."""
+    """Return the experiment that continues pieces and measures their form beside the pieces' own.
+
+    They have as many bars after the prompt as are written, or at least `piece_bars`.
+    """
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     language = choice.prepared.language
     able = [model for model in playables if model.language.family == language.family]
     left_out = taking_part(able, playables, "form", language.name)
-    return _experiment(
-        measure_form, able, choice, arguments, left_out, fewest_bars=prompt_bars + bars
+    enough = min(piece_bars or bars, bars)
+    fewest = prompt_bars + enough
+    experiment, said = _experiment(
+        measure_form, able, choice, arguments, left_out, fewest_bars=fewest
     )
+    return experiment, {**said, "piece_bars": enough}
 
 
 def infilling(
@@ -119,7 +130,8 @@ def measure_form(
         works.append(Continuation(loaded, prompt, Options(bars=bars, seed=seed, ends=True)))
     yield works
     written, *ended = (_score(work) for work in works)
-    own, real = form_of(written, prompt_bars, stop), form_of(piece.score, prompt_bars, stop)
+    own = form_of(written, prompt_bars, stop)
+    real = form_of(piece.score, prompt_bars, min(stop, piece.bars))
     rows = [_row(piece.name, name, written=own[name], real=real[name]) for name in MEASURES]
     if ended:
         last = last_bar(piece.score)

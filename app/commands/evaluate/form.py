@@ -25,6 +25,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_pieces(parser, 20)
     parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
     parser.add_argument("--bars", type=int, default=56, metavar="N", help="written")
+    parser.add_argument(
+        "--piece-bars", type=int, metavar="N",
+        help="bars after the prompt that pieces have at least, to write more than they have (default: as are written)",
+    )  # fmt: skip
     parser.epilog = EXAMPLES
 
 
@@ -32,8 +36,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Continue, measure, and print the tables."""
     from evaluation.study.form_and_infilling import form
 
-    check_counts(arguments, "prompt-bars", "bars", "pieces")
+    check_counts(arguments, "prompt-bars", "bars", "piece-bars", "pieces")
     models, choice = chosen(arguments)
     prompt_bars, bars = arguments.prompt_bars, arguments.bars
-    experiment, facts = form(models, choice, prompt_bars=prompt_bars, bars=bars)
+    experiment, facts = form(
+        models, choice, prompt_bars=prompt_bars, bars=bars, piece_bars=arguments.piece_bars
+    )
     run_and_print("form", experiment, facts, arguments, "Continuing")

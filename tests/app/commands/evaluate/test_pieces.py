@@ -45,6 +45,21 @@ def test_form_stands_beside_that_of_the_piece(data, capsys):
     assert "end: tonic" in out
 
 
+def test_more_can_be_written_than_pieces_have(data, capsys):
+    words = ("form", MODEL, "--data", data, "--prompt-bars", 2, "--pieces", 2)
+    assert run(*words, "--bars", 40, "--piece-bars", 3, "--json") == 0
+    longer = json.loads(capsys.readouterr().out)
+    assert (longer["bars"], longer["piece_bars"], longer["pieces"]) == (40, 3, 2)
+    assert run(*words, "--bars", 3, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["piece_bars"] == 3
+    long, short = (
+        {row["measure"]: row["written"]["n"] for row in one["models"][0]["table"]}
+        for one in (longer, found)
+    )
+    assert (long["phrases"], short["phrases"]) == (2, 0)  # of 8 bars
+
+
 def test_a_model_that_cannot_end_a_piece_is_not_asked_to(data, capsys):
     words = ("form", "untrained:tiny:remi", "--data", data, "--prompt-bars", 2, "--bars", 3)
     assert run(*words) == 0
