@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--seed", type=int, default=4)
     options = parser.parse_args()
-    with serving("--model", "pop-piano") as address, sync_playwright() as playwright:
+    with serving() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
         page = browser.new_page(viewport=SCREEN, device_scale_factor=2, reduced_motion="reduce")
         continued(page, address, options.seed)
