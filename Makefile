@@ -71,7 +71,8 @@ BLENDS = groove-2-fifth) blend="--blend $(WORK)/groove-2-fourth-model --share 0.
   pop-piano-2-fourth) blend="--blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5";; \
   pop-piano-2-fifth) blend="--blend $(WORK)/pop-piano-2-fourth-model --share 0.4 --louder 1.4";; \
   pop-piano-2-sixth) blend="--blend $(WORK)/pop-piano-2-fifth-model --share 0 --louder 1.4";; \
-  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-sixth-model --share 0 --louder 1.4";; \
+  pop-piano-2-seventh) blend="--blend $(WORK)/pop-piano-2-sixth-model --share 0 --louder 1.4";; \
+  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-seventh-model --share 0 --louder 1.4";; \
   groove-2-sixth) blend="--blend $(WORK)/groove-2-fifth-model --share 0.3";; \
   groove-2-seventh) blend="--blend $(WORK)/groove-2-sixth-model --share 0.4";; \
   groove-2-eighth) blend="--blend $(WORK)/groove-2-seventh-model --share 0 --louder 1.4";;
@@ -80,7 +81,7 @@ COMMA := ,
 SPACE := $(subst ,, )
 listed = [$(subst $(SPACE),$(COMMA),$(1:%=$(WORK)/data/%))]
 # What a part learns from more than once.
-SHARES = pop-piano-2-fifth|pop-piano-2-sixth|pop-piano-2) folders="$(call listed,pop909 pop909 pop909 lieder)";; \
+SHARES = pop-piano-2-fifth|pop-piano-2-sixth|pop-piano-2-seventh|pop-piano-2) folders="$(call listed,pop909 pop909 pop909 lieder)";; \
   groove-2-seventh|groove-2-eighth|groove-2) folders="$(call listed,groove-2 groove-2 groove-songs human-drums)";;
 
 # A model's parts, each of which learns on from the one before; with SIZE=small, for a GPU, there is one.
