@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.web.examples import example
 from musicgen.generation.circling import (
     DEGREES,
     Circling,
@@ -13,6 +14,8 @@ from musicgen.generation.circling import (
     lower,
 )
 from musicgen.generation.recall import Recall, Recalling
+from tokenization.language import LANGUAGES, language
+from tokenization.midi.reading import read_midi
 
 BAR = 0
 NEVER = (10**6,) * len(DEGREES)
@@ -131,6 +134,20 @@ def test_limits_are_what_nine_pieces_in_ten_keep_to_where_most_bars_are_no_such(
     assert limits_of(pieces)[0] == 9
     often = np.array([BAR, *said] * 9 + [BAR])
     assert limits_of([(often, np.flatnonzero(often == BAR).tolist())]) == (None,) * len(DEGREES)
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_bars_begin_with_the_same_tokens_in_a_prompt_as_in_what_is_written(name: str):
+    """A prompt's are told by its language, the others by the grammar that they are written by."""
+    spoken = language(name)
+    ids = spoken.encode(spoken.arrange(read_midi(example("trio-jazz")))).ids.astype(np.int64)
+    grammar, begun = spoken.grammar(), [0]
+    for token in ids:
+        grammar.advance(np.array([token]))
+        begun.append(int(grammar.bars[0]))
+    written = np.flatnonzero(np.diff(begun)).tolist()
+    assert written[1:] == spoken.bars(ids).tolist()[1:]
+    assert len(written) == 16
 
 
 @pytest.mark.parametrize("said", [[1, 2, 3], ["a"] * len(DEGREES), "no", 3])
