@@ -15,6 +15,7 @@ from app.web.composing.requests import MusicRequest, SamplingValues, options_fro
 from app.web.examples import EXAMPLES, example
 from app.web.offered_models import OfferedModels
 from app.web.server.visitors import Asker
+from musicgen.loading import DEFAULT
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, save
 from tests.tokenization.notation.scores import bars, note, rest, score
@@ -91,7 +92,8 @@ def test_an_example_is_shown_as_each_model_hears_it(actions: PageActions):
 
 def test_the_model_is_chosen_by_what_is_in_the_file(actions: PageActions):
     assert actions.open(example("trio-jazz"), "a.mid", PIANO, fit=True)["model"] == MODEL
-    assert actions.open(example("piano-g-minor"), "a.mid", MODEL, fit=True)["model"] == PIANO
+    assert actions.open(example("piano-g-minor"), "a.mid", MODEL, fit=True)["model"] == DEFAULT
+    assert actions.open(example("piano-g-minor"), "a.mid", PIANO, fit=True)["model"] == PIANO
     assert actions.open(example("trio-jazz"), "a.mid", "groove", fit=True)["model"] == "groove"
 
 
