@@ -149,7 +149,10 @@ def test_what_learns_on_from_a_start_has_the_size_of_the_start(
     assert checkpoint.read_card(tmp_path / "on" / "slow" / "model")[0] == start
 
 
-def test_what_does_not_compare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_what_does_not_compare_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)  # where the data that configurations name are not at hand
     out = ["-o", str(tmp_path / "out")]
     assert main(["compare", "groove-rope", "pop-piano-rope", *out]) == 2
     assert "runs on several data sets (data/groove; data/pop-piano)" in capsys.readouterr().err
