@@ -62,6 +62,7 @@ class Circling:
         self._starts = [place]  # of bars; what stands before the first counts as one
         self._bar: Counter[int] = Counter()
         self._before: deque[Counter[int]] = deque(maxlen=max(near for near, _ in DEGREES))
+        self._past: Past | None = None  # of this bar
 
     def copy(self) -> Self:
         """Return one that goes on for itself."""
@@ -77,9 +78,13 @@ class Circling:
     def get_used(self) -> None:
         """Take it that as far as it has gone in circles, it may."""
         self._limits = [*map(max, self._limits, self.counts)]
+        self._past = self._measured()
 
     def past(self) -> Past | None:
         """Say how far it is past the limit that it is furthest past; None within all of them."""
+        return self._past
+
+    def _measured(self) -> Past | None:
         found = [count - limit for count, limit in zip(self.counts, self._limits, strict=False)]
         if max(found, default=-1) < 0:
             return None
@@ -102,6 +107,7 @@ class Circling:
         self._before.append(self._bar)
         self._bar = Counter()
         self._starts.append(self._place)
+        self._past = self._measured()
 
 
 def _likeness(bar: Counter[int], other: Counter[int]) -> float:
