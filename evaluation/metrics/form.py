@@ -9,12 +9,17 @@ None. Beside what a model writes stand the same bars of real pieces.
     repeats     share of bars that are, cell for cell, a bar before
     circles     bars that go round in circles: the highest count of bars of which one of the 4 before has over three
                 quarters of the cells, one up for each of them and one down for every other
+    contrast    how differently high the phrases lie, of 8 bars each: the deviation, in semitones, of the pitch that
+                four in five of the highest notes at their time do not go above
+    swell       how differently full they are: the deviation of the logarithm of their notes
     notes       notes a bar
     changes     chord changes a bar, of chords recognised from the notes
     downbeat    share of bars with a bass note on their line: the lowest note of the bar's first half begins there
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -23,9 +28,20 @@ from tokenization.analysis.chords import recognise
 from tokenization.analysis.metres import bar_lines
 from tokenization.score import Score
 
-MEASURES = ("returns", "phrases", "repeats", "circles", "notes", "changes", "downbeat")
+MEASURES = (
+    "returns",
+    "phrases",
+    "repeats",
+    "circles",
+    "contrast",
+    "swell",
+    "notes",
+    "changes",
+    "downbeat",
+)
 FAR = 4  # bars back from which a bar is a return
 PHRASE = 8
+FEW = 8  # notes of a phrase, below which it is a rest
 CIRCLING = 0.75  # index over which a bar says again what one of the FAR before said
 CELLS_A_BEAT = 4
 Cells = set[tuple[int, int, bool]]
@@ -40,11 +56,14 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
     best = [_best(bars, bar, FAR) for bar in range(max(start, FAR), stop)]
     heard = [value for value in best if value is not None]
     playing = [bar for bar in range(start, stop) if bars[bar]]
+    phrases = [(bar, bar + PHRASE) for bar in range(start, stop - PHRASE + 1, PHRASE)]
     return {
         "returns": mean([value > 0.5 for value in heard]),
-        "phrases": mean([_phrase(bars, bar) for bar in range(start, stop - PHRASE + 1, PHRASE)]),
+        "phrases": mean([_phrase(bars, bar) for bar, _ in phrases]),
         "repeats": mean([bars[bar] in bars[:bar] for bar in playing]),
         "circles": _circles(bars, start),
+        "contrast": _deviation([_height(score, *lines[[a, b]]) for a, b in phrases]),
+        "swell": _deviation([_fullness(score, *lines[[a, b]]) for a, b in phrases]),
         "notes": float(inside.sum()) / (stop - start),
         "changes": _changes(score, int(lines[start]), int(lines[stop])) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),
@@ -101,6 +120,31 @@ def _circles(bars: list[Cells], start: int) -> float | None:
         count = max(count + (1 if likest > CIRCLING else -1), 0)
         highest = max(highest, count)
     return float(highest) if any(bars[start:]) else None
+
+
+def _height(score: Score, start: int, stop: int) -> float | None:
+    """Return how high the top of pitched music lies between two times; None of a few notes."""
+    notes = score.pitched
+    notes = notes[(notes.onset_ticks >= start) & (notes.onset_ticks < stop)]
+    if len(notes) < FEW:
+        return None
+    begins = np.unique(notes.onset_ticks, return_inverse=True)[1]
+    tops = np.zeros(begins.max() + 1)
+    np.maximum.at(tops, begins, notes.pitch)
+    return float(np.percentile(tops, 80))
+
+
+def _fullness(score: Score, start: int, stop: int) -> float | None:
+    """Return the logarithm of how many notes begin between two times; None of a few."""
+    onset = score.notes.onset_ticks
+    count = int(((onset >= start) & (onset < stop)).sum())
+    return math.log(count) if count >= FEW else None
+
+
+def _deviation(found: list[float | None]) -> float | None:
+    """Return how much phrases differ; None of a single one."""
+    values = [value for value in found if value is not None]
+    return float(np.std(values)) if len(values) > 1 else None
 
 
 def _changes(score: Score, start: int, stop: int) -> int:

@@ -32,7 +32,8 @@ SIDES = {
 }
 CAPTIONS = {
     "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
-        8 bars are to earlier ones (all 0 to 1); circles: bars said over and over, at most. End: the share of pieces
+        8 bars are to earlier ones (all 0 to 1); circles: bars said over and over, at most; contrast and
+        swell: by how many semitones and by which share phrases differ in height and in notes. End: the share of pieces
         whose last bar shows a sign of one. Mean ± deviation [95 % interval: Student's, of shares of pieces Wilson's]
         over n pieces.""",
     "infilling": """Loss: of the true bars, in nats a token; recalling: the same with what is recalled of the piece; f1:

@@ -1,5 +1,7 @@
 """Form is counted bar by bar: what returns, what repeats, how chords move."""
 
+import math
+
 import pytest
 
 from evaluation.metrics.form import form, overlap
@@ -49,6 +51,18 @@ def test_a_phrase_is_like_the_earlier_bars_that_are_most_like_it():
     assert form(music(*first, *first), 8, 16)["phrases"] == 1
     assert form(music(*first, *changed), 8, 16)["phrases"] == pytest.approx(1 / 3)
     assert form(music(*first), 0, 8)["phrases"] is None  # nothing stands before
+
+
+def test_phrases_contrast_by_how_high_their_tops_lie_and_swell_by_their_notes():
+    low = [[(0, 40), (0, 60), (24, 60)] for _ in range(8)]
+    high = [[(0, 40), (0, 66), (24, 66)] for _ in range(8)]
+    full = [[(tick, 60) for tick in range(0, 48, 8)] for _ in range(8)]
+    found = form(music(*low, *high), 0, 16)
+    assert (found["contrast"], found["swell"]) == (3, 0)
+    found = form(music(*low, *full), 0, 16)
+    assert (found["contrast"], found["swell"]) == (0, pytest.approx(math.log(2) / 2))
+    alone = form(music(*low, *[[]] * 8), 0, 16)
+    assert (alone["contrast"], alone["swell"]) == (None, None)  # a rest is no phrase
 
 
 def test_bass_notes_on_the_line_are_counted():
