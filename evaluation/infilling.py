@@ -23,7 +23,7 @@ from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration
 from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
-from musicgen.generation.recall import with_recall
+from musicgen.generation.recall.trust import with_recall
 from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.playable import Playable
@@ -77,13 +77,13 @@ def gap_losses(
     def means(aware: np.ndarray, alone: np.ndarray) -> GapLosses:
         return GapLosses(float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean()))
 
-    if playable.recall is None:
+    if playable.habits is None:
         return means(aware, alone), None
     elsewhere = language.infilling(ids, start, stop).elsewhere.tolist()
     passing = frozenset(language.passing_tokens())
     recalled = means(
-        with_recall(aware, laid_out, playable.recall, passing, elsewhere),
-        with_recall(alone, until, playable.recall),
+        with_recall(aware, laid_out, playable.habits.weights, passing, elsewhere),
+        with_recall(alone, until, playable.habits.weights),
     )
     return means(aware, alone), recalled
 

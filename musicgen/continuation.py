@@ -15,8 +15,8 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.common.program import program
-from musicgen.generation.circling import Limits
 from musicgen.generation.progress import Progress
+from musicgen.generation.recall.habits import Habits
 from musicgen.generation.request import Order, Request, Stop, order
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
@@ -52,9 +52,7 @@ class Player(Protocol):
     @property
     def longest_ticks(self) -> list[int] | None: ...
     @property
-    def recall(self) -> list[float] | None: ...
-    @property
-    def circling(self) -> Limits: ...
+    def habits(self) -> Habits | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +112,7 @@ class Generation:
             kinds=self.model.language.kinds() if self.sampling.by_kind else None,
             stop=Stop(end=self.model.language.end, **self._stop),
             recall=recall_of(
-                self.model.recall,
-                self.model.circling,
+                self.model.habits,
                 self.model.language,
                 self.sampling,
                 self._ids,

@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from musicgen.generation.circling import checked_limits
-from musicgen.generation.recall import checked_weights
+from musicgen.generation.recall.habits import read_habits
 from musicgen.playable import Playable
 from musicgen.storage.library import folder_of, shipped
 from tokenization.language import Language, language, language_from_spec
@@ -40,8 +39,6 @@ def find(name: str | Path, device: str = "auto") -> Playable:
     where, said = f"{folder}: longest_ticks", card.training.get("longest_ticks")
     speaks = language_from_spec(card.language)
     longest = speaks.checked_longest(value_of(tuple[int, ...] | None, said, where))
-    recall = checked_weights(card.training.get("recall"), f"{folder}: recall")
-    circling = checked_limits(card.training.get("circling"), f"{folder}: circling")
     if (size := config.vocabulary_size) != len(speaks.vocabulary):
         raise ValueError(
             f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"
@@ -53,8 +50,7 @@ def find(name: str | Path, device: str = "auto") -> Playable:
         trained_length=card.trained_length,
         sha256=card.sha256,
         longest_ticks=None if longest is None else [*longest],
-        recall=recall,
-        circling=circling,
+        habits=read_habits(card.training, str(folder)),
         given=name,
         encoding=encoding_of(config),
         parameters=card.parameters,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Take
-from musicgen.generation.circling import Limits
+from musicgen.generation.recall.habits import Habits
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
@@ -39,8 +39,7 @@ class Playable:
     trained_length: int = 0  # tokens; 0 of an untrained one
     sha256: str = ""  # of its weights; empty for an untrained one
     longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
-    recall: list[float] | None = None  # how far to trust what it recalls (generation/recall.py)
-    circling: Limits = ()  # how far its music may go round in circles (generation/circling.py)
+    habits: Habits | None = None  # how its music returns to what it said (generation/recall)
     given: str = ""  # the name or path by which it was found
     encoding: str = ""  # of position, with the choices that the papers tell variants by
     parameters: int | None = None

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musicgen.generation.circling import Limits
-from musicgen.generation.recall import ORDER, Recall
+from musicgen.generation.recall.habits import Habits
+from musicgen.generation.recall.memory import ORDER
+from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.sampling import Sampling
 from tokenization.language import Language
 
@@ -21,15 +22,14 @@ class Known(NamedTuple):
 
 
 def recall_of(
-    weights: list[float] | None,
-    limits: Limits,
+    habits: Habits | None,
     language: Language,
     sampling: Sampling,
     prompt: np.ndarray,
     known: Known,
 ) -> Recall | None:
     """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken."""
-    if weights is None or not sampling.recall or not sampling.temperature:
+    if habits is None or not sampling.recall or not sampling.temperature:
         return None
     passing = frozenset(language.passing_tokens())
     before, replaced = (
@@ -37,13 +37,15 @@ def recall_of(
         for ids in (prompt[-2 * ORDER :], known.replaced)
     )
     return Recall(
-        weights=tuple(weights),
+        weights=habits.weights,
         goals=frozenset(language.goal_tokens()) - passing,
         passing=passing,
         elsewhere=tuple(map(int, known.elsewhere)),
         unlike=(*before[-ORDER:], *replaced) if replaced else (),
         strength=sampling.recall,
         bars=frozenset(map(int, language.bars(prompt))),
-        limits=limits,
+        limits=habits.limits,
+        # Of bars in the middle of a piece it is said elsewhere what they are.
+        phrasing=None if known.elsewhere or known.replaced else habits.phrasing,
         kinds=language.kinds(),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from musicgen.generation.progress import Progress
 from musicgen.generation.prompt import After
-from musicgen.generation.recall import Recalling
+from musicgen.generation.recall.recalling import Recalling
 from musicgen.generation.request import Order, checked
 from musicgen.layers.multiplications import MOST
 from musicgen.model.performer import Performer
@@ -113,6 +114,10 @@ class RowGroup:
         if self.job.request.recall is not None:
             heard = Recalling(self.job.request.recall, self.job.ids.tolist())
             self._recalling = [heard.copy() for _ in self.live]
+            # Other pieces get other phrases with the same seed.
+            piece = crc32(self.job.ids.astype("<i8").tobytes())
+            for one, variation in zip(self._recalling, self.live, strict=True):
+                one.decide([low, int(variation), high, piece])
         if (logit_bias := self.job.request.logit_bias) is not None:
             self._bias = [logit_bias] * len(self.live)
             self._goal = np.full_like(self.live, logit_bias.standing(self.job.ids))

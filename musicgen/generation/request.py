@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from musicgen.generation.recall import Recall
+from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.sampling import Sampling
 from tokenization.grammar import Grammar
 from tokenization.logit_bias import LogitBias

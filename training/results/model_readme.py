@@ -57,10 +57,12 @@ def recall_section(found: Fitted) -> list[str]:
     """Say what the model's music recalls of itself, and what that is worth."""
     return [
         "## What it recalls",
-        "What followed the same notes earlier in a piece is mixed into what the model expects (`recall.py` of "
-        f"`musicgen/generation`), in the first {TOKENS:,} tokens of {found.pieces} held-out pieces; weights fitted on "
-        "one half of them are measured on the other, and the change has its 95 % interval. The last column is how far "
-        "nine in ten of these pieces go round in circles, by six degrees: music may as far (`circling.py`).",
+        "What followed the same notes earlier in a piece is mixed into what the model expects (`recalling.py` of "
+        f"`musicgen/generation/recall`), in the first {TOKENS:,} tokens of {found.pieces} held-out pieces; weights "
+        "fitted on one half of them are measured on the other, and the change has its 95 % interval. Circling is how "
+        "far nine in ten of these pieces go round in circles, by six degrees: music may as far (`circling.py`). "
+        "Phrases, of four bars each, begin to say an earlier one again, and stay with it, so often; back is how often "
+        "that was the one before, the one before that, or another (`phrases.py`).",
         table(found),
     ]
 

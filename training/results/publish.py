@@ -90,7 +90,7 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
     recalled = fitted(heard_of(model, batches))
     facts = {
         **mixed,
-        **recalled.facts(),
+        **recalled.habits.facts(),
         "validation_loss": chosen.measured.inside,
         "validation_loss_beyond": chosen.measured.beyond,
         "steps_of_the_run": max(state.step, steps),

@@ -1,4 +1,4 @@
-"""How far a model is to trust what it recalls (musicgen/generation/recall.py): fitted on pieces that are held out.
+"""How far a model is to trust what it recalls (musicgen/generation/recall): fitted on pieces that are held out.
 
 python -m training.results.recall_fit pop-piano --data data/pop909-remi
 
@@ -18,9 +18,12 @@ import numpy as np
 import torch
 
 from musicgen.common.intervals import mean_interval
-from musicgen.generation.circling import Limits, limits_of
 from musicgen.generation.likelihood import position_losses
-from musicgen.generation.recall import LONGEST, guesses, with_recall
+from musicgen.generation.recall.circling import limits_of
+from musicgen.generation.recall.habits import Habits
+from musicgen.generation.recall.memory import guesses
+from musicgen.generation.recall.phrases import phrasing_of
+from musicgen.generation.recall.trust import LONGEST, with_recall
 from musicgen.loading import find
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import CONFIG
@@ -46,18 +49,13 @@ class Heard(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """The weights, fitted on all pieces, and what they are worth: fitted on one half, measured on the other."""
+    """How pieces return, of all of them, and what recalling is worth: fitted on one half, measured on the other."""
 
-    weights: tuple[float, ...]
-    limits: Limits  # within which nine pieces in ten go round in circles (musicgen/generation/circling.py)
+    habits: Habits
     alone: float  # nats a token, the mean over pieces
     change: float  # by what is recalled
     interval: float | None  # to either side of the change, 95 %
     pieces: int
-
-    def facts(self) -> dict[str, list[float | None]]:
-        """Return what a model's card says of it."""
-        return {"recall": [*self.weights], "circling": [*self.limits]}
 
 
 def fitted(heard: Sequence[Heard]) -> Fitted:
@@ -71,9 +69,9 @@ def fitted(heard: Sequence[Heard]) -> Fitted:
             for piece in measured
         ]
     change, interval = mean_interval(changes)
+    bars = [(piece.ids, piece.bars) for piece in heard]
     return Fitted(
-        weights=fit(heard),
-        limits=limits_of((piece.ids, piece.bars) for piece in heard),
+        habits=Habits(weights=fit(heard), limits=limits_of(bars), phrasing=phrasing_of(bars)),
         alone=float(np.mean([piece.losses.mean() for piece in heard])),
         change=change,
         interval=interval,
@@ -125,11 +123,13 @@ def table(found: Fitted) -> str:
     change = f"{found.change:+.3f}"
     if found.interval is not None:
         change += f" ± {found.interval:.3f}"
+    habits = found.habits
+    limits = ", ".join("–" if limit is None else str(limit) for limit in habits.limits)
     return markdown([
-        ["pieces", "nats a token", "with what is recalled", "weights", "circling"],
+        ["pieces", "nats a token", "with what is recalled", "weights", "circling", "phrases"],
         [
-            str(found.pieces), f"{found.alone:.3f}", change, ", ".join(map(str, found.weights)),
-            ", ".join("–" if limit is None else str(limit) for limit in found.limits),
+            str(found.pieces), f"{found.alone:.3f}", change, ", ".join(map(str, habits.weights)), limits,
+            "–" if habits.phrasing is None else habits.phrasing.told(),
         ],
     ])  # fmt: skip
 
@@ -155,7 +155,7 @@ def main() -> int:
     print(table(found))
     if given.write:
         content = json_of(folder / CONFIG)
-        content["card"]["training"] |= found.facts()
+        content["card"]["training"] |= found.habits.facts()
         write_text(folder / CONFIG, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     return 0
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from app.web.examples import example
-from musicgen.generation.circling import (
+from musicgen.generation.recall.circling import (
     DEGREES,
     Circling,
     checked_limits,
     limits_of,
     lower,
 )
-from musicgen.generation.recall import Recall, Recalling
+from musicgen.generation.recall.recalling import Recall, Recalling
 from tokenization.language import LANGUAGES, language
 from tokenization.midi.reading import read_midi
 

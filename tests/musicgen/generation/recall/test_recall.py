@@ -7,18 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from musicgen.generation.recall import (
-    MANY,
-    NEAR,
-    ORDER,
-    Memory,
-    Recall,
-    Recalling,
-    checked_weights,
-    guesses,
-    share,
-    with_recall,
-)
+from musicgen.generation.recall.memory import MANY, NEAR, ORDER, Memory, guesses
+from musicgen.generation.recall.recalling import Recall, Recalling
+from musicgen.generation.recall.trust import checked_weights, share, with_recall
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.generate import written
@@ -37,7 +28,7 @@ def looked_up(ids: list[int]) -> tuple[dict[int, float], int] | None:
             n += 1
         if n >= ORDER:
             lengths[place] = n
-    lengths = dict(sorted(lengths.items())[-MANY:])
+    lengths = dict(sorted(lengths.items(), key=lambda item: item[::-1])[-MANY:])
     if not lengths:
         return None
     longest = max(lengths.values())
@@ -189,7 +180,7 @@ def test_longer_and_clearer_matches_are_trusted_more():
 )
 def test_weights_that_are_none_are_refused(said: object, message: str):
     assert checked_weights(None, "recall") is None
-    assert checked_weights([1, 2, 3, 4.5], "recall") == [1, 2, 3, 4.5]
+    assert checked_weights([1, 2, 3, 4.5], "recall") == (1, 2, 3, 4.5)
     with pytest.raises(ValueError, match=message):
         checked_weights(said, "recall")
 

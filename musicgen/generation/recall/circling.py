@@ -1,11 +1,11 @@
 """Music that goes round in circles, noticed and led out of them.
 
-What was just said twice is likelier to be said a third time, by the model as by what it recalls (recall.py): so within
-some dozens of bars music gets caught in one or two of them, and says them for ever. Pieces do say a bar over and over,
-but not for long. So the bars are counted that have nearly all tokens of one shortly before: one up for each of them,
-one down for every other, and that for several degrees of "nearly" and "shortly" (DEGREES). Nine pieces in ten stay
-within a limit, which is found for each degree as a model is published (training/results/recall_fit.py). There is none
-where most bars of pieces are like that, as of grooves: the longer the piece, the higher their count.
+What was just said twice is likelier to be said a third time, by the model as by what it recalls (recalling.py): so
+within some dozens of bars music gets caught in one or two of them, and says them for ever. Pieces do say a bar over and
+over, but not for long. So the bars are counted that have nearly all tokens of one shortly before: one up for each of
+them, one down for every other, and that for several degrees of "nearly" and "shortly" (DEGREES). Nine pieces in ten
+stay within a limit, which is found for each degree as a model is published (training/results/recall_fit.py). There is
+none where most bars of pieces are like that, as of grooves: the longer the piece, the higher their count.
 
 Music that has come to a limit, or to what its prompt had if that is more, recalls nothing of the circle that it is in.
 With each count past it, the tokens that followed so in the last bars become less likely by NATS: among those of their
@@ -96,7 +96,7 @@ class Circling:
         )
 
     def _end_bar(self) -> None:
-        likenesses = [_likeness(self._bar, other) for other in self._before]
+        likenesses = [likeness(self._bar, other) for other in self._before]
         for degree, (near, alike) in enumerate(DEGREES):
             again = max(likenesses[-near:], default=0.0) >= alike
             self.counts[degree] = max(self.counts[degree] + (1 if again else -1), 0)
@@ -110,7 +110,7 @@ class Circling:
         self._past = self._measured()
 
 
-def _likeness(bar: Counter[int], other: Counter[int]) -> float:
+def likeness(bar: Counter[int], other: Counter[int]) -> float:
     """Return the share of tokens that both bars have."""
     return 2 * (bar & other).total() / max(bar.total() + other.total(), 1)
 

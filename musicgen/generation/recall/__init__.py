@@ -1,0 +1,1 @@
+"""What music remembers of itself: it returns to phrases, and is led out of circles."""

@@ -1,0 +1,118 @@
+"""The places of a sequence that are like where it stands, and what followed there.
+
+A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from typing_extensions import Self
+
+ORDER = 4  # tokens that have to be the same
+MANY = 64  # places that are followed: those where most tokens are the same, of these the latest
+NEAR = 4  # places whose n is less than the longest by more count nothing
+_BITS = 16  # a token, in what stands for the last four of them
+_LAST = (1 << _BITS * ORDER) - 1
+
+
+def last_with(before: int, token: int) -> int:
+    """Return the last ORDER tokens, in one number, with one more."""
+    return (before << _BITS | token) & _LAST
+
+
+class Guess(NamedTuple):
+    """What may come, by what came before."""
+
+    chances: dict[int, float]  # of tokens; they sum to 1
+    length: int  # of the longest stretch that is the same
+    agreement: float  # the likeliest's
+
+
+class Memory:
+    """The tokens of one sequence, and the places in it that are like where it stands."""
+
+    def __init__(self, heard: Iterable[int] = ()) -> None:
+        """Stand after some tokens."""
+        self._ids: list[int] = []
+        self.last = 0  # the last ORDER tokens, in one number
+        self._latest: dict[int, int] = {}  # the place after the same ones, the latest
+        self._earlier: list[int] = []  # the one before that, of each place; 0 where there is none
+        self._matches: dict[int, int] = {}  # how many tokens before a place are those before here
+        for token in heard:
+            self.take(token)
+
+    def copy(self) -> Self:
+        """Return a memory that goes on for itself."""
+        other = type(self)()
+        other._ids, other.last = self._ids.copy(), self.last
+        other._latest, other._earlier = self._latest.copy(), self._earlier.copy()
+        other._matches = self._matches.copy()
+        return other
+
+    def take(self, token: int) -> None:
+        """Stand after one more token."""
+        ids = self._ids
+        here = {place + 1: n + 1 for place, n in self._matches.items() if ids[place] == token}
+        ids.append(token)
+        self.last = last_with(self.last, token)
+        place = 0
+        if len(ids) >= ORDER:
+            place = self._latest.get(self.last, 0)
+            self._latest[self.last] = len(ids)
+        self._earlier.append(place)
+        for _ in range(MANY):
+            if not place:
+                break
+            here.setdefault(place, ORDER)
+            place = self._earlier[place - 1]
+        if len(here) > MANY:
+            most = sorted(here, key=lambda place: (here[place], place))[-MANY:]
+            here = {place: here[place] for place in most}
+        self._matches = here
+
+    def go_back(self, place: int, length: int) -> None:
+        """Follow a place as if so many tokens before it were those before here, or more if they are."""
+        self._matches[place] = max(self._matches.get(place, 0), length)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def guess(self, stop: int | None = None) -> Guess | None:
+        """Say what may come next, by what stands before a place; None where nothing was like this."""
+        matches = self._matches
+        if stop is not None:
+            matches = {place: n for place, n in matches.items() if place < stop}
+        if not matches:
+            return None
+        longest = max(matches.values())
+        chances: dict[int, float] = {}
+        for place, n in matches.items():
+            if n >= longest - NEAR:
+                token = self._ids[place]
+                chances[token] = chances.get(token, 0.0) + 2.0 ** (n - longest)
+        total = sum(chances.values())
+        chances = {token: chance / total for token, chance in chances.items()}
+        return Guess(chances, longest, max(chances.values()))
+
+    def followed(self, start: int) -> list[int]:
+        """Return what followed the same tokens from a place on."""
+        return sorted({self._ids[place] for place in self._matches if place >= start})
+
+
+def guesses(
+    ids: np.ndarray, passing: Collection[int] = (), elsewhere: Iterable[int] = ()
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each token but the first how far it was guessed, from how long a match, and the likeliest's share.
+
+    (T + 1,) ids → (T,) each; 0 where nothing was like that, and of tokens that are passed over.
+    """
+    memory, found = Memory(elsewhere), np.zeros((3, max(len(ids) - 1, 0)))
+    for place, (token, coming) in enumerate(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True)):
+        if token not in passing:
+            memory.take(token)
+        if coming not in passing and (guess := memory.guess()) is not None:
+            found[:, place] = guess.chances.get(coming, 0.0), guess.length, guess.agreement
+    return found[0], found[1], found[2]

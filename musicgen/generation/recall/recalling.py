@@ -1,0 +1,139 @@
+"""What followed the same notes earlier in the piece, beside what the model expects: so music returns.
+
+Songs say a phrase or a chorus again, note for note. Linear attention sums up its past in a state of constant size, from
+which one of ten thousand tokens cannot be taken out again. A list of places can do that. Where the last n tokens, ORDER
+or more, stood before, what followed there is a guess; each place counts 2^(n − longest n), and the guess g is mixed in:
+
+    p = (1 − λ) p_model + λ g,    λ / (1 − λ) = strength · exp(w₁ + w₂ log₂ n + w₃ s + w₄ s log₂ n)
+
+with n of the longest, and s the share of the guess that its likeliest token has. The four weights w of a model are what
+makes pieces likeliest that it has not learned from, at strength 1 (training/results/recall_fit.py). Music that is drawn
+less freely than that needs less: it leaves by itself what it repeats less often. Music that goes round in circles for
+longer than pieces do recalls nothing of the circle (circling.py). It is prediction by partial
+matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017, arXiv:1612.04426).
+
+A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
+
+Bars that are written anew are to be other bars. What stood in them often stands elsewhere in the piece too, and would
+be recalled note for note; so what followed the same ORDER tokens in them is no guess (`unlike`). The model may still
+write it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from typing_extensions import Self
+
+from musicgen.generation.recall.circling import NATS, Circling, Limits, lower
+from musicgen.generation.recall.memory import ORDER, Memory, last_with
+from musicgen.generation.recall.phrases import LENGTH, Phrases, Phrasing
+from musicgen.generation.recall.trust import share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recall:
+    """How far to trust what is recalled, and of what.
+
+    It rests from the first token of a goal on, since what is asked for comes first: an end, or parts that are given.
+    A gap is within its piece, so what passes over its seams is recalled as if they were not there.
+    """
+
+    weights: tuple[float, ...]
+    goals: frozenset[int] = frozenset()
+    passing: frozenset[int] = frozenset()
+    elsewhere: tuple[int, ...] = ()  # what is known of the piece beside the sequence
+    unlike: tuple[int, ...] = ()  # what is not to be said again, after the last tokens before it
+    strength: float = 1.0
+    bars: frozenset[int] = frozenset()  # places in the prompt where a bar begins
+    phrasing: Phrasing | None = None  # how often it returns by itself; without it, as it happens to
+    limits: Limits = ()  # how far it may go round in circles; without them, as far as it does
+    kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens: (V,)
+
+    @cached_property
+    def unwanted(self) -> dict[int, set[int]]:
+        """What followed each ORDER tokens of `unlike`, by these tokens in one number."""
+        found, last = defaultdict(set), 0
+        for place, token in enumerate(self.unlike):
+            if place >= ORDER:
+                found[last].add(token)
+            last = last_with(last, token)
+        return found
+
+    def share(self, length: int, agreement: float) -> float:
+        """Return λ."""
+        whole = share(self.weights, length, agreement)
+        return self.strength * whole / (1 - whole + self.strength * whole)
+
+
+class Recalling:
+    """A row that is being written, and what it recalls."""
+
+    def __init__(self, recall: Recall, prompt: Sequence[int] = ()) -> None:
+        """Stand after a prompt."""
+        self._recall, self._rests = recall, False
+        self._memory = Memory(recall.elsewhere)
+        self._circling = Circling(recall.limits, len(self._memory))
+        self._phrases = Phrases(recall.phrasing)
+        self._bars: list[
+            int
+        ] = []  # where each goes on after its first token, in what is remembered
+        for place, token in enumerate(prompt):
+            self.take(token, place in recall.bars)
+        self._circling.get_used()
+
+    def copy(self) -> Self:
+        """Return one that goes on for itself."""
+        other = copy(self)
+        other._memory, other._circling = self._memory.copy(), self._circling.copy()
+        other._phrases, other._bars = self._phrases.copy(), self._bars.copy()
+        return other
+
+    def decide(self, seed: Sequence[int]) -> None:
+        """Decide from here on which phrases return."""
+        self._phrases.decide(seed)
+
+    def take(self, token: int, begins: bool = False) -> None:
+        """Stand after one more token, knowing whether a bar begins with it."""
+        self._rests |= token in self._recall.goals
+        if not self._rests and token not in self._recall.passing:
+            self._memory.take(token)
+            self._circling.take(token, begins)
+            if begins:
+                self._begin_bar()
+
+    def _begin_bar(self) -> None:
+        self._bars.append(len(self._memory))
+        source = self._phrases.begin_bar()
+        if source is not None:
+            self._memory.go_back(self._bars[source], LENGTH)
+
+    def discourage(self, scores: np.ndarray) -> None:
+        """Make what would go on in circles less likely, where it has for longer than pieces do: scores (V,)."""
+        past = None if self._rests else self._circling.past()
+        if past is not None and self._recall.kinds is not None:
+            lower(scores, self._memory.followed(past.last), NATS * past.excess, self._recall.kinds)
+
+    def mix(self, chances: np.ndarray, allowed: np.ndarray) -> None:
+        """Mix what is recalled into the chances of what comes next, (V,), as far as it may come: (V,) bool."""
+        if self._rests:
+            return
+        past = self._circling.past()
+        guess = self._memory.guess(None if past is None else past.circle)
+        if guess is None:
+            return
+        tokens = np.fromiter(guess.chances, np.int64)
+        recalled = np.fromiter(guess.chances.values(), np.float64) * allowed[tokens]
+        if unwanted := self._recall.unwanted.get(self._memory.last):
+            recalled[np.isin(tokens, [*unwanted])] = 0
+        # What may not come is no longer trusted.
+        share = self._recall.share(guess.length, guess.agreement) * float(recalled.sum())
+        if not share:
+            return
+        chances *= 1 - share
+        chances[tokens] += share * recalled / recalled.sum()
