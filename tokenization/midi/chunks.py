@@ -33,7 +33,7 @@ FOREIGN = (
     (b"%PDF", "a PDF document", "export MIDI from the program that made it"),
     (b"\x89PNG", "a picture", "only MIDI files can be read"),
     (b"\xff\xd8\xff", "a picture", "only MIDI files can be read"),
-    (b"<?xml", "an XML document", "export MIDI from the program that made it"),
+    (b"<?xml", "an XML document", "if it is a score, let its name end in .musicxml"),
     (b"<!doctype", "a web page", "the download has failed: fetch the MIDI file itself"),
     (b"<html", "a web page", "the download has failed: fetch the MIDI file itself"),
 )
