@@ -7,6 +7,7 @@ import pytest
 
 from evaluation.infilling import f1, fill, gap_losses, leap, likeness
 from musicgen.generation.likelihood import position_losses
+from musicgen.generation.recall.habits import Habits
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.playable import Playable
@@ -74,7 +75,7 @@ def test_a_gap_is_filled_as_the_piece_has_it_far_after_it(name: str):
     notes = [(6 * n, 6, int(pitch)) for n, pitch in enumerate(bars.flat)]
     score = piano_of(notes) if name == "remi-2" else trio_of([(*n, 80, BASS) for n in notes])
     ids = spoken.encode(spoken.arrange(score)).ids
-    model = replace(model_of(spoken), recall=[30.0, 0.0, 0.0, 0.0])
+    model = replace(model_of(spoken), habits=Habits(weights=(30.0, 0.0, 0.0, 0.0)))
     assert given_until(4, 4) <= 15
     new = fill(model, ids, 2, 4, seed=1).finish().whole()
     found = f1(spoken.decode(ids), spoken.decode(new), 2, 4)

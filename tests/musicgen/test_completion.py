@@ -7,18 +7,19 @@ import pytest
 
 import musicgen
 from musicgen.completion import WholeIds, infilling
+from musicgen.generation.recall.habits import Habits
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.pieces import read_piece
 from tests.tokenization.notation.scores import bars, note, score
 
-SURE = [30.0, 0.0, 0.0, 0.0]  # weights by which all that is recalled is trusted
+SURE = Habits(weights=(30.0, 0.0, 0.0, 0.0))  # all that is recalled is trusted
 PHRASE = ("CDEF", "GAGF", "EDCG")
 
 
 @pytest.fixture(scope="module")
 def model():
-    return replace(musicgen.load("untrained:tiny:remi-2"), recall=SURE)
+    return replace(musicgen.load("untrained:tiny:remi-2"), habits=SURE)
 
 
 @pytest.fixture(scope="module")
