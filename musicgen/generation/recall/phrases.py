@@ -24,7 +24,7 @@ from typing_extensions import Self
 from musicgen.generation.recall.circling import likeness
 
 UNIT = 4  # bars
-LENGTH = 24  # tokens: with 16 nothing returns more than by itself, with 32 long music says too much exactly again
+LENGTH = 24  # tokens; with 16 no more returns than by itself, with 32 long music says too much exactly again
 NEW = 8  # bars
 ALIKE = 0.7  # share of their tokens that the bars of a phrase and of its return have in common, on average
 MOST = 0.75  # share of phrases that return, past which nothing is decided
