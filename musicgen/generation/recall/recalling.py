@@ -9,8 +9,9 @@ or more, stood before, what followed there is a guess; each place counts 2^(n âˆ
 with n of the longest, and s the share of the guess that its likeliest token has. The four weights w of a model are what
 makes pieces likeliest that it has not learned from, at strength 1 (training/results/recall_fit.py). Music that is drawn
 less freely than that needs less: it leaves by itself what it repeats less often. Music that goes round in circles for
-longer than pieces do recalls nothing of the circle (circling.py). It is prediction by partial
-matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017, arXiv:1612.04426).
+longer than pieces do recalls nothing of the circle (circling.py). What begins a return is decided apart (phrases.py).
+It is prediction by partial matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017,
+arXiv:1612.04426).
 
 A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
 
@@ -80,9 +81,8 @@ class Recalling:
         self._memory = Memory(recall.elsewhere)
         self._circling = Circling(recall.limits, len(self._memory))
         self._phrases = Phrases(recall.phrasing)
-        self._bars: list[
-            int
-        ] = []  # where each goes on after its first token, in what is remembered
+        # Where each goes on after its first token, in what is remembered.
+        self._bars: list[int] = []
         for place, token in enumerate(prompt):
             self.take(token, place in recall.bars)
         self._circling.get_used()
