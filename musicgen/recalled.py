@@ -45,7 +45,7 @@ def recall_of(
         strength=sampling.recall,
         bars=frozenset(map(int, language.bars(prompt))),
         limits=habits.limits,
-        # Of bars in the middle of a piece it is said elsewhere what they are.
+        # What fills a gap goes with the bars around it.
         phrasing=None if known.elsewhere or known.replaced else habits.phrasing,
         kinds=language.kinds(),
     )

@@ -56,14 +56,15 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
     best = [_best(bars, bar, FAR) for bar in range(max(start, FAR), stop)]
     heard = [value for value in best if value is not None]
     playing = [bar for bar in range(start, stop) if bars[bar]]
-    phrases = [(bar, bar + PHRASE) for bar in range(start, stop - PHRASE + 1, PHRASE)]
+    phrases = range(start, stop - PHRASE + 1, PHRASE)
+    spans = [lines[[bar, bar + PHRASE]] for bar in phrases]
     return {
         "returns": mean([value > 0.5 for value in heard]),
-        "phrases": mean([_phrase(bars, bar) for bar, _ in phrases]),
+        "phrases": mean([_phrase(bars, bar) for bar in phrases]),
         "repeats": mean([bars[bar] in bars[:bar] for bar in playing]),
         "circles": _circles(bars, start),
-        "contrast": _deviation([_height(score, *lines[[a, b]]) for a, b in phrases]),
-        "swell": _deviation([_fullness(score, *lines[[a, b]]) for a, b in phrases]),
+        "contrast": _deviation([_height(score, *span) for span in spans]),
+        "swell": _deviation([_fullness(score, *span) for span in spans]),
         "notes": float(inside.sum()) / (stop - start),
         "changes": _changes(score, int(lines[start]), int(lines[stop])) / (stop - start),
         "downbeat": mean([_on_the_line(score, *lines[bar : bar + 2]) for bar in playing]),

@@ -80,6 +80,10 @@ class Circling:
         self._limits = [*map(max, self._limits, self.counts)]
         self._past = self._measured()
 
+    def start(self, bar: int) -> int:
+        """Return the place where a bar begins, counted from 0."""
+        return self._starts[bar + 1]
+
     def past(self) -> Past | None:
         """Say how far it is past the limit that it is furthest past; None within all of them."""
         return self._past

@@ -81,8 +81,6 @@ class Recalling:
         self._memory = Memory(recall.elsewhere)
         self._circling = Circling(recall.limits, len(self._memory))
         self._phrases = Phrases(recall.phrasing)
-        # Where each goes on after its first token, in what is remembered.
-        self._bars: list[int] = []
         for place, token in enumerate(prompt):
             self.take(token, place in recall.bars)
         self._circling.get_used()
@@ -91,7 +89,7 @@ class Recalling:
         """Return one that goes on for itself."""
         other = copy(self)
         other._memory, other._circling = self._memory.copy(), self._circling.copy()
-        other._phrases, other._bars = self._phrases.copy(), self._bars.copy()
+        other._phrases = self._phrases.copy()
         return other
 
     def decide(self, seed: Sequence[int]) -> None:
@@ -104,14 +102,10 @@ class Recalling:
         if not self._rests and token not in self._recall.passing:
             self._memory.take(token)
             self._circling.take(token, begins)
-            if begins:
-                self._begin_bar()
-
-    def _begin_bar(self) -> None:
-        self._bars.append(len(self._memory))
-        source = self._phrases.begin_bar()
-        if source is not None:
-            self._memory.go_back(self._bars[source], LENGTH)
+            if begins and (source := self._phrases.begin_bar()) is not None:
+                self._memory.go_back(
+                    self._circling.start(source) + 1, LENGTH
+                )  # after its first token
 
     def discourage(self, scores: np.ndarray) -> None:
         """Make what would go on in circles less likely, where it has for longer than pieces do: scores (V,)."""
