@@ -40,7 +40,10 @@ WITHOUT_MUSIC = {
 MOST_FILES = 15  # of code in a folder
 SOURCES = sources()
 TORCH_FREE = [path for path in SOURCES if path.relative_to(ROOT).parts[0] == "tokenization"]
-FOLDERS = sorted({path.parent for path in SOURCES})
+TOOLS = sorted(
+    path for path in (ROOT / "tests" / "tools").rglob("*.py") if "test_" not in path.name
+)
+FOLDERS = sorted({path.parent for path in [*SOURCES, *TOOLS]})
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -81,7 +84,7 @@ def test_tokenization_knows_no_torch(path: Path):
     assert "torch" not in {name.split(".")[0] for name in imported(path)}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*SOURCES, *TOOLS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_holds_one_idea(path: Path):
     source = path.read_text(encoding="utf-8")
     assert len(source.splitlines()) <= 300, "past 300 lines: name the second idea, give it a room"
@@ -90,7 +93,7 @@ def test_a_file_holds_one_idea(path: Path):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
 def test_a_folder_is_seen_at_a_glance(folder: Path):
-    names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    names = {path.stem for path in folder.glob("*.py") if not path.name.startswith(("__", "test_"))}
     assert len(names) <= MOST_FILES, "name what some of them have in common, give them a folder"
     first = Counter(name.split("_")[0] for name in names)
     assert max(first.values(), default=1) == 1, f"what begins alike is a folder: {first}"

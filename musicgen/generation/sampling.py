@@ -43,7 +43,7 @@ class Sampling:
             )
 
 
-# What suits music where nothing is asked for, as `python -m tests.tools.measure_sampling MODEL DATA` shows. Without
+# What suits music where nothing is asked for, as `python -m tests.tools.measure.sampling MODEL DATA` shows. Without
 # min-p now and then a token is drawn that stands nowhere in the data, and what follows it wanders off. At temperature 1
 # a groove loses its thread: of 16 bars a quarter returns to an earlier one, at 0.8 more than half (real ones: three
 # quarters). At 0.6 chords hardly change: heads that look back by musical time find what was likeliest. Without recall

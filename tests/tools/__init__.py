@@ -1,0 +1,1 @@
+"""What is run by hand, or by make: python -m tests.tools.…, each with --help."""

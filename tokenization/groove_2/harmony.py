@@ -4,11 +4,11 @@ What harmony sounds is spread over many given notes, of which a bass note needs 
 it. So it is recognised (analysis/chords.py) and said: at the beginning of each written bar, and in it on the beat on
 which it changes. Being goals, these tokens tell every position after them (musicgen/model/goals.py). Where a bass alone
 is given, and perhaps drums, no more than a root is known. What it is worth, `musicgen evaluate accompaniment` tells of
-what is drawn, and tests/tools/measure_accompaniment.py of losses.
+what is drawn, and tests/tools/measure/accompaniment.py of losses.
 
 Being told is not enough: in the music that a model learns from its own last bars are right, and it follows these.
 So what is drawn has a bias towards the chord (tokenization/logit_bias.py), by the weights that make hidden parts of
-held-out pieces likeliest beside groove-2 (`python -m tests.tools.fit_chord_bias`), times LOUD: a wrong note draws
+held-out pieces likeliest beside groove-2 (`python -m tests.tools.fit.chord_bias`), times LOUD: a wrong note draws
 others after it.
 """
 

@@ -2,7 +2,7 @@
 
 A countdown makes the last bars thinner and their notes longer, and moved the harmony little: over the last chords of
 songs a model put a quarter of its chances on the tonic, where nearly half of them are on it (`python -m
-tests.tools.fit_cadence`). The key is that of all there is when the last bar begins: what was given may be in another.
+tests.tools.fit.cadence`). The key is that of all there is when the last bar begins: what was given may be in another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tokenization.score import Notes
 
 OTHER, TONIC, NONE = 1, 2, 3  # kinds of chords
 WEIGHTS = {TONIC: 1.1, NONE: 1.5}  # near what makes true last chords likeliest beside pop-piano-2
-LOUD = 4.0  # by which drawn ends are on the tonic as often as songs (tests/tools/measure_goals.py)
+LOUD = 4.0  # by which drawn ends are on the tonic as often as songs (tests/tools/measure/goals.py)
 
 
 def chord_kinds(root: int) -> np.ndarray:

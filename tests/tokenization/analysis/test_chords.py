@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.tools.measure_chords import agreement, by_beat
+from tests.tools.measure.chords import agreement, by_beat
 from tokenization.analysis import chords
 from tokenization.analysis.chord_names import CHORDS, NO_CHORD, QUALITIES, ROOTS
 from tokenization.analysis.chords import named, recognise

@@ -5,7 +5,7 @@ beat gets the log-odds that these give it, less their mean over the song; the be
 bars, earns for each annotated downbeat that it keeps, and pays for every bar of another length than most
 (the Viterbi algorithm). So the annotation stays wherever the evidence against it is small. The weights are those of a
 logistic regression on the annotated downbeats of every fifth song of POP909, most of which are right;
-`python -m tests.tools.measure_bars` prints them, and what the path changes.
+`python -m tests.tools.measure.bars` prints them, and what the path changes.
 """
 
 from __future__ import annotations

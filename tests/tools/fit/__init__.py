@@ -1,0 +1,1 @@
+"""Fits of what the languages lean towards, to what makes held-out music likeliest."""
