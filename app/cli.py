@@ -51,10 +51,10 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         self._action_max_length = 16  # argparse forgets that the names of commands are indented
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        said, default = action.help or "", action.default
+        text, default = action.help or "", action.default
         is_value = isinstance(default, str | int | float) and not isinstance(default, bool)
-        is_said = "(default" in said or default == argparse.SUPPRESS
-        return f"{said} (default: %(default)s)" if is_value and not is_said else said
+        has_default = "(default" in text or default == argparse.SUPPRESS
+        return f"{text} (default: %(default)s)" if is_value and not has_default else text
 
 
 class Parser(argparse.ArgumentParser):
@@ -102,13 +102,13 @@ def sentence(error: Exception) -> str:
     """Return an error as one line."""
     if isinstance(error, MemoryError):
         return NO_MEMORY
-    if isinstance(error, RuntimeError) and (said := _sentence_of_fault(error)):
-        return said
+    if isinstance(error, RuntimeError) and (message := _sentence_of_fault(error)):
+        return message
     if isinstance(error, OSError) and error.strerror:
         named = f"{os.fspath(error.filename)!s:.{LONGEST_SENTENCE}}: " if error.filename else ""
         return f"{named}{error.strerror}"
-    said = " ".join(str(error).split())
-    return said if len(said) <= LONGEST_SENTENCE else f"{said[:LONGEST_SENTENCE]} …"
+    message = " ".join(str(error).split())
+    return message if len(message) <= LONGEST_SENTENCE else f"{message[:LONGEST_SENTENCE]} …"
 
 
 def _sentence_of_fault(error: RuntimeError) -> str | None:

@@ -7,8 +7,7 @@ and by time and pitch. Beside it stands how like the hidden part are parts that 
     same     the part of another piece of the style: to play the style's usual figure, whatever the others do
     other    the part of a piece of another style
 
-What was written is in no respect like the hidden part, 0, where it has nothing of what that is measured by; the others
-have no value there.
+Where a written part has no notes of the kind that a profile counts, its likeness is 0; the others have no value there.
 
 And how well it keeps to the piece's harmony (metrics/harmony.py): the share of a pitched part's notes that are tones of
 the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there are

@@ -4,7 +4,8 @@
     recalling  the same with what is recalled of the piece, which is trusted as much as pays best in held-out pieces
     f1         of the cells (sixteenth, pitch) of the gap: the written ones found in the true ones, and the reverse
     likeness   of the gap's style to the bars around it, of what was written and of the true bars: by the profiles of
-               style.py, those of pitched notes without drums and that of drums; 0 in one that is around and not inside
+               style.py, those of pitched notes without drums and that of drums; 0 for a profile that the bars
+               around have and the gap has not
     leap       semitones from the highest of the last notes that begin before the seam to that of the first after it
 
 Tokens that only count bars, and those that give what comes after the gap, are in no loss.

@@ -12,10 +12,9 @@ head, for some queries and all keys up to some offset before them. Lower is bett
 Where weights are equal, but for one in a hundred at most, there is no position in them: None. Maps are averaged up to
 one factor a head, which changes neither.
 
-The encoding is asked, and not what stands beside it: horizons, by which heads forget whatever the encoding, would by
-themselves make any map invariant and falling, so that weights are taken without them; PermuteFormer's own decay is part
-of it. Copies of one token let musical time stand still: an encoding that counts it is told that each takes a sixteenth,
-and offsets are in sixteenths then.
+Only the encoding is tested: the decay of heads (horizons) would by itself make any map invariant and falling, so it is
+switched off; PermuteFormer's own decay is part of its encoding and stays. Copies of one token do not move musical time:
+for an encoding that counts it each takes a sixteenth, and offsets are in sixteenths then.
 
 A band holds the weights by query and offset, band[m, o] = weight of query m for key m − o, (queries, offsets), NaN
 where there is no such key.

@@ -7,7 +7,8 @@
     takes[0].save("out.mid")
 
 What to read: `playable.py` is a model with its language; `continuation.py` is how music is generated with it;
-`model/performer.py` is the network, ids to logits, and knows nothing of music. Everything is imported when it is used.
+`model/performer.py` is the network, ids to logits, which sees music as tokens alone. Everything is imported when it is
+used.
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ def longest_ticks(model: Player, ids: np.ndarray, score: Score) -> list[int] | N
     known = model.longest_ticks
     if known is None or not len(score.notes):
         return known
-    heard = model.language.longest([ids])
-    assert heard is not None, "a language that bounds notes measures them"
+    lengths = model.language.longest([ids])
+    assert lengths is not None, "a language that bounds notes measures them"
     beat = score.ticks_per_beat
-    return [min(most, max(here, beat)) for most, here in zip(known, heard, strict=True)]
+    return [min(most, max(here, beat)) for most, here in zip(known, lengths, strict=True)]

@@ -36,9 +36,9 @@ def find(name: str | Path, device: str = "auto") -> Playable:
 
     folder = folder_of(name)
     config, card = read_card(folder)
-    where, said = f"{folder}: longest_ticks", card.training.get("longest_ticks")
+    where, stored = f"{folder}: longest_ticks", card.training.get("longest_ticks")
     speaks = language_from_spec(card.language)
-    longest = speaks.checked_longest(value_of(tuple[int, ...] | None, said, where))
+    longest = speaks.checked_longest(value_of(tuple[int, ...] | None, stored, where))
     if (size := config.vocabulary_size) != len(speaks.vocabulary):
         raise ValueError(
             f"{folder} has {size} tokens, but its language has {len(speaks.vocabulary)}; save the model again"

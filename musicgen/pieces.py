@@ -61,7 +61,7 @@ class Piece:
         bars = bars or self.bars
         whole = bars == self.bars
         ids = self.encoded.ids[:-1] if whole else self.encoded.ids[: self.encoded.bars[bars]]
-        heard = decode_begun(self.language, ids, bars, self.encoded.setting)
+        decoded = decode_begun(self.language, ids, bars, self.encoded.setting)
         if self.language.bar is not None:  # begun, so that nothing is added to the last bar
             ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
         return Prompt(
@@ -69,7 +69,7 @@ class Piece:
             ids=ids,
             bars=bars,
             setting=self.encoded.setting,
-            score=heard,
+            score=decoded,
             remarks=self.remarks,
             tracks=self.tracks,
         )

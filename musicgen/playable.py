@@ -73,9 +73,9 @@ class Playable:
             )
         if piece.language.name == self.language.name:
             return piece
-        heard = piece_of(self.language, piece.score, piece.name)
-        remarks = tuple(dict.fromkeys((*piece.remarks, *heard.remarks)))
-        return replace(heard, remarks=remarks, tracks=piece.tracks)
+        encoded = piece_of(self.language, piece.score, piece.name)
+        remarks = tuple(dict.fromkeys((*piece.remarks, *encoded.remarks)))
+        return replace(encoded, remarks=remarks, tracks=piece.tracks)
 
     def continue_(
         self,

@@ -1,4 +1,4 @@
-"""What music recalls of its piece: all that is known of it, but not the bars that it is to replace."""
+"""The recall of one request: from all that is known of the piece, except the bars that are being replaced."""
 
 from __future__ import annotations
 

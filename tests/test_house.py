@@ -38,11 +38,18 @@ WITHOUT_MUSIC = {
     "tokenization.grammar", "tokenization.logit_bias", "tokenization.records", "tokenization.whole_file",
 }  # fmt: skip
 MOST_FILES = 15  # of code in a folder
+WIDEST = 120  # characters of a line
 SOURCES = sources()
 TORCH_FREE = [path for path in SOURCES if path.relative_to(ROOT).parts[0] == "tokenization"]
 TOOLS = sorted(
     path for path in (ROOT / "tests" / "tools").rglob("*.py") if "test_" not in path.name
 )
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + [
+    path
+    for name in (*FLOORS, "tests")
+    for path in (ROOT / name).rglob("*.md")
+    if "vendor" not in path.parts
+]
 FOLDERS = sorted({path.parent for path in [*SOURCES, *TOOLS]})
 
 
@@ -117,6 +124,19 @@ def test_the_tree_of_the_readme_is_the_tree_on_disk():
         if path.name != "__init__.py":
             ours.add("/".join(parts) if len(parts) == 2 else f"{parts[0]}/{parts[1]}/")
     assert named == ours
+
+
+# Cards are written by the program, a paragraph a line.
+@pytest.mark.parametrize(
+    "page",
+    sorted(path for path in PAGES if path.parents[1].name != "pretrained"),
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_a_page_can_be_read_as_text(page: Path):
+    """Its paragraphs are wrapped like comments; tables and code are not."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "    ", "!"))]
+    assert [line for line in lines if len(line) > WIDEST] == []
 
 
 def test_nothing_unpickles_but_the_restricted_reader():

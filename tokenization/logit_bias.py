@@ -32,8 +32,8 @@ class LogitBias:
 
     def standing(self, ids: np.ndarray) -> int:
         """Return the goal that stands after a sequence, (T,)."""
-        said = self.goal[ids]
-        return int(said[np.flatnonzero(said)[-1]]) if said.any() else 0
+        goals = self.goal[ids]
+        return int(goals[np.flatnonzero(goals)[-1]]) if goals.any() else 0
 
     def after(self, ids: np.ndarray) -> LogitBias:
         """Return the bias after a sequence that has just said a goal, (T,)."""

@@ -158,7 +158,7 @@ class RunConfig:
     data: DataConfig
     optimiser: OptimiserConfig
     model: Any = None
-    start: str | None = None  # a trained model, by name or folder, that learns on
+    start: str | None = None  # a trained model, by name or folder, to fine-tune
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     seed: int = 1

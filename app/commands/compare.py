@@ -127,7 +127,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
             raise ValueError(
                 f"{paths[name]} and {path} would both be called {name}; rename one of them"
             )
-        # What learns on from a start has that model's size.
+        # What is fine-tuned from a start has that model's size.
         preset = arguments.preset or (None if read(path, changes).start else PRESET)
         sized = [*([f"model.preset={preset}"] if preset else []), *changes]
         configs[name] = replace(read(path, sized), run=str(arguments.output / name))

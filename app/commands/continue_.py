@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
             failed.append((given, error))
             continue
         about = f"{given}: " if several else ""
-        output.remark(f"{about}{said}" for said in prompt.remarks)
+        output.remark(f"{about}{message}" for message in prompt.remarks)
     if makings:
         silent = write_all(arguments, *makings, failed=failed if several else None)
     if failed:
@@ -84,8 +84,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _named(name: str, error: Exception) -> str:
     """Return an error as words that name its file."""
-    said = " ".join(str(error).split())
-    return said if Path(name).name in said else f"{name}: {said}"
+    message = " ".join(str(error).split())
+    return message if Path(name).name in message else f"{name}: {message}"
 
 
 def _bars(text: str) -> int | None:

@@ -254,10 +254,10 @@ def _write(
     work.check()
     output.remark(work.remarks)
     model, options = work.model, work.options
-    heard = [
+    written = [
         (take, take.score if making.whole_counts else take.continuation) for take in work.takes()
     ]
-    takes = [take for take, score in heard if len(score.notes)]
+    takes = [take for take, score in written if len(score.notes)]
     if not takes:
         more = f"more --{'tokens' if options.tokens else 'bars'}, " if "bars" in arguments else ""
         raise ValueError(

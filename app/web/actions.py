@@ -18,7 +18,7 @@ from app.web.composing.composer import Composer, RemoteJob
 from app.web.composing.dispatch import streamed_takes
 from app.web.composing.opened_files import (
     FileReader,
-    Heard,
+    OpenedFile,
     after_rest,
     fitting,
     made_here,
@@ -65,8 +65,8 @@ class PageActions:
         written = read(data, name) if fit else None
         if written is not None:
             model = fitting(written, self.models, model)
-        heard = self.reader.hear(data, name, self.models.language(model), written)
-        piece, made = heard.piece, made_here(data)
+        opened = self.reader.open(data, name, self.models.language(model), written)
+        piece, made = opened.piece, made_here(data)
         chosen = min(PROMPT_BARS.get(piece.language.family, 8), piece.bars)
         return {
             "title": piece.name,
@@ -74,11 +74,11 @@ class PageActions:
             "piece": picture(piece.score, piece.bars),
             "bars": piece.bars,
             "chosen": chosen,
-            "notices": notices(heard, self.models),
+            "notices": notices(opened, self.models),
             "remarks": list(piece.remarks),
             "made": made,
             "region": _region(made, piece.bars),
-            "real": self._real(heard, chosen),
+            "real": self._real(opened, chosen),
         }
 
     def open_example(self, name: str, model: str, *, fit: bool) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class PageActions:
         """Do what is asked for; yields the variations as they grow, and at last with all there is to them."""
         request = with_able_model(self.models, request)
         model = self.models.find(request.model)
-        piece = None if data is None else self.reader.hear(data, name, model.language).piece
+        piece = None if data is None else self.reader.open(data, name, model.language).piece
         if piece and request.rest:
             piece = after_rest(piece, request.rest)
         if piece and request.prompt_bars:  # a piece drawn by hand may end in bars that nobody hears
@@ -181,9 +181,9 @@ class PageActions:
                 del self._jobs[name]
 
     @staticmethod
-    def _real(heard: Heard, chosen: int) -> dict[str, float]:
+    def _real(opened: OpenedFile, chosen: int) -> dict[str, float]:
         """Return how like its first bars the rest of a real piece is, by metric: what to compare variations with."""
-        piece = heard.piece
+        piece = opened.piece
         if piece.bars < 2 * chosen:
             return {}
         prompt = piece.prompt(chosen)

@@ -187,7 +187,7 @@ class Api:
     def _piece(self, file: str, model: str) -> Piece:
         language = self.actions.models.language(model)
         path = Path(file)
-        return self.actions.reader.hear(path.read_bytes(), path.name, language).piece
+        return self.actions.reader.open(path.read_bytes(), path.name, language).piece
 
     @staticmethod
     def _score(file: str) -> tuple[bytes, Score]:

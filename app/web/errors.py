@@ -1,4 +1,4 @@
-"""What goes wrong with a request, as a sentence: to who sent it, and in the log no more than it is worth."""
+"""What goes wrong with a request, as a sentence to its sender, and logged only as far as that is useful."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
             error.print_exception = False
             raise
         except Exception as error:  # of a component that trips over what it is not for
-            said = "a value is of another kind than is wanted"
+            message = "a value is of another kind than is wanted"
             if isinstance(error, (InvalidPathError, _ElsewhereError)):
-                said = "this file was not sent to this server: upload it first"
+                message = "this file was not sent to this server: upload it first"
             elif isinstance(error, ValueError):
-                said = str(error)
+                message = str(error)
             elif _is_of_full_disk(error):
-                said = FULL_DISK
-            raise gr.Error(sentence(said[:200]), print_exception=False) from None
+                message = FULL_DISK
+            raise gr.Error(sentence(message[:200]), print_exception=False) from None
 
     @functools.wraps(process)
     async def processing(*values: Any, **named: Any) -> Any:
@@ -85,8 +85,8 @@ def _check_place(file: Any) -> None:
 async def tell_fault(_: Request, error: Exception) -> JSONResponse:
     """Answer a request that failed for a fault of ours; gradio's own for a name that it does not know is none."""
     unknown = isinstance(error, FnIndexInferError)
-    said = "There is no endpoint of that name." if unknown else FAULT
-    return JSONResponse({"detail": said}, 404 if unknown else 500)
+    message = "There is no endpoint of that name." if unknown else FAULT
+    return JSONResponse({"detail": message}, 404 if unknown else 500)
 
 
 async def tell_disk(_: Request, error: Exception) -> JSONResponse:
@@ -108,8 +108,8 @@ async def refuse_values(_: Request, error: Any) -> JSONResponse:
 async def refuse_reading(request: Request, error: Any) -> Response:
     """Answer who asks for what there is not, or is not for them, without repeating the name."""
     if request.method in ("GET", "HEAD") and error.status_code in (403, 404):
-        said = "There is nothing at this address, or nothing that is given out."
-        return JSONResponse({"detail": said}, error.status_code)
+        message = "There is nothing at this address, or nothing that is given out."
+        return JSONResponse({"detail": message}, error.status_code)
     return await http_exception_handler(request, error)
 
 
@@ -117,8 +117,8 @@ async def refuse_names(request: Request, error: Exception) -> JSONResponse:
     """Answer a call by names, of the endpoint and its values, that gradio trips over."""
     if "/call/v2/" not in request.url.path:
         raise error
-    said = "There is no endpoint of that name, or it takes values of other names."
-    return JSONResponse({"detail": said}, 404)
+    message = "There is no endpoint of that name, or it takes values of other names."
+    return JSONResponse({"detail": message}, 404)
 
 
 HANDLERS: dict[Any, Any] = {

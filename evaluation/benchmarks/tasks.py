@@ -90,8 +90,8 @@ def _read_listops(folder: Path, sizes: Sizes) -> Material:
 
 
 def _listops(train: Examples, test: Examples) -> Material:
-    said = np.array([listops.first_token_rule(ids) for ids in test.inputs])
-    rules = {"first-token rule": float((said == test.labels).mean())}
+    predicted = np.array([listops.first_token_rule(ids) for ids in test.inputs])
+    rules = {"first-token rule": float((predicted == test.labels).mean())}
     return _classified(train, test, listops.CLASSES, len(listops.TOKENS), rules=rules)
 
 

@@ -98,12 +98,12 @@ def continuing_work(model: Playable, prompt: PromptedPiece, plan: Plan) -> Gener
         seed=zlib.crc32(f"{plan.seed} {prompt.name}".encode(errors="replace")),
         sampling=Sampling(temperature=plan.temperature),
     )
-    heard = model.language.close(prompt.ids, prompt.bars)
+    closed = model.language.close(prompt.ids, prompt.bars)
     grammar = continuing(
         model.language,
         prompt.ids,
         prompt_bars=prompt.bars,
-        longest_ticks=longest_ticks(model, heard, prompt.piece),
+        longest_ticks=longest_ticks(model, closed, prompt.piece),
     )
     new = plan.tokens - len(prompt.ids)
     return Generation(model, prompt.ids, grammar, options, tokens=new)

@@ -30,11 +30,11 @@ def signs(score: Score, last: int) -> dict[str, bool] | None:
     now, before = notes[bar == last], notes[bar < last]
     if not len(now) or not len(before):
         return None
-    heard = notes[bar <= last]
+    played = notes[bar <= last]
     lasts = np.minimum(notes.end_ticks, lines[np.minimum(bar + 1, last + 1)]) - notes.onset_ticks
     found = {
         "tonic": _last_root(score, now, int(lines[last + 1]))
-        == tonic(heard.pitch, heard.duration_ticks),
+        == tonic(played.pitch, played.duration_ticks),
         "thinner": len(now) < len(before) / last,
         "longer": float(lasts[bar == last].mean()) > float(lasts[bar < last].mean()),
     }

@@ -54,12 +54,12 @@ def form(score: Score, start: int, stop: int) -> dict[str, float | None]:
     notes = score.notes
     inside = (notes.onset_ticks >= lines[start]) & (notes.onset_ticks < lines[stop])
     best = [_best(bars, bar, FAR) for bar in range(max(start, FAR), stop)]
-    heard = [value for value in best if value is not None]
+    overlaps = [value for value in best if value is not None]
     playing = [bar for bar in range(start, stop) if bars[bar]]
     phrases = range(start, stop - PHRASE + 1, PHRASE)
     spans = [lines[[bar, bar + PHRASE]] for bar in phrases]
     return {
-        "returns": mean([value > 0.5 for value in heard]),
+        "returns": mean([value > 0.5 for value in overlaps]),
         "phrases": mean([_phrase(bars, bar) for bar in phrases]),
         "repeats": mean([bars[bar] in bars[:bar] for bar in playing]),
         "circles": _circles(bars, start),

@@ -45,10 +45,10 @@ def form(
     left_out = taking_part(able, playables, "form", language.name)
     enough = min(piece_bars or bars, bars)
     fewest = prompt_bars + enough
-    experiment, said = _experiment(
+    experiment, described = _experiment(
         measure_form, able, choice, arguments, left_out, fewest_bars=fewest
     )
-    return experiment, {**said, "piece_bars": enough}
+    return experiment, {**described, "piece_bars": enough}
 
 
 def infilling(

@@ -104,8 +104,8 @@ def _shared_range(models: Sequence[Result], part: str) -> str:
     trained = {model["trained_length"] for model in models}
     if len(trained) > 1 or len(ranges) != 1:
         return ""
-    says = "trained: " if part == "trained" and trained != {0} else ""
-    return says + ranges.pop()
+    prefix = "trained: " if part == "trained" and trained != {0} else ""
+    return prefix + ranges.pop()
 
 
 def _range(row: Result) -> str:

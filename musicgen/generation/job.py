@@ -112,8 +112,8 @@ class RowGroup:
         low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time
         self._random = [np.random.default_rng([low, int(i), high]) for i in self.live]
         if self.job.request.recall is not None:
-            heard = Recalling(self.job.request.recall, self.job.ids.tolist())
-            self._recalling = [heard.copy() for _ in self.live]
+            recalling = Recalling(self.job.request.recall, self.job.ids.tolist())
+            self._recalling = [recalling.copy() for _ in self.live]
             # Other pieces get other phrases with the same seed.
             piece = crc32(self.job.ids.astype("<i8").tobytes())
             for one, variation in zip(self._recalling, self.live, strict=True):

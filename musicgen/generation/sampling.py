@@ -24,7 +24,7 @@ class Sampling:
     top_p: float = 1.0  # only the likeliest that together reach this probability
     min_p: float = 0.0  # only those at least this fraction as likely as the likeliest
     by_kind: bool | None = None  # within kinds of tokens (kinds.py); None: as suits what is written
-    recall: float = 0.0  # how far to trust what followed the same notes before, where that was learned (recall.py)
+    recall: float = 0.0  # how far to trust what followed the same notes before, where that was learned (recall/)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -47,7 +47,7 @@ class Sampling:
 # min-p now and then a token is drawn that stands nowhere in the data, and what follows it wanders off. At temperature 1
 # a groove loses its thread: of 16 bars a quarter returns to an earlier one, at 0.8 more than half (real ones: three
 # quarters). At 0.6 chords hardly change: heads that look back by musical time find what was likeliest. Without recall
-# songs hardly return; with all that makes held-out pieces likeliest, those drawn at 0.8 get caught in what they say.
+# songs hardly return; with the recall that makes held-out pieces likeliest, those drawn at 0.8 get caught in loops.
 MUSICAL = Sampling(temperature=0.8, top_p=0.95, min_p=0.02, recall=0.5)
 
 

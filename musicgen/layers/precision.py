@@ -1,4 +1,4 @@
-"""Where autocast must not reach, since exponentials and long sums keep float32; and where functions of our own pay."""
+"""Switch autocast off where exponentials and long sums need float32; say where kernels of our own are faster."""
 
 from __future__ import annotations
 

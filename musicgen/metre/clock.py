@@ -66,8 +66,8 @@ class Timekeeper(nn.Module):
         """Return the time after each token, (B, T), of sequences that stand at `ticks`, (B,)."""
         ticks = ticks.unsqueeze(1)
         steps = ticks // self.step_ticks + self.steps[tokens].cumsum(1)
-        said = steps * self.step_ticks + self.tick[tokens]
-        return torch.maximum(ticks, said.cummax(1).values)
+        named = steps * self.step_ticks + self.tick[tokens]
+        return torch.maximum(ticks, named.cummax(1).values)
 
     def around(self, tokens: Tensor, ticks: Tensor) -> Tensor:
         """Return the times after and before each token, (2, B, T)."""

@@ -1,9 +1,9 @@
-"""What was asked for last, told to every token after it: how many bars are left, that a gap is being filled.
+"""Goal embeddings: every position is conditioned on the latest goal token, such as the bars left or a gap to be filled.
 
-A goal token stands once a bar (tokenization/goal.py). To know of it, a later token of that bar would have to find one
-token among thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth
-0.07 nats a token of 2.4. But which one came last is known from the tokens, as time is (metre/clock.py). So each
-position is given a learned vector of the goal that stands there beside its token's own; nothing where none came yet.
+A goal token comes once a bar (tokenization/goal.py). A later token of that bar would have to retrieve one token among
+thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth 0.07 nats a
+token of 2.4. But which goal came last can be computed from the tokens, as time is (metre/clock.py). So a learned vector
+of it is added to each position's token embedding; nothing before the first goal.
 
 B batch, T time, G goals, C model width.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 
 class Goals(nn.Module):
-    """Reads which goal stands, off tokens, and knows a vector of each; the vectors begin as zeros."""
+    """Computes the goal in force from the tokens, and holds an embedding of each, zeros at first."""
 
     number: Tensor
 

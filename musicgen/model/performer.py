@@ -127,7 +127,7 @@ class Performer(nn.Module):
         return self.follow(tokens, state)
 
     def go_on(self, state: State | None, code: Any) -> State:
-        """Return a state to learn on from, or the first one: what computed it gets no gradient.
+        """Return a state to go on from in training, or the first one: what computed it gets no gradient.
 
         The code is that of the sequence, drawn anew: what `cover` made of it was a function of the weights of then.
         """

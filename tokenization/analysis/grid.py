@@ -64,8 +64,8 @@ def _remarks_on_other_bars(names: list[str]) -> list[str]:
         numerator, denominator = map(int, name.split("/"))
         parts = made_of(numerator, denominator)
         if parts != (name,):
-            said = f"Bars of {name} are written as bars of {listed(parts)}."
-            remarks.append(Remark(said, "metre"))
+            message = f"Bars of {name} are written as bars of {listed(parts)}."
+            remarks.append(Remark(message, "metre"))
     return remarks
 
 
@@ -98,11 +98,11 @@ def _with_beats(score: Score) -> Score:
         return score
     beat_map = estimated(score)
     tempo = np.median(beat_map.beats_per_minute)
-    said = (
+    message = (
         "The notes do not lie on the file's beats, as in a recording; "
         f"the beats are estimated: about {tempo:.0f} a minute."
     )
-    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(said, "beats"))
+    return remap(score, beat_map, FINE_TICKS_PER_BEAT).remark(Remark(message, "beats"))
 
 
 def _sections(score: Score) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -120,25 +120,25 @@ def _remarks(names: list[str], rest_beats: float, kept: int, notes: int) -> list
     remarks = []
     if len(meters) > 1 and kept < notes:
         shown = ", ".join(meters[:4]) + (", …" if len(meters) > 4 else "")
-        said = (
+        message = (
             f"The meter changes ({shown}); all is laid on the 4/4 grid beat by beat, "
             f"and {kept} of {notes} notes keep their bar lines."
         )
-        remarks.append(Remark(said, "metre"))
+        remarks.append(Remark(message, "metre"))
     elif meters[0] not in ("4/4", "2/2", "8/8") and kept < notes:
-        said = (
+        message = (
             f"The meter is {meters[0]}; it is laid on the 4/4 grid beat by beat, "
             "so bar lines fall elsewhere than in the file."
         )
-        remarks.append(Remark(said, "metre"))
+        remarks.append(Remark(message, "metre"))
     if rest_beats:
         remarks.append(_upbeat(rest_beats))
     return remarks
 
 
 def _upbeat(rest_beats: float) -> str:
-    said = f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
-    return Remark(said, "upbeat")
+    message = f"The first bar is an upbeat and starts with {rest_beats:g} beats of rest."
+    return Remark(message, "upbeat")
 
 
 def later(score: Score, ticks: int) -> Score:

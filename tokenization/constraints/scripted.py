@@ -49,8 +49,8 @@ class Script:
     def to_a_seam(cls, language: Language, after: np.ndarray, start: int, stop: int) -> Script:
         """Say at first what comes after the bars start … stop − 1, and of each of these how many are left."""
         left = language.vocabulary[SEAM].start + np.arange(stop - start)[::-1, None]
-        told = [after.tolist(), *[[]] * (stop - 1)]
-        return cls.around(language, told, [*[[]] * start, *left.tolist()])
+        scripts = [after.tolist(), *[[]] * (stop - 1)]
+        return cls.around(language, scripts, [*[[]] * start, *left.tolist()])
 
 
 class Scripted(Grammar):

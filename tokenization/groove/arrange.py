@@ -101,8 +101,8 @@ def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[in
     cast = {index for tracks in roles.values() for index in tracks}
     left_out = [i for i, notes in enumerate(note_counts(score)) if notes and i not in cast]
     if left_out:
-        said = f"Left out: {listed([label(score, index) for index in left_out])}."
-        remarks.append(Remark(said, "tracks"))
+        message = f"Left out: {listed([label(score, index) for index in left_out])}."
+        remarks.append(Remark(message, "tracks"))
     return roles, remarks
 
 

@@ -98,19 +98,19 @@ class Reading:
         return beat * TICKS_PER_BEAT + TICK_OF[self.ids[last_shift]]
 
     @cached_property
-    def said(self) -> np.ndarray:
+    def event_places(self) -> np.ndarray:
         """The positions of the events: (E,)."""
         return np.flatnonzero(NOTE_ON.holds(self.ids) | NOTE_OFF.holds(self.ids))
 
     @cached_property
     def is_on(self) -> np.ndarray:
         """Of each event, whether it is a note-on: (E,)."""
-        return NOTE_ON.holds(self.ids[self.said])
+        return NOTE_ON.holds(self.ids[self.event_places])
 
     @cached_property
     def key(self) -> np.ndarray:
         """The key of each event: (E,)."""
-        return self.ids[self.said] - np.where(self.is_on, NOTE_ON.start, NOTE_OFF.start)
+        return self.ids[self.event_places] - np.where(self.is_on, NOTE_ON.start, NOTE_OFF.start)
 
     @cached_property
     def complete(self) -> tuple[np.ndarray, np.ndarray]:
@@ -138,7 +138,7 @@ class Reading:
     @cached_property
     def events(self) -> Events:
         """The events; a note-off without its note-on stands as if it had begun there."""
-        time, (begin, end) = self.time_ticks[self.said], self.complete
+        time, (begin, end) = self.time_ticks[self.event_places], self.complete
         onset = time.copy()
         onset[end] = time[begin]
         return Events(time, self.is_on, onset, self.key % PITCHES, self.key // PITCHES)
@@ -146,13 +146,13 @@ class Reading:
     @cached_property
     def notes(self) -> Notes:
         """The complete notes, without velocities."""
-        time, (begin, end) = self.time_ticks[self.said], self.complete
+        time, (begin, end) = self.time_ticks[self.event_places], self.complete
         key = self.key[begin]
         return notes_of_keys(time[begin], time[end], key)
 
     def all_notes(self, line_ticks: int) -> Notes:
         """Return the notes that begin before a line; what sounds there ends."""
-        onset = self.time_ticks[self.said]
+        onset = self.time_ticks[self.event_places]
         end = np.full_like(onset, line_ticks)
         begin, stop = self.complete
         end[begin] = np.minimum(onset[stop], line_ticks)

@@ -96,9 +96,11 @@ def _is_shift(token: int) -> bool:
 def _why_not_end(before: Reading, previous: str) -> str:
     if _is_shift(int(before.ids[-1])):
         return f"a note-on or note-off must follow {previous}, but end does"
-    if not len(before.said):
+    if not len(before.event_places):
         return "a piece has notes, but end follows begin"
-    sounds = before.said[before.is_on][~np.isin(np.flatnonzero(before.is_on), before.complete[0])]
+    sounds = before.event_places[before.is_on][
+        ~np.isin(np.flatnonzero(before.is_on), before.complete[0])
+    ]
     names = ", ".join(VOCABULARY.names[int(i)] for i in before.ids[sounds[:3]])
     more = ", …" if len(sounds) > 3 else ""
     return f"end may not come while notes sound: {names}{more}"
@@ -131,11 +133,11 @@ def why_not_event(before: Reading, token: int, name: str, misplaced: str = "") -
         return f"{MOST_UNISONS} notes of {name} sound already"
     if misplaced:
         return f"{name} {misplaced}"
-    said = VOCABULARY.names[int(before.ids[before.said[-1]])]
+    previous_name = VOCABULARY.names[int(before.ids[before.event_places[-1]])]
     if is_on:
         order = "the note-ons of one time ascend by pitch, and within a pitch by track"
     elif before.is_on[-1]:
         order = "the note-offs of one time come before its note-ons"
     else:
         order = "of the notes that end at one time the oldest ends first"
-    return f"{order}, but {name} follows {said}"
+    return f"{order}, but {name} follows {previous_name}"

@@ -43,7 +43,7 @@ class Groove(Language):
     vocabulary = VOCABULARY
     begin = BEGIN
     end = END
-    tells_chords = False  # of given parts, to those that are written to them
+    has_chords = False  # of given parts, to those that are written to them
     is_valid = staticmethod(faults.is_valid)
     reason = staticmethod(faults.explain)
 
@@ -142,7 +142,7 @@ class Groove(Language):
         """Return the number of bars up to the last event, or to the end of the shifts after it."""
         if not len(reading.ids):
             return 0
-        onset = reading.time_ticks[reading.said[reading.is_on]]
+        onset = reading.time_ticks[reading.event_places[reading.is_on]]
         reached = max(int(reading.time_ticks[-1]), int(onset.max(initial=-1)) + 1)
         return max(-(-reached // BAR_TICKS), 1)
 

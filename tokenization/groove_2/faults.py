@@ -18,20 +18,22 @@ def is_valid(ids: np.ndarray) -> bool:
     """Say whether a sequence, or a prefix of one, says its events as the encoder would."""
     if not len(ids) or ids[0] != BEGIN:
         return not len(ids)
-    said = ids[:-1] if len(ids) > 1 and (ids[-1] == END or AT.holds(ids[-1:])[0]) else ids
-    reading = BarReading(said)
+    begun = ids[:-1] if len(ids) > 1 and (ids[-1] == END or AT.holds(ids[-1:])[0]) else ids
+    reading = BarReading(begun)
     sounding, events = reading.sounding, reading.events
     if ((sounding < 0) | (sounding > MOST_UNISONS)).any() or (np.diff(events.time_ticks) < 0).any():
         return False
     spelled = spell_bars(events.sorted(), 0, reading.bars)
-    if not np.array_equal(said[1:], spelled):
+    if not np.array_equal(begun[1:], spelled):
         return False
-    if len(said) == len(ids):
+    if len(begun) == len(ids):
         return True
     tick = int(reading.time_ticks[-1]) % BAR_TICKS
     if ids[-1] != END:
         return reading.bars > 0 and tick < int(TICK_OF[ids[-1]])
-    return reading.bars > 0 and (tick > 0 or 2 * int(reading.is_on.sum()) > len(reading.said))
+    return reading.bars > 0 and (
+        tick > 0 or 2 * int(reading.is_on.sum()) > len(reading.event_places)
+    )
 
 
 def explain(ids: np.ndarray) -> str:

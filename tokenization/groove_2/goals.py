@@ -14,7 +14,14 @@ from tokenization.groove.tokens import BAR_TICKS, BEGIN, KEYS, PARTS, PITCHES, T
 from tokenization.groove_2.grammar import BarGrammar, Given
 from tokenization.groove_2.harmony import chords_to, toward_chords
 from tokenization.groove_2.layouts import beyond, blocks
-from tokenization.groove_2.spelling import NOTHING, BarReading, Told, plain, spell, spell_bars
+from tokenization.groove_2.spelling import (
+    NOTHING,
+    BarReading,
+    ChordTokens,
+    plain,
+    spell,
+    spell_bars,
+)
 from tokenization.groove_2.tokens import BAR, SEAM_1
 from tokenization.score import Notes
 from tokenization.wording import listed
@@ -88,12 +95,13 @@ def accompanying(
     before = blocks(kept, bars, tracks)
     prompt = np.concatenate([[BEGIN], before[0], [BAR]])
     own = np.repeat(np.isin(np.arange(len(TRACKS)), tracks), PITCHES)
-    told = chords_to(kept, tracks, bars) if language.tells_chords else NOTHING
-    on_line = told.time_ticks % BAR_TICKS == 0
+    chord_tokens = chords_to(kept, tracks, bars) if language.has_chords else NOTHING
+    on_line = chord_tokens.time_ticks % BAR_TICKS == 0
     at_once = [
-        told.between(bar * BAR_TICKS, bar * BAR_TICKS + 1).ids.tolist() for bar in range(bars)
+        chord_tokens.between(bar * BAR_TICKS, bar * BAR_TICKS + 1).ids.tolist()
+        for bar in range(bars)
     ]
-    later = Told(told.time_ticks[~on_line], told.ids[~on_line])
+    later = ChordTokens(chord_tokens.time_ticks[~on_line], chord_tokens.ids[~on_line])
     grammar = BarGrammar(
         prompt_tokens=len(prompt),
         longest_ticks=language.checked_longest(longest_ticks),
@@ -110,7 +118,7 @@ def accompanying(
         prompt=prompt,
         grammar=Scripted(grammar, language, script, may_end_silent=True),
         whole=_joined(kept, ours, bars * BAR_TICKS),
-        logit_bias=toward_chords() if len(told.ids) else None,
+        logit_bias=toward_chords() if len(chord_tokens.ids) else None,
     )
 
 

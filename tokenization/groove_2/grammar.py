@@ -18,7 +18,7 @@ from tokenization.groove.events import Events
 from tokenization.groove.faults import RANK
 from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar
 from tokenization.groove.tokens import BAR_TICKS, BEGIN, END, KEYS, NOTE_OFF, NOTE_ON, PITCHES
-from tokenization.groove_2.spelling import NOTHING, Told
+from tokenization.groove_2.spelling import NOTHING, ChordTokens
 from tokenization.groove_2.tokens import AT, BAR, GOAL_START, TICK_OF, VOCABULARY
 
 BEFORE, BEGUN, AFTER_NOTE, MOVED, ENDED = range(5)  # phases; begun is being before the first bar
@@ -45,15 +45,15 @@ class Given:
     last: np.ndarray
 
     @classmethod
-    def of(cls, events: Events, reserved: np.ndarray, told: Told = NOTHING) -> Given:
+    def of(cls, events: Events, reserved: np.ndarray, chord_tokens: ChordTokens = NOTHING) -> Given:
         """Take sorted events, which keys nothing else may happen on, ever, (K,) bool, and what is told before them."""
-        times = np.concatenate([told.time_ticks, events.time_ticks])
+        times = np.concatenate([chord_tokens.time_ticks, events.time_ticks])
         order = np.argsort(times, kind="stable")
-        place = np.argsort(order)[len(told.ids) :]  # of each event
+        place = np.argsort(order)[len(chord_tokens.ids) :]  # of each event
         last = np.full(KEYS, -1)
         last[events.track * PITCHES + events.pitch] = place
         last[reserved] = len(order)
-        tokens = np.concatenate([told.ids, events.ids])[order]
+        tokens = np.concatenate([chord_tokens.ids, events.ids])[order]
         return cls(
             time_ticks=np.append(times[order], FAR_TICKS), tokens=np.append(tokens, -1), last=last
         )
@@ -130,11 +130,11 @@ class BarGrammar(GrooveGrammar):
     def advance(self, tokens: np.ndarray) -> None:
         """Take one more token a row: (B,) ids that `allowed` allowed, or tokens of goals."""
         tokens = np.asarray(tokens, dtype=np.int64)
-        said = self._says_given(tokens)
+        is_given = self._is_given(tokens)
         self._phase = np.where(tokens < GOAL_START, PHASE_AFTER[tokens], self._phase)
         # After what is told nothing needs to happen at its place.
-        self._phase = np.where(said & (tokens >= GOAL_START), AFTER_NOTE, self._phase)
-        self._next = self._next + said
+        self._phase = np.where(is_given & (tokens >= GOAL_START), AFTER_NOTE, self._phase)
+        self._next = self._next + is_given
         self._bars = self._bars + (tokens == BAR)
         self._take_notes(tokens)
         rows = np.flatnonzero(TICK_OF[tokens] >= 0)
@@ -142,7 +142,7 @@ class BarGrammar(GrooveGrammar):
             self._move(rows, (self._bars[rows] - 1) * BAR_TICKS + TICK_OF[tokens[rows]])
         self._prompt = np.maximum(self._prompt - 1, 0)
 
-    def _says_given(self, tokens: np.ndarray) -> np.ndarray:
+    def _is_given(self, tokens: np.ndarray) -> np.ndarray:
         """Say which tokens are the given event that is due: (B,)."""
         if self._given is None:
             return np.zeros(len(tokens), dtype=bool)

@@ -1,15 +1,16 @@
-"""The chords that given parts play, as a model is told them that writes a pitched part to these.
+"""Chord tokens for accompaniment: the chords of the given parts, which a new pitched part is conditioned on.
 
-What harmony sounds is spread over many given notes, of which a bass note needs the root; linear attention hardly finds
-it. So it is recognised (analysis/chords.py) and said: at the beginning of each written bar, and in it on the beat on
-which it changes. Being goals, these tokens tell every position after them (musicgen/model/goals.py). Where a bass alone
-is given, and perhaps drums, no more than a root is known. What it is worth, `musicgen evaluate accompaniment` tells of
-what is drawn, and tests/tools/measure/accompaniment.py of losses.
+The harmony is spread over many given notes, and a bass note needs its root; linear attention hardly finds that. So the
+chords are recognised (analysis/chords.py) and written as tokens: at the beginning of each bar of the new part, and in
+it on the beat on which they change. Being goals, these tokens add their embedding to every later position
+(musicgen/model/goals.py). Where a bass alone is given, and perhaps drums, no more than a root is known. What this is
+worth is printed for generated parts by `musicgen evaluate accompaniment`, and in losses by
+tests/tools/measure/accompaniment.py.
 
-Being told is not enough: in the music that a model learns from its own last bars are right, and it follows these.
-So what is drawn has a bias towards the chord (tokenization/logit_bias.py), by the weights that make hidden parts of
-held-out pieces likeliest beside groove-2 (`python -m tests.tools.fit.chord_bias`), times LOUD: a wrong note draws
-others after it.
+Conditioning is not enough: in training a part's own last bars are right, and the model follows these. So what is
+generated has a bias towards the chord (tokenization/logit_bias.py), by the weights that make hidden parts of held-out
+pieces likeliest beside groove-2 (`python -m tests.tools.fit.chord_bias`), times LOUD: a wrong note draws others after
+it.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from tokenization.groove.tokens import (
     TICKS_PER_BEAT,
     TRACKS,
 )
-from tokenization.groove_2.spelling import NOTHING, Told
+from tokenization.groove_2.spelling import NOTHING, ChordTokens
 from tokenization.groove_2.tokens import CHORD, ROOT, VOCABULARY
 from tokenization.logit_bias import LogitBias
 from tokenization.score import Notes
 
 
-def chords_to(given: Notes, tracks: Collection[int], bars: int) -> Told:
+def chords_to(given: Notes, tracks: Collection[int], bars: int) -> ChordTokens:
     """Return the chords of notes of the given tracks, over so many bars: at each bar line and where they change.
 
     Nothing is told where no pitched part is given, or none is written.
@@ -54,7 +55,7 @@ def chords_to(given: Notes, tracks: Collection[int], bars: int) -> Told:
     if OTHER not in tracks:
         rooted = chords[at] != NONE
         ids = np.where(rooted, ROOT.start + chords[at] // len(QUALITIES), ids)
-    return Told(times, ids)
+    return ChordTokens(times, ids)
 
 
 def _bridged(ticks: np.ndarray, chords: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

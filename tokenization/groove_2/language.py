@@ -29,7 +29,7 @@ class Groove2(Groove):
 
     name = "groove-2"
     vocabulary = VOCABULARY
-    tells_chords = True
+    has_chords = True
     bar = BAR
     idle = LEFT_1
     parts = PARTS
@@ -85,4 +85,4 @@ class Groove2WithoutChords(Groove2):
     """Its first edition, which names no chords of given parts."""
 
     vocabulary = WITHOUT_CHORDS
-    tells_chords = False
+    has_chords = False

@@ -27,16 +27,16 @@ def ending(notes: Notes, counted: int) -> np.ndarray:
     """Return a piece whose last bars, so many, count down to its end: (T,) int64."""
     bars = bars_of(notes)
     events, start = events_of(notes), max(bars - min(counted, COUNTED), 0)
-    said = counted_bars(events, start, bars, LEFT_1)
-    return np.concatenate([[BEGIN], spell_bars(events, 0, start), *said, [END]])
+    bars_left = counted_bars(events, start, bars, LEFT_1)
+    return np.concatenate([[BEGIN], spell_bars(events, 0, start), *bars_left, [END]])
 
 
 def gap(notes: Notes, start: int, stop: int) -> np.ndarray:
     """Return a piece laid out to have the bars start … stop − 1 written: (T,) int64."""
     events = events_of(notes)
-    said = counted_bars(events, start, stop, SEAM_1)
+    bars_left = counted_bars(events, start, stop, SEAM_1)
     given = spell_bars(events, 0, start)
-    return np.concatenate([[BEGIN], beyond(notes, stop), given, *said, [END]])
+    return np.concatenate([[BEGIN], beyond(notes, stop), given, *bars_left, [END]])
 
 
 def counted_bars(events: Events, start: int, stop: int, last: int) -> list[np.ndarray]:
@@ -55,8 +55,8 @@ def beyond(notes: Notes, stop: int) -> np.ndarray:
 def accompaniment(notes: Notes, given: Collection[int], *, chords: bool = True) -> np.ndarray:
     """Return a piece laid out to have parts written to given ones, which may say their chords: (T,) int64."""
     bars, events = bars_of(notes), events_of(notes[~np.isin(notes.track, list(given))])
-    told = chords_to(notes, given, bars) if chords else NOTHING
-    written = (spell_bars(events, bar, bar + 1, told) for bar in range(bars))
+    chord_tokens = chords_to(notes, given, bars) if chords else NOTHING
+    written = (spell_bars(events, bar, bar + 1, chord_tokens) for bar in range(bars))
     parts = chain.from_iterable(zip(blocks(notes, bars, given), written, strict=True))
     return np.concatenate([[BEGIN], *parts, [END]])
 

@@ -26,37 +26,42 @@ def bars_of(notes: Notes) -> int:
     return max(-(-last // BAR_TICKS), 1)
 
 
-class Told(NamedTuple):
+class ChordTokens(NamedTuple):
     """What a model is told of the music at certain times, in order (harmony.py)."""
 
     time_ticks: np.ndarray  # (C,)
     ids: np.ndarray  # (C,)
 
-    def between(self, start_ticks: int, stop_ticks: int) -> Told:
+    def between(self, start_ticks: int, stop_ticks: int) -> ChordTokens:
         """Return what is told from one time to before another."""
         first, last = np.searchsorted(self.time_ticks, [start_ticks, stop_ticks])
-        return Told(self.time_ticks[first:last], self.ids[first:last])
+        return ChordTokens(self.time_ticks[first:last], self.ids[first:last])
 
 
-NOTHING = Told(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NOTHING = ChordTokens(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def spell_bars(events: Events, start: int, stop: int, told: Told = NOTHING) -> np.ndarray:
+def spell_bars(
+    events: Events, start: int, stop: int, chord_tokens: ChordTokens = NOTHING
+) -> np.ndarray:
     """Return the tokens of the bars start … stop − 1 of sorted events, and of what is told in them: (T,) int64."""
     first, last = np.searchsorted(events.time_ticks, [start * BAR_TICKS, stop * BAR_TICKS])
-    events, told = events[first:last], told.between(start * BAR_TICKS, stop * BAR_TICKS)
+    events, chord_tokens = (
+        events[first:last],
+        chord_tokens.between(start * BAR_TICKS, stop * BAR_TICKS),
+    )
     lines = np.arange(start, stop) * BAR_TICKS
-    times = np.union1d(events.time_ticks, told.time_ticks)
+    times = np.union1d(events.time_ticks, chord_tokens.time_ticks)
     places = times[times % BAR_TICKS > 0]
     # A bar comes before its places, a place before what is told there and its events; sorting is stable.
     order = np.argsort(
         np.concatenate(
-            [4 * lines, 4 * places + 1, 4 * told.time_ticks + 2, 4 * events.time_ticks + 3]
+            [4 * lines, 4 * places + 1, 4 * chord_tokens.time_ticks + 2, 4 * events.time_ticks + 3]
         ),
         kind="stable",
     )
     bars = np.full(len(lines), BAR)
-    ids = [bars, AT.start - 1 + places % BAR_TICKS, told.ids, events.ids]
+    ids = [bars, AT.start - 1 + places % BAR_TICKS, chord_tokens.ids, events.ids]
     return np.concatenate(ids)[order]
 
 

@@ -45,14 +45,16 @@ def with_channel_pedals(bodies: Sequence[bytes], programs: Mapping[int, int]) ->
     moves = _moves(tracks)
     result = list(bodies)
     for place, events in enumerate(tracks):
-        heard = {channel: moves[channel] for channel in notes[place] if channel in moves}
-        used = _programs(events, heard, programs)
+        moving = {channel: moves[channel] for channel in notes[place] if channel in moves}
+        used = _programs(events, moving, programs)
         own = _moves([events])
-        heard = {c: moved for c, moved in heard.items() if len(used[c]) > 1 or own.get(c) != moved}
-        if sum(len(heard[channel]) * len(used[channel]) for channel in heard) > MOST_MOVES:
+        moving = {
+            c: moved for c, moved in moving.items() if len(used[c]) > 1 or own.get(c) != moved
+        }
+        if sum(len(moving[channel]) * len(used[channel]) for channel in moving) > MOST_MOVES:
             return bodies
-        if heard:
-            ended = {channel: _ended(moved, tracks) for channel, moved in heard.items()}
+        if moving:
+            ended = {channel: _ended(moved, tracks) for channel, moved in moving.items()}
             result[place] = serialised(list(_merged(events, ended, used)))
     return result
 

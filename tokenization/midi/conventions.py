@@ -114,8 +114,8 @@ def _with_meters(score: Score) -> Score:
         first = np.append(0, meters.onset_ticks[1:])
         return score.replace(meters=meters.replace(onset_ticks=first))
     else:
-        said = "The first time signature comes late: 4/4 was assumed till then."
-        score = score.remark(Remark(said, "metre"))
+        message = "The first time signature comes late: 4/4 was assumed till then."
+        score = score.remark(Remark(message, "metre"))
     return score.replace(
         meters=Meters.concatenate((Meters(np.zeros(1), np.array([4]), np.array([4])), meters))
     )

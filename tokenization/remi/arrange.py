@@ -71,12 +71,12 @@ def _only(score: Score, chosen: list[int]) -> Score:
     left_out = [i for i, n in enumerate(counts) if n and i not in chosen]
     remarks = []
     if len(played) > 1:
-        said = f"{len(played)} tracks are played on one piano: {listed(played)}."
-        remarks.append(Remark(said, "tracks"))
+        message = f"{len(played)} tracks are played on one piano: {listed(played)}."
+        remarks.append(Remark(message, "tracks"))
     if left_out:
         about = "drums" if all(score.tracks[i].is_drum for i in left_out) else "tracks"
-        said = f"Left out: {listed([label(score, i) for i in left_out])}."
-        remarks.append(Remark(said, about))
+        message = f"Left out: {listed([label(score, i) for i in left_out])}."
+        remarks.append(Remark(message, about))
     return score.replace(
         notes=notes[np.isin(notes.track, chosen)], pedals=pedals[np.isin(pedals.track, chosen)]
     ).remark(*remarks)

@@ -33,12 +33,12 @@ def chord_kinds(root: int) -> np.ndarray:
 
 
 def toward_tonic(
-    heard: Notes, anew: Callable[[np.ndarray], LogitBias | None] | None = None
+    played: Notes, anew: Callable[[np.ndarray], LogitBias | None] | None = None
 ) -> LogitBias:
     """Return how the chords of the last bar lean after some notes; `anew` of all that is heard by then."""
     goal, kind = np.zeros((2, len(VOCABULARY)), np.int64)
     goal[LEFT_1] = 1
-    kind[CHORD.start : CHORD.stop] = chord_kinds(tonic(heard.pitch, heard.duration_ticks))
+    kind[CHORD.start : CHORD.stop] = chord_kinds(tonic(played.pitch, played.duration_ticks))
     weights = np.zeros((2, 4))
     for name, weight in WEIGHTS.items():
         weights[1, name] = LOUD * weight

@@ -97,9 +97,9 @@ class Remi(Language):
 
     def toward_end(self, ids: np.ndarray) -> LogitBias | None:
         """Return how the last bar leans towards the tonic of what is heard by then; nothing where nothing is."""
-        heard = self.decode(self.close(plain(ids))).pitched
+        played = self.decode(self.close(plain(ids))).pitched
         # Asked again when the countdown begins, of what is heard by then.
-        return toward_tonic(heard, self.toward_end) if self.can_end() and len(heard) else None
+        return toward_tonic(played, self.toward_end) if self.can_end() and len(played) else None
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""

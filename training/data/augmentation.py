@@ -43,10 +43,10 @@ def heard_from(
     """Return a trio's notes from a line on, with some tracks silent, to other drums where there are some."""
     if drums is not None and (drums.onset_ticks >= line).any():
         notes = Notes.concatenate([notes[notes.track != DRUMS], drums])
-    heard = (notes.onset_ticks >= line) & np.isin(notes.track, _kept(config.drop_track, random))
-    if not heard.any():  # the tracks left are silent: drop none
-        heard = notes.onset_ticks >= line
-    notes = notes[heard]
+    later = (notes.onset_ticks >= line) & np.isin(notes.track, _kept(config.drop_track, random))
+    if not later.any():  # the tracks left are silent: drop none
+        later = notes.onset_ticks >= line
+    notes = notes[later]
     return notes.replace(onset_ticks=notes.onset_ticks - line)
 
 

@@ -57,7 +57,7 @@ def _laid_out(
     if kind == "accompaniment":
         given = _given(np.unique(notes.track), random)
         if len(given):
-            return layouts.accompaniment(notes, given.tolist(), chords=groove.tells_chords)
+            return layouts.accompaniment(notes, given.tolist(), chords=groove.has_chords)
     if kind == "gap":
         return _gap(groove, notes, config, random)
     return groove.spell(notes)

@@ -61,10 +61,10 @@ class Shards:
                 totals.setdefault(split, Counter()).update(count)
         return {split: dict(count) for split, count in totals.items()}
 
-    def said(self, key: str) -> str:
+    def described(self, key: str) -> str:
         """Return what the sources of the sets say under a key, each once."""
-        said = (one.meta.get("source", {}).get(key) for one in self.sets)
-        return ", ".join(dict.fromkeys(str(value) for value in said if value))
+        described = (one.meta.get("source", {}).get(key) for one in self.sets)
+        return ", ".join(dict.fromkeys(str(value) for value in described if value))
 
     def verify(self) -> None:
         """Raise ValueError if the tokens of a set are not those that were prepared."""

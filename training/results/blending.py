@@ -1,11 +1,10 @@
-"""The mean of the weights of two models, of which one learned on from the other: it keeps more of both than either.
+"""Average the weights of a model from before and after fine-tuning: that keeps more of both than either.
 
-A short round that teaches something new costs some of what was known. Between the weights before it and after it lies
-what has nearly all of it again and keeps what is new (Wortsman et al., CVPR 2022, arXiv:2109.01903). Weights that only
-the later model has are kept as they are, and so is what tells of goals that the earlier one was not told
-(musicgen/model/goals.py). What tells of goals may be made larger, which says what is asked for more loudly and changes
-nothing where nothing is. What is drawn and not learned, as random projections are, is the later model's: the mean of
-two draws is none.
+A short round of fine-tuning forgets something. Weights between the two have nearly all of it again and keep what is new
+(Wortsman et al., CVPR 2022, arXiv:2109.01903). Weights that only the later model has are kept as they are, and so are
+embeddings of goals that the earlier one did not have (musicgen/model/goals.py). Goal embeddings may be scaled, which
+makes goals weigh more and changes nothing where there is none. Random projections, drawn and not learned, are the later
+model's: an average of two draws is not one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def blended(later: Performer, before: Performer, share: float, louder: float = 1
     if not 0 <= share <= 1:
         raise ValueError(f"the share of the earlier model is {share}; it lies in 0 ≤ share ≤ 1")
     if not louder > 0:
-        raise ValueError(f"goals are told {louder} times as loudly; that is more than 0")
+        raise ValueError(f"goal embeddings are scaled by {louder}; that is to be more than 0")
     if len(before.blocks) != len(later.blocks):  # grown layers come from those of other numbers
         raise ValueError(
             f"the earlier model has {counted(len(before.blocks), 'layer')} and this one {len(later.blocks)}; "
@@ -37,8 +36,8 @@ def blended(later: Performer, before: Performer, share: float, louder: float = 1
             )
         if name == GOALS:
             earlier = known.get(name, torch.zeros_like(weight)).to(weight)
-            told = earlier.any(1, keepdim=True)
-            weight.copy_(louder * torch.where(told, weight.lerp(earlier, share), weight))
+            had_before = earlier.any(1, keepdim=True)
+            weight.copy_(louder * torch.where(had_before, weight.lerp(earlier, share), weight))
         elif name in known and name in learned:
             weight.lerp_(known[name].to(weight), share)
     return later

@@ -59,10 +59,11 @@ def recall_section(found: Fitted) -> list[str]:
         "## What it recalls",
         "What followed the same notes earlier in a piece is mixed into what the model expects (`recalling.py` of "
         f"`musicgen/generation/recall`), in the first {TOKENS:,} tokens of {found.pieces} held-out pieces; weights "
-        "fitted on one half of them are measured on the other, and the change has its 95 % interval. Circling is how "
-        "far nine in ten of these pieces go round in circles, by six degrees: music may as far (`circling.py`). "
-        "Phrases, of four bars each, begin to say an earlier one again, and stay with it, so often; back is how often "
-        "that was the one before, the one before that, or another (`phrases.py`).",
+        "fitted on one half of them are measured on the other, and the change has its 95 % interval. Circling limits "
+        "how long music may go on repeating its last bars: as long as nine in ten of these pieces do, counted at six "
+        "degrees of likeness (`circling.py`). Phrases are four bars long: begin is the probability that one starts to "
+        "repeat an earlier one, stay that the next one goes on with the repetition, and back how often the repeated "
+        "one is the phrase before, the one before that, or another (`phrases.py`).",
         table(found),
     ]
 
@@ -88,7 +89,11 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         ("feature map", f"{model.features_name}, {model.shape().features} features"),
         ("heads remember", _memory(model.horizons)),
         *_metric_heads(model.metre),
-        *([("goals", "every position is told which one stands")] if model.goals else []),
+        *(
+            [("goals", "an embedding of the goal in force at every position")]
+            if model.goals
+            else []
+        ),
         ("trained length", f"{card.trained_length} tokens"),
         (
             "training",
@@ -106,9 +111,9 @@ def _blend(blend: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Say what of the weights is another model's."""
     if blend is None:
         return []
-    told = ("goals", f"told {blend['louder']:g} times as loudly as was learned")
+    goals = ("goals", f"embeddings scaled by {blend['louder']:g} after training")
     text = f"{blend['share']:.0%} of each weight is {blend['model']}'s ({blend['sha256'][:16]}…)"
-    return [*([("blended", text)] if blend["share"] else []), told]
+    return [*([("blended", text)] if blend["share"] else []), goals]
 
 
 def _origin(start: dict[str, Any] | None) -> list[tuple[str, str]]:

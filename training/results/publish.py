@@ -28,7 +28,7 @@ from training.fabric_model import FabricModel, Sealed
 from training.loop import MODEL, VALIDATE
 from training.results.blending import blended
 from training.results.model_readme import loss, model_readme
-from training.results.recall_fit import fitted, heard_of
+from training.results.recall_fit import fitted, held_out_of
 from training.storage import saving
 from training.storage.model_card import card_of, learned_from
 from training.validation import Measured, Validation
@@ -87,7 +87,7 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
             for dtype in checkpoint.DTYPES
         ]
     chosen = choose(ways)
-    recalled = fitted(heard_of(model, batches))
+    recalled = fitted(held_out_of(model, batches))
     facts = {
         **mixed,
         **recalled.habits.facts(),
@@ -167,7 +167,7 @@ def main() -> int:
     parser.add_argument("destination", type=Path, metavar="DEST")
     parser.add_argument("--blend", metavar="MODEL", help="mix its weights with those of this one")
     parser.add_argument("--share", type=float, default=0.5, help="of the weights, MODEL's")
-    parser.add_argument("--louder", type=float, default=1.0, help="how loudly goals are told")
+    parser.add_argument("--louder", type=float, default=1.0, help="scale of the goal embeddings")
     arguments = parser.parse_args()
     blend = None
     if arguments.blend:

@@ -39,7 +39,7 @@ from training.loss import IGNORED
 PIECES, TOKENS = 24, 4096  # of each, at most
 
 
-class Heard(NamedTuple):
+class HeldOut(NamedTuple):
     """A held-out piece, and how well the model predicts it."""
 
     ids: np.ndarray  # (T + 1,)
@@ -58,9 +58,9 @@ class Fitted:
     pieces: int
 
 
-def fitted(heard: Sequence[Heard]) -> Fitted:
+def fitted(held_out: Sequence[HeldOut]) -> Fitted:
     """Return what to trust, and what it is worth."""
-    even, odd = heard[::2], heard[1::2]
+    even, odd = held_out[::2], held_out[1::2]
     changes = []
     for learned, measured in ((even, odd), (odd, even)):
         weights = fit(learned or measured)
@@ -69,19 +69,19 @@ def fitted(heard: Sequence[Heard]) -> Fitted:
             for piece in measured
         ]
     change, interval = mean_interval(changes)
-    bars = [(piece.ids, piece.bars) for piece in heard]
+    bars = [(piece.ids, piece.bars) for piece in held_out]
     return Fitted(
-        habits=Habits(weights=fit(heard), limits=limits_of(bars), phrasing=phrasing_of(bars)),
-        alone=float(np.mean([piece.losses.mean() for piece in heard])),
+        habits=Habits(weights=fit(held_out), limits=limits_of(bars), phrasing=phrasing_of(bars)),
+        alone=float(np.mean([piece.losses.mean() for piece in held_out])),
         change=change,
         interval=interval,
-        pieces=len(heard),
+        pieces=len(held_out),
     )
 
 
-def fit(heard: Sequence[Heard]) -> tuple[float, ...]:
+def fit(held_out: Sequence[HeldOut]) -> tuple[float, ...]:
     """Return the weights under which the pieces are likeliest."""
-    columns = [(piece.losses, *guesses(piece.ids)) for piece in heard]
+    columns = [(piece.losses, *guesses(piece.ids)) for piece in held_out]
     losses, guessed, lengths, agreements = (np.concatenate(c) for c in zip(*columns, strict=True))
     on = lengths > 0
     if not on.any():  # nothing comes twice in them
@@ -107,13 +107,13 @@ def fit(heard: Sequence[Heard]) -> tuple[float, ...]:
     return tuple(round(weight, 4) for weight in weights.tolist())
 
 
-def heard_of(model: Performer, batches: Batches, pieces: int = PIECES) -> list[Heard]:
+def held_out_of(model: Performer, batches: Batches, pieces: int = PIECES) -> list[HeldOut]:
     """Return held-out pieces of a run's data, as the model predicts them, no further than it reads."""
     length = min(TOKENS, getattr(model.config.position, "max_length", TOKENS))
     rows = (row[row != IGNORED] for row in batches.validation(pieces, length))
     bars = language_from_spec(batches.language).bars
     return [
-        Heard(ids, bars(ids).tolist(), position_losses(model, ids, number))
+        HeldOut(ids, bars(ids).tolist(), position_losses(model, ids, number))
         for number, ids in enumerate(rows)
     ]
 
@@ -129,7 +129,7 @@ def table(found: Fitted) -> str:
         ["pieces", "nats a token", "with what is recalled", "weights", "circling", "phrases"],
         [
             str(found.pieces), f"{found.alone:.3f}", change, ", ".join(map(str, habits.weights)), limits,
-            "–" if habits.phrasing is None else habits.phrasing.told(),
+            "–" if habits.phrasing is None else habits.phrasing.in_words(),
         ],
     ])  # fmt: skip
 
@@ -148,7 +148,7 @@ def main() -> int:
         batches = Batches(DataConfig(folder=tuple(given.data)), 0)
         if batches.language != model.language.spec():
             raise ValueError(f"{given.model} speaks {model.language.name}, which the data do not")
-        found = fitted(heard_of(model.performer, batches))
+        found = fitted(held_out_of(model.performer, batches))
     except (ValueError, OSError) as error:
         print(f"recall_fit: {error}", file=sys.stderr)
         return 2

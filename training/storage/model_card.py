@@ -28,8 +28,8 @@ def card_of(
         language=batches.language,
         trained_length=config.data.trained_length,
         training={
-            "data": batches.shards.said("title"),
-            "licence": batches.shards.said("licence"),
+            "data": batches.shards.described("title"),
+            "licence": batches.shards.described("licence"),
             "checksum": batches.shards.checksum,
             "counts": batches.shards.counts,
             "longest_ticks": batches.longest_ticks,

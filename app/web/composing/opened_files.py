@@ -29,8 +29,8 @@ MADE_HERE = re.compile(rb"musicgen (\{[^\x00-\x1f\x80-\xff]{2,12000}?\})(?=[\x00
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
-    """A file as it is written, and as a model hears it."""
+class OpenedFile:
+    """A file as it is written, and as a piece in a model's language."""
 
     written: Score
     piece: Piece
@@ -40,28 +40,28 @@ class FileReader:
     """Reads files within the limits for those of strangers; the last ones are kept."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[bytes, str], Heard] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, str], OpenedFile] = OrderedDict()
         self._lock = threading.Lock()
 
-    def hear(
+    def open(
         self, data: bytes, name: str, language: Language, written: Score | None = None
-    ) -> Heard:
-        """Return a file as a model of this language hears it; `name` is what errors call it.
+    ) -> OpenedFile:
+        """Return a file as a piece in this language; `name` is what errors call it.
 
         Who has read it already gives it as it is written.
         """
         key = hashlib.sha256(data).digest(), language.name
         with self._lock:
-            heard = self._kept.pop(key, None)
-        if heard is None:
+            opened = self._kept.pop(key, None)
+        if opened is None:
             written = read(data, name) if written is None else written
             piece = piece_of(language, written, quoted(name))
-            heard = Heard(written=written, piece=piece)
+            opened = OpenedFile(written=written, piece=piece)
         with self._lock:
-            self._kept[key] = heard
+            self._kept[key] = opened
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return replace(heard, piece=replace(heard.piece, name=title_of(name)))
+        return replace(opened, piece=replace(opened.piece, name=title_of(name)))
 
 
 def after_rest(piece: Piece, bars: int) -> Piece:
@@ -119,26 +119,26 @@ def other_metre(score: Score) -> str | None:
     )
 
 
-def notices(heard: Heard, models: OfferedModels) -> list[dict[str, Any]]:
+def notices(opened: OpenedFile, models: OfferedModels) -> list[dict[str, Any]]:
     """Return what was changed or left out, in sentences, and the model that would not: shown above the roll."""
-    written, language = heard.written, heard.piece.language
-    said: list[dict[str, Any]] = []
+    written, language = opened.written, opened.piece.language
+    shown: list[dict[str, Any]] = []
     known: set[str] = set()  # what is said already
     if has_drums(written) and language.family == "remi":
         better = _first(models, lambda one: one.family == "groove")
-        said.append(_notice("The drums are left out: this model plays the piano.", better))
+        shown.append(_notice("The drums are left out: this model plays the piano.", better))
         known.add("drums")
     metre = other_metre(written)
     if metre and not language.every_metre:
         better = _first(models, lambda one: one.family == language.family and one.every_metre)
         text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
-        said.append(_notice(text, better))
+        shown.append(_notice(text, better))
         known.add("metre")
-    for remark in heard.piece.remarks:
+    for remark in opened.piece.remarks:
         about = remark.about if isinstance(remark, Remark) else ""
         if about and about not in known:  # a detail can be read in a fold below the roll
-            said.append(_notice(remark, None))
-    return said
+            shown.append(_notice(remark, None))
+    return shown
 
 
 def _notice(text: str, model: str | None) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def made_here(data: bytes) -> dict[str, Any] | None:
     """Return what a file that was written here says of itself."""
     found = MADE_HERE.search(data[: 1 << 14])
     try:
-        said = from_json(found[1], "it") if found else None
+        provenance = from_json(found[1], "it") if found else None
     except ValueError:
         return None
-    return said if isinstance(said, dict) else None
+    return provenance if isinstance(provenance, dict) else None

@@ -128,5 +128,5 @@ def spare(queue: Any) -> None:
 def _ended() -> Any:
     from gradio.server_messages import ProcessCompletedMessage
 
-    said = "Nobody was there to take the answer, so the work was ended; send it again."
-    return ProcessCompletedMessage(output={"error": said}, success=False)
+    message = "Nobody was there to take the answer, so the work was ended; send it again."
+    return ProcessCompletedMessage(output={"error": message}, success=False)

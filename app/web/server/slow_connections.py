@@ -1,4 +1,4 @@
-"""Close connections that send nothing, never more than the beginning of a request's headers, or do not read answers.
+"""Close connections that send nothing, never finish a request's headers, or do not read their answers.
 
 uvicorn waits for them without end, and each is an open file: so one client has a part of those that there can be.
 """
@@ -99,5 +99,5 @@ def most_of_one() -> int:
 
 def close_slow_connections() -> None:
     """Let servers that are started from here on speak HTTP so; who speaks none fills no log."""
-    logging.getLogger("uvicorn.error").addFilter(lambda said: said.levelno > logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(lambda record: record.levelno > logging.WARNING)
     config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{ImpatientProtocol.__name__}"

@@ -21,9 +21,9 @@ def public_address(blocks: Any) -> str:
     from gradio import networking
     from gradio.exceptions import ChecksumMismatchError
 
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with redirect_stdout(said), redirect_stderr(said):
+        with redirect_stdout(output), redirect_stderr(output):
             address = networking.setup_tunnel(
                 local_host=blocks.server_name,
                 local_port=blocks.server_port,

@@ -175,8 +175,8 @@ def _check_versions(everyone: dict[str, Any]) -> None:
     from distributed.versions import get_versions
 
     ours = get_versions()["packages"]
-    for who, said in everyone.items():
-        theirs = (said or {}).get("packages") or {}
+    for who, answer in everyone.items():
+        theirs = (answer or {}).get("packages") or {}
         for name in ALIKE:
             if theirs.get(name) != ours[name]:
                 raise ValueError(

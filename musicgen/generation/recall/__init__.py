@@ -1,1 +1,1 @@
-"""What music remembers of itself: it returns to phrases, and is led out of circles."""
+"""Repetition: what followed the same notes before is likelier, phrases return, and endless loops are left."""

@@ -121,22 +121,22 @@ def likeness(bar: Counter[int], other: Counter[int]) -> float:
 
 def limits_of(pieces: Iterable[tuple[np.ndarray, Collection[int]]]) -> Limits:
     """Return how far nine pieces in ten go round in circles, by degrees; of ids and the places where bars begin."""
-    heard = []
+    counted = []
     for ids, bars in pieces:
         circling, bars = Circling(), {*bars}
         for place, token in enumerate(ids.tolist()):
             circling.take(token, place in bars)
-        heard.append(circling)
-    most = np.percentile([one.highest for one in heard], 90, axis=0, method="higher")
-    shares = np.mean([np.array(one.again) / max(one.bars, 1) for one in heard], axis=0)
+        counted.append(circling)
+    most = np.percentile([one.highest for one in counted], 90, axis=0, method="higher")
+    shares = np.mean([np.array(one.again) / max(one.bars, 1) for one in counted], axis=0)
     return tuple(
         int(count) if share < 0.5 else None for count, share in zip(most, shares, strict=True)
     )
 
 
-def checked_limits(said: Any, where: str) -> Limits:
+def checked_limits(stored: Any, where: str) -> Limits:
     """Return the limits that a model's file says, or say what is wrong with them; it may say none."""
-    limits = value_of(tuple[int | None, ...] | None, said, where)
+    limits = value_of(tuple[int | None, ...] | None, stored, where)
     if limits is not None and len(limits) != len(DEGREES):
         raise ValueError(
             f"{where} is {list(limits)}; {len(DEGREES)} whole numbers or null are wanted"

@@ -1,4 +1,4 @@
-"""What is counted and fitted of pieces as a model is published, and stands in its card: how its music recalls."""
+"""The repetition settings of a model, fitted to held-out pieces when it is published, and stored in its card."""
 
 from __future__ import annotations
 

@@ -34,14 +34,14 @@ class Guess(NamedTuple):
 class Memory:
     """The tokens of one sequence, and the places in it that are like where it stands."""
 
-    def __init__(self, heard: Iterable[int] = ()) -> None:
+    def __init__(self, elsewhere: Iterable[int] = ()) -> None:
         """Stand after some tokens."""
         self._ids: list[int] = []
         self.last = 0  # the last ORDER tokens, in one number
         self._latest: dict[int, int] = {}  # the place after the same ones, the latest
         self._earlier: list[int] = []  # the one before that, of each place; 0 where there is none
         self._matches: dict[int, int] = {}  # how many tokens before a place are those before here
-        for token in heard:
+        for token in elsewhere:
             self.take(token)
 
     def copy(self) -> Self:

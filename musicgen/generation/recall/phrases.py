@@ -45,7 +45,7 @@ class Phrasing:
                 f"begin, stay and three of back are shares from 0 to 1, not {[*shares]}"
             )
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Return it in words."""
         back = ", ".join(f"{share:g}" for share in self.back)
         return f"begin {self.begin:g}, stay {self.stay:g}, back {back}"

@@ -14,9 +14,9 @@ from tokenization.records import value_of
 LONGEST = 512  # n counts up to here
 
 
-def checked_weights(said: Any, where: str) -> tuple[float, ...] | None:
+def checked_weights(stored: Any, where: str) -> tuple[float, ...] | None:
     """Return the weights that a model's file says, or say what is wrong with them; None where it says none."""
-    weights = value_of(tuple[float, ...] | None, said, where)
+    weights = value_of(tuple[float, ...] | None, stored, where)
     if weights is not None and len(weights) != 4:
         raise ValueError(f"{where} is {list(weights)}; four numbers are wanted")
     return weights

@@ -1,8 +1,8 @@
 """Whether the loops of loops.py and shared_loops.py can be had: numba compiles them, on a CPU that it knows.
 
-A generated token is hundreds of small calls of torch, each of which takes microseconds before it begins, and products
-that read four bytes a weight where one says the same. Loops that do a layer's work at once spare both. They compute
-what the calls of torch do, to rounding, and each row of a batch by itself.
+A generated token is hundreds of small calls of torch, each of which takes microseconds before it begins, and matrix
+products that read four bytes a weight where an 8-bit code would do. Loops that do a layer's work at once spare both.
+They compute what the calls of torch do, to rounding, and each row of a batch by itself.
 """
 
 from __future__ import annotations

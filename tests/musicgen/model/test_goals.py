@@ -33,7 +33,7 @@ GOALS = (7, 9)  # of the toys' eleven tokens
 PLAIN = torch.tensor([[4, 5, 0, 6, 8, 10, 4, 5]])
 
 
-def told(**changes: object) -> Performer:
+def in_words(**changes: object) -> Performer:
     """Return a toy that is told of goals, and for which they matter."""
     model = toy_model(goals=GOALS, **changes)
     assert model.goals is not None
@@ -57,12 +57,12 @@ def test_the_last_goal_stands_until_the_next():
 @pytest.mark.parametrize("position", ["none", "sine_spe"])
 @pytest.mark.parametrize("cut", [1, 17, 40])
 def test_prompt_and_steps_equal_the_whole(metre: object, position: str, cut: int):
-    model = told(metre=metre, position=position, layers=2)
+    model = in_words(metre=metre, position=position, layers=2)
     check_prompt_and_steps(model, toy_tokens(2, 60), cut, 50)
 
 
 def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
-    model, tokens = told(), PLAIN
+    model, tokens = in_words(), PLAIN
     other = toy_model()
     other.load_state_dict({k: v for k, v in model.state_dict().items() if "goals" not in k})
     with_goal = torch.cat([PLAIN, torch.tensor([[9]]), PLAIN], 1)
@@ -76,13 +76,13 @@ def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
 def test_a_variation_does_not_depend_on_its_company():
     def run(variations: int) -> np.ndarray:
         asked = Request(variations=variations, seed=3, stop=Stop(tokens=40))
-        return written(told(), np.array([4, 9, 2, 1]), asked)
+        return written(in_words(), np.array([4, 9, 2, 1]), asked)
 
     np.testing.assert_array_equal(run(5)[:1], run(1))
 
 
 def test_rows_of_a_state_keep_their_goals():
-    model, tokens = told(), torch.tensor([[4, 7, 5], [4, 9, 5], [4, 5, 6]])
+    model, tokens = in_words(), torch.tensor([[4, 7, 5], [4, 9, 5], [4, 5, 6]])
     _, state = model.prefill(tokens, model.start(generator()))
     rows = torch.tensor([2, 0])
     some, of_all = selected(state, rows), model.step(torch.tensor([5, 5, 5]), state)[0]
@@ -105,7 +105,7 @@ def test_a_trained_model_that_is_told_computes_at_first_what_it_did_and_learns()
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_saved_and_loaded_it_is_the_same_model(tmp_path: Path, dtype: str):
-    model = told()
+    model = in_words()
     save(tmp_path / "told", model, CARD, dtype)
     back = load(tmp_path / "told")[0]
     assert back.config == model.config
@@ -138,7 +138,7 @@ def test_a_language_names_its_goal_tokens(name: str):
     "ignore:.*should not be instantiated:DeprecationWarning"
 )  # dynamo's own
 def test_the_training_step_compiles_as_one_graph():
-    model = told()
+    model = in_words()
     tokens = toy_tokens(2, 20)
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(tokens), model(tokens))

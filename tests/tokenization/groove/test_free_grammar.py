@@ -48,7 +48,7 @@ def drawn(
 def sounded_ticks(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the onset of each note, its track, and how long it has sounded by its end or that of the ids."""
     reading = Reading(ids)
-    time = reading.time_ticks[reading.said]
+    time = reading.time_ticks[reading.event_places]
     end = np.full(len(time), reading.time_ticks[-1])
     begin, stop = reading.complete
     end[begin] = time[stop]
@@ -66,8 +66,8 @@ def test_whatever_is_generated_closes_to_a_valid_spelling_of_its_notes(seed: int
     begun, kept = NOTE_ON.holds(ids).sum(), NOTE_ON.holds(closed).sum()
     assert kept == begun
     assert (GROOVE.notes(closed).duration_ticks >= 1).all()
-    said = GROOVE.notes(ids)  # those that ended by themselves
-    ours = {tuple(row) for row in np.array(said.columns).T.tolist()}
+    event_places = GROOVE.notes(ids)  # those that ended by themselves
+    ours = {tuple(row) for row in np.array(event_places.columns).T.tolist()}
     assert ours <= {tuple(row) for row in np.array(GROOVE.notes(closed).columns).T.tolist()}
 
 
@@ -205,7 +205,7 @@ def test_no_two_of_what_is_generated_are_one_note(seed: int):
     ids = drawn(seed, 600)
     reading = Reading(ids)
     on = reading.is_on
-    begun = np.stack([reading.time_ticks[reading.said][on], reading.key[on]], 1)
+    begun = np.stack([reading.time_ticks[reading.event_places][on], reading.key[on]], 1)
     assert len(np.unique(begun, axis=0)) == len(begun) > 50
 
 
@@ -270,7 +270,7 @@ def test_a_part_says_itself_how_long_its_notes_last(seed: int):
     most = (900, 5, 900)
     grammar = GrooveGrammar(prompt_tokens=1, start_ticks=0, longest_ticks=most, own_lengths=True)
     reading = Reading(drawn(seed, 1500, grammar))
-    times = reading.time_ticks[reading.said].tolist()
+    times = reading.time_ticks[reading.event_places].tolist()
     lengths: list[list[int]] = [[], [], []]
     sounding: dict[int, list[tuple[int, int]]] = {}  # by key: when each began and must end
     shortened = 0

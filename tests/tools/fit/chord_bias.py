@@ -42,7 +42,7 @@ class Heard(NamedTuple):
 
 
 @torch.inference_mode()
-def heard_of(model: Performer, piece: Notes, part: int) -> Heard | None:
+def held_out_of(model: Performer, piece: Notes, part: int) -> Heard | None:
     """Read a part of a piece; None where none of its notes stands by a chord."""
     others = [track for track in (BASS, DRUMS, OTHER) if track != part]
     ids = layouts.accompaniment(first_bars(piece, BARS), others)
@@ -112,7 +112,7 @@ def main() -> None:
     lines = [["part", "pieces", "nats a note", "biased: change"]]
     of_all = {}
     for part in (BASS, OTHER):
-        heard = [one for piece in pieces if (one := heard_of(model.performer, piece, part))]
+        heard = [one for piece in pieces if (one := held_out_of(model.performer, piece, part))]
         halves = [fitted(heard[1::2]), fitted(heard[::2])]
         alone = [float(losses(one, torch.zeros(PITCH_CLASSES)).mean()) for one in heard]
         leant = [float(losses(one, halves[n % 2]).mean()) for n, one in enumerate(heard)]

@@ -80,7 +80,7 @@ def read_losses(model: Playable, piece: Notes) -> list[list[float]]:
         losses = []
         for given, chords in ((now, True), (later, True), (now[:0], True), (now, False)):
             notes = Notes.concatenate([own, given[given.track != part]]).sorted()
-            ids = layouts.accompaniment(notes, others, chords=chords and speaks.tells_chords)
+            ids = layouts.accompaniment(notes, others, chords=chords and speaks.has_chords)
             losses.append(position_losses(model.performer, ids, 0)[written(ids)[1:]].sum() / BARS)
         found.append([losses[0], *(loss - losses[0] for loss in losses[1:])])
     return found

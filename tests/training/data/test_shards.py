@@ -45,7 +45,7 @@ def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
         assert shards.rows(split).tolist() == expected
     assert sorted(set(shards.file)) == list(range(9))
     assert shards.counts["train"]["files"] == 5
-    assert (shards.said("title"), shards.said("licence")) == ("test pieces", "MIT")
+    assert (shards.described("title"), shards.described("licence")) == ("test pieces", "MIT")
     assert shards.checksum != Shards(parts[::-1]).checksum
 
 
@@ -94,7 +94,7 @@ def test_grooves_are_trained_on_beside_songs_and_human_drums(tmp_path: Path):
     ]
     config = DataConfig(folder=folders, length=64, batch=8, mix_drums=1.0)  # type: ignore[arg-type]
     batches = Batches(config, seed=3)
-    licences = batches.shards.said("licence")
+    licences = batches.shards.described("licence")
     for part in ("not stated", "MMA (GPL-2.0-or-later)", "CC BY 4.0, Google LLC", "changed: "):
         assert part in licences
     # Drums come from all of the sets: those of people, which are of four kinds here, beside a bass.

@@ -63,11 +63,11 @@ def sections_of(text: str) -> str:
 
 def shift_of(text: str) -> int | None:
     """Return by how many semitones a key or voice sounds above what is written; None where it says nothing."""
-    said = [
+    shifts = [
         int(amount) * {"octave": 12, "transpose": 1}[what] for what, amount in _SHIFT.findall(text)
     ]
-    said += [12 if octave == "+8" else -12 for octave in _CLEF_OCTAVE.findall(text)]
-    return sum(said) if said else None
+    shifts += [12 if octave == "+8" else -12 for octave in _CLEF_OCTAVE.findall(text)]
+    return sum(shifts) if shifts else None
 
 
 def metre_of(text: str) -> tuple[int, int] | None:

@@ -87,15 +87,15 @@ class _Reader:
 def _instruments(part: ET.Element) -> tuple[list[Track], dict[str, tuple[int, int | None]]]:
     """Return a part's tracks, and by the name of each instrument its track and the drum it is."""
     name = _text(part, "part-name")
-    said = {one.get("id", ""): one for one in part.findall("midi-instrument")}
+    by_id = {one.get("id", ""): one for one in part.findall("midi-instrument")}
     tracks: list[Track] = []
     instruments: dict[str, tuple[int, int | None]] = {}
     for one in part.findall("score-instrument") or [ET.Element("score-instrument")]:
         key = one.get("id", "")
-        midi = said.get(key)
+        midi = by_id.get(key)
         if midi is None:
             midi = (
-                next(iter(said.values()), ET.Element("midi-instrument"))
+                next(iter(by_id.values()), ET.Element("midi-instrument"))
                 if not key
                 else ET.Element("x")
             )

@@ -37,8 +37,8 @@ def key_of(score: Score) -> Key:
         fifths: weight[(7 * (fifths + _SCALE)) % 12] for fifths in sorted(range(-5, 7), key=abs)
     }
     fifths = max(scales, key=lambda fifths: scales[fifths].sum())
-    heard = np.cumsum(scales[fifths])
-    return Key(fifths, fifths + int(_SCALE[np.searchsorted(heard, heard[-1] / 2)]))
+    durations = np.cumsum(scales[fifths])
+    return Key(fifths, fifths + int(_SCALE[np.searchsorted(durations, durations[-1] / 2)]))
 
 
 def spelled(pitch: int, centre: int) -> tuple[str, int, int]:

@@ -53,8 +53,8 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     bars = _bars(score)
     key = key_of(score)
     part_list = _add(root, "part-list")
-    heard = np.unique(score.notes.track).tolist()
-    for number, index in enumerate(heard, 1):
+    used = np.unique(score.notes.track).tolist()
+    for number, index in enumerate(used, 1):
         track, notes = score.tracks[index], score.notes[score.notes.track == index]
         _announce(part_list, f"P{number}", track, notes, number)
         writer = _PartWriter(score, track, notes, key, f"P{number}", number == 1)

@@ -15,7 +15,7 @@ class MidiFolder(Source):
     """Files of music by their endings, in any case and at any depth."""
 
     name = "midi"
-    title = "a folder of MIDI files"
+    title = "a folder of MIDI, MusicXML or ABC files"
     shape = "files that end in .mid, .midi, .kar, .mxl, .musicxml, .xml or .abc"
     language = "remi-2"
     licence = "not stated: that of the files"

@@ -26,7 +26,7 @@ def test_a_file_is_told_to_be_none_of_the_kind_that_its_name_says(
     name: str, data: bytes, wrong: str
 ):
     with pytest.raises(ValueError, match=f"^“{name}” {wrong}") as raised:
-        FileReader().hear(data, name, language("remi"))
+        FileReader().open(data, name, language("remi"))
     assert "MIDI file" not in str(raised.value)
 
 
