@@ -94,7 +94,7 @@ class Generation:
     ) -> None:
         """Go on from ids by a grammar, until the end token or what else is to stop it."""
         self.model, self.options, self._bias = model, options, logit_bias
-        self._ids, self._grammar, self._known, self._stop = ids, grammar, known or Known(), stop
+        self._ids, self._grammar, self._known, self._stop = ids, grammar, known, stop
         self._job: Progress | None = None
 
     @property
@@ -117,6 +117,8 @@ class Generation:
                 self.sampling,
                 self._ids,
                 self._known,
+                # Over given chords, what another chord stood in ends there.
+                passes_over=not self.options.chords,
             ),
             logit_bias=self._bias,
         )

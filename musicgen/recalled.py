@@ -26,11 +26,17 @@ def recall_of(
     language: Language,
     sampling: Sampling,
     prompt: np.ndarray,
-    known: Known,
+    known: Known | None,
+    passes_over: bool = True,
 ) -> Recall | None:
-    """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken."""
+    """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken.
+
+    `known` is given where bars between others are written, which go with those: then no phrase is decided on.
+    """
     if habits is None or not sampling.recall or not sampling.temperature:
         return None
+    phrasing = habits.phrasing if known is None else None
+    known = known or Known()
     passing = frozenset(language.passing_tokens())
     before, replaced = (
         [token for token in map(int, ids) if token not in passing]
@@ -45,7 +51,7 @@ def recall_of(
         strength=sampling.recall,
         bars=frozenset(map(int, language.bars(prompt))),
         limits=habits.limits,
-        # What fills a gap goes with the bars around it.
-        phrasing=None if known.elsewhere or known.replaced else habits.phrasing,
+        phrasing=phrasing,
+        passes_over=passes_over,
         kinds=language.kinds(),
     )

@@ -132,7 +132,7 @@ class RowGroup:
             return self.scores
         scores = self.scores.copy()
         for row, one in enumerate(self._recalling):
-            one.discourage(scores[row])
+            one.discourage(scores[row], allowed[row])
         for row, bias in enumerate(self._bias):
             bias.apply(scores[row], int(self._goal[row]), allowed[row])
         return scores
@@ -156,8 +156,9 @@ class RowGroup:
             one.take(int(tokens[row]), bool(begins[row]))
         for row, bias in enumerate(self._bias):
             if goal := bias.goal[tokens[row]]:
-                sequence = [self.job.ids, self.job.rows[self.live[row]]]
-                self._bias[row] = bias.after(np.concatenate(sequence).astype(np.int64))
+                if bias.anew is not None:
+                    sequence = [self.job.ids, self.job.rows[self.live[row]]]
+                    self._bias[row] = bias.after(np.concatenate(sequence).astype(np.int64))
                 self._goal[row] = goal
         self._steps += 1
         if self._steps == stop.tokens:

@@ -145,7 +145,10 @@ def checked_limits(stored: Any, where: str) -> Limits:
 
 
 def lower(scores: np.ndarray, tokens: Sequence[int], nats: float, kinds: np.ndarray) -> None:
-    """Make tokens less likely among those of their kind, each kind as likely as before: scores (V,), kinds (V,)."""
+    """Make tokens less likely among those of their kind, each kind as likely as before: scores (V,), kinds (V,).
+
+    What may not come is of another kind.
+    """
     for kind in {int(kinds[token]) for token in tokens}:
         of_kind = kinds == kind
         whole = np.logaddexp.reduce(scores[of_kind])

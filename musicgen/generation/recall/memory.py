@@ -1,6 +1,7 @@
 """The places of a sequence that are like where it stands, and what followed there.
 
-A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
+A token costs as much at any position, since MANY places at most are followed. A piece takes two numbers a token, and an
+entry for every ORDER tokens that are new: some hundred bytes a token where little comes again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing_extensions import Self
 
 ORDER = 4  # tokens that have to be the same
 MANY = 64  # places that are followed: those where most tokens are the same, of these the latest
+FAR = 8  # tokens that may not come, which a return is looked for after
 NEAR = 4  # places whose n is less than the longest by more count nothing
 _BITS = 16  # a token, in what stands for the last four of them
 _LAST = (1 << _BITS * ORDER) - 1
@@ -41,6 +43,9 @@ class Memory:
         self._latest: dict[int, int] = {}  # the place after the same ones, the latest
         self._earlier: list[int] = []  # the one before that, of each place; 0 where there is none
         self._matches: dict[int, int] = {}  # how many tokens before a place are those before here
+        self._back: int | None = (
+            None  # the place of a return that was decided, while it is followed
+        )
         for token in elsewhere:
             self.take(token)
 
@@ -49,12 +54,13 @@ class Memory:
         other = type(self)()
         other._ids, other.last = self._ids.copy(), self.last
         other._latest, other._earlier = self._latest.copy(), self._earlier.copy()
-        other._matches = self._matches.copy()
+        other._matches, other._back = self._matches.copy(), self._back
         return other
 
     def take(self, token: int) -> None:
         """Stand after one more token."""
-        ids = self._ids
+        ids, back = self._ids, self._back
+        self._back = back + 1 if back is not None and ids[back] == token else None
         here = {place + 1: n + 1 for place, n in self._matches.items() if ids[place] == token}
         ids.append(token)
         self.last = last_with(self.last, token)
@@ -76,6 +82,20 @@ class Memory:
     def go_back(self, place: int, length: int) -> None:
         """Follow a place as if so many tokens before it were those before here, or more if they are."""
         self._matches[place] = max(self._matches.get(place, 0), length)
+        self._back = place
+
+    def pass_over(self, allowed: np.ndarray) -> None:
+        """Let what was gone back to be followed from the next token that may come on: (V,) bool.
+
+        What is spelled only where it changes, such as a tempo, may stand there and need not come here.
+        """
+        if (back := self._back) is None or allowed[self._ids[back]]:
+            return
+        for place in range(back + 1, min(back + FAR, len(self._ids))):
+            if allowed[self._ids[place]]:
+                self._matches[place] = max(self._matches.get(place, 0), self._matches.pop(back))
+                self._back = place
+                return
 
     def __len__(self) -> int:
         return len(self._ids)

@@ -65,9 +65,9 @@ class Phrases:
         """Return one that goes on for itself."""
         return copy(self)
 
-    def decide(self, seed: Sequence[int]) -> None:
-        """Decide from NEW bars after this one on; the same with the same seed."""
-        self._seed, self._first = (*seed,), self._bar + 1 + NEW
+    def decide(self, seed: Sequence[int], begun: bool = False) -> None:
+        """Decide after NEW new bars, of which this is the first if it has `begun`; the same with the same seed."""
+        self._seed, self._first = (*seed,), self._bar + NEW + (not begun)
 
     def begin_bar(self) -> int | None:
         """Take it that a bar begins; return which earlier one it is to say again, if any."""

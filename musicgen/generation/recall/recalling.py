@@ -13,8 +13,6 @@ longer than pieces do recalls nothing of the circle (circling.py). What begins a
 It is prediction by partial matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017,
 arXiv:1612.04426).
 
-A token costs as much at any position, since MANY places at most are followed, and a piece takes two numbers a token.
-
 Bars that are written anew are to be other bars. What stood in them often stands elsewhere in the piece too, and would
 be recalled note for note; so what followed the same ORDER tokens in them is no guess (`unlike`). The model may still
 write it.
@@ -53,6 +51,9 @@ class Recall:
     strength: float = 1.0
     bars: frozenset[int] = frozenset()  # places in the prompt where a bar begins
     phrasing: Phrasing | None = None  # how often it returns by itself; without it, as it happens to
+    passes_over: bool = (
+        True  # a return goes on after what may not come, such as a tempo that is there already
+    )
     limits: Limits = ()  # how far it may go round in circles; without them, as far as it does
     kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens: (V,)
 
@@ -78,6 +79,7 @@ class Recalling:
     def __init__(self, recall: Recall, prompt: Sequence[int] = ()) -> None:
         """Stand after a prompt."""
         self._recall, self._rests = recall, False
+        self._begun = False  # whether a bar began with the last token
         self._memory = Memory(recall.elsewhere)
         self._circling = Circling(recall.limits, len(self._memory))
         self._phrases = Phrases(recall.phrasing)
@@ -94,7 +96,7 @@ class Recalling:
 
     def decide(self, seed: Sequence[int]) -> None:
         """Decide from here on which phrases return."""
-        self._phrases.decide(seed)
+        self._phrases.decide(seed, self._begun)
 
     def take(self, token: int, begins: bool = False) -> None:
         """Stand after one more token, knowing whether a bar begins with it."""
@@ -102,21 +104,29 @@ class Recalling:
         if not self._rests and token not in self._recall.passing:
             self._memory.take(token)
             self._circling.take(token, begins)
+            self._begun = begins
             if begins and (source := self._phrases.begin_bar()) is not None:
                 self._memory.go_back(
                     self._circling.start(source) + 1, LENGTH
                 )  # after its first token
 
-    def discourage(self, scores: np.ndarray) -> None:
-        """Make what would go on in circles less likely, where it has for longer than pieces do: scores (V,)."""
+    def discourage(self, scores: np.ndarray, allowed: np.ndarray) -> None:
+        """Make what would go on in circles less likely, where it has for longer than pieces do: scores (V,).
+
+        `allowed` says what may come: (V,) bool.
+        """
         past = None if self._rests else self._circling.past()
         if past is not None and self._recall.kinds is not None:
-            lower(scores, self._memory.followed(past.last), NATS * past.excess, self._recall.kinds)
+            tokens = [token for token in self._memory.followed(past.last) if allowed[token]]
+            kinds = np.where(allowed, self._recall.kinds, -1)  # what may not come is no choice
+            lower(scores, tokens, NATS * past.excess, kinds)
 
     def mix(self, chances: np.ndarray, allowed: np.ndarray) -> None:
         """Mix what is recalled into the chances of what comes next, (V,), as far as it may come: (V,) bool."""
         if self._rests:
             return
+        if self._recall.passes_over:
+            self._memory.pass_over(allowed)
         past = self._circling.past()
         guess = self._memory.guess(None if past is None else past.circle)
         if guess is None:

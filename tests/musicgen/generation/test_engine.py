@@ -17,14 +17,27 @@ from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import Batch
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job
+from musicgen.generation.recall.phrases import Phrasing
+from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from musicgen.position.spe.row_codes import RowCodes
 from tests.musicgen.generation.counting import counted
 from tests.musicgen.generation.generate import asked
-from tests.musicgen.toys import ENCODINGS, Alternating, toy_model, unlimited
+from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, toy_model, unlimited
 
+# Of variations that end at different steps, with all that a row remembers for itself.
+KINDS = np.arange(VOCABULARY) % 4
+RECALL = Recall(
+    weights=(0.0, 0.5, 0.5, 0.0), bars=frozenset({0, 2, 4, 6}), limits=(1,) * 6, kinds=KINDS,
+    phrasing=Phrasing(begin=0.6, stay=0.5, back=(0.4, 0.3, 0.3)),
+)  # fmt: skip
+RECALLING = Request(
+    variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), recall=RECALL, kinds=KINDS,
+    sampling=Sampling(temperature=0.9, by_kind=True, recall=1.0),
+)  # fmt: skip
 REQUESTS = [
+    ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True),
     ([4, 3, 2, 1], Request(variations=2, seed=1, stop=Stop(tokens=23)), False),
     ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, stop=Stop(tokens=9)), False),
     ([0, 1, 0, 3], Request(variations=3, seed=5, stop=Stop(before_bar=4, tokens=40)), True),

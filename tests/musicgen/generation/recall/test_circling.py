@@ -95,7 +95,7 @@ def test_what_circles_is_neither_recalled_nor_as_likely():
     phrase, other = [1, 2, 3, 4, 5], [1, 2, 3, 4, 6]
     bars = [other, *fresh(5), *[phrase] * 11, phrase[:-1]]
     prompt = [token for bar in bars[:6] for token in [BAR, *bar]]
-    kinds = np.ones(160, np.int64)
+    kinds, allowed = np.ones(160, np.int64), np.ones(160, bool)
 
     def row(limits: tuple[int, ...]) -> Recalling:
         places = frozenset(np.flatnonzero(np.array(prompt) == BAR).tolist())
@@ -106,12 +106,12 @@ def test_what_circles_is_neither_recalled_nor_as_likely():
 
     def likeliest(one: Recalling) -> int:
         chances = np.full(len(kinds), 1 / len(kinds))
-        one.mix(chances, np.ones(len(kinds), bool))
+        one.mix(chances, allowed)
         return int(chances.argmax())
 
     def lowered(one: Recalling) -> list[int]:
         scores = np.zeros(len(kinds))
-        one.discourage(scores)
+        one.discourage(scores, allowed)
         return np.flatnonzero(scores < 0).tolist()
 
     assert (likeliest(row(NEVER)), lowered(row(NEVER))) == (5, [])
@@ -123,6 +123,15 @@ def test_what_circles_is_neither_recalled_nor_as_likely():
             other_way.take(token, begins=token == BAR)
     assert lowered(other_way) == []
     assert (likeliest(bound), lowered(bound)) == (6, [5])
+    # What may not come gets nothing of what the lowered one loses, and is not lowered itself.
+    allowed[:100] = False
+    allowed[5:10] = True
+    scores = np.zeros(len(kinds))
+    bound.discourage(scores, allowed)
+    assert (scores[~allowed] == 0).all()
+    assert np.exp(scores[allowed]).sum() == pytest.approx(allowed.sum())
+    allowed[5] = False
+    assert lowered(bound) == []
 
 
 def test_limits_are_what_nine_pieces_in_ten_keep_to_where_most_bars_are_no_such():

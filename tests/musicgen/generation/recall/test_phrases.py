@@ -46,6 +46,18 @@ def test_it_begins_where_a_phrase_does_and_not_just_after_what_was_given():
         assert all(one is not None for one in found[first - heard :])
 
 
+def test_the_bar_that_a_prompt_ends_with_is_the_first_new_one():
+    """As the prompts of languages whose bars have a token: the token of the first bar to be written is their last."""
+    for heard in range(1, 9):
+        phrases = Phrases(ALWAYS)
+        for _ in range(heard + 1):
+            phrases.begin_bar()
+        phrases.decide([0], begun=True)
+        found = [phrases.begin_bar() for _ in range(NEW + UNIT)]  # of the bars from heard + 1 on
+        first = found.index(next(one for one in found if one is not None)) + heard + 1
+        assert first == -(-(heard + NEW) // UNIT) * UNIT
+
+
 def test_a_return_goes_on_bar_by_bar_and_begins_where_a_phrase_does():
     found = sources(Phrasing(begin=1, stay=0.5, back=(0.3, 0.3, 0.4)), 8, 400)
     places = [(bar, source) for bar, source in enumerate(found, 8) if source is not None]
@@ -171,6 +183,37 @@ def test_a_place_is_followed_as_long_as_what_stands_there_is_said():
     assert guess is not None
     assert (guess.chances, guess.length) == ({4: 1.0}, 21)
     memory.take(9)
+    assert memory.guess() is None
+
+
+def test_a_return_goes_on_after_what_may_not_come():
+    def expected(passes_over: bool, *forbidden: int) -> list[int]:
+        recall = Recall(weights=(-3, 0, 0, 2), bars=frozenset({0, 8}), passes_over=passes_over)
+        one = Recalling(recall, [*bar_of(0), *bar_of(1), BAR])
+        one._memory.go_back(1, 24)  # after the first token of the first bar
+        allowed = np.ones(60, bool)
+        allowed[[*forbidden]] = False
+        chances = np.full(60, 1 / 60)
+        one.mix(chances, allowed)
+        return np.flatnonzero(chances > 1 / 60).tolist()
+
+    tokens = bar_of(0)[1:]
+    assert expected(True) == expected(False) == [tokens[0]]
+    assert expected(True, *tokens[:2]) == [tokens[2]]
+    assert expected(False, *tokens[:2]) == []
+    assert expected(True, *tokens, BAR) == []  # no more than a bar's beginning is passed over
+
+
+def test_what_was_passed_over_is_followed_from_there_on():
+    memory = Memory([1, 2, 3, 4, 5, 6, 7])
+    memory.go_back(1, 20)
+    memory.pass_over(~np.isin(np.arange(9), [2, 3]))
+    memory.take(4)
+    guess = memory.guess()
+    assert guess is not None
+    assert (guess.chances, guess.length) == ({5: 1.0}, 21)
+    memory.take(8)
+    memory.pass_over(np.arange(9) == 7)  # it was left, so that nothing is looked for
     assert memory.guess() is None
 
 
