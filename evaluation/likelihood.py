@@ -44,7 +44,7 @@ def piece_loss(model: Performer, ids: np.ndarray, edges: Sequence[int], seed: in
 
     A piece that ends early has none after its end, and a model with a longest sequence none past that.
     """
-    limit = getattr(model.config.position, "max_length", edges[-1])
+    limit = model.config.longest or edges[-1]
     losses = position_losses(model, ids[: min(limit, edges[-1]) + 1], seed)
     parts = [losses[start:stop] for start, stop in pairwise(edges)]
     return {"sums": [float(part.sum()) for part in parts], "tokens": [len(part) for part in parts]}

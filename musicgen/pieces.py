@@ -12,7 +12,6 @@ import numpy as np
 
 from tokenization.analysis.metres import bar_lines
 from tokenization.language import Encoded, Language
-from tokenization.midi.limits import Limits
 from tokenization.records import whole_number
 from tokenization.score import Score
 
@@ -81,18 +80,16 @@ def read_piece(
     *,
     name: str,
     tracks: Any = None,
-    limits: Limits | None = None,
-    suffix: str | None = None,
 ) -> Piece:
-    """Read a file of music as a model of this language hears it."""
+    """Read a file of music as a piece in a language."""
     from tokenization.any_file import read_file  # its libraries are not where models train
 
-    score = read_file(source, limits=limits or Limits(), name=name, suffix=suffix)
+    score = read_file(source, name=name)
     return piece_of(language, score, name, tracks)
 
 
 def piece_of(language: Language, score: Score, name: str, tracks: Any = None) -> Piece:
-    """Return a score as a model of this language hears it."""
+    """Return a score as a piece in a language."""
     tracks = _plain(tracks)
     arranged = language.arrange(score, tracks)
     encoded = language.encode(arranged)

@@ -15,9 +15,8 @@ from tokenization.records import from_plain
 from training.config import RunConfig, with_meanings
 from training.growth import grown
 from training.storage import saving
-from training.storage.saving import newest
+from training.storage.saving import FREE, newest
 
-FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
 # What a model may have more of, or another (growth.py).
 GROWS = ("layers", "position", "metre", "goals")
 

@@ -36,7 +36,7 @@ class Validation:
     def __init__(self, config: RunConfig, batches: Batches, model: Performer) -> None:
         self.trained = config.data.trained_length
         self.length = config.validation.length or self.trained * 3 // 2
-        limit = getattr(model.config.position, "max_length", None)  # of a learned position
+        limit = model.config.longest
         if limit is not None and config.validation.length is None:
             self.length = min(self.length, limit)
         model.position.check(max(self.length, self.trained))  # before a step is taken

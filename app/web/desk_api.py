@@ -10,10 +10,11 @@ import gradio as gr
 import orjson
 
 from app.web.actions import PageActions
-from app.web.composing.requests import request_from, sentence
+from app.web.composing.requests import request_from
 from app.web.endpoint import answering
 from app.web.server.capacity import TOGETHER
 from app.web.server.visitors import Visitors
+from tokenization.wording import sentence
 
 HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hidden"}
 
@@ -47,7 +48,7 @@ class DeskApi:
             for view in self.actions.write(asker, wanted, data, name, str(job or "")):
                 yield as_text(view)
         except ValueError as error:
-            raise gr.Error(sentence(error), print_exception=False) from None
+            raise gr.Error(sentence(str(error)), print_exception=False) from None
 
     def stop(self, job: str) -> None:
         """End a request; what there is stays."""

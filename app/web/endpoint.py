@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import gradio as gr
 
-from app.web.composing.requests import SAMPLING, SamplingValues, sentence
+from app.web.composing.requests import SAMPLING, SamplingValues
+from tokenization.wording import sentence
 
 Answer = TypeVar("Answer")
 
@@ -22,7 +23,7 @@ def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
         try:
             return action(*values, **named)
         except ValueError as error:
-            raise gr.Error(sentence(error), print_exception=False) from None
+            raise gr.Error(sentence(str(error)), print_exception=False) from None
 
     return answered
 

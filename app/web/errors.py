@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.web.composing.requests import sentence
+from tokenization.wording import sentence
 from training.disk import FULL
 
 FAULT = "The server failed at this request; its log says how."

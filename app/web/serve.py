@@ -42,9 +42,9 @@ def serve(
 ) -> None:
     """Serve the page until interrupted; `say` is called with sentences for the terminal."""
     from app.web.composing.composer import Composer
-    from app.web.composing.requests import sentence
     from app.web.server.sessions import Sessions
     from app.web.server.tunnel import TunnelError, public_address
+    from tokenization.wording import sentence
 
     if port is not None and not free(host, port):
         raise ValueError(f"port {port} of {host} is taken or forbidden; choose another with --port")
@@ -75,7 +75,7 @@ def serve(
                 names.add(address)
                 say(f"For everyone, it is at {address}.")
             except TunnelError as error:
-                say(sentence(error))
+                say(sentence(str(error)))
         threading.Event().wait()
     finally:
         silence_other_threads()

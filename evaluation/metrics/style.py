@@ -140,14 +140,14 @@ def similarities(
     }
 
 
-def quarters(score: Score, start_ticks: int = 0) -> list[Score]:
-    """Return four successive parts of equal duration, from a start to the end of the last note.
+def quarters(score: Score) -> list[Score]:
+    """Return four successive parts of equal duration, up to the end of the last note.
 
     A note belongs to the part in which it begins, and keeps its place in the bar.
     """
-    notes = score.notes[score.notes.onset_ticks >= start_ticks]
-    length = int((notes.end_ticks - start_ticks).max(initial=1))
-    part = (notes.onset_ticks - start_ticks) * QUARTERS // max(length, 1)
+    notes = score.notes
+    length = int(notes.end_ticks.max(initial=1))
+    part = notes.onset_ticks * QUARTERS // max(length, 1)
     part = np.minimum(part, QUARTERS - 1)  # a note without length at the very end
     return [score.replace(notes=notes[part == quarter]) for quarter in range(QUARTERS)]
 

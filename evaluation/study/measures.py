@@ -48,7 +48,7 @@ def probes(
     size = performer.config.vocabulary_size
     probed = np.unique(np.linspace(0, size - 1, min(tokens or size, size)).round().astype(int))
     table, figure = paper_ranges(length), local_ranges(length)
-    limit = getattr(performer.config.position, "max_length", length * 2)
+    limit = performer.config.longest or length * 2
     ranges = [where for where in [*table, *figure] if where.stop <= limit]
     found = probe(performer, ranges, probed.tolist(), seed)
     return {
@@ -63,7 +63,7 @@ def pictures(*, model: str, length: int, seed: int, device: str) -> dict[str, An
 
     loaded = load(model, device)
     performer = loaded.performer
-    limit = getattr(performer.config.position, "max_length", length * 2)
+    limit = performer.config.longest or length * 2
     tokens = min(length + length // 2, limit)
     pieces = [_written(loaded, tokens, seed + number) for number in range(MAP_SAMPLES)]
     layers = paper_layers(performer.config.layers)

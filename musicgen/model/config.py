@@ -136,6 +136,11 @@ class ModelConfig:
         return self.width // self.heads
 
     @property
+    def longest(self) -> int | None:
+        """The tokens past which there is no position; None where there is one at any place."""
+        return getattr(self.position, "max_length", None)
+
+    @property
     def features_name(self) -> str:
         """The feature map's name in FEATURES."""
         return _name_of(FEATURES, self.features)

@@ -162,19 +162,29 @@ class FltCode:
     window: Window | None = None  # features of query and key, (T, H, 2r) or (B, T, H, 2r) each
 
 
-class Flt(Position):
-    """Append the mask's random features, shared by the layers, to queries and keys."""
+class AppendedFeatures(Position):
+    """Append a mask's random features, shared by the layers, to queries and keys."""
 
     wants_softmax_kernel = True
-
-    def __init__(self, config: FltConfig, shape: Shape) -> None:
-        super().__init__(config, shape)
-        self.mask = _MASK_CLASSES[config.mask](config, shape.heads)
 
     @property
     def qk_width(self) -> int:
         """A cosine and a sine of each random frequency stand after the head's own width."""
         return self.shape.head_width + 2 * self.config.random_features
+
+    def qk(
+        self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
+        return appended(q, k, code.window, start)
+
+
+class Flt(AppendedFeatures):
+    """The features of positions in a sequence."""
+
+    def __init__(self, config: FltConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        self.mask = _MASK_CLASSES[config.mask](config, shape.heads)
 
     def begin(self, generator: Generator) -> FltCode:
         """Draw what the frequencies are made of."""
@@ -213,12 +223,6 @@ class Flt(Position):
             sides.append([x.view(1, 1, *x.shape[-2:]) for x in covered.rows])
         rows = tuple(torch.cat(side) for side in zip(*sides, strict=True))
         return FltCode(noise=codes[0].noise, window=Window(start=0, rows=rows, axis=1)), codes
-
-    def qk(
-        self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
-    ) -> tuple[Tensor, Tensor]:
-        """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
-        return appended(q, k, code.window, start)
 
 
 def weighted(

@@ -12,6 +12,7 @@ import numpy as np
 
 from tokenization.prepared import Prepared
 from tokenization.set_description import SPLITS
+from training.data.sources.splits import family_of
 
 
 class Shards:
@@ -128,8 +129,8 @@ def _check_pieces(sets: Sequence[Prepared]) -> None:
 
 
 def _families(prepared: Prepared, splits: Sequence[str]) -> set[str]:
-    """Return the families of the styles in some splits: what is before the last `_` of their names."""
+    """Return the families of the styles in some splits."""
     wanted = np.isin(prepared.pieces.split, [SPLITS.index(split) for split in splits])
     numbers = np.unique(prepared.pieces.style[wanted & (prepared.pieces.style >= 0)])
     styles = (prepared.meta["styles"][number] for number in numbers)
-    return {style.rpartition("_")[0] or style for style in styles}
+    return {family_of(style) for style in styles}

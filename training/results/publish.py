@@ -73,7 +73,7 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
         before, known = checkpoint.load(folder_of(blend.model))
         model = blended(model, before, blend.share, blend.louder)
         mixed = {"blend": {**asdict(blend), "model": known.name, "sha256": known.sha256}}
-        longest = getattr(model.config.position, "max_length", known.trained_length)
+        longest = model.config.longest or known.trained_length
         config = _as_long(config, min(known.trained_length, longest))
     validation = Validation(config, batches, model)
     # A run may have ended before a checkpoint told of its best.

@@ -109,7 +109,7 @@ def fit(held_out: Sequence[HeldOut]) -> tuple[float, ...]:
 
 def held_out_of(model: Performer, batches: Batches, pieces: int = PIECES) -> list[HeldOut]:
     """Return held-out pieces of a run's data, as the model predicts them, no further than it reads."""
-    length = min(TOKENS, getattr(model.config.position, "max_length", TOKENS))
+    length = min(TOKENS, model.config.longest or TOKENS)
     rows = (row[row != IGNORED] for row in batches.validation(pieces, length))
     bars = language_from_spec(batches.language).bars
     return [

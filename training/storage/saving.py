@@ -33,6 +33,7 @@ from training.sharding import laid_out_like, whole
 
 CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
 CHECKSUMS = "checksums"
+FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
 _COMPLETE = "[0-9]*"  # the names of whole checkpoints; hidden ones are being written or deleted
 
 
@@ -193,8 +194,7 @@ def _read_averages(
 
 def _weights_of(model: Performer) -> dict[str, object]:
     """Return the configuration without what may change in the middle of a run."""
-    free = ("dropout", "backend", "chunk", "checkpoint_activations")
-    return {key: value for key, value in model.config.plain().items() if key not in free}
+    return {key: value for key, value in model.config.plain().items() if key not in FREE}
 
 
 @contextmanager

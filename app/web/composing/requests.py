@@ -163,8 +163,3 @@ def _check_number(name: str, number: object) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name} is {number}; it must be finite")
     return number
-
-
-def sentence(error: object) -> str:
-    """Return an error as a sentence."""
-    return wording.sentence(str(error))

@@ -20,7 +20,7 @@ def by_quarter(reference: Score, output: Score) -> list[dict[str, Any]]:
 
     A value is None where a quarter, or the reference, has nothing to compare.
     """
-    return _rows(reference, list(quarters(output)))
+    return _rows(reference, quarters(output))
 
 
 def _rows(reference: Score, parts: list[Score]) -> list[dict[str, Any]]:

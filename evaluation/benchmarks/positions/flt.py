@@ -16,8 +16,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from evaluation.benchmarks.positions.grid import check_sizes, coordinates
-from musicgen.position.base import Position, Shape, Window
-from musicgen.position.flt import FltCode, appended, weighted
+from musicgen.position.base import Shape, Window
+from musicgen.position.flt import AppendedFeatures, FltCode, weighted
 from tokenization.records import check_fields
 
 
@@ -84,19 +84,12 @@ class SpaceMask(nn.Module):
         return torch.sigmoid(self.raw_centres) / 2, widths
 
 
-class SpaceFlt(Position):
-    """Append the mask's random features to queries and keys; all layers share them."""
-
-    wants_softmax_kernel = True
+class SpaceFlt(AppendedFeatures):
+    """The features of places in space."""
 
     def __init__(self, config: SpaceFltConfig, shape: Shape) -> None:
         super().__init__(config, shape)
         self.mask = SpaceMask(config, shape.heads)
-
-    @property
-    def qk_width(self) -> int:
-        """A cosine and a sine of each random frequency stand after the head's own width."""
-        return self.shape.head_width + 2 * self.config.random_features
 
     def begin(self, generator: Generator) -> FltCode:
         """Draw the frequencies, (H, r, ℓ)."""
@@ -119,9 +112,3 @@ class SpaceFlt(Position):
         waves = torch.cat([angles.cos(), angles.sin()], -1)  # (B, T, H, 2r)
         sides = weighted(waves, ratio, self.qk_width)
         return FltCode(noise=xi, window=Window(start=start, rows=sides, axis=1))
-
-    def qk(
-        self, q: Tensor, k: Tensor, code: FltCode, start: int, layer: int
-    ) -> tuple[Tensor, Tensor]:
-        """Append: (B, T, H, D) → (B, T, H, D + 2r), so that the map's kernel is exp(q·k/√D + f)."""
-        return appended(q, k, code.window, start)

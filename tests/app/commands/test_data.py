@@ -96,7 +96,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path, capsys: pytest.CaptureFi
         (["midi", "{tmp}/nowhere", "{tmp}/set"], "no folder or archive"),
         (
             ["pop909", "{tmp}/source", "{tmp}/set"],
-            "it looks like a folder of MIDI files, which `musicgen data midi`",
+            "it looks like a folder of MIDI, MusicXML or ABC files, which `musicgen data midi`",
         ),
         (["midi", "{tmp}/source", "{tmp}/source"], "holds no prepared data set"),
         (

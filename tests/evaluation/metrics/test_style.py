@@ -192,12 +192,6 @@ def test_quarters_are_of_equal_duration_and_keep_the_place_in_the_bar():
     ]  # fmt: skip
 
 
-def test_quarters_from_a_start():
-    score = trio([(at, 10, 60, OTHER) for at in (0, 95, 96, 100, 130, 150)])
-    parts = quarters(score, 96)  # 96 … 160
-    assert [part.notes.onset_ticks.tolist() for part in parts] == [[96, 100], [], [130], [150]]
-
-
 def test_quarters_of_nothing_are_empty():
     assert [len(part.notes) for part in quarters(trio([]))] == [0, 0, 0, 0]
-    assert [len(part.notes) for part in quarters(trio([(0, 5, 60, OTHER)]), 96)] == [0, 0, 0, 0]
+    assert [len(part.notes) for part in quarters(trio([(0, 5, 60, OTHER)]))] == [1, 0, 0, 0]

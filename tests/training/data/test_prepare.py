@@ -203,12 +203,12 @@ class TestRefusals:
             (
                 "pop-piano",
                 disk.midi_folder,
-                "is not the pop piano data .*: it looks like a folder of MIDI files",
+                "is not the pop piano data .*: it looks like a folder of MIDI, MusicXML or ABC files",
             ),
             (
                 "midi",
                 disk.pop_piano_events,
-                "is not a folder of MIDI files .*: it looks like the pop piano data",
+                "is not a folder of MIDI, MusicXML or ABC files .*: it looks like the pop piano data",
             ),
         ],
     )

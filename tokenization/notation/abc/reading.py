@@ -114,12 +114,9 @@ class _Tune:
             return
         elif self._in_header and len(self._header) >= _MOST_FIELDS:
             raise MidiError(f"{self._name} has a header of more than {_MOST_FIELDS} fields")
-        elif self._in_header and self._voice is None:
+        elif self._in_header:
             self._header.append((name, text))
-            self._in_header = name != "K"
-        elif self._in_header:  # after voices were declared
-            self._header.append((name, text))
-            for voice in self._voices.values():
+            for voice in self._voices.values():  # that were declared before
                 voice.field(name, text)
             self._in_header = name != "K"
         else:

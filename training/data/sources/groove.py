@@ -18,7 +18,7 @@ from tokenization.score import Score
 from tokenization.wording import counted
 from training.data.sources.listing import Listing, Skipped, shown
 from training.data.sources.source import Found, Piece, Source, arranged, read
-from training.data.sources.splits import check_styles, split_by_name
+from training.data.sources.splits import check_styles, family_of, split_by_name
 
 _NAME = re.compile(r"[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
 _SPLITS = {
@@ -40,7 +40,7 @@ class _Named:
 
     @property
     def family(self) -> str:
-        return self.style.rpartition("_")[0] or self.style
+        return family_of(self.style)
 
     @property
     def is_fixed(self) -> bool:

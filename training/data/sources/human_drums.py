@@ -15,13 +15,13 @@ import numpy as np
 
 from tokenization.language import Language
 from tokenization.score import Score
+from tokenization.set_description import SPLITS
 from tokenization.wording import counted
 from training.data.sources.listing import Listing, Skipped, shown
 from training.data.sources.source import Found, Piece, Source, arranged, read
 
 LIST = "info.csv"
 _COLUMNS = {"midi_filename", "time_signature", "split", "beat_type"}
-_SPLITS = {"train": "train", "validation": "validation", "test": "test"}
 FEWEST_BARS = 4
 # Notes of the kit (Roland TD-11) that mean another drum in General MIDI, or none; as the data set's
 # own page maps them, but for the rims of the toms and the second crash.
@@ -54,8 +54,7 @@ class HumanDrums(Source):
             if reason:
                 skipped.append(Skipped(shown(name), reason))
             else:
-                split = _SPLITS[row["split"]]
-                pieces.append(Piece(name=shown(name), path=listing.path(name), split=split))
+                pieces.append(Piece(name=shown(name), path=listing.path(name), split=row["split"]))
         twice = [name for name, count in Counter(p.name for p in pieces).items() if count > 1]
         if twice:
             raise ValueError(
@@ -105,7 +104,7 @@ def _reason(row: dict[str, Any], is_there: bool) -> str | None:
         return "it is listed, but missing"
     if row["time_signature"] != "4-4":
         return f"its metre is {row['time_signature'].replace('-', '/')}; grooves are in 4/4"
-    if row["split"] not in _SPLITS:
+    if row["split"] not in SPLITS:
         return f"its split is {row['split']!r}; train, validation and test are known"
     return None
 
