@@ -79,13 +79,16 @@ def accompaniment(
     program: Path, style: Style, bars: Sequence[Sequence[str]], seed: int
 ) -> Score | None:
     """Return a style over bars of chords, one a beat, the same for a seed; None where MMA makes nothing of it."""
-    lines = [f"RndSeed {seed}", f"Tempo {TEMPO}", f"Use {style.file}", f"Groove {style.groove}"]
+    # By a name of its own, since MMA takes no path with a space or a letter that is not ASCII.
+    used = "musicgen-style.mma"
+    lines = [f"RndSeed {seed}", f"Tempo {TEMPO}", f"Use {used}", f"Groove {style.groove}"]
     lines += [f"{number} {_bar(bar)}" for number, bar in enumerate(bars, 1)]
     with (
         tempfile.TemporaryDirectory(prefix="musicgen-") as folder,
         full_disk_named(Path(folder), "point TMPDIR to another disk"),
     ):
         source, made = Path(folder) / "in.mma", Path(folder) / "out.mid"
+        (Path(folder) / used).symlink_to(style.file.resolve())
         source.write_text("\n".join(lines) + "\n", encoding="ascii")
         try:
             ended = subprocess.run(

@@ -16,6 +16,7 @@ import random, struct, sys
 
 lines = open(sys.argv[3]).read().split("\\n")
 said = dict(line.split(" ", 1) for line in lines if line)
+open(said["Use"].split()[0]).close()  # as MMA, which takes a name up to a space
 drawn = random.Random(said["RndSeed"] + said["Groove"])
 beats = 4 * sum(line[:1].isdigit() for line in lines)
 parts = [(b"Drum", 9, 0), (b"Bass", 0, 33), (b"Chord", 1, 0)][: 2 if said["Groove"] == "Lonely" else 3]
@@ -40,14 +41,14 @@ LIBRARY = {
 }
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, library: str = "lib") -> None:
     """Put the program on the path and its styles where they are looked for."""
     program = folder / "bin" / "mma"
     program.parent.mkdir()
     program.write_text(STAND_IN.format(python=sys.executable))
     program.chmod(0o755)
     for name, text in LIBRARY.items():
-        (folder / "lib" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "lib" / name).write_text(text)
+        (folder / library / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / library / name).write_text(text)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(mma, "LIBRARIES", (folder / "lib",))
+    monkeypatch.setattr(mma, "LIBRARIES", (folder / library,))

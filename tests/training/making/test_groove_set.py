@@ -46,6 +46,15 @@ def test_the_same_seed_makes_the_same_bytes_and_another_makes_others(stand_in: P
     assert first.checksum in (stand_in / "a" / "README.md").read_text()
 
 
+def test_styles_may_lie_in_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = []
+    for name in ("lib", "Stücke & 'mehr'"):
+        (tmp_path / name).mkdir()
+        install(tmp_path / name, monkeypatch, library=name)
+        found.append(made(tmp_path / f"set of {name}", 7).checksum)
+    assert found[0] == found[1]
+
+
 def test_of_styles_whose_files_would_have_one_name_the_first_is_kept(stand_in: Path):
     library = stand_in / "lib" / "stdlib" / "bossa.mma"
     library.write_text("Time 4\nDefGroove Bossa.Sus  A beat.\nDefGroove BossaSus  Another.\n")
