@@ -32,7 +32,7 @@ SIDES = {
 }
 CAPTIONS = {
     "form": """Returns: the share of bars that have most of an earlier bar; repeats: all of one; phrases: how like each
-        8 bars are to earlier ones (all 0 to 1); circles: bars said over and over, at most; contrast and
+        8 bars are to earlier ones (all 0 to 1); circles: the longest run of bars that repeat each other; contrast and
         swell: by how many semitones and by which share phrases differ in height and in notes. End: the share of pieces
         whose last bar shows a sign of one. Mean ± deviation [95 % interval: Student's, of shares of pieces Wilson's]
         over n pieces.""",
