@@ -1,6 +1,7 @@
 """SECURITY.md: each promise names its tests, and they are there."""
 
 import re
+from pathlib import Path
 
 from tests.tools.house import ROOT
 
@@ -14,21 +15,25 @@ def promises() -> list[str]:
     return [line for line in lines if not re.match(r"\| ?(promise|---)", line)]
 
 
+def script(name: str) -> Path:
+    """Return the file that `python -m` runs."""
+    path = ROOT / name.replace(".", "/")
+    return path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+
+
 def test_each_promise_names_tests_and_they_are_there():
     assert len(promises()) > 20
     for promise in promises():
         column = promise.strip("| ").rpartition(" | ")[2]
-        paths = [f"{name}.{kind}" for name, kind in re.findall(r"`([\w/]+)\.(py|js)`", column)]
-        paths += [f"{name}.py" for name in re.findall(r"`python -m tests\.([\w.]+)", column)]
-        assert paths, promise
-        for path in paths:
-            name, _, kind = path.rpartition(".")
-            file = ROOT / "tests" / f"{name.replace('.', '/')}.{kind}"
-            assert TEST.search(file.read_text(encoding="utf-8")), path
+        files = [ROOT / "tests" / path for path in re.findall(r"`([\w/]+\.(?:py|js))`", column)]
+        files += [script(name) for name in re.findall(r"`python -m (tests[\w.]+)", column)]
+        assert files, promise
+        for file in files:
+            assert TEST.search(file.read_text(encoding="utf-8")), file
 
 
 def test_what_the_prose_names_is_there():
     for path in re.findall(r"`([\w/]+\.(?:py|js))`", TEXT):
         assert (ROOT / "tests" / path).is_file(), path
     for name in re.findall(r"`?python -m (tests[\w.]+)", TEXT):
-        assert (ROOT / f"{name.replace('.', '/')}.py").is_file(), name
+        assert script(name).is_file(), name
