@@ -7,7 +7,7 @@ import pytest
 import app.web.server.front_door
 from app.cli import main
 from app.commands.app import warnings
-from app.web.composing.requests import SamplingValues, options_from, sentence
+from app.web.composing.requests import SamplingValues, options_from
 from app.web.server.process import be_quiet_outside
 
 
@@ -67,9 +67,3 @@ def test_plain_numbers_become_options():
         options_from(bars=4, variations=2, sampling=PLAIN._replace(temperature=-1))
     with pytest.raises(ValueError, match="bars is empty"):
         options_from(bars=None, variations=2, sampling=PLAIN)  # type: ignore[arg-type]
-
-
-def test_an_error_becomes_a_sentence():
-    assert sentence(ValueError("there is\n no file")) == "There is no file."
-    assert sentence(ValueError("What?")) == "What?"
-    assert sentence(ValueError("song.mid is empty")) == "song.mid is empty."
