@@ -43,9 +43,7 @@ class Memory:
         self._latest: dict[int, int] = {}  # the place after the same ones, the latest
         self._earlier: list[int] = []  # the one before that, of each place; 0 where there is none
         self._matches: dict[int, int] = {}  # how many tokens before a place are those before here
-        self._back: int | None = (
-            None  # the place of a return that was decided, while it is followed
-        )
+        self._back: int | None = None  # the place of a decided return, while it is followed
         for token in elsewhere:
             self.take(token)
 
@@ -77,6 +75,7 @@ class Memory:
         if len(here) > MANY:
             most = sorted(here, key=lambda place: (here[place], place))[-MANY:]
             here = {place: here[place] for place in most}
+            self._back = self._back if self._back in here else None
         self._matches = here
 
     def go_back(self, place: int, length: int) -> None:

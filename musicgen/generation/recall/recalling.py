@@ -51,9 +51,7 @@ class Recall:
     strength: float = 1.0
     bars: frozenset[int] = frozenset()  # places in the prompt where a bar begins
     phrasing: Phrasing | None = None  # how often it returns by itself; without it, as it happens to
-    passes_over: bool = (
-        True  # a return goes on after what may not come, such as a tempo that is there already
-    )
+    passes_over: bool = True  # whether a decided return goes on after tokens that may not come
     limits: Limits = ()  # how far it may go round in circles; without them, as far as it does
     kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens: (V,)
 

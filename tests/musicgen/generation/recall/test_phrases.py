@@ -217,6 +217,16 @@ def test_what_was_passed_over_is_followed_from_there_on():
     assert memory.guess() is None
 
 
+def test_a_return_that_gives_way_to_longer_matches_is_over():
+    memory = Memory([1, 2, 3, 7, 7, 9, *[7] * 200])
+    memory.go_back(3, 5)
+    memory.take(7)  # MANY places are followed after longer stretches
+    memory.pass_over(np.arange(10) == 9)
+    guess = memory.guess()
+    assert guess is not None
+    assert guess.chances == {7: 1.0}
+
+
 def test_a_variation_does_not_depend_on_its_company():
     recall = Recall(weights=(0, 0, 0, 0), phrasing=ALWAYS)
     asked = [
