@@ -103,6 +103,11 @@ class _Meta(_Counted):
             raise ValueError("vocabulary does not name each token once, block after block")
 
 
+def family_of(style: str) -> str:
+    """Return the family of a style: what is before the last `_` of its name."""
+    return style.rpartition("_")[0] or style
+
+
 def read_meta(folder: Path) -> dict[str, Any]:
     """Return a prepared folder's description; a folder that is none raises ValueError."""
     if not folder.is_dir():

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenization.prepared import Prepared
-from tokenization.set_description import SPLITS
-from training.data.sources.splits import family_of
+from tokenization.set_description import SPLITS, family_of
 
 
 class Shards:

@@ -15,10 +15,11 @@ import numpy as np
 from tokenization.excerpt import excerpt
 from tokenization.language import Language
 from tokenization.score import Score
+from tokenization.set_description import family_of
 from tokenization.wording import counted
 from training.data.sources.listing import Listing, Skipped, shown
 from training.data.sources.source import Found, Piece, Source, arranged, read
-from training.data.sources.splits import check_styles, family_of, split_by_name
+from training.data.sources.splits import check_styles, split_by_name
 
 _NAME = re.compile(r"[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
 _SPLITS = {

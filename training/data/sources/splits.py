@@ -22,11 +22,6 @@ def split_by_name(name: str, *, validation: float, test: float = 0.0) -> str:
     return "test" if place < validation + test else "train"
 
 
-def family_of(style: str) -> str:
-    """Return the family of a style: what is before the last `_` of its name."""
-    return style.rpartition("_")[0] or style
-
-
 def check_styles(pieces: Iterable[tuple[str, str]]) -> None:
     """Raise ValueError if a style, of (style, split) pairs, lies in two splits."""
     seen: dict[str, str] = {}
