@@ -35,6 +35,7 @@ from tokenization.wording import markdown
 from training.config import DataConfig
 from training.data.batches import Batches
 from training.loss import IGNORED
+from training.results.minimise import minimised
 
 PIECES, TOKENS = 24, 4096  # of each, at most
 
@@ -91,19 +92,14 @@ def fit(held_out: Sequence[HeldOut]) -> tuple[float, ...]:
         np.stack([np.ones_like(logs), logs, agreements[on], agreements[on] * logs], 1)
     )
     alone, recalled = torch.from_numpy(np.exp(-losses[on])), torch.from_numpy(guessed[on])
-    weights = torch.zeros(4, dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
 
-    def closure() -> torch.Tensor:
-        optimiser.zero_grad()
+    def loss(weights: torch.Tensor) -> torch.Tensor:
         trusted = torch.sigmoid(known @ weights)
-        loss = -((1 - trusted) * alone + trusted * recalled).clamp(min=1e-30).log().mean()
+        nats = -((1 - trusted) * alone + trusted * recalled).clamp(min=1e-30).log().mean()
         # Where one outcome is certain, no weight is the best.
-        loss = loss + 1e-6 * weights.square().sum()
-        loss.backward()
-        return loss
+        return nats + 1e-6 * weights.square().sum()
 
-    optimiser.step(closure)  # type: ignore[arg-type]
+    weights = minimised(loss, torch.zeros(4, dtype=torch.float64))
     return tuple(round(weight, 4) for weight in weights.tolist())
 
 

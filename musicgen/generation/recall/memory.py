@@ -75,7 +75,8 @@ class Memory:
         if len(here) > MANY:
             most = sorted(here, key=lambda place: (here[place], place))[-MANY:]
             here = {place: here[place] for place in most}
-            self._back = self._back if self._back in here else None
+            if self._back not in here:
+                self._back = None
         self._matches = here
 
     def go_back(self, place: int, length: int) -> None:

@@ -104,9 +104,8 @@ class Recalling:
             self._circling.take(token, begins)
             self._begun = begins
             if begins and (source := self._phrases.begin_bar()) is not None:
-                self._memory.go_back(
-                    self._circling.start(source) + 1, LENGTH
-                )  # after its first token
+                after_its_first = self._circling.start(source) + 1
+                self._memory.go_back(after_its_first, LENGTH)
 
     def discourage(self, scores: np.ndarray, allowed: np.ndarray) -> None:
         """Make what would go on in circles less likely, where it has for longer than pieces do: scores (V,).

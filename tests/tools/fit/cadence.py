@@ -24,6 +24,7 @@ from tokenization.remi.cadence import NONE, OTHER, TONIC, chord_kinds
 from tokenization.remi.language import Remi
 from tokenization.remi.layouts import LEFT_1, bar_offsets, ending, from_bar
 from tokenization.remi.tokens import BAR, BEGIN, CHORD
+from training.results.minimise import minimised
 
 HEARD = 16  # bars before the countdown, whose key is taken
 RIDGE = 1e-3  # of the squares of weights
@@ -63,17 +64,12 @@ def losses(chords: Chords, weights: Tensor) -> Tensor:
 
 def fitted(chords: Chords) -> Tensor:
     """Return the weights that make chords likeliest, that of other chords being 0: (4,)."""
-    weights = torch.zeros(4, requires_grad=True)
-    optimiser = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
 
-    def loss() -> Tensor:
-        optimiser.zero_grad()
-        value = losses(chords, weights).mean() + RIDGE * weights.square().sum()
-        value.backward()
-        return value
+    def loss(weights: Tensor) -> Tensor:
+        return losses(chords, weights).mean() + RIDGE * weights.square().sum()
 
-    optimiser.step(loss)
-    return (weights - weights[OTHER]).detach()
+    weights = minimised(loss, torch.zeros(4))
+    return weights - weights[OTHER]
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ from tokenization.groove_2.language import Groove2
 from tokenization.groove_2.tokens import CHORD, ROOT
 from tokenization.score import Notes
 from tokenization.wording import markdown
+from training.results.minimise import minimised
 
 RIDGE = 1e-4  # of the squares of weights, so that those of what never comes stay small
 
@@ -80,17 +81,11 @@ def losses(heard: Heard, weights: Tensor) -> Tensor:
 def fitted(pieces: list[Heard]) -> Tensor:
     """Return the weights that make notes likeliest, less their mean: (12,)."""
     whole = Heard(*(torch.cat(columns) for columns in zip(*pieces, strict=True)))
-    weights = torch.zeros(PITCH_CLASSES, requires_grad=True)
-    optimiser = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
 
-    def loss() -> Tensor:
-        optimiser.zero_grad()
-        value = losses(whole, weights).mean() + RIDGE * weights.square().sum()
-        value.backward()
-        return value
+    def loss(weights: Tensor) -> Tensor:
+        return losses(whole, weights).mean() + RIDGE * weights.square().sum()
 
-    optimiser.step(loss)
-    return weights.detach()
+    return minimised(loss, torch.zeros(PITCH_CLASSES))
 
 
 def main() -> None:
