@@ -54,4 +54,6 @@ def recall_of(
         phrasing=phrasing,
         passes_over=passes_over,
         kinds=language.kinds(),
+        contrast=None if phrasing is None else habits.contrast,
+        notes=language.note_tokens(),
     )

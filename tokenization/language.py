@@ -20,6 +20,7 @@ import numpy as np
 from tokenization.goal import LEFT, MARKER, SEAM, Goal
 from tokenization.grammar import Grammar
 from tokenization.logit_bias import LogitBias
+from tokenization.note_tokens import NoteTokens
 from tokenization.score import Score
 from tokenization.vocabulary import Vocabulary
 
@@ -85,6 +86,10 @@ class Language(ABC):
     def family(self) -> str:
         """What its versions share, such as how scores are arranged: the name without a version's number."""
         return self.name.split("-")[0]
+
+    def note_tokens(self) -> NoteTokens | None:
+        """Return what single tokens say about notes; nothing where a note is said in another way."""
+        return None
 
     def can_end(self) -> bool:
         """Say whether music can be asked to end with a certain bar."""

@@ -21,6 +21,7 @@ from tokenization.analysis.chord_names import QUALITIES, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR, LONGEST_BAR, NAMES
 from tokenization.language import Encoded, Language
 from tokenization.logit_bias import LogitBias
+from tokenization.note_tokens import NoteTokens
 from tokenization.remi import goals
 from tokenization.remi.arrange import arrange
 from tokenization.remi.cadence import toward_tonic
@@ -100,6 +101,13 @@ class Remi(Language):
         played = self.decode(self.close(plain(ids))).pitched
         # Asked again when the countdown begins, of what is heard by then.
         return toward_tonic(played, self.toward_end) if self.can_end() and len(played) else None
+
+    def note_tokens(self) -> NoteTokens:
+        """Return what single tokens say about notes."""
+        pitch = np.full(len(self.vocabulary), -1)
+        pitch[PITCH.start : PITCH.stop] = np.arange(LOWEST_PITCH, HIGHEST_PITCH + 1)
+        moves = np.isin(np.arange(len(pitch)), [BAR, *SUBBEAT_IDS])
+        return NoteTokens(pitch=pitch, moves=moves)
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""

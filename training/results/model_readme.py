@@ -11,7 +11,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.storage.checkpoint import Card
 from tokenization.wording import counted, markdown
 from training.config import RunConfig
-from training.results.recall_fit import TOKENS, Fitted, table
+from training.results.recall_fit import COUNTED, TOKENS, Fitted, table
 from training.validation import Measured
 
 Losses = Mapping[str, tuple[int, Measured]]  # dtype → bytes, loss
@@ -63,7 +63,8 @@ def recall_section(found: Fitted) -> list[str]:
         "how long music may go on repeating its last bars: as long as nine in ten of these pieces do, counted at six "
         "degrees of likeness (`circling.py`). Phrases are four bars long: begin is the probability that one starts to "
         "repeat an earlier one, stay that the next one goes on with the repetition, and back how often the repeated "
-        "one is the phrase before, the one before that, or another (`phrases.py`).",
+        "one is the phrase before, the one before that, or another (`phrases.py`). Contrast says how differently high "
+        f"the others are, in semitones, of up to {COUNTED} held-out pieces (`contrast.py`).",
         table(found),
     ]
 

@@ -28,7 +28,7 @@ from training.fabric_model import FabricModel, Sealed
 from training.loop import MODEL, VALIDATE
 from training.results.blending import blended
 from training.results.model_readme import loss, model_readme
-from training.results.recall_fit import fitted, held_out_of
+from training.results.recall_fit import counted_contrast, fitted, held_out_of
 from training.storage import saving
 from training.storage.model_card import card_of, learned_from
 from training.validation import Measured, Validation
@@ -87,7 +87,7 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
             for dtype in checkpoint.DTYPES
         ]
     chosen = choose(ways)
-    recalled = fitted(held_out_of(model, batches))
+    recalled = fitted(held_out_of(model, batches), counted_contrast(batches))
     facts = {
         **mixed,
         **recalled.habits.facts(),

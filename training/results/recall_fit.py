@@ -20,6 +20,7 @@ import torch
 from musicgen.common.intervals import mean_interval
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.recall.circling import limits_of
+from musicgen.generation.recall.contrast import Contrast, contrast_of
 from musicgen.generation.recall.habits import Habits
 from musicgen.generation.recall.memory import guesses
 from musicgen.generation.recall.phrases import phrasing_of
@@ -38,6 +39,7 @@ from training.loss import IGNORED
 from training.results.minimise import minimised
 
 PIECES, TOKENS = 24, 4096  # of each, at most
+COUNTED = 200  # pieces that no model has to read: a mean of phrases takes more of them
 
 
 class HeldOut(NamedTuple):
@@ -59,8 +61,8 @@ class Fitted:
     pieces: int
 
 
-def fitted(held_out: Sequence[HeldOut]) -> Fitted:
-    """Return what to trust, and what it is worth."""
+def fitted(held_out: Sequence[HeldOut], contrast: Contrast | None = None) -> Fitted:
+    """Return what to trust, and what it is worth; how differently high new phrases are is counted apart."""
     even, odd = held_out[::2], held_out[1::2]
     changes = []
     for learned, measured in ((even, odd), (odd, even)):
@@ -72,7 +74,12 @@ def fitted(held_out: Sequence[HeldOut]) -> Fitted:
     change, interval = mean_interval(changes)
     bars = [(piece.ids, piece.bars) for piece in held_out]
     return Fitted(
-        habits=Habits(weights=fit(held_out), limits=limits_of(bars), phrasing=phrasing_of(bars)),
+        habits=Habits(
+            weights=fit(held_out),
+            limits=limits_of(bars),
+            phrasing=phrasing_of(bars),
+            contrast=contrast,
+        ),
         alone=float(np.mean([piece.losses.mean() for piece in held_out])),
         change=change,
         interval=interval,
@@ -114,6 +121,15 @@ def held_out_of(model: Performer, batches: Batches, pieces: int = PIECES) -> lis
     ]
 
 
+def counted_contrast(batches: Batches, pieces: int = COUNTED) -> Contrast | None:
+    """Return how differently high new phrases of held-out pieces are; nothing in a language that does not say."""
+    language = language_from_spec(batches.language)
+    if (tokens := language.note_tokens()) is None:
+        return None
+    rows = (row[row != IGNORED] for row in batches.validation(pieces, TOKENS))
+    return contrast_of(((ids, language.bars(ids).tolist()) for ids in rows), tokens)
+
+
 def table(found: Fitted) -> str:
     """Return what recalling is worth, and by which weights."""
     change = f"{found.change:+.3f}"
@@ -122,10 +138,11 @@ def table(found: Fitted) -> str:
     habits = found.habits
     limits = ", ".join("–" if limit is None else str(limit) for limit in habits.limits)
     return markdown([
-        ["pieces", "nats a token", "with what is recalled", "weights", "circling", "phrases"],
+        ["pieces", "nats a token", "with what is recalled", "weights", "circling", "phrases", "contrast"],
         [
             str(found.pieces), f"{found.alone:.3f}", change, ", ".join(map(str, habits.weights)), limits,
             "–" if habits.phrasing is None else habits.phrasing.in_words(),
+            "–" if habits.contrast is None else habits.contrast.in_words(),
         ],
     ])  # fmt: skip
 
@@ -144,7 +161,7 @@ def main() -> int:
         batches = Batches(DataConfig(folder=tuple(given.data)), 0)
         if batches.language != model.language.spec():
             raise ValueError(f"{given.model} speaks {model.language.name}, which the data do not")
-        found = fitted(held_out_of(model.performer, batches))
+        found = fitted(held_out_of(model.performer, batches), counted_contrast(batches))
     except (ValueError, OSError) as error:
         print(f"recall_fit: {error}", file=sys.stderr)
         return 2

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from musicgen.generation.recall.circling import Limits, checked_limits
+from musicgen.generation.recall.contrast import Contrast
 from musicgen.generation.recall.phrases import Phrasing
 from musicgen.generation.recall.trust import checked_weights
 from tokenization.records import value_of
@@ -19,11 +20,17 @@ class Habits:
     weights: tuple[float, ...]  # by which what is recalled is trusted (trust.py)
     limits: Limits = ()  # how far nine pieces in ten go round in circles (circling.py)
     phrasing: Phrasing | None = None  # how often they go back to a phrase (phrases.py)
+    contrast: Contrast | None = None  # how differently high new ones are (contrast.py)
 
     def facts(self) -> dict[str, Any]:
         """Return what a card says."""
         phrasing = self.phrasing and {**asdict(self.phrasing), "back": [*self.phrasing.back]}
-        return {"recall": [*self.weights], "circling": [*self.limits] or None, "phrasing": phrasing}
+        return {
+            "recall": [*self.weights],
+            "circling": [*self.limits] or None,
+            "phrasing": phrasing,
+            "contrast": self.contrast and asdict(self.contrast),
+        }
 
 
 def read_habits(facts: Mapping[str, Any], where: str) -> Habits | None:
@@ -31,6 +38,7 @@ def read_habits(facts: Mapping[str, Any], where: str) -> Habits | None:
     weights = checked_weights(facts.get("recall"), f"{where}: recall")
     limits = checked_limits(facts.get("circling"), f"{where}: circling")
     phrasing = value_of(Phrasing | None, facts.get("phrasing"), f"{where}: phrasing")
+    contrast = value_of(Contrast | None, facts.get("contrast"), f"{where}: contrast")
     if weights is None:
         return None
-    return Habits(weights=weights, limits=limits, phrasing=phrasing)
+    return Habits(weights=weights, limits=limits, phrasing=phrasing, contrast=contrast)

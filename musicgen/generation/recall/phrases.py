@@ -69,6 +69,12 @@ class Phrases:
         """Decide after NEW new bars, of which this is the first if it has `begun`; the same with the same seed."""
         self._seed, self._first = (*seed,), self._bar + NEW + (not begun)
 
+    @property
+    def new(self) -> bool:
+        """Whether it was decided that this bar repeats no earlier one."""
+        decided = self._phrasing is not None and bool(self._seed) and self._bar >= self._first
+        return decided and self._source is None
+
     def begin_bar(self) -> int | None:
         """Take it that a bar begins; return which earlier one it is to say again, if any."""
         self._bar += 1
@@ -92,6 +98,23 @@ class Phrases:
         return self._bar - UNIT * min(back, len(chances))
 
 
+def sources_of(ids: np.ndarray, places: Collection[int]) -> dict[int, int | None]:
+    """Return which earlier bar each phrase after NEW bars repeats from, by its first bar; None of a new one.
+
+    One that goes on with what the phrase before it repeats, does; else the likest counts, of equal ones the last.
+    """
+    alike, sources = _likenesses(ids, sorted(places)), {}
+    source: int | None = None
+    for bar in range(NEW, len(alike) - UNIT + 1, UNIT):
+        found = [np.trace(alike[bar:, k:][:UNIT, :UNIT]) / UNIT for k in range(bar - UNIT + 1)]
+        goes_on = source is not None and found[source + UNIT] >= ALIKE
+        source = source + UNIT if source is not None and goes_on else None
+        if source is None and max(found) >= ALIKE:
+            source = len(found) - 1 - int(np.argmax(found[::-1]))
+        sources[bar] = source
+    return sources
+
+
 def phrasing_of(pieces: Iterable[tuple[np.ndarray, Collection[int]]]) -> Phrasing | None:
     """Return how pieces return, of ids and the places where bars begin; None where there is nothing to decide.
 
@@ -100,21 +123,18 @@ def phrasing_of(pieces: Iterable[tuple[np.ndarray, Collection[int]]]) -> Phrasin
     stayed = went = begun = new = 0
     back: Counter[int] = Counter()
     for ids, places in pieces:
-        alike, source = _likenesses(ids, sorted(places)), None
-        for bar in range(NEW, len(alike) - UNIT + 1, UNIT):
-            found = [np.trace(alike[bar:, k:][:UNIT, :UNIT]) / UNIT for k in range(bar - UNIT + 1)]
-            if source is not None and found[source] >= ALIKE:
-                stayed += 1
-            elif max(found) >= ALIKE:
-                went += source is not None
-                begun += 1
-                source = len(found) - 1 - int(np.argmax(found[::-1]))  # of equal ones the last
-                back[bar - source] += 1
-            else:
-                went += source is not None
+        came_from: int | None = None
+        for bar, source in sources_of(ids, places).items():
+            if source is None:
+                went += came_from is not None
                 new += 1
-                source = None
-            source = None if source is None else source + UNIT
+            elif came_from is not None and source == came_from + UNIT:
+                stayed += 1
+            else:
+                went += came_from is not None
+                begun += 1
+                back[bar - source] += 1
+            came_from = source
     returned = stayed + begun
     if not begun or returned > MOST * (returned + new):
         return None

@@ -9,7 +9,8 @@ or more, stood before, what followed there is a guess; each place counts 2^(n âˆ
 with n of the longest, and s the share of the guess that its likeliest token has. The four weights w of a model are what
 makes pieces likeliest that it has not learned from, at strength 1 (training/results/recall_fit.py). Music that is drawn
 less freely than that needs less: it leaves by itself what it repeats less often. Music that goes round in circles for
-longer than pieces do recalls nothing of the circle (circling.py). What begins a return is decided apart (phrases.py).
+longer than pieces do recalls nothing of the circle (circling.py). What begins a return is decided apart (phrases.py),
+and new phrases are led to be differently high (leaning.py).
 It is prediction by partial matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017,
 arXiv:1612.04426).
 
@@ -30,9 +31,12 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.generation.recall.circling import NATS, Circling, Limits, lower
+from musicgen.generation.recall.contrast import Contrast
+from musicgen.generation.recall.leaning import Leaning
 from musicgen.generation.recall.memory import ORDER, Memory, last_with
 from musicgen.generation.recall.phrases import LENGTH, Phrases, Phrasing
 from musicgen.generation.recall.trust import share
+from tokenization.note_tokens import NoteTokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,12 @@ class Recall:
     passes_over: bool = True  # whether a decided return goes on after tokens that may not come
     limits: Limits = ()  # how far it may go round in circles; without them, as far as it does
     kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens: (V,)
+    contrast: Contrast | None = (
+        None  # how differently high new phrases are; without it, as they happen to be
+    )
+    notes: NoteTokens | None = field(
+        default=None, compare=False
+    )  # what tokens say, to measure them by
 
     @cached_property
     def unwanted(self) -> dict[int, set[int]]:
@@ -81,6 +91,9 @@ class Recalling:
         self._memory = Memory(recall.elsewhere)
         self._circling = Circling(recall.limits, len(self._memory))
         self._phrases = Phrases(recall.phrasing)
+        self._leaning = None
+        if recall.contrast is not None and recall.notes is not None:
+            self._leaning = Leaning(recall.contrast, recall.notes)
         for place, token in enumerate(prompt):
             self.take(token, place in recall.bars)
         self._circling.get_used()
@@ -90,11 +103,14 @@ class Recalling:
         other = copy(self)
         other._memory, other._circling = self._memory.copy(), self._circling.copy()
         other._phrases = self._phrases.copy()
+        other._leaning = self._leaning and self._leaning.copy()
         return other
 
     def decide(self, seed: Sequence[int]) -> None:
         """Decide from here on which phrases return."""
         self._phrases.decide(seed, self._begun)
+        if self._leaning is not None:
+            self._leaning.decide(seed)
 
     def take(self, token: int, begins: bool = False) -> None:
         """Stand after one more token, knowing whether a bar begins with it."""
@@ -106,6 +122,8 @@ class Recalling:
             if begins and (source := self._phrases.begin_bar()) is not None:
                 after_its_first = self._circling.start(source) + 1
                 self._memory.go_back(after_its_first, LENGTH)
+            if self._leaning is not None:
+                self._leaning.take(token, begins, self._phrases.new)
 
     def discourage(self, scores: np.ndarray, allowed: np.ndarray) -> None:
         """Make what would go on in circles less likely, where it has for longer than pieces do: scores (V,).
@@ -117,6 +135,8 @@ class Recalling:
             tokens = [token for token in self._memory.followed(past.last) if allowed[token]]
             kinds = np.where(allowed, self._recall.kinds, -1)  # what may not come is no choice
             lower(scores, tokens, NATS * past.excess, kinds)
+        if self._leaning is not None and not self._rests:
+            self._leaning.apply(scores, allowed)
 
     def mix(self, chances: np.ndarray, allowed: np.ndarray) -> None:
         """Mix what is recalled into the chances of what comes next, (V,), as far as it may come: (V,) bool."""
