@@ -4,6 +4,9 @@ A model reads real pieces and is asked for each next token (teacher forcing). Ea
 its tokens in a stretch of positions; given are the mean over pieces and their deviation, and, paired by piece, how much
 more a stretch costs than the trained one: the drift. One piece alone has no deviation: None. Realisations (appendix
 D.4) are the same with another R.
+
+Later parts of pieces may be harder than earlier ones for any reader. So the tokens past the trained length can be
+predicted a second time, each from the last ones before it alone, no more than the model was trained with: `nearby`.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from musicgen.model.performer import Performer
 STEPS = 16  # stretches of the curve within the trained length
 NEAR, FAR = 1.5, 4.0  # how far past the trained length is looked, in trained lengths
 PARTS = ("trained", "near", "far")
-Loss = dict[str, Any]  # of one piece by stretch: {"sums": […], "tokens": […]}
+Loss = dict[
+    str, Any
+]  # of one piece by stretch: {"sums": […], "tokens": […]}, with a window also {"nearby": […]}
 
 
 def edges_of(trained_length: int, length: int) -> list[int]:
@@ -39,15 +44,50 @@ def parts_of(trained_length: int, length: int) -> dict[str, tuple[int, int]]:
     return {part: (start, stop) for part, (start, stop) in found.items() if stop > start}
 
 
-def piece_loss(model: Performer, ids: np.ndarray, edges: Sequence[int], seed: int) -> Loss:
+def piece_loss(
+    model: Performer, ids: np.ndarray, edges: Sequence[int], seed: int, window: int | None = None
+) -> Loss:
     """Return the loss of one piece, as sums over stretches of positions, and how many tokens are in each.
 
-    A piece that ends early has none after its end, and a model with a longest sequence none past that.
+    A piece that ends early has none after its end, and a model with a longest sequence none past that. With a window,
+    each token past it is also predicted from no more than so many before it.
     """
     limit = model.config.longest or edges[-1]
-    losses = position_losses(model, ids[: min(limit, edges[-1]) + 1], seed)
-    parts = [losses[start:stop] for start, stop in pairwise(edges)]
-    return {"sums": [float(part.sum()) for part in parts], "tokens": [len(part) for part in parts]}
+    ids = ids[: min(limit, edges[-1]) + 1]
+    losses = position_losses(model, ids, seed)
+
+    def sums(values: np.ndarray) -> list[float]:
+        return [float(values[start:stop].sum()) for start, stop in pairwise(edges)]
+
+    tokens = [len(losses[start:stop]) for start, stop in pairwise(edges)]
+    found: Loss = {"sums": sums(losses), "tokens": tokens}
+    if window:
+        found["nearby"] = sums(_nearby_losses(model, ids, losses, seed, window))
+    return found
+
+
+def _nearby_losses(
+    model: Performer, ids: np.ndarray, losses: np.ndarray, seed: int, window: int
+) -> np.ndarray:
+    """Return the losses, those past a window of tokens given from half of it to all of it: (T + 1,) ids → (T,)."""
+    half, found = max(window // 2, 1), [losses[:window]]
+    for start in range(window, len(losses), half):
+        part = ids[start - half : start + half + 1]
+        found.append(position_losses(model, part, seed)[half:])
+    return np.concatenate(found)
+
+
+def against_nearby(
+    pieces: Sequence[Loss], edges: Sequence[int], trained_length: int
+) -> dict[str, Any] | None:
+    """Return by how much the loss past the trained length differs from that given nearby tokens, paired by piece."""
+    border = list(edges).index(trained_length)
+    changes = [
+        (sum(piece["sums"][border:]) - sum(piece["nearby"][border:])) / tokens
+        for piece in pieces
+        if (tokens := sum(piece["tokens"][border:]))
+    ]
+    return _spread(np.array(changes)) if changes else None
 
 
 def summary(pieces: Sequence[Loss], edges: Sequence[int], trained_length: int) -> dict[str, Any]:

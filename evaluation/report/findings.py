@@ -27,6 +27,13 @@ def extrapolation(result: Result) -> list[str]:
             f"From its trained length to {end} tokens, {models[0]['model']} costs "
             f"{signed(drift)} nats a token against what it costs within (n = {drift['pieces']} pieces)."
         )
+    for model in models:
+        if (control := model.get("control")) and _is_sure(control):
+            helps = "less than" if control["mean"] < 0 else "more than"
+            found.append(
+                f"Past its trained length, {model['model']} costs {helps} where it is given the last tokens alone: "
+                f"{signed(control)} nats a token (n = {control['pieces']} pieces)."
+            )
     return found
 
 

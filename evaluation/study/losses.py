@@ -22,17 +22,28 @@ PIECES_A_JOB = 4
 
 
 def extrapolation(
-    playables: Sequence[Playable], pieces: HeldOut, *, seed: int, device: str
+    playables: Sequence[Playable],
+    pieces: HeldOut,
+    *,
+    seed: int,
+    device: str,
+    control: bool = False,
 ) -> Experiment:
-    """Measure the loss by position to the length, within the trained length and past it."""
-    from evaluation.likelihood import apart, edges_of, growth, summary
+    """Measure the loss by position to the length, within the trained length and past it.
+
+    With a control, what lies past it is predicted once more, from no more tokens than the trained length.
+    """
+    from evaluation.likelihood import against_nearby, apart, edges_of, growth, summary
 
     edges = {model.name: edges_of(model.trained_length, pieces.length) for model in playables}
     jobs = [
         job
         for model in playables
-        for job in _loss_jobs(model, pieces, edges[model.name], None, seed, device)
-    ]
+        for job in _loss_jobs(
+            model, pieces, edges[model.name], None, seed, device,
+            window=model.trained_length if control and model.trained_length < pieces.length else None,
+        )
+    ]  # fmt: skip
 
     def compose(found: Found) -> dict[str, Any]:
         read = {name: by_number[None] for name, by_number in _by_piece(found).items()}
@@ -47,6 +58,11 @@ def extrapolation(
             }
             for playable, own in zip(measured, losses, strict=True)
         ]
+        for model, own, playable in zip(models, losses, measured, strict=True):
+            if all("nearby" in loss for loss in own):
+                model["control"] = against_nearby(
+                    own, edges[playable.name], playable.trained_length
+                )
         if len(measured) > 1 and len({tuple(edges[one.name]) for one in measured}) == 1:
             borders, trained = edges[measured[0].name], measured[0].trained_length
             for model, curve in zip(models, apart(losses, borders), strict=True):
@@ -113,8 +129,10 @@ def _loss_jobs(
     number: int | None,
     seed: int,
     device: str,
+    window: int | None = None,
 ) -> list[Job]:
     common = {"edges": list(edges), "seed": seed, "realisations": number}
+    common |= {"window": window} if window else {}
     return [
         job_of(playable, measures.losses, device, pieces.prepared, rows=rows, **common)
         for rows in rows_by_job(pieces.rows)

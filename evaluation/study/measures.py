@@ -26,6 +26,7 @@ def losses(
     seed: int,
     device: str,
     realisations: int | None = None,
+    window: int | None = None,
 ) -> list[dict[str, Any]]:
     """Return the loss of some pieces of a data set, each with its own draw of a stochastic encoding."""
     from evaluation.likelihood import piece_loss
@@ -35,7 +36,10 @@ def losses(
     if realisations is not None and realisations != performer.config.position.realisations:
         performer = performer.with_realisations(realisations, seed).eval()
     prepared = Prepared.open(data)
-    return [piece_loss(performer, np.asarray(prepared.ids(row)), edges, seed + row) for row in rows]
+    return [
+        piece_loss(performer, np.asarray(prepared.ids(row)), edges, seed + row, window)
+        for row in rows
+    ]
 
 
 def probes(

@@ -24,12 +24,15 @@ def extrapolation_table(result: Result) -> Table:
     head = ["model", *(shared[part] or WORDS[part] for part in parts)]
     compared = any(model.get("growth") for model in models)
     head += ["further − trained", *(["growth against all"] if compared else [])]
+    controlled = any(model.get("control") for model in models)
+    head += ["all before − the last alone"] if controlled else []
     rows = [
         [
             model["model"],
             *(_part(model["parts"].get(part), bool(shared[part])) for part in parts),
             signed(model["drift"].get("far")),
             *([signed(model.get("growth"))] if compared else []),
+            *([signed(model.get("control"))] if controlled else []),
         ]
         for model in models
     ]
@@ -68,7 +71,7 @@ def extrapolation_rows(result: Result) -> list[Row]:
     for model in result["models"]:
         rows = [{"part": part, **row} for part, row in model["parts"].items() if row]
         rows += [{"part": f"drift {part}", **row} for part, row in model["drift"].items() if row]
-        rows += [{"part": "growth", **model["growth"]}] if model.get("growth") else []
+        rows += [{"part": part, **model[part]} for part in ("growth", "control") if model.get(part)]
         found += [{**named(model), "data": result["data"]["checksum"], **row} for row in rows]
     return found
 

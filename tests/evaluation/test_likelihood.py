@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from evaluation.likelihood import apart, change, edges_of, growth, parts_of, piece_loss, summary
+from evaluation.likelihood import (
+    against_nearby,
+    apart,
+    change,
+    edges_of,
+    growth,
+    parts_of,
+    piece_loss,
+    summary,
+)
 from musicgen.generation.likelihood import position_losses
 from tests.musicgen.toys import toy_model, toy_tokens
 
@@ -95,3 +104,33 @@ def test_models_are_compared_only_where_all_have_read_as_much():
 def test_a_change_is_paired_by_piece():
     found = change([loss(2, 2), loss(5, 5, 5)], [loss(1, 1), loss(5, 5, 5)])
     assert (found["mean"], found["pieces"]) == (pytest.approx(0.5), 2)
+
+
+def test_with_a_window_what_lies_past_it_is_predicted_from_the_last_tokens_too():
+    model, ids = toy_model(), toy_tokens(1, 30)[0].numpy()
+    edges, whole = [0, 8, 12, 16, 40], position_losses(model, ids, 0)
+    found = piece_loss(model, ids, edges, 0, window=8)
+    assert found["sums"] == piece_loss(model, ids, edges, 0)["sums"]
+    assert "nearby" not in piece_loss(model, ids, edges, 0)
+    # Windows of 8 begin every 4 tokens; the second half of each counts.
+    parts = [position_losses(model, ids[start : start + 9], 0)[4:] for start in range(4, 28, 4)]
+    assert found["nearby"][0] == pytest.approx(whole[:8].sum())
+    assert found["nearby"][1] == pytest.approx(parts[0].sum())
+    assert found["nearby"][2] == pytest.approx(parts[1].sum())
+    assert found["nearby"][3] == pytest.approx(sum(part.sum() for part in parts[2:]))
+    assert found["nearby"][1] != pytest.approx(found["sums"][1])
+    short = piece_loss(model, ids[:7], edges, 0, window=8)
+    assert short["nearby"] == short["sums"]
+
+
+def test_what_the_whole_past_is_worth_counts_tokens_past_the_trained_length():
+    pieces = [
+        loss(1, 3, 5) | {"nearby": [2.0, 8, 12]},
+        loss(2, 2, 2) | {"nearby": [4.0, 4, 8]},
+        loss(1),
+    ]
+    pieces[2]["nearby"] = [2.0, 0, 0]
+    found = against_nearby(pieces, EDGES, trained_length=2)
+    assert found is not None
+    assert (found["mean"], found["pieces"]) == (pytest.approx((-1 - 1) / 2), 2)
+    assert against_nearby(pieces[2:], EDGES, trained_length=2) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ EXAMPLES = """\
 A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
 ± deviation over pieces, within the trained length, to 1.5 times it, and further. Growth is by how
 much more a loss grows past the trained length than that of the models on average ± standard error.
+Later parts of pieces may be harder by themselves: --control predicts what lies past the trained
+length once more, each token from the last ones alone, from half as many as the model was trained
+with to all of them. Below 0, all that was before helps: length does no harm.
 
 examples:
   musicgen evaluate extrapolation pop-piano
+  musicgen evaluate extrapolation pop-piano-2 --length 8192 --control
   musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
 """
 
@@ -25,6 +30,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_data(parser)
     add_pieces(parser)
+    parser.add_argument(
+        "--control", action="store_true",
+        help="predict what lies past the trained length from the last tokens alone, too",
+    )  # fmt: skip
     add_study(parser, results="extrapolation.json, .csv, .svg and .png")
     parser.epilog = EXAMPLES
 
@@ -35,7 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
     from evaluation.tables.losses import extrapolation_table
     from tokenization.wording import counted
 
-    result = read_by_models("extrapolation", extrapolation, arguments, "Reading pieces")
+    make = partial(extrapolation, control=arguments.control)
+    result = read_by_models("extrapolation", make, arguments, "Reading pieces")
     if not result["models"]:
         raise ValueError("no model could be measured; the sentences above say why")
     if arguments.output is not None:

@@ -30,6 +30,17 @@ def test_the_best_are_named_and_growth_only_where_it_is_sure():
     assert "lrpe" not in "".join(said[2:])
 
 
+def test_what_the_whole_past_is_worth_is_said_where_it_is_sure():
+    models = [model("ape", 1.0, 2.0), model("sine", 1.1, 1.2), model("lrpe", 1.1, 1.2)]
+    for one, control in zip(models, (0.5, -0.5, 0.03), strict=True):
+        one["control"] = row(control)
+    said = findings.extrapolation({"models": models, "length": LENGTH})
+    assert [text.partition(":")[0] for text in said[2:]] == [
+        "Past its trained length, ape costs more than where it is given the last tokens alone",
+        "Past its trained length, sine costs less than where it is given the last tokens alone",
+    ]
+
+
 def test_other_positions_are_not_compared():
     models = [model("short", 1.0, 2.0), model("long", 1.1, 1.2)]
     models[1]["parts"]["trained"]["stop"] = 32

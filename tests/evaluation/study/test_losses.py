@@ -79,6 +79,22 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(place, pieces, m
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
+def test_a_control_reads_what_lies_past_the_trained_length_once_more(place, pieces):
+    playables = models_of([str(place / "sine")], "cpu")
+    assert playables[0].trained_length < LENGTH
+    made = extrapolation(playables, pieces, seed=0, device="cpu", control=True)
+    found, failures = conduct({"extrapolation": made})
+    assert failures == []
+    [model], [plain] = (
+        result["models"]
+        for result in (found["extrapolation"], conducted("extrapolation", place, pieces, "sine")[0])
+    )
+    assert model["control"]["pieces"] == 7
+    assert model["control"]["deviation"] > 0
+    assert "control" not in plain
+    assert model["parts"] == plain["parts"]
+
+
 def test_a_model_that_reads_nothing_is_left_out_and_takes_no_piece_from_the_others(
     place, pieces, monkeypatch
 ):

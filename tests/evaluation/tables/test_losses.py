@@ -1,6 +1,6 @@
 """The table of losses past the trained length: what stands out is what can be compared."""
 
-from evaluation.tables.losses import extrapolation_table
+from evaluation.tables.losses import extrapolation_rows, extrapolation_table
 
 
 def model(name: str, trained: int, mean: float) -> dict:
@@ -17,6 +17,21 @@ def test_the_lowest_of_the_same_positions_stands_out():
     models = [model("a", 16, 2.0), model("b", 32, 1.0)]
     assert {*extrapolation_table({"models": models}).best} == {(1, 2)}
     assert extrapolation_table({"models": models[:1]}).best == []
+
+
+def test_a_control_has_a_column_and_rows_of_its_own():
+    models = [model("a", 16, 2.0), model("b", 16, 1.0)]
+    assert "all before − the last alone" not in extrapolation_table({"models": models}).head
+    control = {"mean": -0.5, "deviation": 0.1, "pieces": 3}
+    models[1]["control"] = control
+    found = extrapolation_table({"models": models})
+    assert found.head[-1] == "all before − the last alone"
+    assert found.rows[1][-1].startswith("−0.500 ± 0.058")
+    knows = {"sha256": "", "encoding": "", "language": ""}
+    result = {"models": [{**one, **knows} for one in models], "data": {"checksum": "c"}}
+    rows = extrapolation_rows(result)
+    assert [row["part"] for row in rows] == ["trained", "far", "trained", "far", "control"]
+    assert rows[-1].items() >= control.items()
 
 
 def test_where_a_part_ends_elsewhere_each_cell_says_where():
