@@ -19,8 +19,7 @@ import numpy as np
 
 from tokenization.goal import LEFT, MARKER, SEAM, Goal
 from tokenization.grammar import Grammar
-from tokenization.logit_bias import LogitBias
-from tokenization.note_tokens import NoteTokens
+from tokenization.logit_bias import LogitBias, NoteTokens
 from tokenization.score import Score
 from tokenization.vocabulary import Vocabulary
 

@@ -52,3 +52,14 @@ class LogitBias:
         after = np.bincount(groups, chances * np.exp(weights))
         kept = np.log(np.divide(before, after, out=np.ones_like(after), where=after > 0))
         scores[tokens] += weights + kept[groups]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoteTokens:
+    """What tokens say about notes, to lead music by (musicgen/generation/recall/leaning.py); V tokens.
+
+    Of languages in which pitches follow the time at which notes begin.
+    """
+
+    pitch: np.ndarray  # (V,) semitones, -1 of what names no pitch
+    moves: np.ndarray  # (V,) bool: whether what follows begins at another time than what was before

@@ -20,8 +20,7 @@ import numpy as np
 from tokenization.analysis.chord_names import QUALITIES, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR, LONGEST_BAR, NAMES
 from tokenization.language import Encoded, Language
-from tokenization.logit_bias import LogitBias
-from tokenization.note_tokens import NoteTokens
+from tokenization.logit_bias import LogitBias, NoteTokens
 from tokenization.remi import goals
 from tokenization.remi.arrange import arrange
 from tokenization.remi.cadence import toward_tonic

@@ -1,1 +1,1 @@
-"""Repetition: what followed the same notes before is likelier, phrases return, and endless loops are left."""
+"""Repetition and contrast: phrases return, new ones lie higher or lower than those before, endless loops are left."""

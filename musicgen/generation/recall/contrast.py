@@ -15,7 +15,7 @@ import numpy as np
 
 from musicgen.generation.recall.heights import Heights
 from musicgen.generation.recall.phrases import UNIT, sources_of
-from tokenization.note_tokens import NoteTokens
+from tokenization.logit_bias import NoteTokens
 
 FEWEST = 20  # new phrases, from which on there is something to count
 FURTHEST = 2.0  # deviations that are drawn at most

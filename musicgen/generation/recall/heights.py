@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.generation.recall.phrases import UNIT
-from tokenization.note_tokens import NoteTokens
+from tokenization.logit_bias import NoteTokens
 
 FEW = 3  # times at which something begins; with fewer, bars are a rest and have no height
 
@@ -21,7 +21,7 @@ class Heights:
 
     def __init__(self, tokens: NoteTokens) -> None:
         """Begin before the first bar."""
-        self._tokens = tokens
+        self._pitch, self._moves = tokens.pitch.tolist(), tokens.moves.tolist()
         self.bar = -1  # which one is being written
         self.over: list[
             float | None
@@ -61,7 +61,7 @@ class Heights:
             if self.bar and self.bar % UNIT == 0:
                 self.over.append(self.here)
                 self._tops = []
-        if (pitch := int(self._tokens.pitch[token])) >= 0:
+        if (pitch := self._pitch[token]) >= 0:
             if self._sounds:
                 self._tops[-1] = max(self._tops[-1], pitch)
             else:
@@ -69,5 +69,5 @@ class Heights:
             self._sounds = True
             self._pitches += pitch
             self._notes += 1
-        elif self._tokens.moves[token]:
+        elif self._moves[token]:
             self._sounds = False

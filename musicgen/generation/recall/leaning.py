@@ -19,7 +19,7 @@ from typing_extensions import Self
 from musicgen.generation.recall.contrast import Contrast
 from musicgen.generation.recall.heights import Heights
 from musicgen.generation.recall.phrases import UNIT
-from tokenization.note_tokens import NoteTokens
+from tokenization.logit_bias import NoteTokens
 
 BEGIN = 0.05  # λ per semitone that is wanted beside the phrase before
 ADD = 0.02  # with each bar, per semitone that is still wanted

@@ -36,7 +36,7 @@ from musicgen.generation.recall.leaning import Leaning
 from musicgen.generation.recall.memory import ORDER, Memory, last_with
 from musicgen.generation.recall.phrases import LENGTH, Phrases, Phrasing
 from musicgen.generation.recall.trust import share
-from tokenization.note_tokens import NoteTokens
+from tokenization.logit_bias import NoteTokens
 
 
 @dataclass(frozen=True, kw_only=True)

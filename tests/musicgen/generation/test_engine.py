@@ -26,7 +26,7 @@ from musicgen.position.spe.row_codes import RowCodes
 from tests.musicgen.generation.counting import counted
 from tests.musicgen.generation.generate import asked
 from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, toy_model, unlimited
-from tokenization.note_tokens import NoteTokens
+from tokenization.logit_bias import NoteTokens
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4

@@ -15,7 +15,7 @@ from musicgen.generation.recall.phrases import NEW, UNIT, Phrasing
 from musicgen.generation.recall.recalling import Recall, Recalling
 from tokenization.language import LANGUAGES
 from tokenization.language import language as language_of
-from tokenization.note_tokens import NoteTokens
+from tokenization.logit_bias import NoteTokens
 
 BAR, PLACE = 0, 1
 TOKENS = NoteTokens(
