@@ -24,9 +24,7 @@ from musicgen.model.performer import Performer
 STEPS = 16  # stretches of the curve within the trained length
 NEAR, FAR = 1.5, 4.0  # how far past the trained length is looked, in trained lengths
 PARTS = ("trained", "near", "far")
-Loss = dict[
-    str, Any
-]  # of one piece by stretch: {"sums": […], "tokens": […]}, with a window also {"nearby": […]}
+Loss = dict[str, Any]  # of one piece by stretch: {"sums": […], "tokens": […]}, perhaps "nearby"
 
 
 def edges_of(trained_length: int, length: int) -> list[int]:

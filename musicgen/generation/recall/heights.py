@@ -23,12 +23,8 @@ class Heights:
         """Begin before the first bar."""
         self._pitch, self._moves = tokens.pitch.tolist(), tokens.moves.tolist()
         self.bar = -1  # which one is being written
-        self.over: list[
-            float | None
-        ] = []  # the heights of the phrases that are over; None of a rest
-        self._tops: list[
-            int
-        ] = []  # of this phrase: the highest pitch at each time at which notes begin
+        self.over: list[float | None] = []  # the heights of phrases that are over; None of a rest
+        self._tops: list[int] = []  # of this phrase: the highest pitch whenever notes begin
         self._sounds = False  # whether a note has begun at this time
         self._pitches = self._notes = 0  # the sum of all pitches, and how many
 
