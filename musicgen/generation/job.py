@@ -132,7 +132,7 @@ class RowGroup:
             return self.scores
         scores = self.scores.copy()
         for row, one in enumerate(self._recalling):
-            one.discourage(scores[row], allowed[row])
+            one.bias(scores[row], allowed[row])
         for row, bias in enumerate(self._bias):
             bias.apply(scores[row], int(self._goal[row]), allowed[row])
         return scores

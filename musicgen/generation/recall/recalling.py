@@ -125,17 +125,20 @@ class Recalling:
             if self._leaning is not None:
                 self._leaning.take(token, begins, self._phrases.new)
 
-    def discourage(self, scores: np.ndarray, allowed: np.ndarray) -> None:
-        """Make what would go on in circles less likely, where it has for longer than pieces do: scores (V,).
+    def bias(self, scores: np.ndarray, allowed: np.ndarray) -> None:
+        """Change the scores of what comes next, (V,), as far as it may come: (V,) bool.
 
-        `allowed` says what may come: (V,) bool.
+        What would go on in circles gets less likely, where it has for longer than pieces do; a new phrase is led to
+        another height.
         """
-        past = None if self._rests else self._circling.past()
+        if self._rests:
+            return
+        past = self._circling.past()
         if past is not None and self._recall.kinds is not None:
             tokens = [token for token in self._memory.followed(past.last) if allowed[token]]
             kinds = np.where(allowed, self._recall.kinds, -1)  # what may not come is no choice
             lower(scores, tokens, NATS * past.excess, kinds)
-        if self._leaning is not None and not self._rests:
+        if self._leaning is not None:
             self._leaning.apply(scores, allowed)
 
     def mix(self, chances: np.ndarray, allowed: np.ndarray) -> None:

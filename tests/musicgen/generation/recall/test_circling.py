@@ -111,7 +111,7 @@ def test_what_circles_is_neither_recalled_nor_as_likely():
 
     def lowered(one: Recalling) -> list[int]:
         scores = np.zeros(len(kinds))
-        one.discourage(scores, allowed)
+        one.bias(scores, allowed)
         return np.flatnonzero(scores < 0).tolist()
 
     assert (likeliest(row(NEVER)), lowered(row(NEVER))) == (5, [])
@@ -127,7 +127,7 @@ def test_what_circles_is_neither_recalled_nor_as_likely():
     allowed[:100] = False
     allowed[5:10] = True
     scores = np.zeros(len(kinds))
-    bound.discourage(scores, allowed)
+    bound.bias(scores, allowed)
     assert (scores[~allowed] == 0).all()
     assert np.exp(scores[allowed]).sum() == pytest.approx(allowed.sum())
     allowed[5] = False

@@ -194,12 +194,12 @@ def test_a_row_is_led_in_new_phrases_that_were_decided_on():
         for token, begins in bar_of(60 + number, 60 + number):
             one.take(token, begins)
         scores = np.zeros(128)
-        one.discourage(scores, ALLOWED)
+        one.bias(scores, ALLOWED)
         led.append(bool(scores.any()))
     assert led == [False] * NEW + [True] * UNIT
     one.take(5)  # once a goal stands, what is asked for comes first
     scores = np.zeros(128)
-    one.discourage(scores, ALLOWED)
+    one.bias(scores, ALLOWED)
     assert not scores.any()
 
 
