@@ -63,3 +63,13 @@ class NoteTokens:
 
     pitch: np.ndarray  # (V,) semitones, -1 of what names no pitch
     moves: np.ndarray  # (V,) bool: whether what follows begins at another time than what was before
+
+
+def exchange(scores: np.ndarray, tokens: np.ndarray, bias: np.ndarray) -> None:
+    """Make tokens likelier beside each other by a bias each, and any of them as likely as before: scores (V,).
+
+    `tokens` are their ids, of which there is one at least.
+    """
+    before = np.logaddexp.reduce(scores[tokens])
+    scores[tokens] += bias
+    scores[tokens] += before - np.logaddexp.reduce(scores[tokens])

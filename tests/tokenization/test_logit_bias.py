@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tokenization.logit_bias import LogitBias
+from tokenization.logit_bias import LogitBias, exchange
 
 # Tokens 0 and 1 say goals 1 and 2, 2 is nothing's, 3 to 6 are a group of kinds 1 and 2, 7 and 8 another, of kind 3.
 BIAS = LogitBias(
@@ -58,3 +58,9 @@ def test_a_kind_may_be_all_but_forbidden(chances: np.ndarray):
 @pytest.mark.parametrize(("ids", "goal"), [([2, 3], 0), ([0, 3, 1, 4], 2), ([1, 0], 1), ([], 0)])
 def test_the_goal_that_was_said_last_stands(ids: list[int], goal: int):
     assert BIAS.standing(np.array(ids, dtype=np.int64)) == goal
+
+
+def test_what_is_exchanged_is_as_likely_together_as_before():
+    scores = np.log(np.array([0.1, 0.2, 0.3, 0.4]))
+    exchange(scores, np.array([0, 2]), np.log([3.0, 1.0]))
+    np.testing.assert_allclose(np.exp(scores), [0.2, 0.2, 0.2, 0.4])

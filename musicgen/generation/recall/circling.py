@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import Self
 
+from tokenization.logit_bias import exchange
 from tokenization.records import value_of
 
 
@@ -150,7 +151,5 @@ def lower(scores: np.ndarray, tokens: Sequence[int], nats: float, kinds: np.ndar
     What may not come is of another kind.
     """
     for kind in {int(kinds[token]) for token in tokens}:
-        of_kind = kinds == kind
-        whole = np.logaddexp.reduce(scores[of_kind])
-        scores[[token for token in tokens if kinds[token] == kind]] -= nats
-        scores[of_kind] += whole - np.logaddexp.reduce(scores[of_kind])
+        of_kind = np.flatnonzero(kinds == kind)
+        exchange(scores, of_kind, np.where(np.isin(of_kind, tokens), -nats, 0.0))

@@ -1,7 +1,7 @@
 """How differently high a new phrase of a piece is from those before it: counted in songs, drawn for what is written.
 
-A phrase is UNIT bars; a new one does not repeat an earlier one (phrases.py). With m the mean height of all
-phrases before it and l that of the last of them (heights.py), a new one has a height of
+A phrase is UNIT bars; a new one does not repeat an earlier one (phrases.py). With m the mean height of all phrases
+before it and l that of the last of them (heights.py), a new one has a height of
 
     m + rise + keeps · (l − m) + a normal deviation of `spread`,    within what nearly all phrases have.
 """

@@ -19,7 +19,7 @@ from typing_extensions import Self
 from musicgen.generation.recall.contrast import Contrast
 from musicgen.generation.recall.heights import Heights
 from musicgen.generation.recall.phrases import UNIT
-from tokenization.logit_bias import NoteTokens
+from tokenization.logit_bias import NoteTokens, exchange
 
 BEGIN = 0.05  # λ per semitone that is wanted beside the phrase before
 ADD = 0.02  # with each bar, per semitone that is still wanted
@@ -80,6 +80,4 @@ class Leaning:
         above = self._pitch[upper] - middle
         wanted = max(self._wanted - middle, 0)
         counted = np.minimum(above, wanted) if self._lean > 0 else np.maximum(above - wanted, 0)
-        before = np.logaddexp.reduce(scores[upper])
-        scores[upper] += self._lean * counted
-        scores[upper] += before - np.logaddexp.reduce(scores[upper])
+        exchange(scores, upper, self._lean * counted)
