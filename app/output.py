@@ -1,4 +1,4 @@
-"""The output of commands: results on the standard output, as text or JSON, and remarks beside it."""
+"""The output of commands: results on the standard output, as text or JSON, and remarks and progress beside it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import re
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from evaluation.tables.table import Table
+    from evaluation.tables import Table
+
 
 INTERRUPTED = 130  # the exit code of what was ended by a signal, as shells report it
 
@@ -108,3 +109,31 @@ def visible(text: str, *, lines: bool = False) -> str:
 def escape(character: str) -> str:
     """Return a character as JSON and Python both read it."""
     return f"\\u{ord(character):04x}"
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Give a function to call with what is done and what there is to do; the bar goes at the end."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),  # a name may hold brackets
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    shown = sys.stdout.isatty()  # what is printed elsewhere goes there
+    with Progress(*columns, console=console, transient=True, redirect_stdout=shown) as bar:
+        task = bar.add_task(visible(title), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

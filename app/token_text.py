@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.groove.grid import Band
+from tokenization.groove.language import Band
 from tokenization.language import LANGUAGES, Language, language
 from tokenization.wording import listed
 

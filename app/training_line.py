@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from app import output
-from training.listener import Progress
+from training.loop import Progress
 
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer

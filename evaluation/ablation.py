@@ -20,8 +20,8 @@ from musicgen.common.learning import generator_from
 from musicgen.model.performer import Performer
 from musicgen.position import Position
 from musicgen.position.lrpe import Lrpe
-from musicgen.position.musical import MusicalFrequencies
 from musicgen.position.permutation import PermutationPowers
+from musicgen.position.phase import MusicalFrequencies
 from musicgen.position.rope import Rope
 from musicgen.position.spe.sine import SineSpe
 

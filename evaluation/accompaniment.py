@@ -9,9 +9,9 @@ and by time and pitch. Beside it stands how like the hidden part are parts that 
 
 Where a written part has no notes of the kind that a profile counts, its likeness is 0; the others have no value there.
 
-And how well it keeps to the piece's harmony (metrics/harmony.py): the share of a pitched part's notes that are tones of
-the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there are
-a bar, and how many sound at a time: a part may be like another and half as busy; notes that nobody ends are a drone.
+And how well it keeps to the piece's harmony (metrics/statistics.py): the share of a pitched part's notes that are tones
+of the chord where they begin. There the hidden part has a value of its own, `real`. So it has in how many notes there
+are a bar, and how many sound at a time: a part may be like another and half as busy; notes that nobody ends drone.
 
 A style is one value, the mean over its pieces; means and intervals are over styles.
 """
@@ -25,14 +25,13 @@ from typing import Any
 import numpy as np
 
 from evaluation.metrics.estimates import estimate, mean
-from evaluation.metrics.harmony import HARMONY, in_harmony
-from evaluation.metrics.statistics import NOTES_A_BAR, SOUNDING
+from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
 from musicgen.completion import WholeIds, accompaniment_goal
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import BAR_TICKS, DRUMS, TICKS_PER_BEAT
+from tokenization.groove.spelling import BAR_TICKS, DRUMS, TICKS_PER_BEAT
 from tokenization.score import Notes
 
 WRITTEN = "written"

@@ -24,16 +24,15 @@ from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration
 from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
-from musicgen.generation.recall.trust import with_recall
+from musicgen.generation.recall.memory import with_recall
 from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
-from tokenization.goal import SEAM
+from tokenization.groove_2.goals import gap as gap_of_notes
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.layouts import gap as gap_of_notes
-from tokenization.language import Language
-from tokenization.remi.layouts import gap as gap_of_ids
+from tokenization.language import SEAM, Language
+from tokenization.remi.goals import gap as gap_of_ids
 from tokenization.score import Notes, Score
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import Generation, MusicGeneration, Player, Take, longest_ticks
+from musicgen.continuation import Generation, Known, MusicGeneration, Player, Take, longest_ticks
 from musicgen.options import Options
 from musicgen.pieces import Piece, heard_facts
-from musicgen.recalled import Known
 from tokenization.analysis.metres import bar_lines
-from tokenization.goal import Goal
+from tokenization.language import Goal
 from tokenization.records import whole_number
 from tokenization.score import Notes
 

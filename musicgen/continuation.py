@@ -9,29 +9,74 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from typing_extensions import Self
 
-from musicgen.common.program import program
-from musicgen.generation.progress import Progress
-from musicgen.generation.recall.habits import Habits
-from musicgen.generation.request import Order, Request, Stop, order
+from musicgen.common.processes import program
+from musicgen.generation.recall.memory import ORDER
+from musicgen.generation.recall.recalling import Habits, Recall
+from musicgen.generation.request import Order, Progress, Request, Stop, order
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun, heard_facts
-from musicgen.recalled import Known, recall_of
 from tokenization.continuing import continuing
-from tokenization.excerpt import excerpt
 from tokenization.formats import midi, write_score
-from tokenization.grammar import Grammar
+from tokenization.grammar import Grammar, LogitBias
 from tokenization.language import Language
-from tokenization.logit_bias import LogitBias
-from tokenization.score import Score
+from tokenization.score import Score, excerpt
 
 if TYPE_CHECKING:
     from musicgen.generation.job import Job
+
+
+# The recall of one request: from all that is known of the piece, except the bars that are being replaced.
+
+
+class Known(NamedTuple):
+    """What is known of a piece beside a prompt: ids."""
+
+    elsewhere: Sequence[int] = ()
+    replaced: Sequence[int] = ()  # what stood where writing begins
+
+
+def recall_of(
+    habits: Habits | None,
+    language: Language,
+    sampling: Sampling,
+    prompt: np.ndarray,
+    known: Known | None,
+    passes_over: bool = True,
+) -> Recall | None:
+    """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken.
+
+    `known` is given where bars between others are written, which go with those: then no phrase is decided on.
+    """
+    if habits is None or not sampling.recall or not sampling.temperature:
+        return None
+    phrasing = habits.phrasing if known is None else None
+    known = known or Known()
+    passing = frozenset(language.passing_tokens())
+    before, replaced = (
+        [token for token in map(int, ids) if token not in passing]
+        for ids in (prompt[-2 * ORDER :], known.replaced)
+    )
+    return Recall(
+        weights=habits.weights,
+        goals=frozenset(language.goal_tokens()) - passing,
+        passing=passing,
+        elsewhere=tuple(map(int, known.elsewhere)),
+        unlike=(*before[-ORDER:], *replaced) if replaced else (),
+        strength=sampling.recall,
+        bars=frozenset(map(int, language.bars(prompt))),
+        limits=habits.limits,
+        phrasing=phrasing,
+        passes_over=passes_over,
+        kinds=language.kinds(),
+        contrast=None if phrasing is None else habits.contrast,
+        notes=language.note_tokens(),
+    )
 
 
 class Player(Protocol):
@@ -181,8 +226,7 @@ class Generation:
 
 def together(works: Sequence[Generation]) -> Iterator[None]:
     """Do works of one model in one batch; yields now and then. What ended one of them, its `check` raises."""
-    from musicgen.generation.engine import Engine
-    from musicgen.generation.threads import threads_for
+    from musicgen.generation.engine import Engine, threads_for
 
     model = works[0].model.performer
     engine = Engine(model)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from musicgen.generation.recall.habits import read_habits
+from musicgen.generation.recall.recalling import read_habits
 from musicgen.playable import Playable
 from musicgen.storage.library import folder_of, shipped
 from tokenization.language import Language, language, language_from_spec

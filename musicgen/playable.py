@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Take
-from musicgen.generation.recall.habits import Habits
+from musicgen.generation.recall.recalling import Habits
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
@@ -97,7 +97,7 @@ class Playable:
         The length is `bars`, 16 where nothing is said, or `tokens` instead. `chords` is a line such as
         "C | G7 | Am F | C", a bar between bars, kept to over and over.
         """
-        from tokenization.remi.chord_line import read_chords
+        from tokenization.remi.goals import read_chords
 
         if bars is not None and tokens is not None:
             raise ValueError(

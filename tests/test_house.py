@@ -35,7 +35,7 @@ MUSICGEN_FLOORS = (
 )  # fmt: skip
 # What lies on the lowest floor for all to use, and knows no music either.
 WITHOUT_MUSIC = {
-    "tokenization.grammar", "tokenization.logit_bias", "tokenization.records", "tokenization.whole_file",
+    "tokenization.grammar", "tokenization.records", "tokenization.whole_file",
 }  # fmt: skip
 MOST_FILES = 15  # of code in a folder
 WIDEST = 120  # characters of a line

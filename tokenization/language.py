@@ -9,19 +9,146 @@ last tick, and encode(decode(t)) = t for every valid sequence t.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenization.goal import LEFT, MARKER, SEAM, Goal
-from tokenization.grammar import Grammar
-from tokenization.logit_bias import LogitBias, NoteTokens
+from tokenization.grammar import Grammar, LogitBias, NoteTokens
 from tokenization.score import Score
-from tokenization.vocabulary import Vocabulary
+from tokenization.wording import counted
+
+# A vocabulary: named blocks of consecutive ids; nobody else computes an offset.
+
+
+@dataclass(frozen=True)
+class Block:
+    """A family of tokens with the ids start … stop − 1, one a name."""
+
+    name: str
+    start: int
+    names: tuple[str, ...]
+
+    @property
+    def stop(self) -> int:
+        """The first id after the block."""
+        return self.start + len(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def holds(self, ids: np.ndarray) -> np.ndarray:
+        """Say of each id whether it belongs to this block."""
+        return (ids >= self.start) & (ids < self.stop)
+
+
+class Vocabulary:
+    """Blocks laid end to end from id 0."""
+
+    def __init__(self, families: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Lay out (block name, token names) pairs in the order given."""
+        self.blocks: dict[str, Block] = {}
+        start = 0
+        for name, names in families:
+            self.blocks[name] = Block(name, start, tuple(names))
+            start += len(names)
+        self.names: tuple[str, ...] = tuple(
+            n for block in self.blocks.values() for n in block.names
+        )
+        if len(set(self.names)) != len(self.names) or len(self.blocks) != len(families):
+            raise ValueError("every block and every token of a vocabulary needs a name of its own")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, block: str) -> Block:
+        return self.blocks[block]
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Token name → id."""
+        return {name: index for index, name in enumerate(self.names)}
+
+    def id(self, name: str) -> int:
+        """Return the id of a token name; an unknown name raises ValueError."""
+        try:
+            return self.ids[name]
+        except KeyError:
+            raise ValueError(
+                f"{name!r} is not a token of this language; its families are {', '.join(self.blocks)}"
+            ) from None
+
+    def to_json(self) -> list[dict[str, object]]:
+        """Return the blocks as plain data."""
+        return [
+            {"name": b.name, "start": b.start, "stop": b.stop, "tokens": list(b.names)}
+            for b in self.blocks.values()
+        ]
+
+
+# Goals a model can be given: to end in a certain bar, to fill a gap, to write some parts; and the tokens for them.
+#
+# Several languages share these tokens. A sequence without them is a plain piece. With them, the given notes come
+# first, the written ones follow, and each written bar counts down to the goal, right after the token that begins it:
+#
+#     an ending    … bar left_3 … bar left_2 … bar left_1 … end
+#     a gap        begin after <bars after the gap> before <bars before it> bar seam_2 … bar seam_1 … end
+#
+# A countdown starts at COUNTED at most: bars further away say nothing. The bars after a gap are given first, closed
+# by `before` (suffix, prefix, middle: Bavarian et al., "Efficient training of language models to fill in the middle",
+# 2022).
+
+COUNTED = 16  # the bars before a goal that say how far it is
+PERIOD = 4  # bars: as metric heads look back by 1, 2 and 4, what is given stands in phase with what is written
+LEFT, SEAM, MARKER = "left", "seam", "marker"  # the names of these families in a vocabulary
+GOAL_FAMILIES: list[tuple[str, list[str]]] = [
+    (LEFT, [f"left_{bars}" for bars in range(1, COUNTED + 1)]),  # bars left, this one included
+    (SEAM, [f"seam_{bars}" for bars in range(1, COUNTED + 1)]),
+    (MARKER, ["after", "before"]),
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Goal:
+    """A piece to be completed: what a model is given first, and by which rules it writes the rest.
+
+    Writing goes on until the end token, which the grammar allows where the goal is reached and nowhere else.
+    """
+
+    prompt: np.ndarray  # ids before the first one that is drawn
+    grammar: Grammar  # stands before the prompt's first token
+    whole: Callable[[np.ndarray], np.ndarray]
+    """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
+    # What the goal makes likelier beside what the model makes of it.
+    logit_bias: LogitBias | None = None
+    elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
+    replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """What stood where writing begins, after the prompt's last bar token."""
+
+
+def given_until(stop: int, bars_before: int) -> int:
+    """Return the first bar after a gap that a prompt does not give, of a gap that ends before the bar `stop`.
+
+    As many bars are given as bring what stands before the gap, so many bars, to the same place of the period.
+    """
+    return stop + PERIOD + -bars_before % PERIOD
+
+
+def check_gap(start: int, stop: int, bars: int) -> None:
+    """Refuse the bars start … stop − 1 of a piece of so many where they cannot be filled."""
+    if not 0 <= start < stop <= bars:
+        raise ValueError(
+            f"bars {start + 1} to {stop} cannot be filled in a piece that has {counted(bars, 'bar')}"
+        )
+    if stop - start > COUNTED:
+        raise ValueError(
+            f"bars {start + 1} to {stop} are {stop - start}; {COUNTED} at most can be filled at once"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +308,7 @@ class Language(ABC):
         return np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
 
     def goal_tokens(self) -> list[int]:
-        """Return the tokens that tell a model what to arrive at, and where (goal.py): the last ones of a language."""
+        """Return the tokens that tell a model what to arrive at, and where (`Goal`): the last ones of a language."""
         return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))] if self.can_end() else []
 
     def passing_tokens(self) -> list[int]:

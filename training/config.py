@@ -31,7 +31,7 @@ class DataConfig:
     transpose: int = 6  # up to so many semitones up or down
     drop_track: float = 0.0  # groove: with this probability each track is silent (never all)
     mix_drums: float = 0.0  # groove: with this probability the drums are another piece's
-    # The shares of sequences that are examples of a goal, where the language has it (groove_examples.py).
+    # The shares of sequences that are examples of a goal, where the language has it (data/examples.py).
     endings: float = 0.0  # count down to the end of their piece
     gaps: float = 0.0  # have a gap to be filled
     accompaniments: float = 0.0  # groove: have parts written to given ones

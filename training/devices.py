@@ -3,13 +3,88 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
+from musicgen.model.performer import Performer
 from training.config import DeviceConfig
-from training.sharding import sharded_strategy
+
+# The model as Lightning Fabric runs it: the code of a stochastic encoding passes through untouched.
+#
+# Fabric converts the tensors in a module's arguments to the run's precision, looks for them inside dataclasses too,
+# and refuses frozen ones. A code belongs to the model, which made it in the precision it wants.
+
+
+class Sealed:
+    """Something that is not looked into."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+
+class FabricModel(nn.Module):
+    """A model that takes its code sealed."""
+
+    def __init__(self, model: Performer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, tokens: Tensor, code: Sealed, state: Sealed | None = None
+    ) -> Tensor | tuple[Tensor, Sealed]:
+        """Return the logits of what follows each token, (B, T) → (B, T, V); after a state, the next one too."""
+        if state is None:
+            return self.model(tokens, code.content)
+        logits, after = self.model.follow(tokens, self.model.go_on(state.content, code.content))
+        return logits, Sealed(after)
+
+
+# A model in shards over the devices (FSDP), and whole again to be saved; what is not in shards passes unchanged.
+#
+# Every process calls these functions, in the same order: those that make something whole gather it from all.
+
+
+def sharded_strategy(processes: int) -> ModelParallelStrategy:
+    """Return the strategy that gives each process a part of every weight."""
+    return ModelParallelStrategy(_shard, data_parallel_size=processes, tensor_parallel_size=1)
+
+
+def _shard(module: nn.Module, mesh: Any) -> nn.Module:
+    """Cut a FabricModel: each block by itself, so that one at a time is whole while it computes."""
+    from torch.distributed.fsdp import fully_shard
+
+    assert isinstance(module, FabricModel), "the loop wraps its model"
+    for block in module.model.blocks:
+        fully_shard(block, mesh=mesh["data_parallel"])
+    return fully_shard(module, mesh=mesh["data_parallel"])  # type: ignore[return-value]
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Return a tensor with all its parts."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def laid_out_like(tensor: Tensor, other: Tensor) -> Tensor:
+    """Return a whole tensor on another's device, and in its parts if it has some."""
+    tensor = tensor.to(other.device)
+    if not isinstance(other, DTensor):
+        return tensor
+    return distribute_tensor(tensor, other.device_mesh, other.placements)
+
+
+@torch.no_grad()
+def whole_model(model: Performer) -> Performer:
+    """Return a model as it would be on one device: itself, or a copy on the CPU."""
+    if not any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        return model
+    copy = Performer(model.config, seed=None)
+    copy.load_state_dict({name: whole(x).cpu() for name, x in model.state_dict().items()})
+    return copy.train(model.training)
 
 
 def start_fabric(device: DeviceConfig) -> Fabric:

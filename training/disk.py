@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from musicgen.common.locks import locked
+from musicgen.common.processes import locked
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 

@@ -13,10 +13,17 @@ sequences ends, so that no state of attention is part of a checkpoint.
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,21 +31,175 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from musicgen.common.learning import generator_of, learning_rate, seed_of
+from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
+from tokenization.whole_file import is_text, write_whole
+from training import run_folder
 from training.config import RunConfig
-from training.data.batches import Batches, Loader, Part
+from training.data.batches import IGNORED, Batches, Loader, Part, next_token_loss
+from training.devices import FabricModel, Sealed, whole, whole_model
 from training.disk import full_disk_named
-from training.fabric_model import FabricModel, Sealed
 from training.initial_model import first_model, origin
-from training.listener import Listener, Progress
-from training.loss import IGNORED, next_token_loss
 from training.optimiser import TIMES, optimiser_of
-from training.sharding import whole, whole_model
-from training.step_sums import StepSums
-from training.storage import saving
-from training.storage.logs import Log
-from training.storage.model_card import card_of, learned_from
-from training.validation import Validation
+from training.run_folder import card_of, learned_from
+from training.validation import Measured, Validation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What is known of a run at a logged step."""
+
+    step: int
+    steps: int
+    loss: float
+    tokens_per_second: float
+    validation: float | None
+
+
+class Listener(Protocol):
+    """Receives what happens in a run; only the first process reports."""
+
+    def stepped(self, step: int, steps: int) -> None:
+        """Hear that a step is done."""
+        ...
+
+    def progress(self, progress: Progress) -> None:
+        """Hear where the run stands, at each logged step."""
+        ...
+
+    def validated(self, model: Performer, step: int) -> None:
+        """Hear that a validation is done, with the model in evaluation mode: the moment to write samples."""
+        ...
+
+
+# What the steps since the last log add up to, kept on the device so that no step waits for it.
+
+
+class StepSums:
+    """Sums of loss and gradient norm, tokens and steps, and the first step that was not finite."""
+
+    def __init__(self, device: torch.device, sums: Sequence[float] = ()) -> None:
+        self._dtype = torch.float32 if device.type == "mps" else torch.float64
+        self._device = device
+        self._bad = torch.full((), torch.inf, device=device)
+        self.restart(sums)
+
+    def restart(self, sums: Sequence[float] = ()) -> None:
+        """Begin anew, or with sums that were kept."""
+        loss, gradient, tokens, steps = sums or (0.0,) * 4
+        self._loss, self._gradient = (
+            torch.tensor(value, dtype=self._dtype, device=self._device)
+            for value in (loss, gradient)
+        )
+        self._tokens, self._steps = int(tokens), int(steps)
+        self._new_tokens, self._began = 0, time.perf_counter()
+
+    def add(self, loss: Tensor, tokens: int, step: int) -> None:
+        """Take the loss of some tokens of a step, as a sum."""
+        self._loss = self._loss + loss
+        self._tokens += tokens
+        self._new_tokens += tokens
+        self._watch(loss, step)
+
+    def add_norm(self, norm: Tensor, step: int) -> None:
+        """Take the norm of a step's gradient."""
+        self._steps += 1
+        self._gradient = self._gradient + norm
+        self._watch(norm, step)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the time inside out of the speed."""
+        began = time.perf_counter()
+        yield
+        self._began += time.perf_counter() - began
+
+    def total(self) -> Tensor:
+        """Return the sums of loss, gradient norms, tokens and steps: (4,)."""
+        counts = torch.tensor([self._tokens, self._steps], dtype=self._dtype, device=self._device)
+        return torch.cat([torch.stack([self._loss, self._gradient]), counts])
+
+    def speed(self) -> tuple[int, float]:
+        """Return the tokens taken in this session since the last log, and their seconds."""
+        return self._new_tokens, time.perf_counter() - self._began
+
+    def first_bad_step(self) -> int | None:
+        """Return the first step whose loss or gradient was not finite; waits for the device."""
+        bad = self._bad.item()
+        return None if bad == torch.inf else int(bad)
+
+    def _watch(self, value: Tensor, step: int) -> None:
+        worst = self._bad.clamp(max=float(step))
+        self._bad = torch.where(torch.isfinite(value), self._bad, worst)
+
+
+# The records of a run: CSV always, TensorBoard where it is installed and can take the folder's name.
+
+TRAIN = ("step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "loader_share")
+VALIDATION = ("step", "inside", "beyond", "sequences")
+BY_POSITION = ("step", "from", "to", "loss", "deviation", "n")
+TABLES = {"train": TRAIN, "validation": VALIDATION, "positions": BY_POSITION}
+
+
+class Log:
+    """Appends to the run's tables; rows from after `step`, which a crash left, are dropped first."""
+
+    def __init__(self, folder: Path, step: int, *, enabled: bool) -> None:
+        self.enabled = enabled
+        self.folder = folder
+        self.board: Any = None
+        if not enabled:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, header in TABLES.items():
+            _cut(folder / f"{name}.csv", header, step)
+        if find_spec("tensorboard") and is_text(folder):
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def train(self, **values: float) -> None:
+        """Record a stretch of training steps."""
+        self._append("train", [[values[name] for name in TRAIN]])
+        for name in TRAIN[1:]:
+            self._scalar(f"train/{name}", values[name], int(values["step"]))
+
+    def validation(self, step: int, result: Measured) -> None:
+        """Record a validation: the means, and the loss by position."""
+        beyond = "" if result.beyond is None else result.beyond
+        self._append("positions", [[step, *row] for row in result.rows])
+        self._append("validation", [[step, result.inside, beyond, result.sequences]])
+        self._scalar("validation/inside", result.inside, step)
+        if result.beyond is not None:
+            self._scalar("validation/beyond", result.beyond, step)
+
+    def close(self) -> None:
+        """Write down what is buffered."""
+        if self.board is not None:
+            self.board.close()
+
+    def _append(self, table: str, rows: list[list[Any]]) -> None:
+        if self.enabled:
+            with (self.folder / f"{table}.csv").open("a", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows(rows)
+
+    def _scalar(self, name: str, value: float, step: int) -> None:
+        if self.board is not None:
+            self.board.add_scalar(name, value, step)
+
+
+def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
+    """Keep the whole rows up to `step`; an absent table gets its header."""
+    try:
+        text = path.read_text() if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]  # a crash may have torn the last line
+        rows = [row for row in csv.reader(whole.splitlines()[1:]) if row and int(row[0]) <= step]
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"{path} is damaged ({error}); delete it, and the run goes on") from None
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    write_whole(path, stream.getvalue().encode())
+
 
 # Purposes of randomness, so that no two draws share a stream.
 CODE, DROPOUT, REDRAW, VALIDATE = range(4)
@@ -60,7 +221,7 @@ class Run:
         self.steps = batches.steps(config.optimiser.steps, config.optimiser.epochs)
         falling = config.optimiser.cosine_epochs
         self.falling = self.steps if falling is None else batches.steps(None, falling)
-        self.state = saving.RunState(data=batches.shards.checksum)
+        self.state = run_folder.RunState(data=batches.shards.checksum)
         self.model = first_model(config, batches.language)
         self.origin = origin(config)  # read once: what a run began as may be gone before it ends
         module: Any = FabricModel(self.model)
@@ -74,7 +235,7 @@ class Run:
 
     def resume(self) -> bool:
         """Go to the newest checkpoint, if there is one."""
-        found = saving.newest(self.folder)
+        found = run_folder.newest(self.folder)
         if found is None:
             return False
         if not learned_from(found, self.batches):
@@ -82,7 +243,7 @@ class Run:
                 f"{found} was trained on other data than {self.config.data.folder} holds now, "
                 "or with other pieces held out; prepare the same data again, or begin a new run"
             )
-        self.state = saving.restore(found, self.model, self.raw_optimiser)
+        self.state = run_folder.restore(found, self.model, self.raw_optimiser)
         return True
 
     @property
@@ -251,11 +412,11 @@ class Run:
         self._check(sums)
         self.state.window = tuple(self._total(sums))
         model = whole_model(self.model)
-        averages = saving.averages_of(self.model, self.raw_optimiser)
+        averages = run_folder.averages_of(self.model, self.raw_optimiser)
         if self.fabric.is_global_zero and self.state.step:
             card = card_of(self.config, self.batches, self.state, self.origin)
-            saving.save(self.folder, model, card, averages, self.state)
-            saving.prune(self.folder, self.config.keep)
+            run_folder.save(self.folder, model, card, averages, self.state)
+            run_folder.prune(self.folder, self.config.keep)
         self.fabric.barrier()
 
     def _check(self, sums: StepSums) -> None:
@@ -264,7 +425,7 @@ class Run:
             raise self._diverged(bad + 1)
 
     def _diverged(self, step: int) -> Diverged:
-        good = saving.newest(self.folder)
+        good = run_folder.newest(self.folder)
         kept = f"the last good state is {good}" if good else "no state was saved before it"
         return Diverged(
             f"the loss was not finite at step {step}; {kept}. "

@@ -10,7 +10,7 @@ import torch
 from musicgen.common.machine import multiplies_bfloat16
 from tokenization.records import yaml_of
 from training.config import RunConfig
-from training.storage.run_folder import CONFIG
+from training.run_folder import CONFIG
 
 
 def with_precision(config: RunConfig, *, resume: bool) -> tuple[RunConfig, list[str]]:

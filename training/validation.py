@@ -13,9 +13,8 @@ from lightning_fabric import Fabric
 from musicgen.generation.likelihood import stretch
 from musicgen.model.performer import Performer
 from training.config import RunConfig
-from training.data.batches import Batches
-from training.fabric_model import Sealed
-from training.loss import IGNORED, next_token_loss
+from training.data.batches import IGNORED, Batches, next_token_loss
+from training.devices import Sealed
 
 BINS = 12  # of positions, in the table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from app.commands.making_music import add_options, completing, given_piece, options_of, write_all
-from app.track_choice import add_tracks
+from app.options import add_tracks
 
 EXAMPLES = """\
 examples:

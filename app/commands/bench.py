@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from app import output
-from app.counts import check_counts
-from app.progress import progress_bar
+from app.options import check_counts
+from app.output import progress_bar
 
 EXAMPLES = """\
 examples:
@@ -55,8 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _profile(*, as_json: bool) -> None:
-    from evaluation.speed.step_profile import step_profile
-    from evaluation.speed.workloads import paper
+    from evaluation.speed.workloads import paper, step_profile
 
     rows = step_profile(paper())
     if as_json:

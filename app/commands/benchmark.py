@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.compute_options import chosen_device
-from app.counts import check_counts
-from app.progress import progress_bar
+from app.options import check_counts, chosen_device
+from app.output import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.benchmarks.recipe import Recipe

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import output
 from app.commands.train import train
-from app.counts import check_counts
+from app.options import check_counts
 
 if TYPE_CHECKING:
     from training.config import RunConfig
@@ -60,10 +60,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train all, and write the table."""
-    from app.default_folder import claim, own_folder
+    from app.options import claim, own_folder
     from tokenization.whole_file import make_folder
-    from training.results.comparison import ranked, write_comparison
-    from training.results.repeats import repeated, without_encoding
+    from training.results.comparison import ranked, repeated, without_encoding, write_comparison
 
     check_counts(arguments, "seeds")
     named = arguments.output is not None
@@ -116,7 +115,7 @@ def configured(arguments: argparse.Namespace) -> dict[str, RunConfig]:
     from training.data.shards import Shards
     from training.initial_model import model_config
     from training.precision import with_precision
-    from training.storage.run_folder import CONFIG, differences
+    from training.run_folder import CONFIG, differences
 
     changes = [f"optimiser.steps={arguments.steps}", *arguments.changes]
     configs, paths = {}, {}

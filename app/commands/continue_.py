@@ -15,7 +15,7 @@ from app.commands.making_music import (
     options_of,
     write_all,
 )
-from app.track_choice import add_tracks, tracks_of
+from app.options import add_tracks, tracks_of
 
 EXAMPLES = """\
 examples:

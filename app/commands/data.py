@@ -1,16 +1,75 @@
-"""`musicgen data`: prepare a data set for training; say what is in one."""
+"""`musicgen data`: prepare a data set for training, make one, say what is in one."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands import make_groove
-from app.compute_options import add_workers
-from app.language_option import add_language
-from app.progress import progress_bar
+from app.options import add_language, add_workers, check_counts
+from app.output import progress_bar
+
+# `musicgen data make-groove`: a groove set that anybody can make, by MMA.
+
+MAKE_GROOVE = "make-groove"
+MAKE_GROOVE_DOES = "make a groove set with MMA, an accompaniment program, over chord charts"
+MAKE_GROOVE_EXAMPLES = """\
+examples:
+  musicgen data make-groove grooves --seed 7                          # over progressions made here
+  musicgen data make-groove grooves --seed 7 --chords POP909.tar.xz   # over the chords of songs
+  musicgen data groove grooves data/groove                            # then prepare it
+
+The same seed gives the same bytes, from the same charts and the same MMA (Debian package: mma).
+"""
+
+
+def add_make_groove(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = MAKE_GROOVE_EXAMPLES
+    parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all draws")
+    parser.add_argument(
+        "--chords", type=Path, metavar="SOURCE",
+        help="POP909 or the McGill Billboard annotations, a folder or archive (default: progressions made here)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--styles", type=int, metavar="N", help="at most so many styles (default: all)"
+    )
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes")
+    output.add_json(parser)
+
+
+def run_make_groove(arguments: argparse.Namespace) -> None:
+    """Make the set and say what is in it."""
+    from tokenization.wording import counted
+    from training.data.archive import unpacked
+    from training.groove_set import make_groove_set
+
+    if arguments.seed < 0:
+        raise ValueError(f"--seed is {arguments.seed}; it must be 0 or more")
+    check_counts(arguments, "styles", "workers")
+    with progress_bar("Making grooves") as progress:
+        settings = {
+            "seed": arguments.seed,
+            "most": arguments.styles,
+            "workers": arguments.workers,
+            "progress": progress,
+        }
+        if arguments.chords is None:
+            made = make_groove_set(arguments.destination, None, **settings)
+        else:
+            with unpacked(arguments.chords) as (folder, _):
+                made = make_groove_set(arguments.destination, folder, **settings)
+    if arguments.json:
+        output.write_json({"folder": str(arguments.destination), **asdict(made)})
+        return
+    rows = [("split", "files"), *made.files.items()]
+    output.write(f"{arguments.destination}: checksum {made.checksum}\n{output.table(rows)}")
+    left_out = counted(made.left_out, "style")
+    output.remark([f"Left out: {left_out}: no groove of bass, drums and another track, or a twin."])
+
 
 DESCRIPTIONS = {
     "pop-piano": "the paper's pop piano data: MIDI files with chord markers, or event pickles",
@@ -46,11 +105,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         example = f"example:\n  musicgen data {name} SOURCE data/{name}"
         kind = kinds.add_parser(name, help=does, description=f"Prepare {does}.", epilog=example)
         _add_source(kind, name)
-    does = make_groove.DOES
-    made = kinds.add_parser(
-        make_groove.NAME, help=does, description=f"{does[0].upper()}{does[1:]}."
-    )
-    make_groove.add(made)
+    does = MAKE_GROOVE_DOES
+    made = kinds.add_parser(MAKE_GROOVE, help=does, description=f"{does[0].upper()}{does[1:]}.")
+    add_make_groove(made)
     does = "say what is in a prepared data set"
     example = "example:\n  musicgen data inspect data/pop909"
     inspect = kinds.add_parser("inspect", help=does, description=f"S{does[1:]}.", epilog=example)
@@ -86,8 +143,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Prepare, or inspect."""
     if arguments.kind == "inspect":
         _inspect(arguments)
-    elif arguments.kind == make_groove.NAME:
-        make_groove.run(arguments)
+    elif arguments.kind == MAKE_GROOVE:
+        run_make_groove(arguments)
     else:
         _prepare(arguments)
 

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 
 from app import output
-from app.given_file import read_given
-from app.language_option import add_language
+from app.options import add_language, read_given
 
 EXAMPLES = """\
 examples:

@@ -6,9 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from app import output
-from app.given_file import STANDARD_INPUT, read_given
-from app.language_option import add_language
-from app.track_choice import tracks_of
+from app.options import STANDARD_INPUT, add_language, read_given, tracks_of
 
 EXAMPLES = """\
 examples:

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
 def configured(arguments: argparse.Namespace) -> RunConfig:
     """Return the configuration that a command line names."""
     from training.config import find, read
-    from training.storage.run_folder import CONFIG
+    from training.run_folder import CONFIG
 
     options = {
         "start": arguments.start,
@@ -106,7 +106,7 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
     from training.initial_model import model_config
     from training.loop import Run
     from training.precision import with_precision
-    from training.storage.run_folder import check_folder, run_folder
+    from training.run_folder import check_folder, run_folder
 
     # All that may be wrong is looked at before anything is written, or other processes are started; first of all the
     # folder, since what a run is checked against may lie in it.
@@ -130,8 +130,8 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from app.training_line import training_line
+    from training import run_folder
     from training.loop import MODEL, STOPPED
-    from training.storage import saving
 
     first = run.fabric.is_global_zero
     resumed = run.resume()
@@ -151,7 +151,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     if ending != STOPPED and not (run.folder / MODEL / "config.json").is_file():
         raise ValueError(
             f"{run.folder / MODEL}, the best model of the run, is not there any more; "
-            f"its last one is {saving.newest(run.folder)}"
+            f"its last one is {run_folder.newest(run.folder)}"
         )
     if ending == STOPPED:
         output.remark([f"Saved at step {state.step:,} of {run.steps:,}; --resume goes on."])
@@ -170,7 +170,7 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
 
 def _begun(run: Run, remarks: list[str]) -> list[str]:
     """Write what the run is trained with, now that it fits; return what is to be said, also where no step is left."""
-    from training.storage.run_folder import differences, write_config
+    from training.run_folder import differences, write_config
 
     if not run.is_over:
         write_config(run.config)

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from app.web.composing.composer import Composer, RemoteJob
-from app.web.composing.dispatch import streamed_takes
 from app.web.composing.opened_files import (
     FileReader,
     OpenedFile,
@@ -25,18 +24,14 @@ from app.web.composing.opened_files import (
     notices,
     read,
 )
-from app.web.composing.picture import picture
-from app.web.composing.related_model import with_able_model
-from app.web.composing.requests import MusicRequest
-from app.web.composing.similarity import likeness
-from app.web.composing.streamed_takes import StreamedTakes
-from app.web.examples import EXAMPLES, example
-from app.web.offered_models import OfferedModels
-from app.web.server.visitors import Asker
+from app.web.composing.requests import MusicRequest, streamed_takes, with_able_model
+from app.web.composing.streamed_takes import StreamedTakes, likeness, picture
+from app.web.offered_models import EXAMPLES, OfferedModels, example
+from app.web.server.sessions import Asker
 from musicgen.continuation import Continuation
 from musicgen.options import Options
 from musicgen.pieces import no_prompt
-from tokenization.excerpt import excerpt
+from tokenization.score import excerpt
 
 LONGEST_SECONDS = 600  # of work on one request
 MOST_TOKENS = 1 << 15  # of a variation, in which a model may never come to the next bar

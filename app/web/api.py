@@ -1,31 +1,35 @@
-"""The page's actions as named endpoints, for programs: read, continue, infill, accompany, sound, score, similarity."""
+"""The page's actions as named endpoints: for programs and, below, for the page's own scripts."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
+import orjson
 
 from app.audio import render_to
 from app.web.actions import PageActions, ending
-from app.web.composing.dispatch import streamed_takes
 from app.web.composing.opened_files import read, title_of
-from app.web.composing.related_model import with_able_model
 from app.web.composing.requests import (
     MOST_BARS,
     MOST_VARIATIONS,
+    SAMPLING,
     MusicRequest,
     SamplingValues,
     options_from,
+    request_from,
+    streamed_takes,
     whole,
+    with_able_model,
 )
-from app.web.composing.similarity import by_quarter
-from app.web.composing.streamed_takes import StreamedTakes
-from app.web.endpoint import answering, with_sampling
-from app.web.server.capacity import TOGETHER
-from app.web.server.visitors import Visitors
+from app.web.composing.streamed_takes import StreamedTakes, by_quarter
+from app.web.server.jobs import TOGETHER
+from app.web.server.sessions import Visitors
 from musicgen import loading
 from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
@@ -33,6 +37,43 @@ from tokenization import any_file
 from tokenization.formats import midi, musicxml
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
+from tokenization.wording import sentence
+
+Answer = TypeVar("Answer")
+
+
+def answering(action: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Turn what is wrong with a request into its answer: one sentence."""
+
+    @functools.wraps(action)
+    def answered(*values: Any, **named: Any) -> Answer:
+        try:
+            return action(*values, **named)
+        except ValueError as error:
+            raise gr.Error(sentence(str(error)), print_exception=False) from None
+
+    return answered
+
+
+def with_sampling(action: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Let gradio hand over `sampling` of an endpoint value by value, as it has to, under their names."""
+    signature = inspect.signature(action)
+    names = [*signature.parameters]
+    first = names.index("sampling")
+    stop = first + len(SAMPLING)
+
+    @functools.wraps(action)
+    def called(*values: Any) -> Answer:
+        return action(*values[:first], SamplingValues(*values[first:stop]), *values[stop:])
+
+    one_by_one = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in SAMPLING
+    ]
+    parameters = [*signature.parameters.values()]
+    parameters[first : first + 1] = one_by_one
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return called
+
 
 Files = tuple[list[str], list[dict[str, Any]]]
 ENDINGS: list[str] = list(any_file.ENDINGS)
@@ -252,3 +293,70 @@ def _whole(
 def _file_name(title: str) -> str:
     """Return a title as a name that any file system takes."""
     return "".join(c if c.isalnum() or c in "-_ " else "_" for c in title)[:60].strip() or "music"
+
+
+# What the page's scripts call: hear a file, write to it, stop. Programs have endpoints of their own.
+
+HIDDEN: dict[str, Any] = {"api_visibility": "undocumented", "show_progress": "hidden"}
+
+
+class DeskApi:
+    """The page's endpoints over the page's actions."""
+
+    def __init__(self, actions: PageActions, visitors: Visitors) -> None:
+        self.actions, self.visitors = actions, visitors
+
+    @answering
+    def open(self, file: str | None, what: Any) -> str:
+        """Return a file, an example or nothing, as the page shows it."""
+        what = what if isinstance(what, dict) else {}
+        model, fit = str(what.get("model") or ""), bool(what.get("fit"))
+        if file:
+            name = str(what.get("name") or "") or Path(file).name
+            return as_text(self.actions.open(Path(file).read_bytes(), name, model, fit=fit))
+        if what.get("example"):
+            return as_text(self.actions.open_example(str(what["example"]), model, fit=fit))
+        return as_text(self.actions.nothing(model))
+
+    def write(self, file: str | None, plain: Any, job: str, request: gr.Request) -> Iterator[str]:
+        """Yield music as it is written."""
+        try:
+            wanted = request_from(plain)
+            data = Path(file).read_bytes() if file else None
+            # As the piece is called now, and of the kind that the file was sent as: a tune stays one.
+            name = f"{wanted.title or 'Your file'}{Path(file or '').suffix or '.'}"
+            asker = self.visitors.asker(request)
+            for view in self.actions.write(asker, wanted, data, name, str(job or "")):
+                yield as_text(view)
+        except ValueError as error:
+            raise gr.Error(sentence(str(error)), print_exception=False) from None
+
+    def stop(self, job: str) -> None:
+        """End a request; what there is stays."""
+        self.actions.stop(str(job or ""))
+
+
+def as_text(view: dict[str, Any]) -> str:
+    """Return a view as JSON: gradio would look at each of its thousands of numbers, five times, for files."""
+    return orjson.dumps(view, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+
+
+def add_desk_api(actions: PageActions, visitors: Visitors) -> None:
+    """Declare the page's endpoints in the page at hand."""
+    api = DeskApi(actions, visitors)
+    with gr.Row(visible=False):
+        file = gr.File(label="file", type="filepath")
+        what, view = gr.JSON(label="what"), gr.Textbox(label="view")
+        job = gr.Textbox(label="job")
+        button = gr.Button("call")
+    button.click(api.open, [file, what], view, api_name="desk_open", queue=False, **HIDDEN)
+    button.click(
+        api.write,
+        [file, what, job],
+        view,
+        api_name="desk_write",
+        concurrency_limit=TOGETHER,
+        concurrency_id="music",
+        **HIDDEN,
+    )
+    button.click(api.stop, job, None, api_name="desk_stop", queue=False, **HIDDEN)

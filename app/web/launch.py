@@ -1,29 +1,264 @@
-"""Start to serve the page: gradio with our own routes, limits and middleware around it."""
+"""Start to serve the page: gradio with our own routes, limits, sentences for errors and middleware around it."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.exceptions import RequestValidationError
+from gradio.exceptions import InvalidPathError
+from gradio.route_utils import FnIndexInferError
+from gradio.themes import Base
+from gradio_client.utils import is_file_obj, is_http_url_like, traverse
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import Mount
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
+from app.audio import AudioError, default_soundfont
 from app.web.actions import PageActions
 from app.web.composing.composer import Composer
-from app.web.errors import HANDLERS, tell_errors
-from app.web.head_in_html import HeadInHtml
 from app.web.offered_models import OfferedModels
 from app.web.page import ASSETS, head, page, version
-from app.web.server.capacity import IN_LINE, THREADS
 from app.web.server.front_door import UPLOAD_BYTES, FrontDoor
-from app.web.server.jobs import Jobs, let_ends_meet, spare
+from app.web.server.jobs import IN_LINE, THREADS, Jobs, let_ends_meet, spare
 from app.web.server.names import Names
-from app.web.server.sessions import MOST_SESSIONS, Sessions
+from app.web.server.sessions import MOST_SESSIONS, Sessions, Visitors
 from app.web.server.slow_connections import close_slow_connections
-from app.web.server.sweeping import sweeping
-from app.web.server.visitors import Visitors
-from app.web.soundfont import KeptFiles, soundfont_route
-from app.web.theme import theme
+from app.web.server.uploads import delete_broken_off, forget_deleted
+from tokenization.wording import sentence
+from training.disk import FULL
+
+
+def theme() -> Base:
+    """Return colours and the system's own fonts: none is fetched."""
+    sans = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
+    mono = ["ui-monospace", "Consolas", "DejaVu Sans Mono", "monospace"]
+    base = Base(
+        primary_hue="blue", neutral_hue="slate", radius_size="lg", font=sans, font_mono=mono
+    )
+    # Against white, gradio's own shades are too faint to be read by everybody.
+    return base.set(
+        body_text_color_subdued="#5d6879",
+        block_info_text_color="#5d6879",
+        button_primary_background_fill="#2a66c4",
+        button_primary_background_fill_hover="#22549f",
+        slider_color="#2a66c4",
+        slider_color_dark="#6ea4ff",
+    )
+
+
+# The soundfont that the page plays with: served from this machine, and kept by the browser.
+
+KEPT = "public, max-age=31536000, immutable"  # what lies there never changes under its address
+
+
+def soundfont_route(address: str, soundfont: Path | None) -> Route:
+    """Return where the soundfont lies, beside the page's other files."""
+
+    async def answer(_: Request) -> Response:
+        try:
+            path = soundfont or default_soundfont()
+        except AudioError as error:
+            return PlainTextResponse(str(error), 404)
+        headers = {"Cache-Control": KEPT}
+        return FileResponse(path, media_type="application/octet-stream", headers=headers)
+
+    return Route(f"/{address}/soundfont.sf2", answer)
+
+
+class KeptFiles(StaticFiles):
+    """Files under an address that changes with them."""
+
+    def file_response(self, *values, **named) -> Response:
+        """Return a file for the browser to keep."""
+        response = super().file_response(*values, **named)
+        response.headers["Cache-Control"] = KEPT
+        return response
+
+
+# What the page's head holds, written into the HTML itself (ASGI middleware).
+#
+# gradio hands a head to its own scripts, which put it on the page when they have started: the desk would wait for
+# them.
+
+
+class HeadInHtml:
+    """Adds to the head of the page; everything else goes through as it is."""
+
+    def __init__(self, app: Any, *, head: str) -> None:
+        self.app, self.head = app, head.encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle a request."""
+        if scope["type"] != "http" or scope["path"].strip("/"):
+            return await self.app(scope, receive, send)
+        start: dict[str, Any] = {}
+        parts: list[bytes] = []
+
+        async def gathered(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+                return
+            parts.append(message.get("body", b""))
+            if not message.get("more_body"):
+                body = b"".join(parts).replace(b"<head>", b"<head>" + self.head, 1)
+                kept = [(n, v) for n, v in start["headers"] if n.lower() != b"content-length"]
+                start["headers"] = [*kept, (b"content-length", str(len(body)).encode())]
+                await send(start)
+                await send({**message, "body": body})
+
+        await self.app(scope, receive, gathered)
+
+
+# What goes wrong with a request, as a sentence to its sender, and logged only as far as that is useful.
+
+FAULT = "The server failed at this request; its log says how."
+FULL_DISK = "The disk of the server is full; tell who runs it, or try again in a while."
+
+
+def tell_errors(blocks: Any, answered: Callable[[str | None], None]) -> None:
+    """Let gradio's blocks answer values that they do not take with a sentence, and a fault of ours with another.
+
+    `answered` is called with the session's name once a call has its whole answer.
+    """
+    read, process = blocks.preprocess_data, blocks.process_api
+
+    @functools.wraps(read)
+    async def reading(function: Any, inputs: Any, *values: Any, **named: Any) -> Any:
+        try:
+            traverse(inputs, _check_place, is_file_obj)
+            return await read(function, inputs, *values, **named)
+        except gr.Error as error:
+            error.print_exception = False
+            raise
+        except Exception as error:  # of a component that trips over what it is not for
+            message = "a value is of another kind than is wanted"
+            if isinstance(error, (InvalidPathError, _ElsewhereError)):
+                message = "this file was not sent to this server: upload it first"
+            elif isinstance(error, ValueError):
+                message = str(error)
+            elif _is_of_full_disk(error):
+                message = FULL_DISK
+            raise gr.Error(sentence(message[:200]), print_exception=False) from None
+
+    @functools.wraps(process)
+    async def processing(*values: Any, **named: Any) -> Any:
+        more = False
+        try:
+            answer = await process(*values, **named)
+            more = answer["is_generating"]
+            return answer
+        except gr.Error:
+            raise
+        except Exception as error:
+            if _is_of_full_disk(error):
+                raise gr.Error(FULL_DISK, print_exception=False) from None
+            raise gr.Error(FAULT) from error
+        finally:
+            if not more:
+                answered(named.get("session_hash"))
+
+    blocks.preprocess_data, blocks.process_api = reading, processing
+
+
+def _is_of_full_disk(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+class _ElsewhereError(Exception):
+    """A file that is none here; what is at an address gradio would fetch, however large."""
+
+
+def _check_place(file: Any) -> None:
+    if is_http_url_like(file["path"]) or not os.path.isfile(file["path"]):
+        raise _ElsewhereError
+
+
+async def tell_fault(_: Request, error: Exception) -> JSONResponse:
+    """Answer a request that failed for a fault of ours; gradio's own for a name that it does not know is none."""
+    unknown = isinstance(error, FnIndexInferError)
+    message = "There is no endpoint of that name." if unknown else FAULT
+    return JSONResponse({"detail": message}, 404 if unknown else 500)
+
+
+async def tell_disk(_: Request, error: Exception) -> JSONResponse:
+    """Answer a request whose file there is no room for."""
+    if not _is_of_full_disk(error):
+        raise error
+    return JSONResponse({"detail": FULL_DISK}, 507)
+
+
+async def refuse_values(_: Request, error: Any) -> JSONResponse:
+    """Answer a request whose names or values are not those that are wanted, without repeating them."""
+    places = [".".join(str(part)[:40] for part in one["loc"][1:]) for one in error.errors()[:3]]
+    named = ", ".join(place.encode("ascii", "replace").decode() for place in places if place)
+    return JSONResponse(
+        {"detail": f"The request lacks a value, or has a wrong one: {named or 'all of it'}."}, 422
+    )
+
+
+async def refuse_reading(request: Request, error: Any) -> Response:
+    """Answer who asks for what there is not, or is not for them, without repeating the name."""
+    if request.method in ("GET", "HEAD") and error.status_code in (403, 404):
+        message = "There is nothing at this address, or nothing that is given out."
+        return JSONResponse({"detail": message}, error.status_code)
+    return await http_exception_handler(request, error)
+
+
+async def refuse_names(request: Request, error: Exception) -> JSONResponse:
+    """Answer a call by names, of the endpoint and its values, that gradio trips over."""
+    if "/call/v2/" not in request.url.path:
+        raise error
+    message = "There is no endpoint of that name, or it takes values of other names."
+    return JSONResponse({"detail": message}, 404)
+
+
+HANDLERS: dict[Any, Any] = {
+    RequestValidationError: refuse_values,
+    HTTPException: refuse_reading,
+    FnIndexInferError: tell_fault,
+    KeyError: refuse_names,
+    TypeError: refuse_names,
+    OSError: tell_disk,
+    Exception: tell_fault,
+}
+
+
+# What is swept away every other second for as long as the server runs.
+
+SWEEP_SECONDS = 2
+
+
+def sweeping(jobs: Jobs, uploads: Path) -> Any:
+    """Return what a server sweeps by, from its start to its end (an ASGI lifespan)."""
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        task = asyncio.create_task(_sweep(jobs, uploads))
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    return lifespan
+
+
+async def _sweep(jobs: Jobs, uploads: Path) -> None:
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        await jobs.end_abandoned()
+        await asyncio.to_thread(delete_broken_off, uploads)
+        forget_deleted(jobs.blocks.temp_file_sets)
 
 
 def open_page(
@@ -45,7 +280,7 @@ def open_page(
     blocks.launch(
         server_name=host,
         server_port=port,
-        share=False,  # server/tunnel.py
+        share=False,  # serve.py
         inbrowser=browser,
         prevent_thread_lock=True,
         max_threads=THREADS,

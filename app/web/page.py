@@ -10,13 +10,10 @@ from typing import Any
 import gradio as gr
 
 from app.web.actions import PageActions
-from app.web.api import Api, add_api
-from app.web.composing.related_model import offered
-from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS
-from app.web.desk_api import add_desk_api
-from app.web.examples import EXAMPLES, family_of_example
-from app.web.offered_models import OfferedModels
-from app.web.server.visitors import Visitors
+from app.web.api import Api, add_api, add_desk_api
+from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, offered
+from app.web.offered_models import EXAMPLES, OfferedModels, family_of_example
+from app.web.server.sessions import Visitors
 from musicgen.generation.sampling import MUSICAL
 
 TITLE = "musicgen"

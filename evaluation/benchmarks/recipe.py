@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from evaluation.benchmarks.pathfinder.pictures import Paths
+from evaluation.benchmarks.pathfinder import Paths
 from evaluation.benchmarks.training import Optimiser
 from evaluation.benchmarks.variants import Variant, variant, with_choice
 from tokenization.records import from_plain, from_yaml, suggestion

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import Recipe, Sizes
 from evaluation.benchmarks.tasks import Material, Progress
-from evaluation.benchmarks.training import Optimiser, classified, perplexities
+from evaluation.benchmarks.training import Classifier, Optimiser, classified, perplexities
 from evaluation.benchmarks.variants import VARIANTS, Variant, language_model, model_config
 from musicgen.common.intervals import mean_interval
 from musicgen.model.performer import parameter_count

@@ -10,12 +10,60 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.benchmarks import files, listops, points
-from evaluation.benchmarks.pathfinder import pictures
-from evaluation.benchmarks.pathfinder.rules import rules
+from evaluation.benchmarks import files, listops, pathfinder
+from evaluation.benchmarks.files import Corpus, read_corpus
+from evaluation.benchmarks.pathfinder import rules
 from evaluation.benchmarks.recipe import Sizes
-from evaluation.benchmarks.text import Corpus, read_corpus
 from evaluation.benchmarks.training import Examples
+
+# Points in space with a known answer: is the field of some charges positive where a probe stands?
+#
+# As many charges are +1 as are −1, at random places r_j of a cube, and the field at the probe's place r is E = Σ_j
+# c_j exp(−|r_j − r|² / 2s²). So the charges alone say nothing, and only their distances from the probe do. It stands
+# for FourierLearner's molecules (Choromanski et al. 2023, section 4.3), whose data it is not.
+
+REACH = 0.3  # s, of a cube of side 1
+CLASSES, TOKENS = 2, 3
+NEGATIVE, POSITIVE, PROBE = range(TOKENS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clouds:
+    """Tokens, places and labels of so many clouds; the probe comes first, and then its charges."""
+
+    tokens: np.ndarray  # (n, 1 + points)
+    places: np.ndarray  # (n, 1 + points, 3)
+    labels: np.ndarray  # (n,)
+
+    def by_nearest(self) -> float:
+        """Return the accuracy of taking the sign of the charge that is nearest to the probe."""
+        away = ((self.places[:, 1:] - self.places[:, :1]) ** 2).sum(-1)
+        nearest = self.tokens[np.arange(len(away)), 1 + away.argmin(1)]
+        return float(((nearest == POSITIVE) == self.labels).mean())
+
+
+def fields(charges: np.ndarray, places: np.ndarray, probes: np.ndarray) -> np.ndarray:
+    """Return E of charges ±1 at probes: (n, P), (n, P, 3) and (n, 3) → (n,)."""
+    squared = ((places - probes[:, None]) ** 2).sum(-1)
+    return (charges * np.exp(-squared / (2 * REACH**2))).sum(-1)
+
+
+def clouds(count: int, points: int, seed: int) -> Clouds:
+    """Draw clouds of so many charges; either answer comes as often, since changing all signs changes it."""
+    if points < 2 or points % 2:
+        raise ValueError(f"a cloud of {points} charges has no half; give an even number")
+    random = np.random.default_rng(seed)
+    signs = np.tile(np.repeat([1.0, -1.0], points // 2), (count, 1))
+    charges = random.permuted(signs, axis=1)
+    places = random.random((count, 1 + points, 3))
+    labels = fields(charges, places[:, 1:], places[:, 0]) > 0
+    kinds = np.where(charges > 0, POSITIVE, NEGATIVE)
+    return Clouds(
+        tokens=np.pad(kinds, ((0, 0), (1, 0)), constant_values=PROBE).astype(np.uint8),
+        places=places.astype(np.float32),
+        labels=labels.astype(np.int64),
+    )
+
 
 Progress = Callable[[int, int], None]
 TRAIN, TEST = 0, 1  # seeds of made data: the same for every run
@@ -97,13 +145,13 @@ def _listops(train: Examples, test: Examples) -> Material:
 
 def _make_pathfinder(sizes: Sizes, progress: Progress) -> Material:
     count = sizes.train + sizes.test
-    pixels, labels = pictures.pathfinder(count, sizes.size, sizes.paths, TRAIN, progress)
+    pixels, labels = pathfinder.pathfinder(count, sizes.size, sizes.paths, TRAIN, progress)
     both = [
         (pixels[part], labels[part]) for part in (slice(sizes.train), slice(sizes.train, count))
     ]
     train, test = (Examples(inputs=list(x.reshape(len(x), -1)), labels=y) for x, y in both)
     return _classified(
-        train, test, pictures.CLASSES, 256, grid=(sizes.size, sizes.size),
+        train, test, pathfinder.CLASSES, 256, grid=(sizes.size, sizes.size),
         rules=rules(*both), remarks=[_pictures(sizes)],
     )  # fmt: skip
 
@@ -124,7 +172,7 @@ def _pictures(sizes: Sizes) -> str:
 
 
 def _read_pathfinder(folder: Path, sizes: Sizes) -> Material:
-    return _pixels(folder, sizes, files.read_pathfinder, pictures.CLASSES)
+    return _pixels(folder, sizes, files.read_pathfinder, pathfinder.CLASSES)
 
 
 def _read_image(folder: Path, sizes: Sizes) -> Material:
@@ -157,8 +205,7 @@ def _read_patches(file: Path, sizes: Sizes) -> Material:
 
 def _make_points(sizes: Sizes, progress: Progress) -> Material:
     both = [
-        points.clouds(*one)
-        for one in ((sizes.train, sizes.size, TRAIN), (sizes.test, sizes.size, TEST))
+        clouds(*one) for one in ((sizes.train, sizes.size, TRAIN), (sizes.test, sizes.size, TEST))
     ]
     train, test = (
         Examples(inputs=list(one.tokens), labels=one.labels, places=one.places) for one in both
@@ -167,9 +214,7 @@ def _make_points(sizes: Sizes, progress: Progress) -> Material:
         "sign of the nearest charge": both[1].by_nearest(),
         "most common class": _most_common(train.labels, test.labels),
     }
-    return Material(
-        train=train, test=test, classes=points.CLASSES, vocabulary=points.TOKENS, rules=rules
-    )
+    return Material(train=train, test=test, classes=CLASSES, vocabulary=TOKENS, rules=rules)
 
 
 def _read_language(folder: Path, sizes: Sizes) -> Material:

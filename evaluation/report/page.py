@@ -2,28 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import PurePath
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePath
+from textwrap import wrap
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from evaluation.continuation.plot import continuation as continuation_figure
+from evaluation.benchmarks.tables import from_plain_rows, table_beside_papers
+from evaluation.continuation.results import continuation as continuation_figure
+from evaluation.continuation.results import similarity_tables, statistics_table, variety_table
 from evaluation.plots import figures
-from evaluation.plots.style import svg
-from evaluation.report import findings
-from evaluation.report.benchmarks import benchmark_content
-from evaluation.report.html import document, folded, how, paragraph, picture, says, table
+from evaluation.plots.style import style_sheet, svg
+from evaluation.report import texts
 from evaluation.report.texts import CAPTIONS, HOW, LEADS
-from evaluation.tables.ablation import ablation_table
-from evaluation.tables.continuation import similarity_tables, statistics_table, variety_table
-from evaluation.tables.losses import extrapolation_table, realisations_table
-from evaluation.tables.models import models_table
-from evaluation.tables.positions import positions_table
-from evaluation.tables.table import Result
-from evaluation.tables.whole_pieces import KINDS, whole_pieces_table
-from tokenization.wording import filled, sentence
+from evaluation.tables import (
+    KINDS,
+    Result,
+    Table,
+    ablation_rows,
+    ablation_table,
+    extrapolation_rows,
+    extrapolation_table,
+    models_table,
+    position_rows,
+    positions_table,
+    probe_rows,
+    realisation_rows,
+    realisations_table,
+    whole_pieces_rows,
+    whole_pieces_table,
+)
+from tokenization.wording import counted, filled, sentence
+
+# The parts of the report as HTML: page.html says how each looks, and escapes what it is filled with.
+
+ENLARGED = 1.62  # pixels a point of a figure, at most: its letters are then as large as the page's
+WIDE = 8  # columns, from which on a table is set smaller
+
+_PAGE = Environment(
+    loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+).get_template("page.html")
+_parts: Any = _PAGE.make_module({"sections": (), "models": "", "lead": "", "style": "",
+                                 "results": {"command": "", "made": "", "machine": {}}})  # fmt: skip
+Part = Callable[..., Markup]
+paragraph: Part = _parts.paragraph  # of a text, and perhaps its class
+says: Part = _parts.says  # what the numbers say, in sentences, set off
+folded: Part = _parts.folded  # a title under which content can be opened, or is open
+how: Part = _parts.how  # how something was measured, in sentences, and the command that does it
+
+
+def document(models: str, lead: str, sections: Sequence[Any], results: Any) -> str:
+    """Return a whole page; a section is its anchor, its title and its content."""
+    style = Markup(style_sheet())
+    return _PAGE.render(models=models, lead=lead, sections=sections, results=results, style=style)
+
+
+def picture(svg: str, caption: str, description: str) -> Markup:
+    """Return a figure, with a description for those who do not see it."""
+    points = float(svg.split('width="', 1)[1].split("pt", 1)[0])
+    named = Markup('<svg role="img" aria-label="{}" style="max-width: {:.0f}px" ').format(
+        description, points * ENLARGED
+    )
+    return _parts.picture(Markup(svg.replace("<svg ", named, 1)), caption)
+
+
+def table(content: Table) -> Markup:
+    """Return a table; the best values stand out."""
+    caption = f"{content.caption} Bold: the lowest." if content.best else content.caption
+    head = content.head
+    return _parts.table(head, content.rows, caption, set(content.best), len(head) > WIDE)
+
+
+# The papers' other experiments in the report: what `musicgen benchmark` found, and the papers' figures beside it.
+
+CAPTION = (
+    "Means over n seeds with their 95 % interval (Student's), the best first; below them rules that need no model, and "
+    "what papers report and was not measured here. Models, data and budgets of the papers are others: their columns "
+    "compare within themselves."
+)
+COLUMN = 14  # letters of a title's line, so that the papers' columns stand on a screen too
+
+
+def benchmark_content(result: Result) -> Markup:
+    """Return the table of one benchmark, its failures, and how it was trained."""
+    rows = from_plain_rows(result["rows"])
+    head, *lines = table_beside_papers(result["task"], rows, result["rules"])
+    titles = ["\n".join(wrap(name, COLUMN)) for name in head]
+    refused = [f"{row.encoding}: {row.failed}" for row in rows if row.failed]
+    training, seeds = result["training"], max((len(row.values) for row in rows), default=0)
+    steps, epochs = training["steps"], training["epochs"]
+    length = counted(steps, "step") if steps else f"{epochs} epochs"
+    facts = {"length": length, **training, "seeds": seeds, "machine": result["machine"]}
+    threads = counted(result["threads"], "thread")
+    made = [filled(text, **facts, threads=threads) for text in HOW["benchmark"]]
+    return (
+        says([sentence(text) for text in refused])
+        + table(Table(head=titles, rows=lines, caption=CAPTION))
+        + how([result["about"], *map(sentence, result["remarks"]), *made], result["command"])
+    )
+
+
+def benchmark_rows(result: Result) -> list[dict[str, Any]]:
+    """Return a row an encoding and measure of one benchmark."""
+    return [
+        {
+            "task": result["task"],
+            "encoding": row["encoding"],
+            "parameters": row["parameters"],
+            "measure": measure,
+            "mean": mean,
+            "half_interval": row["intervals"][measure],
+            "n": row["n"],
+            "seconds": row["seconds"],
+        }
+        for row in result["rows"]
+        for measure, mean in row["means"].items()
+    ]
+
+
+# The results of a report as rows of CSV files.
+
+
+def csv_files(results: Result) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each file by its name; every row of a model names its weights, and its n."""
+    models = [
+        {k: v for k, v in m.items() if k not in ("config", "training")} for m in results["models"]
+    ]
+    weights = {model["label"]: model["sha256"] for model in models}
+    losses, continuation = results["extrapolation"], results["continuation"] or {}
+    ablated = [row for result in results["ablation"] for row in ablation_rows(result)]
+    files = {
+        "models": models,
+        "extrapolation": [row for result in losses for row in extrapolation_rows(result)],
+        "extrapolation_by_position": [row for result in losses for row in position_rows(result)],
+        "realisations": [row for r in results["realisations"] for row in realisation_rows(r)],
+        "ablation": [{**row, "sha256": weights.get(row["model"])} for row in ablated],
+        "whole_pieces": [
+            row for r in results["whole_pieces"] for row in whole_pieces_rows(r["kind"], r)
+        ],
+        "benchmarks": [row for result in results["benchmarks"] for row in benchmark_rows(result)],
+        "positions": probe_rows(results["positions"] or {"models": []}),
+        **{
+            f"continuation_{name}": continuation.get(name, [])
+            for name in ("similarity", "variety", "statistics")
+        },
+    }
+    return {name: rows for name, rows in files.items() if rows}
+
 
 Section = tuple[str, str, Markup]  # its anchor, its title, its content
 NAMED = 3  # models in the title
@@ -55,7 +183,7 @@ def _extrapolation(results: Result) -> Iterator[Section]:
             f"extrapolation-{which}",
             f"{title}: {_named(result)}",
             paragraph(filled(LEADS["extrapolation"]))
-            + says(findings.extrapolation(result))
+            + says(texts.extrapolation(result))
             + _drawn("extrapolation", result, f"-{which}", "Loss by position", **result["data"])
             + table(extrapolation_table(result))
             + _how("extrapolation", result, **result["data"]),
@@ -71,7 +199,7 @@ def _realisations(results: Result) -> Iterator[Section]:
             f"realisations-{which}",
             f"Realisations: {_named(result)}",
             paragraph(filled(LEADS["realisations"]))
-            + says(findings.realisations(result))
+            + says(texts.realisations(result))
             + _drawn("realisations", result, f"-{which}", "Change of the loss by realisations")
             + table(realisations_table(result)),
         )
@@ -99,7 +227,7 @@ def _positions(results: Result) -> Iterator[Section]:
         "positions",
         "What the encodings know of position",
         paragraph(filled(LEADS["positions"]))
-        + says(findings.positions(result))
+        + says(texts.positions(result))
         + _drawn("probes", result, "", "Translation invariance and monotonicity by position")
         + table(positions_table(result))
         + _how("positions", result),
@@ -136,7 +264,7 @@ def _continuation(results: Result) -> Iterator[Section]:
         "continuation",
         title,
         paragraph(filled(LEADS["continuation"], **result["settings"]))
-        + says(findings.continuation(result))
+        + says(texts.continuation(result))
         + _drawn("continuation", result, "", "Similarity to prompt and piece by quarter", **counts)
         + Markup().join(map(table, similarity_tables(result, "prompt")))
         + folded("Similarity to the whole piece", whole)

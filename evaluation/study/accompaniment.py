@@ -1,16 +1,19 @@
-"""The evaluation of accompaniment as an experiment: which pieces, what stands beside them, and what comes of it."""
+"""Accompaniment and whole pieces as experiments: which pieces, what stands beside them, and what comes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from evaluation.study.experiments import Experiment, taking_part
+from evaluation.study.form_and_infilling import form, infilling
 from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, facts, model_of
 from musicgen.playable import Playable
 from tokenization.groove.language import Groove
+from tokenization.groove.spelling import PARTS
 from tokenization.prepared import Prepared
 from tokenization.score import Notes
 
@@ -92,3 +95,34 @@ def accompanied(
         rows = compared(piece, part, others) + density(piece, part, bars, others)
         found += [{**about, "part": speaker.parts[part], **one} for one in rows]
     return found
+
+
+Found = tuple[str, list[Playable], Experiment, dict[str, Any]]
+
+
+def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Found | str]:
+    """Yield the kind of each, who takes part, the experiment and its facts; or a sentence for one that cannot be."""
+    language = choice.prepared.language
+    same = [model for model in playables if model.language.name == language.name]
+    can_end = same if language.can_end() else []
+    possible = {
+        # The songs of piano music are long enough to return.
+        "form": (
+            [model for model in playables if model.language.family == language.family == "remi"],
+            partial(form, prompt_bars=8, bars=56),
+        ),
+        "infilling": (can_end, partial(infilling, gap=4)),
+        "accompaniment": (
+            [model for model in playables if model.language.parts and language.family == "groove"],
+            partial(accompaniment, hide=PARTS, bars=8),
+        ),
+    }
+    for kind, (able, make) in possible.items():
+        if not able:
+            continue
+        try:
+            experiment, facts = make(able, choice)
+        except ValueError as error:  # no piece has so many bars
+            yield f"{kind} on {choice.data} is left out: {error}"
+        else:
+            yield kind, able, experiment, facts

@@ -117,8 +117,7 @@ def measure_form(
     *, model: str, data: str, device: str, row: int, prompt_bars: int, bars: int, seed: int
 ) -> Measure:
     """Return the form of a continuation beside that of the piece, and how either ends."""
-    from evaluation.metrics.endings import SIGNS, last_bar, signs
-    from evaluation.metrics.form import MEASURES
+    from evaluation.metrics.form import MEASURES, SIGNS, last_bar, signs
     from evaluation.metrics.form import form as form_of
 
     loaded = model_of(model, device)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from evaluation.study import measures
+from evaluation.study import experiments
 from evaluation.study.experiments import Experiment, Found, HeldOut, Job, job_of, named
 from evaluation.study.models import probed_length
 from musicgen.playable import Playable
@@ -134,7 +134,7 @@ def _loss_jobs(
     common = {"edges": list(edges), "seed": seed, "realisations": number}
     common |= {"window": window} if window else {}
     return [
-        job_of(playable, measures.losses, device, pieces.prepared, rows=rows, **common)
+        job_of(playable, experiments.losses, device, pieces.prepared, rows=rows, **common)
         for rows in rows_by_job(pieces.rows)
     ]
 

@@ -18,8 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from musicgen.layers.precision import eager_on_cpu
-from musicgen.layers.row_products import row_products
-from musicgen.layers.step_calls import Call, Scratch
+from musicgen.layers.step_calls import Call, Scratch, row_products
 
 CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
 

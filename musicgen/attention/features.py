@@ -20,8 +20,7 @@ from torch.nn import functional
 
 from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.row_products import products_by_one, rows_apart
-from musicgen.layers.step_calls import Call, Scratch
+from musicgen.layers.step_calls import Call, Scratch, products_by_one, rows_apart
 
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:

@@ -1,4 +1,4 @@
-"""Processes of this machine: how many there may be, and how they are started and ended."""
+"""Processes of this machine: how many, how they start and end, files that one of them holds; and the program."""
 
 from __future__ import annotations
 
@@ -8,8 +8,48 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import resource_tracker, util
 from pathlib import Path
+
+
+@cache
+def program() -> str:
+    """Return the name and the version."""
+    try:
+        return f"musicgen {version('musicgen')}"
+    except PackageNotFoundError:
+        return "musicgen from source"  # without an installation
+
+
+# A file that is held by one process at a time. The system lets go of a lock when its process ends.
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there
+    fcntl = None
+
+CAN_LOCK = fcntl is not None
+
+
+def locked(path: Path, flags: int) -> int | None:
+    """Open a file or folder and hold it until the returned descriptor is closed; None where nothing can be held.
+
+    Where another process holds it, BlockingIOError says so.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise
+        return None  # a file system without locks
+    return descriptor
+
 
 ROOT = str(Path(__file__).parents[2])
 # Isolated (-I), Python looks for modules neither where somebody stands nor where PYTHON… variables say, in 3.10 too.

@@ -27,12 +27,38 @@ from torch import Tensor, nn
 from musicgen.attention.linear_attention import AttentionState, calls_of_one
 from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.few_rows import Product, product, rows_for, way_for
-from musicgen.layers.joined_layers import joined
+from musicgen.layers.multiplications import Derived
 from musicgen.layers.precision import without_autocast
 from musicgen.layers.step_calls import Call, StepInputs, bare, in_place
 from musicgen.metre.clock import Times
 from musicgen.model.performer import Performer
 from musicgen.position import Position
+
+# Linear layers that read the same input as one layer: one product instead of several, where each call costs.
+
+_KEPT: Derived[nn.Linear] = Derived()
+
+
+def joined(layers: Sequence[nn.Linear]) -> nn.Linear:
+    """Return a layer whose output is that of these side by side: a copy, kept while they live and do not change.
+
+    One alone is itself.
+    """
+    if len(layers) == 1:
+        return layers[0]
+    weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
+    return _KEPT.of([*weights, *biases], lambda: _joined(layers))
+
+
+@torch.inference_mode(False)
+@torch.no_grad()
+def _joined(layers: Sequence[nn.Linear]) -> nn.Linear:
+    weight = torch.cat([layer.weight for layer in layers])
+    whole = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    whole.weight = nn.Parameter(weight, requires_grad=False)
+    whole.bias = nn.Parameter(torch.cat([layer.bias for layer in layers]), requires_grad=False)
+    return whole
+
 
 Calls = Iterator[tuple[str, Call]]
 """Calls in their order, each with the kind of work it is."""

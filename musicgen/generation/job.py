@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import accumulate
 from typing import Any
 from zlib import crc32
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from musicgen.generation.progress import Progress
-from musicgen.generation.prompt import After
+from musicgen.common.learning import generator_from
 from musicgen.generation.recall.recalling import Recalling
-from musicgen.generation.request import Order, checked
+from musicgen.generation.request import Order, Progress, checked
 from musicgen.layers.multiplications import MOST
-from musicgen.model.performer import Performer
-from tokenization.grammar import Grammar
-from tokenization.logit_bias import LogitBias
+from musicgen.model.performer import Performer, State
+from tokenization.grammar import Grammar, LogitBias
+
+# A prompt is read by the parallel form, a piece at a time, so that others need not wait for a long one.
+
+WINDOW = 1024  # tokens read by the same products: bounds the memory of any prompt
+
+After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the state there
+
+
+def read_by_layers(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None, After]:
+    """Return the logits and the state after a prompt; yields after each piece of the work: a window in one layer.
+
+    Cut in time instead, products would have other sizes, and with them other last bits.
+    """
+    tokens = torch.from_numpy(ids).to(model.embedding.weight.device)[None]
+    state = model.start(generator_from(seed))
+    logits = None
+    for window in tokens.split(WINDOW, dim=1):
+        logits, state = yield from model.prefill_in_pieces(window, state)
+    assert logits is not None, "a checked prompt has at least one token"
+    return logits, state
+
+
+@torch.inference_mode()
+def state_after_a_token(model: Performer) -> State:
+    """Return the state of a row as it is at first; that of a softmax grows."""
+    token = torch.zeros(1, 1, dtype=torch.long, device=model.embedding.weight.device)
+    return model.prefill(token, model.start(torch.Generator().manual_seed(0)))[1]
+
 
 BAR_SECONDS = 2.0  # how long a bar of four takes at 120 beats a minute
 

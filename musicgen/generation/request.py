@@ -1,19 +1,39 @@
-"""What is asked of a model: how many variations, how freely, how far, and by which grammar."""
+"""What is asked of a model: how many variations, how freely, how far, by which grammar; and what has come of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.sampling import Sampling
-from tokenization.grammar import Grammar
-from tokenization.logit_bias import LogitBias
+from tokenization.grammar import Grammar, LogitBias
 
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
+
+
+class Progress:
+    """The new tokens by variation grow in `rows`; `ended` is set once there are no more to come."""
+
+    def __init__(self, variations: int) -> None:
+        self.rows: list[list[int]] = [[] for _ in range(variations)]
+        self.ended = Event()
+        self.error: Exception | None = None
+        self.bound: Exception | None = None  # why music ends before it was to: what there is stands
+
+    @property
+    def steps(self) -> int:
+        """How many tokens the longest variation has."""
+        return max(map(len, self.rows), default=0)
+
+    def check(self) -> None:
+        """Raise what ended the work, or kept it from its length, if that was an error."""
+        if (error := self.error or self.bound) is not None:
+            raise error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ or in one product where this machine computes that as it does the groups.
 There are several ways to compute that product (multiplications.py), and their speeds differ by up to ten times and rank
 differently on each processor; some add a row up in another order when it has company, so that a variation would depend
 on how many others are made. So the ways are tried, once a machine and shape: those that treat rows alike are timed, and
-the fastest is stored (product_choice.py). With always eight rows, most of them of no meaning, every way treats rows
+the fastest is stored. With always eight rows, most of them of no meaning, every way treats rows
 alike by construction.
 
 I width of the input, O width of the output.
@@ -13,19 +13,107 @@ I width of the input, O width of the output.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import os
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import cycle
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from musicgen.layers import product_choice
-from musicgen.layers.multiplications import LOOPS, MOST, WAYS, Product, codes_if_stored_so, possible
-from musicgen.layers.weight_codes import quantise, restore
+from musicgen.common.machine import abilities, cache_folder
+from musicgen.layers.multiplications import (
+    LOOPS,
+    MOST,
+    WAYS,
+    Product,
+    codes_if_stored_so,
+    possible,
+    quantise,
+    restore,
+)
+
+# Which way of multiplying few rows this machine takes for which shape: measured once, then stored.
+#
+# The ways differ in the last bit of their results, so the choice is part of what makes the same request the same
+# music: it may not turn round with the noise of a measurement. It is stored in the user's cache folder, one file for
+# each set of processor, libraries and number of threads; whoever stores first is followed by all others. Where
+# nothing can be stored the times do not count: the first of the ways that treat rows alike is taken.
+
+Choice = tuple[str, int]  # a way and its multiple of rows
+Trial = Callable[[], tuple[list[Choice], Choice]]
+"""Returns every choice that is right, and the fastest one."""
+
+_TRIAL = 4  # changes with how ways are compared: what an earlier program found is not followed then
+# Variables that change what libraries do.
+_SETTINGS = ("ATEN_", "DNNL_", "MKL_", "MUSICGEN_", "NUMBA_", "OMP_", "ONEDNN_")
+_chosen: dict[tuple[int, str], Choice] = {}  # by number of threads, and kind of matrix
+
+
+def stored(shape: tuple[int, int], coded: bool, trial: Trial) -> Choice:
+    """Return the choice for a shape, and for matrices that have 8-bit codes or not, tried and stored if it was not."""
+    threads, kind = torch.get_num_threads(), f"{shape[0]}x{shape[1]}{'-8' * coded}"
+    if (threads, kind) not in _chosen:
+        file = cache_folder() / "few-rows" / _machine(threads) / f"{kind}.json"
+        _chosen[threads, kind] = _read_or_try(file, trial)
+    return _chosen[threads, kind]
+
+
+def _read_or_try(file: Path, trial: Trial) -> Choice:
+    choice = _read(file)
+    if choice is not None:
+        return choice
+    right, fastest = trial()
+    try:
+        if not file.is_absolute():  # of who has no home
+            raise FileNotFoundError(file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write_if_absent(file, fastest)
+    except OSError:
+        return right[0]
+    return _read(file) or right[0]
+
+
+def _read(file: Path) -> Choice | None:
+    try:
+        choice = json.loads(file.read_bytes())
+        way, multiple = choice["way"], choice["multiple"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return (way, multiple) if isinstance(way, str) and isinstance(multiple, int) else None
+
+
+def _write_if_absent(file: Path, choice: Choice) -> None:
+    """Write a file that is whole from its first moment, unless another process was faster."""
+    way, multiple = choice
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".part") as written:
+        json.dump({"way": way, "multiple": multiple}, written)
+        written.flush()
+        if file.exists() and _read(file) is None:  # damaged, as by a loss of power
+            file.unlink(missing_ok=True)
+        with suppress(FileExistsError):
+            os.link(written.name, file)
+
+
+@cache
+def _machine(threads: int) -> str:
+    """Return a name for all that decides how products are computed."""
+    settings = sorted(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
+    facts = [
+        abilities(), torch.__version__, torch.backends.cpu.get_cpu_capability(), sys.platform, threads, settings,
+        _TRIAL,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
 
 AT_ONCE = 64  # rows at most that go in one product where that is seen to come to the same as groups of eight
 MULTIPLES = (2, 4, 8)  # of rows; with the last one, their number never changes
@@ -52,9 +140,7 @@ def way_for(weight: Tensor) -> Way:
         return Way("rows", MOST)
     out_width, width = weight.shape
     coded = codes_if_stored_so(weight) is not None
-    way = Way(
-        *product_choice.stored((out_width, width), coded, lambda: _fastest(out_width, width, coded))
-    )
+    way = Way(*stored((out_width, width), coded, lambda: _fastest(out_width, width, coded)))
     right = way.multiple in ((1,) if way.name in LOOPS else MULTIPLES)
     return way if way.name in possible(weight.numel(), coded) and right else Way("rows", MOST)
 
@@ -115,9 +201,7 @@ def in_groups(way: Callable[[Tensor], Product], out: Tensor) -> Product:
 
 
 @torch.inference_mode()
-def _fastest(
-    out_width: int, width: int, coded: bool
-) -> tuple[list[product_choice.Choice], product_choice.Choice]:
+def _fastest(out_width: int, width: int, coded: bool) -> tuple[list[Choice], Choice]:
     """Return every way with rows enough for it to treat them alike, and the fastest of these."""
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(out_width, width, generator=generator)

@@ -7,15 +7,70 @@ I width of the input, O width of the output.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from musicgen.layers.compiled.available import loops_for, shared_loops
-from musicgen.layers.derived import Derived
-from musicgen.layers.weight_codes import codes_of
+
+# What is computed from weights once and used for many tokens: copies that have to go when the weights change.
+
+Made = TypeVar("Made")
+
+
+class Derived(Generic[Made]):
+    """Things made of weights, each kept while the first of its weights lives and none of them changes."""
+
+    def __init__(self) -> None:
+        self._kept = WeakTensorKeyDictionary()
+        # Fused optimisers leave the versions of what they change as they are.
+        register_optimizer_step_post_hook(lambda *_: self._kept.clear())
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, weights: Sequence[Tensor], make: Callable[[], Made]) -> Made:
+        """Return what was made of these weights, or make it."""
+        if any(weight.is_inference() for weight in weights):  # they do not say when they change
+            return make()
+        first, versions = weights[0], [(one._version, one.data_ptr()) for one in weights]
+        if first not in self._kept or self._kept[first][0] != versions:
+            self._kept[first] = versions, make()
+        return self._kept[first][1]
+
+
+# Matrices as 8-bit integers with one scale a row: a quarter of float32, on disk and in what a step reads.
+
+
+def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a matrix (O, I) as int8 in −127 … 127 and float32 scales (O,): weight ≈ int8 · scale."""
+    weight = weight.detach().float()
+    scale = weight.abs().amax(dim=1) / 127
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+    return (weight / scale[:, None]).round().to(torch.int8), scale
+
+
+def restore(quantised: Tensor, scale: Tensor) -> Tensor:
+    """Return the float32 matrix that int8 and scales stand for."""
+    return quantised.float() * scale[:, None]
+
+
+def codes_of(weight: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return int8 and scales that a matrix is made of to the last bit, as one that was stored so is; or None."""
+    codes, scale = quantise(weight)
+    found = torch.zeros(len(scale), dtype=torch.bool)
+    exact = torch.ones_like(scale)
+    # A row's largest number, 127 · scale, was rounded: divided by 127 it may come back as a neighbour of the scale.
+    for near in (scale, torch.nextafter(scale, scale * 2), torch.nextafter(scale, scale * 0)):
+        fits = (restore(codes, near) == weight).all(1) & ~found
+        exact, found = torch.where(fits, near, exact), found | fits
+    return (codes, exact) if bool(found.all()) else None
+
 
 MOST = 8  # rows that are computed together
 Product = Callable[[Tensor], object]

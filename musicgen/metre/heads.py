@@ -1,12 +1,36 @@
-"""The metric heads of a layer: each looks back, in a memory that does not grow, at the places that rows.py names.
+"""Heads that remember by the place in the metre: relative positions in musical time, exact, at linear cost.
+
+Accompaniments repeat: in the grooves that one model here learns from, nine of ten drum notes come again in four bars.
+An attention over tokens has to find them: a bar may be 50 tokens or 200 long, and the features of linear attention are
+too few to single one of so many out. But time is known, from the tokens (clock.py). So with t_i the time after token i
+(where the next one is going to stand) and s_j the time before token j (where it stood itself), a head of period P has
+
+    w_ij = [t_i ≡ s_j mod P] r^((t_i − s_j) / P) φ(q_i)·φ(k_j),   out_i = Σ_{j≤i} w_ij v_j / Σ_{j≤i} w_ij
+
+It sees only what stood at the same place of this bar and earlier ones (of this period and earlier), and of those the
+latest with most weight. That depends on t_i − s_j alone: it is a kernel of position, the comb that encodings in musical
+time make of waves (position/phase.py), by exact codes. A time's is a one-hot row, 1 at the time mod P. And it is
+linear attention: φ(k_j) is filed under the row s_j mod P of a memory of P rows, and a query reads the row t_i mod P; a
+step costs the same at any position.
+
+A row fades only when it is written to: its newest entry has the weight 1, and `newest` says of which period that was.
+What a query sees it weighs from the newest of it on, since a factor above and below the fraction is none: so weights
+never vanish together, however long a row was silent.
+
+First come the rows and weights, which all layers share, then the heads of a layer.
 
 B batch, T time, H metric heads, M features, D value width, c positions of a stretch, R rows of all heads together.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,11 +38,206 @@ from torch import Tensor, nn
 from musicgen.attention.linear_attention import GUARD
 from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.linear import Linear
-from musicgen.layers.precision import without_autocast
-from musicgen.layers.row_products import row_products
-from musicgen.layers.step_calls import Call, StepInputs
-from musicgen.metre.dense_sums import touched_sums
-from musicgen.metre.rows import MetreConfig, Stretch, Stretches
+from musicgen.layers.precision import eager_on_cpu, without_autocast
+from musicgen.layers.step_calls import Call, StepInputs, row_products
+from musicgen.metre.clock import Clock
+from musicgen.metre.dense_sums import Touched, touched, touched_sums
+
+FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
+MOST_BARS = 64  # of a period: a memory has a row a tick of it
+MOST_ROWS = 1 << 16  # of all heads of a layer
+# Positions a stretch: in the cache of the one, and large kernels for the other.
+CHUNKS = {"cpu": 128, "cuda": 256}
+DENSE_CHUNK = 16  # … where dense products are taken (dense_sums.py)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetreConfig:
+    """A metric head for each of `bars`."""
+
+    bars: tuple[float, ...] = (1, 1, 2, 4)  # its period
+    remembers: tuple[float, ...] = (2, 8, 8, 8)  # periods; r is 1 − 1 / this
+    features: int = 4  # M
+
+    def __post_init__(self) -> None:
+        if not self.bars or len(self.bars) != len(self.remembers):
+            raise ValueError(
+                f"bars are {list(self.bars)} and remembers {list(self.remembers)}; each head has one of both"
+            )
+        possible = all(0 < bars <= MOST_BARS for bars in self.bars)
+        if not possible or not all(1 < n < math.inf for n in self.remembers) or self.features < 1:
+            raise ValueError(
+                f"bars are {list(self.bars)} (above 0, {MOST_BARS} at most), remembers {list(self.remembers)} "
+                f"(above 1) and features {self.features} (at least 1)"
+            )
+
+    def periods(self, clock: Clock) -> list[int]:
+        """Return the period of each head in ticks."""
+        ticks = [bars * clock.bar_ticks for bars in self.bars]
+        for bars, period in zip(self.bars, ticks, strict=True):
+            if period != int(period):
+                raise ValueError(
+                    f"{bars} bars are {period} ticks; a metric head's period is a whole number of them"
+                )
+        if sum(ticks) > MOST_ROWS:
+            raise ValueError(
+                f"the periods of metric heads are {int(sum(ticks))} ticks together; {MOST_ROWS} at most have a row each"
+            )
+        return [int(period) for period in ticks]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """What all layers need to know of the times in a stretch of c positions."""
+
+    positions: slice
+    within: Tensor  # how a query sees a key of the stretch: (B, H, c, c)
+    query_rows: Tensor  # in a memory of B·R rows: (B·c·H,)
+    query_weights: Tensor  # how it sees the row as the stretch before left it: (B, c, H, 1)
+    key_rows: Tensor  # (B·c·H,)
+    key_weights: Tensor  # how the row sees a key after the stretch: (B, c, H, 1)
+    fading: Tensor  # … and its earlier entries: (B·R, 1)
+
+
+class Stretches(NamedTuple):
+    """All stretches of a pass, and how dense products take them where those pay: in training on a CPU."""
+
+    each: list[Stretch]
+    dense: Touched | None
+
+
+class Metre(nn.Module):
+    """What metric heads share in all layers: rows and periods."""
+
+    periods: Tensor
+    ratios: Tensor
+    first: Tensor
+    row_ratios: Tensor
+
+    def __init__(self, config: MetreConfig, clock: Clock) -> None:
+        super().__init__()
+        periods = torch.tensor(config.periods(clock))
+        ratios = 1 - 1 / torch.tensor(config.remembers, dtype=torch.float64)
+        self.rows = int(periods.sum())
+        self.register_buffer("periods", periods, persistent=False)
+        self.register_buffer("ratios", ratios.float(), persistent=False)
+        self.register_buffer("first", periods.cumsum(0) - periods, persistent=False)
+        by_row = ratios.float().repeat_interleave(periods)
+        self.register_buffer("row_ratios", by_row, persistent=False)
+
+    def start(self, batch: int) -> Tensor:
+        """Return the number of the period in which each row was last written to, before the first token: (B, R)."""
+        return torch.zeros(batch, self.rows, device=self.periods.device)
+
+    def stretches(self, after: Tensor, before: Tensor, newest: Tensor) -> tuple[Stretches, Tensor]:
+        """Say where tokens stand, stretch by stretch, by the time after and before each, (B, T) both.
+
+        Takes and returns the period of each row's newest entry, (B, R) float32.
+        """
+        dense = eager_on_cpu(after) and torch.is_grad_enabled()
+        size = DENSE_CHUNK if dense else CHUNKS.get(after.device.type, CHUNKS["cuda"])
+        stretches = []
+        for start in range(0, after.shape[1], size):
+            at = slice(start, min(start + size, after.shape[1]))
+            stretch, newest = self._stretch(at, after[:, at], before[:, at], newest)
+            stretches.append(stretch)
+        return Stretches(stretches, _together(stretches, size) if dense else None), newest
+
+    def step(
+        self, after: Tensor, before: Tensor, newest: Tensor, places: Tensor | None = None
+    ) -> tuple[Step, Tensor]:
+        """Say the same of one more token a row, (B,) both; `places` are those of their memories, if not in order."""
+        keys, periods = self._rows(before)
+        queries, _ = self._rows(after)
+        fading = _power(self.ratios, periods - _at(newest, keys))
+        step = Step(self._flat(keys, places), self._flat(queries, places), fading.view(-1, 1, 1))
+        return step, newest.scatter(1, keys, periods)
+
+    def _stretch(
+        self, positions: slice, after: Tensor, before: Tensor, newest: Tensor
+    ) -> tuple[Stretch, Tensor]:
+        queries, now = self._rows(after)  # (B, c, H) each
+        keys, then = self._rows(before)
+        past = torch.ones(2 * (after.shape[1],), dtype=torch.bool, device=after.device).tril()
+        seen = past & _each_with_each(torch.eq, queries, keys)
+        passed = _each_with_each(torch.sub, now, then)  # periods: (B, H, c, c)
+        since = now - _at(newest, queries)  # … since the row was written to: (B, c, H)
+        to_newest = passed.masked_fill(~seen, math.inf).amin(-1).mT.minimum(since)
+        passed = (passed - to_newest.mT.unsqueeze(-1)).clamp(min=0)
+        newer = newest.scatter_reduce(1, keys.flatten(1), then.flatten(1), "amax")
+        stretch = Stretch(
+            positions=positions,
+            within=_power(self.ratios.view(-1, 1, 1), passed) * seen,
+            query_rows=self._flat(queries),
+            query_weights=_power(self.ratios, since - to_newest).unsqueeze(-1),
+            key_rows=self._flat(keys),
+            key_weights=_power(self.ratios, _at(newer, keys) - then).unsqueeze(-1),
+            fading=_power(self.row_ratios, newer - newest).view(-1, 1),
+        )
+        return stretch, newer
+
+    def _rows(self, ticks: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each head's row at these times, and the number of its period: (…) → (…, H) each."""
+        ticks = ticks.unsqueeze(-1)
+        return self.first + ticks % self.periods, (ticks // self.periods).float()
+
+    def _flat(self, rows: Tensor, places: Tensor | None = None) -> Tensor:
+        """Number the rows of a batch's memories through: (B, …) → (·,)."""
+        batch = torch.arange(len(rows), device=rows.device) if places is None else places
+        batch = batch * self.rows
+        return (rows + batch.view(-1, *[1] * (rows.ndim - 1))).flatten()
+
+
+def _together(stretches: list[Stretch], size: int) -> Touched:
+    """Return stretches as dense products take them, the last filled up to their size with what counts 0 times."""
+    parts: list[list[Tensor]] = [[], [], [], [], []]
+    for stretch in stretches:
+        sees, seen = stretch.query_weights.squeeze(-1), stretch.key_weights.squeeze(-1)  # (B, c, H)
+        rows, keys = stretch.query_rows.view(sees.shape), stretch.key_rows.view(seen.shape)
+        within, more = stretch.within, size - sees.shape[1]
+        if more:
+            within = F.pad(within, (0, more, 0, more))
+            sees, seen = (F.pad(x, (0, 0, 0, more)) for x in (sees, seen))
+            rows, keys = (
+                torch.cat([x, rows[:, -1:].expand(-1, more, -1)], 1) for x in (rows, keys)
+            )
+        for part, one in zip(parts, (within, rows, sees, keys, seen), strict=True):
+            part.append(one)
+    within, rows, sees, keys, seen = (torch.stack(part) for part in parts)
+    fading = torch.stack([stretch.fading.squeeze(-1) for stretch in stretches])
+    return touched(within, (rows, sees), (keys, seen), fading)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where one token of each sequence is filed, and where what follows it is looked up."""
+
+    key_rows: Tensor  # in a memory of B·R rows: (B·H,)
+    query_rows: Tensor  # (B·H,)
+    fading: Tensor  # of the key's row: (B·H, 1, 1)
+
+    @cached_property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same as flat arrays, for loops."""
+        return self.key_rows.numpy(), self.query_rows.numpy(), self.fading.flatten().numpy()
+
+
+def _power(ratio: Tensor, exponent: Tensor) -> Tensor:
+    ratio = ratio.to(torch.promote_types(ratio.dtype, torch.float32))
+    return (ratio**exponent).clamp(min=FADED)
+
+
+def _each_with_each(
+    compare: Callable[[Tensor, Tensor], Tensor], queries: Tensor, keys: Tensor
+) -> Tensor:
+    """Compare each query with each key: (B, c, H) both → (B, H, c, c)."""
+    return compare(queries.mT.unsqueeze(-1), keys.mT.unsqueeze(-2))
+
+
+def _at(newest: Tensor, rows: Tensor) -> Tensor:
+    """Look up each row's newest entry: (B, …) → (B, …)."""
+    return newest.gather(1, rows.flatten(1)).view(rows.shape)
+
 
 LEAST = 1e-2  # of a feature: a row that was written to is never empty
 

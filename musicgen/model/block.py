@@ -7,22 +7,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from musicgen.attention.features import FeatureMap
 from musicgen.attention.linear_attention import attend
-from musicgen.attention.softmax import softmax_attend
-from musicgen.layers.dropout import Dropout
-from musicgen.layers.gelu_linear import gelu_linear
-from musicgen.layers.linear import Linear
-from musicgen.metre.heads import MetricHeads
-from musicgen.metre.rows import Stretches
+from musicgen.layers.linear import Dropout, Linear, gelu_linear
+from musicgen.metre.heads import MetricHeads, Stretches
 from musicgen.model.config import ModelConfig
 from musicgen.position import Position
+
+# Exact causal softmax attention: what the linear forms are compared with, at quadratic cost.
+#
+# B batch, T time, H heads, D width. Its state is every key and value so far, so it grows with the position.
+
+
+class SoftmaxState(NamedTuple):
+    """The keys and values of all positions so far, (B, T, H, D) each."""
+
+    keys: Tensor
+    values: Tensor
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> SoftmaxState:
+        """Apply a function to each tensor."""
+        return SoftmaxState(function(self.keys), function(self.values))
+
+
+def softmax_attend(
+    q: Tensor, k: Tensor, v: Tensor, *, state: SoftmaxState | None = None
+) -> tuple[Tensor, SoftmaxState]:
+    """Weight values by the softmax of q·k/√D over the positions so far: (B, T, H, D) each → the same and the state."""
+    if state is not None:
+        k, v = torch.cat([state.keys, k], 1), torch.cat([state.values, v], 1)
+    length, total = q.shape[1], k.shape[1]
+    mask = None
+    if 1 < length < total:
+        mask = torch.ones(length, total, dtype=torch.bool, device=q.device).tril(total - length)
+    out = functional.scaled_dot_product_attention(
+        *(x.transpose(1, 2) for x in (q, k, v)), attn_mask=mask, is_causal=1 < length == total
+    )
+    return out.transpose(1, 2), SoftmaxState(k, v)
+
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 

@@ -17,7 +17,7 @@ import yaml
 from musicgen.attention.features import FEATURES
 from musicgen.attention.linear_attention import BACKENDS
 from musicgen.metre.clock import Clock
-from musicgen.metre.rows import MetreConfig
+from musicgen.metre.heads import MetreConfig
 from musicgen.position import POSITIONS, Position, Shape
 from tokenization.records import check_fields, from_plain, suggestion
 

@@ -7,8 +7,9 @@ What is unusual about it:
   more token from the state alone (linear_attention.py). Both give the same numbers.
 - Order enters through one object, the encoding of position, whose hooks act on embeddings, on queries and keys before
   the feature map, and on the features after it (position/base.py). It serves all layers (block.py).
-- The encoding may count musical time instead of tokens (metre/clock.py), and there may be heads that do (rows.py).
-- Every position may be told what the music is to arrive at (goals.py).
+- The encoding may count musical time instead of tokens (metre/clock.py), and there may be heads that
+  do (metre/heads.py).
+- Every position may be told what the music is to arrive at (`Goals`).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
   batch in training, once a piece in generation.
 - Nothing is remembered on the module: `State` is passed in and returned.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator as Steps
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,17 +29,72 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.attention.features import FEATURES
+from musicgen.attention.features import FEATURES, FeatureMap
 from musicgen.common.learning import generator_from
-from musicgen.layers.dropout import Dropout
-from musicgen.layers.linear import Linear, linear
+from musicgen.layers.linear import Dropout, Linear, linear
 from musicgen.metre.clock import Timekeeper, Times
-from musicgen.metre.rows import Metre
+from musicgen.metre.heads import Metre
 from musicgen.model.block import Attention, Block, FeedForward, Passage
 from musicgen.model.config import ModelConfig
-from musicgen.model.drawn_weights import draw_weights, redraw_features
-from musicgen.model.goals import Goals
 from musicgen.position import POSITIONS, Position
+
+# What is drawn of a model before it learns, and anew while it does: its weights and its random features.
+
+
+@torch.no_grad()
+def draw_weights(
+    modules: Iterable[tuple[str, nn.Module | None]], config: ModelConfig, generator: Generator
+) -> None:
+    """Draw the weights of linear layers: normal, the last of each residual branch smaller by √(number of branches)."""
+    for name, module in modules:
+        if isinstance(module, nn.Linear):
+            scale = 1 / math.sqrt(2 * config.layers) if name.endswith(".output") else 1.0
+            module.weight.normal_(0, config.initial_deviation * scale, generator=generator)
+            if module.bias is not None:
+                module.bias.zero_()
+
+
+def redraw_features(model: nn.Module, generator: Generator) -> None:
+    """Draw the random features of every layer anew."""
+    for module in model.modules():
+        if isinstance(module, FeatureMap):
+            module.redraw(generator)
+
+
+# Goal embeddings: every position is conditioned on the latest goal token, such as the bars left or a gap to be
+# filled.
+#
+# A goal token comes once a bar (tokenization/language.py). A later token of that bar would have to retrieve one token
+# among thousands, which linear attention can hardly do: in the last bar of songs, the countdown before it was worth
+# 0.07 nats a token of 2.4. But which goal came last can be computed from the tokens, as time is (metre/clock.py). So
+# a learned vector of it is added to each position's token embedding; nothing before the first goal.
+#
+# B batch, T time, G goals, C model width.
+
+
+class Goals(nn.Module):
+    """Computes the goal in force from the tokens, and holds an embedding of each, zeros at first."""
+
+    number: Tensor
+
+    def __init__(self, tokens: Sequence[int], vocabulary_size: int, width: int) -> None:
+        super().__init__()
+        number = torch.zeros(vocabulary_size, dtype=torch.long)
+        number[list(tokens)] = torch.arange(1, len(tokens) + 1)
+        self.register_buffer("number", number, persistent=False)  # 0 of what is no goal
+        self.vectors = nn.Embedding(len(tokens), width)
+        nn.init.zeros_(self.vectors.weight)
+
+    def standing(self, tokens: Tensor, goal: Tensor) -> Tensor:
+        """Return the goal at each token, itself included, (B, T), of sequences that stand at `goal`, (B,)."""
+        found = torch.cat([goal.unsqueeze(1), self.number[tokens]], 1)
+        places = torch.arange(found.shape[1], device=found.device) * (found > 0)
+        return found.gather(1, places.cummax(1).values)[:, 1:]
+
+    def forward(self, standing: Tensor) -> Tensor:
+        """Return the vectors of goals, (…,) → (…, C)."""
+        weight = self.vectors.weight
+        return torch.cat([weight.new_zeros(1, weight.shape[1]), weight])[standing]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Rotary encoding of queries and keys (RoPE; Su et al., 2021), before the feature map.
 
-In musical time the angles are learned, from harmonics of bars on (musical.py).
+In musical time the angles are learned, from harmonics of bars on (phase.py).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from torch import Tensor
 
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.musical import MusicalFrequencies
-from musicgen.position.phase import geometric, waves
+from musicgen.position.phase import MusicalFrequencies, geometric, waves
 from tokenization.records import check_fields
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import app.audio
 from app.audio import AudioError, render_to
-from app.web.examples import example
+from app.web.offered_models import example
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi

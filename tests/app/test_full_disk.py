@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from app.default_folder import claim
+from app.options import claim
 from app.training_line import training_line
 from musicgen.loading import load
 from musicgen.storage.checkpoint import Card, save
 from tokenization.whole_file import beside, write_whole
-from training.listener import Progress
+from training.loop import Progress
 
 ROOT = Path(__file__).parent.parent.parent
 GENERATE = ["generate", "--model", "untrained:tiny", "--tokens", "60", "--seed", "1"]
@@ -65,7 +65,7 @@ def test_unbuffered_streams_make_whole_sounds(tmp_path: Path):
 def test_sound_is_made_where_memory_is_limited(tmp_path: Path):
     path = tmp_path / "a.wav"
     words = [sys.executable, "-c", "import sys; from pathlib import Path; from app.audio import render_to; "
-             "from app.web.examples import example; render_to(Path(sys.argv[1]), example('trio-jazz'))",
+             "from app.web.offered_models import example; render_to(Path(sys.argv[1]), example('trio-jazz'))",
              str(path)]  # fmt: skip
     ended = subprocess.run(
         words, cwd=ROOT, capture_output=True, text=True, check=False,

@@ -8,7 +8,7 @@ import pytest
 
 from app.cli import main
 from app.commands import detokenize, making_music
-from app.music_files import first_free
+from app.commands.making_music import first_free
 from tests.names import on_disk
 
 SEED_FILE = Path(__file__).parent.parent / "seeds" / "pop909_001.mid"

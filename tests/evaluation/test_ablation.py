@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from evaluation.ablation import WHOLE, changes, part_losses, parts_of, without
-from musicgen.metre.rows import MetreConfig
+from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
 from tests.musicgen.toys import generator, toy_config, toy_tokens
 

@@ -8,7 +8,7 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.playable import Playable
 from tests.tokenization.groove.cases import trio_of
-from tokenization.groove.tokens import BASS, DRUMS, OTHER
+from tokenization.groove.spelling import BASS, DRUMS, OTHER
 from tokenization.groove_2.language import Groove2
 from tokenization.score import Notes
 

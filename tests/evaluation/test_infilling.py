@@ -7,15 +7,14 @@ import pytest
 
 from evaluation.infilling import f1, fill, gap_losses, leap, likeness
 from musicgen.generation.likelihood import position_losses
-from musicgen.generation.recall.habits import Habits
+from musicgen.generation.recall.recalling import Habits
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.playable import Playable
 from tests.evaluation.scores import piano_of
 from tests.tokenization.groove.cases import trio_of
-from tokenization.goal import given_until
-from tokenization.groove.tokens import BASS, DRUMS
-from tokenization.language import Language, language
+from tokenization.groove.spelling import BASS, DRUMS
+from tokenization.language import Language, given_until, language
 from tokenization.score import Score
 
 BAR = 4 * 12

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation import maps
-from evaluation.attention import sides_of
-from evaluation.maps import attention_maps, pack, paper_layers, templates, unpack
+from evaluation import attention
+from evaluation.attention import attention_maps, pack, paper_layers, sides_of, templates, unpack
 from tests.musicgen.toys import toy_model, toy_tokens
 
 
@@ -22,8 +21,8 @@ def test_packed_bytes_come_back():
 
 @pytest.mark.parametrize("length", [20, 23])
 def test_a_map_is_that_of_the_whole_matrix(length, monkeypatch):
-    monkeypatch.setattr(maps, "BLOCK", 7)
-    monkeypatch.setattr(maps, "PIXELS", 12)
+    monkeypatch.setattr(attention, "BLOCK", 7)
+    monkeypatch.setattr(attention, "PIXELS", 12)
     model = toy_model(layers=2, position="sine_spe")
     pieces = [toy_tokens(1, length, seed)[0].numpy() for seed in (0, 1)]
     found = attention_maps(model, pieces, [1], seed=4)

@@ -8,8 +8,8 @@ import pytest
 import musicgen
 from musicgen.completion import WholeIds, infilling
 from musicgen.continuation import Continuation
-from musicgen.generation.recall.habits import Habits
 from musicgen.generation.recall.phrases import Phrasing
+from musicgen.generation.recall.recalling import Habits
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.pieces import read_piece

@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tokenization.grammar import Grammar
-from tokenization.language import Language
-from tokenization.vocabulary import Vocabulary
+from tokenization.language import Language, Vocabulary
 
 
 def ids_of(language: Language, text: str) -> np.ndarray:

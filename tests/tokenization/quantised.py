@@ -1,9 +1,9 @@
 """What tokens can say of a score, found without spelling it."""
 
-from tokenization.groove.grid import band_of, grid
+from tokenization.groove.language import band_of, grid
 from tokenization.language import Language
-from tokenization.remi.grid import to_grid
 from tokenization.remi.language import Remi
+from tokenization.remi.spelling import to_grid
 from tokenization.score import Score
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tokenization.logit_bias import LogitBias, exchange
+from tokenization.grammar import LogitBias, exchange
 
 # Tokens 0 and 1 say goals 1 and 2, 2 is nothing's, 3 to 6 are a group of kinds 1 and 2, 7 and 8 another, of kind 3.
 BIAS = LogitBias(

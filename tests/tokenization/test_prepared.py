@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tokenization.language import Encoded
-from tokenization.prepared import PIECES_FILE, TOKENS_FILE, Prepared
-from tokenization.set_description import META_FILE
-from training.data.writer import PreparedWriter, _save
+from tokenization.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
+from training.data.prepare import PreparedWriter, _save
 
 NUMBERS = [str(number) for number in range(65536)]
 META = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tokenization.vocabulary import Vocabulary
+from tokenization.language import Vocabulary
 
 
 def small() -> Vocabulary:

@@ -6,12 +6,12 @@ The songs are of the held-out split of `musicgen data pop909`, the trios of the 
 import sys
 from pathlib import Path
 
-from tokenization.excerpt import excerpt
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
+from tokenization.score import excerpt
 from tokenization.whole_file import write_whole
-from training.data.sources.annotated_song import read_song
+from training.data.sources.pop909 import read_song
 
 EXAMPLES = Path(__file__).parents[2] / "app" / "examples"
 # Name → folder of the song, first bar (from 0), bars.

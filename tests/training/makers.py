@@ -14,10 +14,9 @@ from tokenization.language import language
 from tokenization.score import Score
 from training.config import RunConfig, read
 from training.data.batches import Batches
-from training.data.writer import PreparedWriter
+from training.data.prepare import PreparedWriter
 from training.devices import start_fabric
-from training.listener import Progress
-from training.loop import Run
+from training.loop import Progress, Run
 
 TOY = {
     "data": {"length": 32, "batch": 4, "transpose": 2},

@@ -15,25 +15,24 @@ import torch
 
 from app.cli import main
 from tests.training.makers import Heard, toy_config, toy_run
-from tokenization.prepared import PIECES_FILE, TOKENS_FILE, Prepared
-from tokenization.set_description import META_FILE
-from training.data.writer import _save
+from tokenization.prepared import META_FILE, PIECES_FILE, TOKENS_FILE, Prepared
+from training import run_folder
+from training.data.prepare import _save
 from training.initial_model import model_config
-from training.storage import saving
 
 
 @pytest.fixture
 def trained(pianos: Path, tmp_path: Path) -> Path:
     run = toy_run(toy_config(tmp_path, pianos, optimiser={"steps": 3}, validation={"every": 3}))
     run.fit(Heard())
-    found = saving.newest(run.folder)
+    found = run_folder.newest(run.folder)
     assert found is not None
     return found
 
 
 def restore(found: Path, pianos: Path, tmp_path: Path) -> None:
     again = toy_run(toy_config(tmp_path, pianos))
-    saving.restore(found, again.model, again.raw_optimiser)
+    run_folder.restore(found, again.model, again.raw_optimiser)
 
 
 def flip(path: Path, place: int) -> None:
@@ -47,17 +46,19 @@ def change(path: Path, **values: object) -> None:
 
 
 DAMAGE = {
-    "a bit of the averages": lambda found: flip(found / saving.OPTIMISER, -5),
-    "no averages": lambda found: (found / saving.OPTIMISER).write_bytes(safetensors.torch.save({})),
-    "one average less": lambda found: _without_one(found / saving.OPTIMISER),
-    "another step": lambda found: change(found / saving.STATE, step=2),
-    "a digit": lambda found: change(found / saving.STATE, best_loss=0.5),
-    "no mapping": lambda found: (found / saving.STATE).write_text("[]"),
-    "odd sums": lambda found: change(found / saving.STATE, checksums=[1]),
-    "nested": lambda found: (found / saving.STATE).write_text("[" * 200_000),
+    "a bit of the averages": lambda found: flip(found / run_folder.OPTIMISER, -5),
+    "no averages": lambda found: (found / run_folder.OPTIMISER).write_bytes(
+        safetensors.torch.save({})
+    ),
+    "one average less": lambda found: _without_one(found / run_folder.OPTIMISER),
+    "another step": lambda found: change(found / run_folder.STATE, step=2),
+    "a digit": lambda found: change(found / run_folder.STATE, best_loss=0.5),
+    "no mapping": lambda found: (found / run_folder.STATE).write_text("[]"),
+    "odd sums": lambda found: change(found / run_folder.STATE, checksums=[1]),
+    "nested": lambda found: (found / run_folder.STATE).write_text("[" * 200_000),
     "a bit of the weights": lambda found: flip(found / "model.safetensors", -5),
-    "a pipe for averages": lambda found: _pipe(found / saving.OPTIMISER),
-    "a pipe for a state": lambda found: _pipe(found / saving.STATE),
+    "a pipe for averages": lambda found: _pipe(found / run_folder.OPTIMISER),
+    "a pipe for a state": lambda found: _pipe(found / run_folder.STATE),
 }
 
 
@@ -84,14 +85,14 @@ def test_a_damaged_checkpoint_is_refused(how: str, trained: Path, pianos: Path, 
 def test_so_is_one_from_before_there_were_checksums(
     how: str, trained: Path, pianos: Path, tmp_path: Path
 ):
-    state = json.loads((trained / saving.STATE).read_text())
+    state = json.loads((trained / run_folder.STATE).read_text())
     del state["checksums"]
-    (trained / saving.STATE).write_text(json.dumps(state))
+    (trained / run_folder.STATE).write_text(json.dumps(state))
     restore(trained, pianos, tmp_path)
     if how == "other shapes":
-        found = safetensors.torch.load((trained / saving.OPTIMISER).read_bytes())
+        found = safetensors.torch.load((trained / run_folder.OPTIMISER).read_bytes())
         shapeless = {name: torch.zeros(1) for name in found}
-        (trained / saving.OPTIMISER).write_bytes(safetensors.torch.save(shapeless))
+        (trained / run_folder.OPTIMISER).write_bytes(safetensors.torch.save(shapeless))
     else:
         DAMAGE[how](trained)
     with pytest.raises(ValueError, match=str(trained)):
@@ -103,7 +104,7 @@ def test_a_damaged_checkpoint_names_the_one_before_it(pianos: Path, tmp_path: Pa
     config = toy_config(tmp_path, pianos, **changes)
     run = toy_run(config)
     run.fit(Heard())
-    older, newest = sorted((run.folder / saving.CHECKPOINTS).iterdir())
+    older, newest = sorted((run.folder / run_folder.CHECKPOINTS).iterdir())
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ValueError, match="has 1000 bytes of the ") as found:

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from musicgen.metre.rows import MetreConfig
+from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
 from tests.musicgen.metre.toys import METRE, music
 from tests.musicgen.metre.toys import config as toy_config
 from tests.musicgen.toys import VOCABULARY
-from training.growth import grown
+from training.initial_model import grown
 
 NAMES = [f"token {number}" for number in range(VOCABULARY)]
 

@@ -14,7 +14,7 @@ from tokenization.prepared import Prepared
 from tokenization.remi.language import Remi, RemiInEveryMetre
 from training.config import RunConfig, find, read
 from training.initial_model import first_model, model_config
-from training.results.model_readme import _origin
+from training.results.publish import _origin
 
 METRE = {"bars": [1, 2], "remembers": [2, 4], "features": 2}
 

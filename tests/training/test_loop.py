@@ -9,11 +9,10 @@ import torch
 from musicgen.common.learning import seed_of
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, Stopper, outcome, prepared_set, toy_config, toy_run
+from training import run_folder
 from training.initial_model import first_model
-from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, Diverged
+from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, TRAIN, Diverged
 from training.results.curves import read_table
-from training.storage import saving
-from training.storage.logs import TRAIN
 
 
 def test_twenty_steps_lower_the_loss(pianos: Path, tmp_path: Path):
@@ -63,13 +62,13 @@ def test_a_run_in_pieces_is_the_run_at_once(grooves: Path, tmp_path: Path, chang
         run.resume()
         heard = Stopper(run, stop_at)
         assert run.fit(heard) == (STOPPED if stop_at else FINISHED)
-    assert saving.newest(run.folder)
+    assert run_folder.newest(run.folder)
     assert outcome_without_stops(run.folder) == outcome_without_stops(whole.folder)
 
 
 def outcome_without_stops(folder: Path) -> dict:
     """Return what came out, without checkpoints before the last, which lie where each run saved."""
-    newest = saving.newest(folder)
+    newest = run_folder.newest(folder)
     files = outcome(folder)
     return {k: v for k, v in files.items() if "checkpoints" not in k or str(newest.name) in k}
 
@@ -201,7 +200,7 @@ def test_patience_ends_a_run(pianos: Path, tmp_path: Path):
     again.resume()
     assert again.fit(Heard()) == OUT_OF_PATIENCE
     assert again.state == run.state
-    assert int(saving.newest(run.folder).name) == 4
+    assert int(run_folder.newest(run.folder).name) == 4
 
 
 def test_other_data_is_refused_on_resuming(pianos: Path, grooves: Path, tmp_path: Path):

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.training.makers import toy_config, toy_run
-from training.fabric_model import Sealed
-from training.loss import IGNORED, next_token_loss
+from training.data.batches import IGNORED, next_token_loss
+from training.devices import Sealed
 from training.validation import summary
 
 

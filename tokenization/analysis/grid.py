@@ -4,11 +4,165 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenization.analysis.beats import BEATS_PER_BAR, remap
-from tokenization.analysis.estimate import estimated, has_beats
+from tokenization.analysis.beats import BEATS_PER_BAR, EARLY_BEATS, BeatMap, remap, tempo_map
+from tokenization.analysis.chords import named
 from tokenization.analysis.metres import bars_of, made_of, usable_signatures
 from tokenization.score import Marker, Meters, Score, steps_of
 from tokenization.wording import Remark, listed
+
+# Where the beats of a performance lie whose file does not say so: a recording from a keyboard.
+#
+# The tempo is the period at which the onsets repeat best; the beats are then the path through the piece that meets
+# strong onsets at a steady pace, by dynamic programming (Ellis, "Beat Tracking by Dynamic Programming", 2007); bars
+# of four start on the beats where the longest notes do.
+
+# With fewer onsets, or sparser ones, neither the fit nor an estimate would mean much.
+FEWEST_ONSETS, MOST_SECONDS_AN_ONSET = 24, 2.0
+FEWEST_CHORDS = 4
+FINEST_WRITTEN, WRITTEN_SHARE = 48, 0.9  # divisions of a beat; share of the onsets on them
+BEAT_DIVISIONS = (1, 2, 3, 4)
+FIT_ON_THE_BEAT = 0.4  # a piece played to a click has 0.6 to 1; against one, 0 to 0.2
+
+FRAME_SECONDS = 0.02
+SLOWEST, USUAL, FASTEST = 40.0, 85.0, 220.0  # beats a minute
+USUAL_SPREAD = 0.7  # standard deviation of the tempo around the usual one, in octaves
+# How much being alike at a multiple of the beat speaks for it: in halves, and in fours.
+LIKENESS = {0.25: 0.5, 0.5: 0.5, 1: 1.0, 2: 0.5, 4: 1.0}
+STEADINESS = 100.0  # price of a beat that is early or late
+SNAP_SECONDS = 0.04  # onsets as close to a beat say where it is exactly
+
+
+def has_beats(score: Score) -> bool:
+    """Say whether the notes lie on the score's own beats.
+
+    They do where most of them are written on exact divisions, or where chords are marked on beats:
+    somebody has laid the grid, if only an annotator. Else, for each division of the beat,
+    the mean cosine of the onsets' phase is 1 where all onsets lie on it, and about 0 where they
+    have nothing to do with it. A score of few or sparse onsets is believed, which also bounds the
+    time that an estimate takes by the number of notes.
+    """
+    ticks = np.unique(score.notes.onset_ticks)
+    if len(ticks) < FEWEST_ONSETS or _is_sparse(score, ticks) or _marks_beats(score):
+        return True
+    exact = ticks * FINEST_WRITTEN % score.ticks_per_beat == 0
+    phase = 2 * np.pi * np.outer(BEAT_DIVISIONS, ticks / score.ticks_per_beat)
+    return bool(
+        exact.mean() >= WRITTEN_SHARE or np.cos(phase).mean(axis=1).max() >= FIT_ON_THE_BEAT
+    )
+
+
+def _is_sparse(score: Score, onset_ticks: np.ndarray) -> bool:
+    first, last = tempo_map(score).to_seconds(onset_ticks[[0, -1]] / score.ticks_per_beat)
+    return last - first > MOST_SECONDS_AN_ONSET * len(onset_ticks)
+
+
+def _marks_beats(score: Score) -> bool:
+    chords = named(score)
+    return len(chords) >= FEWEST_CHORDS and all(
+        chord.onset_ticks % score.ticks_per_beat == 0 for chord in chords
+    )
+
+
+def estimated(score: Score) -> BeatMap:
+    """Return the map of estimated beats, beat 0 at the start of a bar; the score has notes."""
+    seconds, weights = _onsets(score)
+    envelope, origin = _envelope(seconds, weights)
+    period = _period(envelope)
+    beats = origin + FRAME_SECONDS * _beat_frames(envelope, period)
+    beats = _snapped(beats, seconds, weights)
+    if len(beats) < 2:
+        beats = seconds[0] + period * FRAME_SECONDS * np.arange(2)
+    return BeatMap(beats, np.arange(len(beats)) + _bar_phase(beats, score))
+
+
+def _onsets(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """Return when notes start, in order, and how much each says about the beat."""
+    notes = score.notes.sorted()
+    seconds = tempo_map(score).to_seconds(notes.onset_ticks / score.ticks_per_beat)
+    length = np.clip(notes.duration_ticks / score.ticks_per_beat, 0.1, 4)
+    return seconds, np.sqrt(length) * notes.velocity / 64
+
+
+def _envelope(seconds: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the strength of onsets by frame, smoothed over three, and the time of frame 0."""
+    origin = float(seconds[0]) - FRAME_SECONDS
+    frames = np.rint((seconds - origin) / FRAME_SECONDS).astype(np.int64)
+    strength = np.sqrt(np.bincount(frames, weights, frames[-1] + 3))
+    return np.convolve(strength, (0.5, 1, 0.5), mode="same"), origin
+
+
+def _period(envelope: np.ndarray) -> float:
+    """Return the length of a beat in frames: where the envelope is most like itself, later."""
+    longest = round(60 / SLOWEST / FRAME_SECONDS)
+    lags = longest * max(LIKENESS) + 2
+    size = 1 << int(len(envelope) + lags).bit_length()
+    spectrum = np.fft.rfft(envelope - envelope.mean(), size)
+    likeness = np.fft.irfft(np.abs(spectrum) ** 2, size)[: lags + 1]
+    periods = np.geomspace(60 / FASTEST, 60 / SLOWEST, 400) / FRAME_SECONDS
+    score = sum(
+        weight * np.interp(multiple * periods, np.arange(lags + 1), likeness)
+        for multiple, weight in LIKENESS.items()
+    )
+    octaves = np.log2(periods * FRAME_SECONDS * USUAL / 60)
+    usual = np.exp(-0.5 * (octaves / USUAL_SPREAD) ** 2)
+    return float(periods[np.argmax(np.maximum(score, 0) * usual)])
+
+
+def _beat_frames(envelope: np.ndarray, period: float) -> np.ndarray:
+    """Return the frames of the best path of beats through the envelope."""
+    shortest, longest = max(round(period / 2), 1), round(2 * period)
+    steps = np.arange(longest, shortest - 1, -1)
+    price = STEADINESS * np.log(steps / period) ** 2
+    strength = envelope / max(float(envelope.std()), 1e-9)
+    total = np.zeros(longest + len(strength))  # silence before the first frame
+    before = np.full(len(strength), -1)
+    # A block no longer than the shortest step depends only on frames before it.
+    for start in range(0, len(strength), shortest):
+        stop = min(start + shortest, len(strength))
+        reach = np.lib.stride_tricks.sliding_window_view(
+            total[start : stop - shortest + longest], len(steps)
+        )
+        gain = reach - price  # (block, steps)
+        best = gain.argmax(axis=1)
+        gained = gain[np.arange(len(best)), best]
+        total[longest + start : longest + stop] = strength[start:stop] + gained
+        before[start:stop] = np.arange(start, stop) - steps[best]
+    frame = int(len(strength) - longest + total[-longest:].argmax()) if len(strength) else -1
+    path = []
+    while frame >= 0:
+        path.append(frame)
+        frame = int(before[frame])
+    return np.array(path[::-1], dtype=np.float64)
+
+
+def _snapped(beats: np.ndarray, seconds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Move beats to the mean of the onsets at them, as far as they stay in order."""
+    if len(beats) < 2:
+        return beats
+    nearest = np.clip(np.searchsorted(beats, seconds), 1, len(beats) - 1)
+    nearest -= seconds - beats[nearest - 1] < beats[nearest] - seconds
+    off = seconds - beats[nearest]
+    at = np.abs(off) <= SNAP_SECONDS
+    weight = np.bincount(nearest[at], weights[at], len(beats))
+    moved = np.bincount(nearest[at], (weights * off)[at], len(beats))
+    return beats + np.divide(moved, weight, out=np.zeros_like(moved), where=weight > 0)
+
+
+def _bar_phase(beats: np.ndarray, score: Score) -> int:
+    """Return the number in its bar of the first beat: bars start where long notes start."""
+    notes, seconds = score.notes, tempo_map(score)
+    onset, end = (
+        BeatMap(beats, np.arange(len(beats))).to_beats(
+            seconds.to_seconds(at / score.ticks_per_beat)
+        )
+        for at in (notes.onset_ticks, notes.end_ticks)
+    )
+    beat = np.rint(onset).astype(np.int64)
+    length = np.clip(end - onset, 0.1, BEATS_PER_BAR)
+    weight = length**1.5 * notes.velocity * (np.abs(onset - beat) < EARLY_BEATS)
+    votes = np.bincount(beat % BEATS_PER_BAR, weight, BEATS_PER_BAR)
+    return -int(votes.argmax()) % BEATS_PER_BAR
+
 
 FINE_TICKS_PER_BEAT = 480
 FOUR_FOUR = Meters(np.array([0]), np.array([BEATS_PER_BAR]), np.array([4]))

@@ -8,30 +8,295 @@ It has neither dynamics nor instruments nor a tempo; a `Band` keeps them beside 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tokenization.groove import faults
-from tokenization.groove.arrange import arrange
-from tokenization.groove.events import Reading, events_of, spell_events
+from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE, tempo_map
+from tokenization.analysis.grid import FOUR_FOUR, on_four_four, without_rest_in_front
+from tokenization.analysis.parts import (
+    find_bass,
+    find_drums,
+    find_other,
+    find_tracks,
+    label,
+    melodic,
+    note_counts,
+    parts_of,
+)
+from tokenization.analysis.pedal import sustained
+from tokenization.groove import grammar
 from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar
-from tokenization.groove.grid import DEFAULT_BAND, Band, band_of, grid
-from tokenization.groove.tokens import (
+from tokenization.groove.spelling import (
     BAR_TICKS,
+    BASS,
     BEGIN,
+    DRUMS,
     END,
+    KEYS,
     MOST_UNISONS,
+    OTHER,
+    PARTS,
     PITCHES,
     SHIFTS,
     TICKS_PER_BEAT,
     TIME_SHIFT,
     TRACKS,
     VOCABULARY,
+    Reading,
+    earlier_equals,
+    events_of,
+    notes_of_keys,
+    spell_events,
 )
 from tokenization.language import Encoded, Language
-from tokenization.score import Notes, Score
+from tokenization.score import Notes, Score, Tempos, Track, steps_of
+from tokenization.wording import Remark, listed
+
+# A trio on the groove grid: rounding there, and what the tokens leave unsaid.
+
+MOST_BEATS = 1 << 18  # a rest costs a token every two beats; longer than any music we know of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """What goes beside the tokens: instruments and loudness of the tracks, and the tempo."""
+
+    programs: tuple[int, int, int] = (33, 0, 0)  # finger bass, standard kit, grand piano
+    velocities: tuple[int, int, int] = (90, 90, 75)
+    beats_per_minute: float = DEFAULT_BEATS_PER_MINUTE
+
+    def __post_init__(self) -> None:
+        playable = all(0 <= program <= 127 for program in self.programs)
+        audible = all(1 <= velocity <= 127 for velocity in self.velocities)
+        if not (playable and audible and 0 < self.beats_per_minute < np.inf):
+            raise ValueError(
+                "a band has programs of 0 to 127, velocities of 1 to 127 and a tempo above 0, "
+                f"but got {self}"
+            )
+
+    def score(self, notes: Notes) -> Score:
+        """Return the trio that plays these notes, whatever velocity they name."""
+        return Score(
+            ticks_per_beat=TICKS_PER_BEAT,
+            notes=notes.replace(velocity=np.array(self.velocities)[notes.track]),
+            tracks=tuple(
+                Track(name, program, index == DRUMS)
+                for index, (name, program) in enumerate(zip(TRACKS, self.programs, strict=True))
+            ),
+            tempos=Tempos(np.array([0]), np.array([self.beats_per_minute])),
+            meters=FOUR_FOUR,
+        )
+
+
+DEFAULT_BAND = Band()
+
+
+def band_of(score: Score) -> Band:
+    """Return the programs and mean velocities of a trio's tracks, and its mean tempo."""
+    notes, tracks = score.notes, score.tracks
+    count = np.bincount(notes.track, minlength=len(TRACKS))
+    total = np.bincount(notes.track, weights=notes.velocity, minlength=len(TRACKS))
+    mean = np.rint(total / np.maximum(count, 1)).astype(np.int64).clip(1, 127)
+    bass, drums, other = np.where(count > 0, mean, DEFAULT_BAND.velocities).tolist()
+    return Band(
+        programs=(tracks[0].program, tracks[1].program, tracks[2].program),
+        velocities=(bass, drums, other),
+        beats_per_minute=_mean_tempo(score),
+    )
+
+
+def _mean_tempo(score: Score) -> float:
+    """Return the one tempo at which the piece takes as long as at its own."""
+    beats = max(score.end_ticks, 1) / score.ticks_per_beat
+    seconds = float(tempo_map(score).to_seconds(np.array(beats)))
+    return round(60 * beats / seconds, 6)  # 120 shall stay 120
+
+
+def grid(score: Score) -> tuple[Notes, dict[str, int]]:
+    """Round a trio's notes; also count the notes that are dropped or changed beyond that.
+
+    No note gets shorter than a tick. Of the notes that sound on one key the first one ends first.
+    """
+    _check(score)
+    onset, end = (
+        steps_of(ticks, score.ticks_per_beat, TICKS_PER_BEAT)
+        for ticks in (score.notes.onset_ticks, score.notes.end_ticks)
+    )
+    end = np.maximum(end, onset + 1)
+    key = score.notes.track * PITCHES + score.notes.pitch
+
+    longest_first = np.argsort(-end, kind="stable")
+    kept = longest_first[earlier_equals((onset * KEYS + key)[longest_first]) < MOST_UNISONS]
+    order = kept[np.lexsort((end[kept], onset[kept], key[kept]))]
+    onset, end, key = onset[order], end[order], key[order]
+    in_order = end[np.lexsort((end, key))]
+    room = _end_of_room(onset, key)
+
+    losses = {
+        "struck more than 8 times at once": len(score.notes) - len(kept),
+        "cut where the 8th note after it is struck": int((in_order > room).sum()),
+        "overlapping on one pitch, closed first-in first-out": int((in_order != end).sum()),
+    }
+    notes = notes_of_keys(onset, np.minimum(in_order, room), key)
+    return notes, {reason: count for reason, count in losses.items() if count}
+
+
+def _end_of_room(onset: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Return when each note must end, lest too many of its key sound; notes are sorted by key."""
+    room = np.full_like(onset, np.iinfo(np.int64).max)
+    same_key = key[:-MOST_UNISONS] == key[MOST_UNISONS:]
+    room[:-MOST_UNISONS][same_key] = onset[MOST_UNISONS:][same_key]
+    return room
+
+
+def _check(score: Score) -> None:
+    notes = score.notes
+    if len(score.tracks) != len(TRACKS):
+        raise ValueError(
+            f"the groove language needs the three tracks {', '.join(TRACKS)}, "
+            f"but the score has {len(score.tracks)}; arrange it first"
+        )
+    if not len(notes):
+        raise ValueError("there is nothing to spell: the score has no notes")
+    if notes.pitch.min() < 0 or notes.pitch.max() >= PITCHES:
+        raise ValueError(
+            f"pitches go from 0 to {PITCHES - 1}, "
+            f"but the score's go from {notes.pitch.min()} to {notes.pitch.max()}"
+        )
+    if notes.onset_ticks.min() < 0:
+        raise ValueError(
+            f"the first note lies {-notes.onset_ticks.min()} ticks before the first bar; "
+            "move the score to start at tick 0 or later"
+        )
+    beats = score.end_ticks // score.ticks_per_beat
+    if beats > MOST_BEATS:
+        raise ValueError(f"the score lasts {beats} beats; at most {MOST_BEATS} can be spelled")
+
+
+# Any score as a trio of bass, drums and one more part on the 4/4 grid.
+
+Choice = int | str | Iterable[int | str] | None
+FIND = {DRUMS: find_drums, BASS: find_bass, OTHER: find_other}  # in this order
+NO_TRIO = "a trio needs a bass, drums or another part, but all that plays is sound effects"
+
+
+def arrange(score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None = None) -> Score:
+    """Bring any score to bass, drums and one more on the 4/4 grid; its remarks explain.
+
+    `tracks` gives the three by index or name, several for one of them if need be, None for none;
+    or as a mapping from bass, drums and other only some of them. What is not given is found.
+    """
+    laid = _on_grid(score)
+    roles, remarks = _roles(laid, _given(laid, tracks))
+    trio = _trio(laid.remark(*remarks), roles)
+    if not len(trio.notes):
+        raise ValueError(
+            NO_TRIO
+            if tracks is None
+            else "the chosen tracks hold no notes; choose others, or leave the choice open"
+        )
+    return without_rest_in_front(trio)
+
+
+def trios(score: Score) -> list[Score]:
+    """Return bass and drums with each of the other parts in turn, for a data set to draw from."""
+    laid = without_rest_in_front(_on_grid(score))
+    roles, _ = _roles(laid, {})
+    taken = {*roles[BASS], *roles[DRUMS]}
+    others = [p.tracks for p in melodic(parts_of(laid)) if not taken.intersection(p.tracks)]
+    if not (taken or others):
+        raise ValueError(NO_TRIO)
+    return [_trio(laid, {**roles, OTHER: list(other)}) for other in others or [()]]
+
+
+def _on_grid(score: Score) -> Score:
+    if not len(score.notes):
+        raise ValueError("the score has no notes to arrange")
+    return on_four_four(sustained(score))
+
+
+def _given(
+    score: Score, tracks: Sequence[Choice] | Mapping[str, Choice] | None
+) -> dict[int, list[int]]:
+    """Return the tracks of the roles that a person has cast."""
+    if tracks is None:
+        return {}
+    if not isinstance(tracks, Mapping):
+        if isinstance(tracks, str) or len(tracks) != len(TRACKS):
+            raise ValueError(
+                f"a trio takes three tracks, for {listed(PARTS)}, each by index or name or None, "
+                f"but got {tracks!r}"
+            )
+        tracks = dict(zip(PARTS, tracks, strict=True))
+    if unknown := [name for name in tracks if name not in PARTS]:
+        raise ValueError(f"a trio has {listed(PARTS)}, but no {listed(unknown)}")
+    given = {PARTS.index(name): _tracks(score, choice) for name, choice in tracks.items()}
+    chosen = [index for indices in given.values() for index in indices]
+    if twice := {index for index in chosen if chosen.count(index) > 1}:
+        raise ValueError(
+            f"{listed([label(score, index) for index in sorted(twice)])} "
+            "can play only one of bass, drums and other"
+        )
+    return given
+
+
+def _tracks(score: Score, choice: Choice) -> list[int]:
+    if choice is None:
+        return []
+    wanted = [choice] if isinstance(choice, int | str) else choice
+    return sorted({index for name in wanted for index in find_tracks(score, name)})
+
+
+def _roles(score: Score, given: dict[int, list[int]]) -> tuple[dict[int, list[int]], list[str]]:
+    """Return the tracks of each role, and sentences on who plays what and who does not."""
+    taken = {index for tracks in given.values() for index in tracks}
+    parts = [part for part in parts_of(score) if not taken.intersection(part.tracks)]
+    roles, reasons = dict(given), dict.fromkeys(given, "as chosen")
+    for role, find in FIND.items():
+        if role not in given:
+            found, reasons[role] = find(parts)
+            roles[role] = [index for part in found for index in part.tracks]
+            parts = [part for part in parts if part not in found]
+    remarks = [_sentence(score, role, roles[role], reasons[role]) for role in (BASS, DRUMS, OTHER)]
+    cast = {index for tracks in roles.values() for index in tracks}
+    left_out = [i for i, notes in enumerate(note_counts(score)) if notes and i not in cast]
+    if left_out:
+        message = f"Left out: {listed([label(score, index) for index in left_out])}."
+        remarks.append(Remark(message, "tracks"))
+    return roles, remarks
+
+
+def _sentence(score: Score, role: int, tracks: list[int], found_by: str) -> str:
+    if not tracks:
+        reason = "as chosen" if found_by == "as chosen" else "none was found"
+        return Remark(f"{TRACKS[role]}: silent ({reason}).", "tracks")
+    return f"{TRACKS[role]}: {listed([label(score, index) for index in tracks])} ({found_by})."
+
+
+def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
+    """Return the score of the three roles; each has the program of its busiest track."""
+    role_of = np.full(len(score.tracks), -1)
+    programs = list(DEFAULT_BAND.programs)
+    counts = note_counts(score)
+    for role, tracks in roles.items():
+        role_of[tracks] = role
+        if tracks:
+            busiest = score.tracks[max(tracks, key=lambda index: counts[index])]
+            # An instrument of the drum channel is none elsewhere, nor the other way round.
+            if busiest.is_drum == (role == DRUMS):
+                programs[role] = busiest.program
+    role = role_of[score.notes.track]
+    notes = score.notes.replace(track=role)[role >= 0]
+    return score.replace(
+        notes=notes.sorted(),
+        tracks=tuple(
+            Track(name, programs[index], index == DRUMS) for index, name in enumerate(TRACKS)
+        ),
+    )
+
 
 RARE = 1e-4  # share of notes that may last longer than what is called the longest
 
@@ -44,8 +309,8 @@ class Groove(Language):
     begin = BEGIN
     end = END
     has_chords = False  # of given parts, to those that are written to them
-    is_valid = staticmethod(faults.is_valid)
-    reason = staticmethod(faults.explain)
+    is_valid = staticmethod(grammar.is_valid)
+    reason = staticmethod(grammar.explain)
 
     def arrange(self, score: Score, tracks: Any = None) -> Score:
         """Bring any score to bass, drums and one more on the 4/4 grid; its remarks explain.

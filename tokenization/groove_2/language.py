@@ -4,7 +4,7 @@
 
 It says the same music as the first, on the same grid. A place in the bar stands once before all that happens there,
 where the first language needs a time shift before every event off the beat. Bars can be counted down to an end or a
-seam, and parts of the piece can be given beforehand, bar by bar (layouts.py), and their chords with them (harmony.py).
+seam, and parts of the piece can be given beforehand, bar by bar (goals.py), and their chords with them (goals.py).
 """
 
 from __future__ import annotations
@@ -15,11 +15,20 @@ from typing import Any
 import numpy as np
 
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import BAR_TICKS, END, PARTS
-from tokenization.groove_2 import faults, goals
+from tokenization.groove.spelling import BAR_TICKS, END, PARTS
+from tokenization.groove_2 import goals, grammar
 from tokenization.groove_2.grammar import BarGrammar
-from tokenization.groove_2.spelling import BarReading, plain, spell
-from tokenization.groove_2.tokens import AT, BAR, LEFT_1, TICK_OF, VOCABULARY, WITHOUT_CHORDS
+from tokenization.groove_2.spelling import (
+    AT,
+    BAR,
+    LEFT_1,
+    TICK_OF,
+    VOCABULARY,
+    WITHOUT_CHORDS,
+    BarReading,
+    plain,
+    spell,
+)
 from tokenization.language import Language
 from tokenization.score import Notes
 
@@ -36,8 +45,8 @@ class Groove2(Groove):
     bars = Language.bars
     infilling = goals.infilling
     accompanying = goals.accompanying
-    is_valid = staticmethod(faults.is_valid)
-    reason = staticmethod(faults.explain)
+    is_valid = staticmethod(grammar.is_valid)
+    reason = staticmethod(grammar.explain)
 
     def notes(self, ids: np.ndarray) -> Notes:
         """Return the notes of valid ids, without velocities; with the end, what still sounds ends."""

@@ -17,20 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.analysis.chord_names import QUALITIES, ROOTS
+from tokenization.analysis.chords import QUALITIES, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR, LONGEST_BAR, NAMES
+from tokenization.grammar import LogitBias, NoteTokens
 from tokenization.language import Encoded, Language
-from tokenization.logit_bias import LogitBias, NoteTokens
 from tokenization.remi import goals
-from tokenization.remi.arrange import arrange
-from tokenization.remi.cadence import toward_tonic
-from tokenization.remi.chord_line import ChordLine
-from tokenization.remi.faults import explain
-from tokenization.remi.grammar import AFTER_CHORD, AFTER_TEMPO, RemiGrammar
-from tokenization.remi.grid import Gridded, to_grid
-from tokenization.remi.layouts import plain
-from tokenization.remi.reading import Reading
-from tokenization.remi.tokens import (
+from tokenization.remi.goals import ChordLine, plain, toward_tonic
+from tokenization.remi.grammar import AFTER_CHORD, AFTER_TEMPO, Reading, RemiGrammar, explain
+from tokenization.remi.spelling import (
     BAR,
     BAR_BEATS,
     BAR_SUBBEATS,
@@ -53,6 +47,9 @@ from tokenization.remi.tokens import (
     VOCABULARY,
     VOLUME,
     VOLUMES,
+    Gridded,
+    arrange,
+    to_grid,
 )
 from tokenization.score import Score
 

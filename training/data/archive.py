@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
-from training.data.sources.listing import Skipped
+from training.data.sources.source import Skipped
 from training.disk import full_disk_named
 
 MOST_BYTES = 32 << 30

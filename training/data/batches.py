@@ -18,14 +18,23 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from tokenization.language import language_from_spec
 from training.config import DataConfig
-from training.data.augmentation import Cut
-from training.data.groove_examples import cut_groove
-from training.data.piano_examples import cut_remi
+from training.data.examples import Cut, cut_groove, cut_remi
 from training.data.shards import Shards
-from training.loss import IGNORED
+
+IGNORED = -1  # a target after the end of a piece
+
+
+def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the loss of each position in nats, (B, T, V) against (B, T) → (B, T); 0 where IGNORED."""
+    scores = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(scores.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none")
+
 
 # What cuts training sequences out of pieces, by the family of the language that they are in.
 CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove}

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.prepared import Prepared
-from tokenization.set_description import SPLITS, family_of
+from tokenization.prepared import SPLITS, Prepared, family_of
 
 
 class Shards:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenization.prepared import Prepared
-from tokenization.set_description import SPLITS
+from tokenization.prepared import SPLITS, Prepared
 
 QUANTILES = {"shortest": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "longest": 1.0}
 EXCERPT_TOKENS = 120

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from musicgen.common.intervals import mean_interval
 from musicgen.storage.checkpoint import read_card
+from musicgen.storage.library import folder_of
 from tokenization.whole_file import beside, write_csv, write_text
 from tokenization.wording import markdown
+from training import run_folder
+from training.config import RunConfig
 from training.loop import MODEL
 from training.results.curves import Table, read_table
-from training.storage import saving
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +51,10 @@ HEADINGS = {  # of columns that are not called as their fields
 
 def compared(run: Path) -> Compared:
     """Return what a finished run came to."""
-    found = saving.newest(run)
+    found = run_folder.newest(run)
     if found is None:
         raise ValueError(f"{run} holds no checkpoint to compare")
-    state = saving.read_state(found)
+    state = run_folder.read_state(found)
     speeds = read_table(run / "train.csv")["tokens_per_second"]
     return Compared(
         name=run.name,
@@ -126,3 +130,111 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 1000 else f"{value:.4f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+# Several runs of each configuration, from other seeds: what they come to on average, and beside no encoding.
+#
+# A seed decides the first weights, the batches and all that is drawn, so runs of one seed see the same music in the
+# same order. Differences are taken seed by seed, and given with Student's interval of their mean.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """What the runs of a configuration came to, those that did not fail; None is what they do not tell."""
+
+    name: str
+    seeds: int
+    parameters: int | None = None
+    steps: int | None = None
+    inside: float | None = None  # validation loss in nats a token, within the trained length
+    inside_interval: float | None = None  # to either side of the mean
+    beyond: float | None = None  # past it
+    beyond_interval: float | None = None
+    against: str = ""  # the configuration without an encoding, and the same otherwise
+    change: float | None = None  # by how much `inside` differs from that one's
+    change_interval: float | None = None
+    change_beyond: float | None = None
+    change_beyond_interval: float | None = None
+    tokens_per_second: float | None = None
+    failed: str = ""
+
+
+def repeated(found: Mapping[str, Sequence[Compared]], against: Mapping[str, str]) -> list[Repeated]:
+    """Sum up the runs of each configuration, seed by seed in the same order."""
+    return [_summed_up(name, runs, found, against.get(name, "")) for name, runs in found.items()]
+
+
+def without_encoding(configs: Mapping[str, RunConfig]) -> dict[str, str]:
+    """Return, of each configuration that has an encoding, the one that has none and is the same otherwise."""
+    rest = {name: _but_for_the_encoding(config) for name, config in configs.items()}
+    none = [name for name, (position, _) in rest.items() if position == "none"]
+    return {
+        name: baseline
+        for name, (position, other) in rest.items()
+        for baseline in none
+        if position not in (None, "none") and rest[baseline][1] == other
+    }
+
+
+def _summed_up(
+    name: str, runs: Sequence[Compared], found: Mapping[str, Sequence[Compared]], against: str
+) -> Repeated:
+    whole = [run for run in runs if not run.failed]
+    failed = "; ".join(dict.fromkeys(run.failed for run in runs if run.failed))
+    if not whole:
+        return Repeated(name=name, seeds=0, failed=failed)
+    pairs = [
+        (run, other)
+        for run, other in zip(runs, found.get(against, ()), strict=False)
+        if not run.failed and not other.failed
+    ]
+    inside, inside_interval = _mean([run.inside for run in whole])
+    beyond, beyond_interval = _mean([run.beyond for run in whole])
+    change, change_interval = _mean([_less(run.inside, other.inside) for run, other in pairs])
+    past, past_interval = _mean([_less(run.beyond, other.beyond) for run, other in pairs])
+    speed, _ = _mean([run.tokens_per_second for run in whole])
+    return Repeated(
+        name=name,
+        seeds=len(whole),
+        parameters=whole[0].parameters,
+        steps=whole[0].steps,
+        inside=inside,
+        inside_interval=inside_interval,
+        beyond=beyond,
+        beyond_interval=beyond_interval,
+        against=against if pairs else "",
+        change=change,
+        change_interval=change_interval,
+        change_beyond=past,
+        change_beyond_interval=past_interval,
+        tokens_per_second=speed,
+        failed=failed,
+    )
+
+
+def _less(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
+
+
+def _mean(given: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Return the mean of the values that there are, and half the width of its interval."""
+    values = [value for value in given if value is not None]
+    return mean_interval(values) if values else (None, None)
+
+
+def _but_for_the_encoding(config: RunConfig) -> tuple[str | None, dict[str, Any]]:
+    """Return the encoding's name, and all of a configuration but that, the seed and the folder."""
+    plain = asdict(config)
+    model = dict(plain["model"] or {})
+    position = model.pop("position") if "position" in model else _at_first(config)
+    name = position.get("name") if isinstance(position, Mapping) else position
+    return name, {**plain, "model": model, "run": "", "seed": 0}
+
+
+def _at_first(config: RunConfig) -> str | None:
+    """Return the encoding of a run that names none: its start's, which may be gone once the run has saved."""
+    if config.start is None:
+        return "none"
+    with suppress(FileNotFoundError):
+        return read_card(folder_of(config.start))[0].position_name
+    return None

@@ -10,21 +10,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from musicgen.common.intervals import mean_interval
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.recall.circling import limits_of
 from musicgen.generation.recall.contrast import Contrast, contrast_of
-from musicgen.generation.recall.habits import Habits
-from musicgen.generation.recall.memory import guesses
+from musicgen.generation.recall.memory import LONGEST, guesses, with_recall
 from musicgen.generation.recall.phrases import phrasing_of
-from musicgen.generation.recall.trust import LONGEST, with_recall
+from musicgen.generation.recall.recalling import Habits
 from musicgen.loading import find
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import CONFIG
@@ -34,9 +34,25 @@ from tokenization.records import json_of
 from tokenization.whole_file import write_text
 from tokenization.wording import markdown
 from training.config import DataConfig
-from training.data.batches import Batches
-from training.loss import IGNORED
-from training.results.minimise import minimised
+from training.data.batches import IGNORED, Batches
+
+# The weights at which a smooth loss is least.
+
+
+def minimised(loss: Callable[[Tensor], Tensor], weights: Tensor) -> Tensor:
+    """Return the weights at which a loss is least, by L-BFGS from these on."""
+    weights = weights.clone().requires_grad_()
+    optimiser = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        value = loss(weights)
+        value.backward()
+        return value
+
+    optimiser.step(closure)  # type: ignore[arg-type]
+    return weights.detach()
+
 
 PIECES, TOKENS = 24, 4096  # of each, at most
 COUNTED = 200  # pieces that no model has to read: a mean of phrases takes more of them

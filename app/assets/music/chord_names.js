@@ -1,5 +1,5 @@
 // Names of chords as people type them, and which of the vocabulary's qualities they mean: the same as
-// tokenization/analysis/chord_names.py reads, to which a test holds them.
+// tokenization/analysis/chords.py reads, to which a test holds them.
 
 // Before the stroke stand names that say just that, after it richer chords, of which this is what stays.
 const SYNONYMS = {

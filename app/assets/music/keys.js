@@ -12,7 +12,7 @@ const KEYS = [...Array(12).keys()].map((place) => place - 5).sort((a, b) => Math
 const AROUND = 4; // bars on each side that a bar is heard among
 const mod = (value, by) => ((value % by) + by) % by;
 
-// The centre of the key whose scale holds most of what sounds, as `key_of` of spelling.py has it; null for silence.
+// The centre of the key whose scale holds most of what sounds, as `key_of` of writing.py has it; null for silence.
 function centreFrom(weight) {
   const scale = (key) => SCALE.map((place) => weight[mod(7 * (key + place), 12)]), sum = (values) => values.reduce((a, b) => a + b, 0);
   const [key, most] = KEYS.reduce((best, one) => (sum(scale(one)) > best[1] ? [one, sum(scale(one))] : best), [0, 0]);
@@ -39,7 +39,7 @@ function centresOf(piece) {
 }
 
 // A pitch class in a piece. Twelve neighbours on the line of fifths name the twelve classes, five below its centre and
-// six above it, as in tokenization/notation/musicxml/spelling.py.
+// six above it, as in tokenization/notation/musicxml/writing.py.
 export function noteName(pitch, centre) {
   const first = centre - 5;
   const place = first + mod(pitch * 7 - first, 12);

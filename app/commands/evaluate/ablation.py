@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.default_data import add_data
-from app.commands.evaluate.study_options import add_pieces, add_study, read_by_models
+from app.commands.evaluate.study_options import add_data, add_pieces, add_study, read_by_models
 
 EXAMPLES = """\
 Held-out pieces are read by the model as it is and without a part of it: with the gates of a stochastic
@@ -35,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.ablation import ablation
-    from evaluation.tables.ablation import ablation_table
+    from evaluation.tables import ablation_table
 
     result = read_by_models("ablation", ablation, arguments, "Taking parts away")
     if not result["models"]:
@@ -49,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:
-    from evaluation.tables.ablation import ablation_rows
+    from evaluation.tables import ablation_rows
     from tokenization.whole_file import write_csv, write_json
 
     write_json(folder / "ablation.json", result)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import add_pieces, chosen, run_and_print
-from app.counts import check_counts
+from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
+from app.options import check_counts
 
 EXAMPLES = """\
 Of each held-out piece one part after the other is hidden and written anew to the others. Its style is
@@ -21,9 +21,9 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    from tokenization.groove.tokens import PARTS
+    from tokenization.groove.spelling import PARTS
 
-    add_pieces(parser, 20, split="test", of=" of grooves")
+    add_whole_pieces(parser, 20, split="test", of=" of grooves")
     parser.add_argument(
         "--hide", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
         help=f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",

@@ -8,9 +8,8 @@ from typing import Any
 
 from app import output
 from app.commands.evaluate.study_options import add_study, command_line, prompts_of
-from app.compute_options import workers_of
-from app.counts import check_counts
-from app.progress import progress_bar
+from app.options import check_counts, workers_of
+from app.output import progress_bar
 
 EXAMPLES = """\
 Each file of DIR gives a prompt, its first bars (of a model of the groove language: bass, drums and
@@ -56,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue what is missing, measure all, write the results and print the tables."""
-    from app.default_folder import claim, own_folder
+    from app.options import claim, own_folder
     from evaluation.continuation.experiment import SAMPLES
     from evaluation.continuation.experiment import run as experiment
     from evaluation.continuation.plan import Plan
@@ -91,7 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
-    from evaluation.continuation.plot import continuation
+    from evaluation.continuation.results import continuation
     from evaluation.plots.style import png
     from tokenization.whole_file import write_bytes, write_csv, write_json
 
@@ -106,8 +105,12 @@ def _write(folder: Path, measured: Any, results: dict[str, Any]) -> None:
 
 def tables(results: dict[str, Any]) -> list[str]:
     """Return the results as texts."""
-    from evaluation.continuation.plot import AGAINST
-    from evaluation.tables.continuation import similarity_tables, statistics_table, variety_table
+    from evaluation.continuation.results import (
+        AGAINST,
+        similarity_tables,
+        statistics_table,
+        variety_table,
+    )
     from tokenization.wording import counted
 
     plan, found = results["settings"], []

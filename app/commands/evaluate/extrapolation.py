@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app import output
-from app.commands.evaluate.default_data import add_data
-from app.commands.evaluate.study_options import add_pieces, add_study, read_by_models
+from app.commands.evaluate.study_options import add_data, add_pieces, add_study, read_by_models
 
 EXAMPLES = """\
 A model reads held-out pieces and predicts each next token; given is the loss in nats a token: mean
@@ -41,7 +40,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.losses import extrapolation
-    from evaluation.tables.losses import extrapolation_table
+    from evaluation.tables import extrapolation_table
     from tokenization.wording import counted
 
     make = partial(extrapolation, control=arguments.control)
@@ -62,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots.figures import extrapolation
     from evaluation.plots.style import png, svg
-    from evaluation.tables.losses import extrapolation_rows, position_rows
+    from evaluation.tables import extrapolation_rows, position_rows
     from tokenization.whole_file import write_bytes, write_csv, write_json, write_text
 
     write_json(folder / "extrapolation.json", result)

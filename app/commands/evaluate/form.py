@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from app.commands.evaluate.pieces import add_pieces, chosen, run_and_print
-from app.counts import check_counts
+from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
+from app.options import check_counts
 
 EXAMPLES = """\
 Real pieces are continued from their first bars. Measured of the bars written, and of the same bars of the
@@ -22,7 +22,7 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_pieces(parser, 20)
+    add_whole_pieces(parser, 20)
     parser.add_argument("--prompt-bars", type=int, default=8, metavar="N", help="bars given")
     parser.add_argument("--bars", type=int, default=56, metavar="N", help="written")
     parser.add_argument(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from app.commands.evaluate.pieces import add_pieces, chosen, run_and_print
-from app.counts import check_counts
+from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_and_print
+from app.options import check_counts
 from musicgen.generation.sampling import MUSICAL
 
 EXAMPLES = """\
@@ -23,7 +23,7 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_pieces(parser, 20)
+    add_whole_pieces(parser, 20)
     parser.add_argument(
         "--gap", type=int, default=4, metavar="N", help="bars taken out, 16 at most"
     )

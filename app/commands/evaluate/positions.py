@@ -10,8 +10,7 @@ from typing import Any
 
 from app import output
 from app.commands.evaluate.study_options import add_study, command_line, conducted
-from app.compute_options import chosen_device
-from app.counts import check_counts
+from app.options import check_counts, chosen_device
 
 EXAMPLES = """\
 Translation invariance (T) and monotonicity (M) of the best head of the first layer, 0 is perfect,
@@ -40,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure, write and print."""
     from evaluation.study.experiments import positions
     from evaluation.study.models import models_of
-    from evaluation.tables.positions import positions_table
+    from evaluation.tables import positions_table
 
     check_counts(arguments, "tokens")
     experiment = positions(
@@ -66,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _write(folder: Path, result: dict[str, Any]) -> None:
     from evaluation.plots import figures
     from evaluation.plots.style import png
-    from evaluation.tables.positions import probe_rows
+    from evaluation.tables import probe_rows
     from tokenization.whole_file import write_bytes, write_csv, write_json
 
     write_json(folder / "positions.json", result)

@@ -20,8 +20,8 @@ from app.commands.evaluate.study_options import (
     models_and_pieces,
     prompts_of,
 )
-from app.compute_options import chosen_device, workers_of
-from app.progress import progress_bar
+from app.options import chosen_device, workers_of
+from app.output import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.continuation.plan import Plan
@@ -77,8 +77,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure what is missing, and write the page."""
-    from app.commands.evaluate.default_data import data_by_language
-    from app.default_folder import claim, own_folder
+    from app.commands.evaluate.study_options import data_by_language
+    from app.options import claim, own_folder
     from evaluation.continuation.experiment import SAMPLES
     from evaluation.study.models import facts_of, models_of
 
@@ -127,7 +127,7 @@ def _experiments(
     from evaluation.study.ablation import ablation
     from evaluation.study.experiments import positions
     from evaluation.study.losses import extrapolation, realisations
-    from tokenization.set_description import read_meta
+    from tokenization.prepared import read_meta
 
     options = {"seed": arguments.seed, "device": chosen_device(arguments)}
     experiments: dict[str, Experiment] = {}
@@ -162,8 +162,8 @@ def _whole_pieces(
     playables: list[Playable], arguments: argparse.Namespace
 ) -> tuple[dict[str, Experiment], list[str]]:
     """Return the experiments with whole pieces by name, and what is left out."""
+    from evaluation.study.accompaniment import whole_pieces
     from evaluation.study.piece_jobs import Choice
-    from evaluation.study.whole_pieces import whole_pieces
 
     experiments: dict[str, Experiment] = {}
     left_out: list[str] = []
@@ -249,8 +249,7 @@ def _machine() -> dict[str, str]:
 
 
 def _write(folder: Path, results: dict[str, Any]) -> None:
-    from evaluation.report.csv_files import csv_files
-    from evaluation.report.page import page
+    from evaluation.report.page import csv_files, page
     from tokenization.whole_file import write_csv, write_json, write_text
 
     write_json(folder / "results.json", results)

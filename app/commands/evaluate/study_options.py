@@ -1,26 +1,117 @@
-"""What the evaluations of models have in common: their options, and doing their jobs."""
+"""What the evaluations of models have in common: their options, doing their jobs, and the tables that they print."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import output
-from app.commands.evaluate.default_data import data_of
-from app.compute_options import add_device, add_workers, chosen_device, workers_of
-from app.counts import check_counts
-from app.progress import progress_bar
+from app.options import add_device, add_workers, check_counts, chosen_device, workers_of
+from app.output import progress_bar
 
 if TYPE_CHECKING:
     from evaluation.continuation.plan import Plan
     from evaluation.continuation.prompts import PromptedPiece
     from evaluation.study.experiments import Experiment, HeldOut
+    from evaluation.study.piece_jobs import Choice
     from musicgen.playable import Playable
     from tokenization.language import Language
+
+
+# The option that names a prepared data set; without it, the one in the folder `data` that a model learned from.
+
+DATA = Path("data")  # where the examples of `musicgen data` write
+
+
+def add_data(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """Declare the option; `of` says what the pieces have to be."""
+    parser.add_argument(
+        "--data", type=Path, metavar="DEST",
+        help=f"a prepared data set{of} (default: the one in ./data that the first model learned from)",
+    )  # fmt: skip
+
+
+def data_of(playables: Sequence[Playable]) -> Path:
+    """Return the data set of the first model that learned from one; if it is not here, say how to make it."""
+    from app.commands.data import DESCRIPTIONS
+
+    learned = next((playable for playable in playables if "data" in playable.training), None)
+    if learned is None:
+        raise ValueError(
+            f"{playables[0].name} has learned from no data; name a prepared data set with --data"
+        )
+    folder = _folder_of(learned)
+    if folder is None:
+        title = str(learned.training["data"])
+        kind = next((kind for kind in DESCRIPTIONS if kind in title.lower()), "midi")
+        raise FileNotFoundError(
+            f"{learned.name} learned from {title}, which is not among the prepared data sets in {DATA}; "
+            f"`musicgen data {kind} SOURCE {_place(kind, learned.language.name)}` prepares it, "
+            "or name another with --data"
+        )
+    return folder
+
+
+def _place(kind: str, language: str) -> str:
+    """Return the folder to prepare, and the model's language where the source takes another one by itself."""
+    from training.data.sources import SOURCES
+
+    if SOURCES[kind].language == language:
+        return str(DATA / kind)
+    return f"{DATA / f'{kind}-{language}'} --language {language}"
+
+
+def data_by_language(playables: Sequence[Playable]) -> list[Path]:
+    """Return the data sets that are here, that of the first model of each language."""
+    found: dict[str, Path] = {}
+    for playable in playables:
+        folder = _folder_of(playable)
+        if folder is not None:
+            found.setdefault(playable.language.name, folder)
+    return list(found.values())
+
+
+def _folder_of(playable: Playable) -> Path | None:
+    """Return the set with the checksum in the model's card, else with a title there, else with the model's name.
+
+    Of several sets that a model learned from, it is the first one that holds pieces out.
+    """
+    if "data" not in playable.training:
+        return None
+    here, learned = _sets(playable.language.name), f", {playable.training['data']}, "
+    titles = {folder: f", {meta.get('source', {}).get('title')}, " for folder, meta in here.items()}
+    of_several = sorted(
+        (learned.index(titles[folder]), folder)
+        for folder, meta in here.items()
+        if titles[folder] in learned and meta["counts"]["validation"]["pieces"]
+    )
+    found = [
+        *(f for f, meta in here.items() if meta["checksum"] == playable.training.get("checksum")),
+        *(folder for folder in here if titles[folder] == learned),
+        *(folder for _, folder in of_several),
+        *(folder for folder in here if folder.name == playable.name),
+    ]
+    return next(iter(found), None)
+
+
+def _sets(language: str) -> dict[Path, dict[str, Any]]:
+    """Return the prepared data sets of a language and their descriptions, by name."""
+    from tokenization.prepared import read_meta
+
+    found = {}
+    for path in sorted(DATA.glob("*/meta.json")):
+        try:
+            meta = read_meta(path.parent)
+        except ValueError:
+            continue
+        if meta["language"]["language"] == language:
+            found[path.parent] = meta
+    return found
+
 
 KEPT = ".results"  # the folder of what was measured, inside that of the output
 
@@ -94,7 +185,7 @@ def models_and_pieces(
 ) -> tuple[list[Playable], HeldOut, list[str]]:
     """Return the models that speak the language of the data, the pieces for them, and who is left out."""
     from evaluation.study.experiments import default_length, held_out, speaking
-    from tokenization.set_description import read_meta
+    from tokenization.prepared import read_meta
 
     check_counts(arguments, "length", "pieces")
     language = read_meta(data)["language"]["language"]
@@ -139,3 +230,69 @@ def prompts_of(
             limit=arguments.limit,
             progress=progress,
         )
+
+
+# What the evaluations of whole pieces have in common: their options, and the tables that they print.
+
+
+def add_whole_pieces(
+    parser: argparse.ArgumentParser, pieces: int, *, split: str = "validation", of: str = ""
+) -> None:
+    """Declare which pieces are taken."""
+    add_study(parser, results="the results as JSON and CSV")
+    add_data(parser, of)
+    add_choice(parser, pieces, split)
+
+
+def chosen(arguments: argparse.Namespace) -> tuple[list[Playable], Choice]:
+    """Return the models that are measured, with which pieces and how."""
+    from evaluation.study.models import models_of
+    from evaluation.study.piece_jobs import Choice
+
+    models = models_of(arguments.models)
+    return models, Choice(
+        data=str(arguments.data or data_of(models)),
+        pieces=arguments.pieces,
+        split=arguments.split,
+        seed=arguments.seed,
+        device=chosen_device(arguments),
+    )
+
+
+def run_and_print(
+    name: str,
+    experiment: Experiment,
+    facts: Mapping[str, Any],
+    arguments: argparse.Namespace,
+    doing: str,
+) -> None:
+    """Do the work and print a row a model and measure."""
+    from evaluation.tables import whole_pieces_table
+    from tokenization.wording import counted
+
+    results, failures = conducted({name: experiment}, arguments, doing)
+    found = results[name]
+    output.remark([*facts["left_out"], *failures])
+    if not found["models"]:
+        raise ValueError("no model could be measured" + "".join(f"; {why}" for why in failures))
+    if not any(model["table"] for model in found["models"]):  # as where no part is to be hidden
+        raise ValueError(
+            f"in none of the {facts['pieces']} pieces of {facts['data']} is there anything to measure: "
+            "a part that is hidden has another one beside it"
+        )
+    result = {"command": command_line(), **facts, **found, "failures": failures}
+    if arguments.output is not None:
+        _write(arguments.output, name, result)
+    if arguments.json:
+        output.write_json(result)
+        return
+    output.write(output.captioned(whole_pieces_table(name, found)))
+    output.remark([f"{counted(facts['pieces'], 'piece')} of {facts['data']}."])
+
+
+def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
+    from evaluation.tables import whole_pieces_rows
+    from tokenization.whole_file import write_csv, write_json
+
+    write_json(folder / f"{name}.json", result)
+    write_csv(folder / f"{name}.csv", whole_pieces_rows(name, result))

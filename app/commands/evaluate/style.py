@@ -130,7 +130,7 @@ def _rows(
 
 def _table(rows: list[dict[str, Any]]) -> str:
     """Return a line an output and metric, with the whole and the quarters in columns."""
-    from evaluation.tables.table import number
+    from evaluation.tables import number
 
     lines: dict[tuple[str, ...], list[str]] = {}
     for row in rows:

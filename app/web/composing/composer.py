@@ -17,8 +17,7 @@ from multiprocessing.connection import wait
 from app.web.composing.engines import Leave, News, Task, compose
 from musicgen.common.processes import CONTEXT, interrupts_held, processors
 from musicgen.continuation import Player
-from musicgen.generation.progress import Progress
-from musicgen.generation.request import Order
+from musicgen.generation.request import Order, Progress
 
 LOOK_SECONDS = 0.05  # between two looks for who has gone
 MANY_ROWS = 8  # at work in a process, from which another one is worth its memory

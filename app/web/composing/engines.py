@@ -118,7 +118,7 @@ class Engines:
 
     def work(self) -> None:
         """Let the model that had least do a little."""
-        from musicgen.generation.threads import threads_for
+        from musicgen.generation.engine import threads_for
 
         name = min(self._engines, key=lambda name: self._had[name])
         engine, begun = self._engines[name], time.monotonic()

@@ -1,4 +1,4 @@
-"""A request for music: what the page and programs send as plain values, checked, and how errors are told."""
+"""A request for music: plain values, checked; which model does it; and how it is handed to that model."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from app.web.composing.streamed_takes import Region, StreamedTakes
+from app.web.offered_models import OfferedModels
+from musicgen.completion import accompaniment, infilling
+from musicgen.continuation import Continuation
 from musicgen.generation.sampling import MUSICAL, Sampling
 from musicgen.options import Options
+from musicgen.pieces import Piece, no_prompt
+from musicgen.playable import Playable
 from tokenization import wording
-from tokenization.remi.chord_line import read_chords
+from tokenization.language import Language
+from tokenization.remi.goals import read_chords
 
 MOST_BARS = 128  # to continue; a gap is bounded by its goal, parts by the piece
 MOST_REST = 128  # empty bars in front of a piece: no bound on what is asked for
@@ -163,3 +170,144 @@ def _check_number(name: str, number: object) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name} is {number}; it must be finite")
     return number
+
+
+# Which model does what is asked: the one that is asked, or where it cannot, the related one that can.
+
+ACTS = {
+    "ends": "end a piece on request",
+    "infill": "fill in bars",
+    "accompany": "write parts to others",
+    "chords": "follow given chords",
+}
+
+
+def with_able_model(models: OfferedModels, request: MusicRequest) -> MusicRequest:
+    """Return a request with the model that does it.
+
+    That is the model asked for if it can, else the first of its family that can. Where none can, the model asked for
+    stays, whose own sentence says what it lacks.
+    """
+    needs = _needs(request)
+    name = request.model or models.first
+    family = models.language(name).family
+    names = [name, *(n for n, language in models.languages.items() if language.family == family)]
+    able = (n for n in names if all(_can(_abilities(models.language(n))[need]) for need in needs))
+    return replace(request, model=next(able, name))
+
+
+def offered(models: OfferedModels, name: str) -> dict[str, Any]:
+    """Return what can be asked for with a model on the desk, and by which other it is done where it cannot itself."""
+    own, found = models.language(name), {}
+    for need, ability in _abilities(own).items():
+        others = ((n, _abilities(one)[need]) for n, one in models.languages.items() if n != name
+                  and one.family == own.family)  # fmt: skip
+        by, other = next(((n, one) for n, one in others if _can(one)), (None, ability))
+        if _can(ability) or by is None:
+            found[need] = {**ability, "by": None}
+        else:
+            why = f"{name} cannot {ACTS[need]}, so {by} writes this."
+            found[need] = {**other, "by": by, "why": why}
+    return found
+
+
+def _abilities(language: Language) -> dict[str, Any]:
+    """Return what models of a language can be asked for beside going on; each with the reason if not."""
+    old = f"This model speaks {language.name}, the first version of its language, and cannot "
+    later = f"{language.family}-2"
+    missing = f"; one that speaks {later} can."
+    fills = type(language).infilling is not Language.infilling
+    chords = type(language).on_chords is not Language.on_chords
+    return {
+        "ends": _ability(language.can_end(), f"{old}be asked for an end{missing}"),
+        "infill": _ability(fills, f"{old}fill in bars{missing}"),
+        "accompany": {
+            "parts": [*language.parts],
+            "why": ""
+            if language.parts
+            else f"This model speaks {language.name} and writes no part to others; one that speaks groove-2 can.",
+        },
+        "chords": _ability(
+            chords, f"This model speaks {language.name}, which names no chords; a piano model can."
+        ),
+    }
+
+
+def _ability(can: bool, why: str) -> dict[str, Any]:
+    return {"can": can, "why": "" if can else why}
+
+
+def _can(ability: dict[str, Any]) -> bool:
+    return bool(ability.get("can") or ability.get("parts"))
+
+
+def _needs(request: MusicRequest) -> list[str]:
+    if request.kind != "continue":
+        return [request.kind]
+    options = request.options
+    return [need for need, wanted in (("ends", options.ends), ("chords", options.chords)) if wanted]
+
+
+# Dispatches a request to a model: a piece goes on, bars of it are written anew, or parts of it to the others.
+
+# More than are asked for, to choose from: where music begins from nothing, which may lack a voice, and by density.
+SPARE = 3
+MOST_TOGETHER = 8
+
+
+def streamed_takes(model: Playable, piece: Piece | None, request: MusicRequest) -> StreamedTakes:
+    """Return the work that is asked for, ready to be watched; without a piece, music from nothing."""
+    if request.kind == "continue":
+        return _continued(model, piece, request)
+    if piece is None:
+        raise ValueError("there is no piece yet; open one, or press Continue to begin one")
+    return (
+        _infilled(model, piece, request)
+        if request.kind == "infill"
+        else _accompanied(model, piece, request)
+    )
+
+
+def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> StreamedTakes:
+    prompt = piece.prompt(request.prompt_bars or None) if piece else no_prompt(model.language)
+    spare = 0
+    options = request.options
+    if request.dense or (piece is None and model.language.family == "groove"):
+        spare = max(0, min(SPARE, MOST_TOGETHER - options.variations))
+        options = replace(options, variations=options.variations + spare)
+    region = Region(
+        first=prompt.bars,
+        stop=prompt.bars + options.bars,
+        prompt=prompt.score if prompt.bars else None,
+        is_open=True,
+        begun=len(model.language.bars(prompt.ids)),
+    )
+    work = Continuation(model, prompt, options)
+    return StreamedTakes(work, region, bars=region.stop, spare=spare, dense=request.dense)
+
+
+def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
+    first, last = request.first, request.last
+    if not 1 <= first <= last <= piece.bars:
+        # An empty grid, and a piece drawn by hand, have bars that no model hears.
+        silent = (
+            "; after the last note there is nothing yet, so go on from there"
+            if last > piece.bars
+            else ""
+        )
+        raise ValueError(f"bars {first} to {last} were asked for, of {piece.bars}{silent}")
+    work = infilling(model, piece, (first, last), _free(request.options))
+    return StreamedTakes(work, Region(first=first - 1, stop=last, begun=first), bars=piece.bars)
+
+
+def _accompanied(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
+    work = accompaniment(model, piece, request.parts, _free(request.options))
+    names = [track.name.casefold() for track in piece.score.tracks]
+    tracks = tuple(index for index, name in enumerate(names) if name in request.parts)
+    region = Region(first=0, stop=piece.bars, tracks=tracks, begun=1)
+    return StreamedTakes(work, region, bars=piece.bars)
+
+
+def _free(options: Options) -> Options:
+    """Return options without what only a continuation has."""
+    return replace(options, ends=False, chords=None)

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from musicgen.common.locks import CAN_LOCK, locked
+from musicgen.common.processes import CAN_LOCK, locked
 
 PREFIX = "musicgen-app-"
 LOCK = "in-use.lock"

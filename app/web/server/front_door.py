@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,44 @@ from urllib.parse import parse_qs
 
 import anyio
 import orjson
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartParser
 from starlette.responses import Response
 
-from app.web.server.forms import check_form
 from app.web.server.jobs import Jobs
 from app.web.server.names import Names, Refused, is_from_elsewhere
+from app.web.server.sessions import Visitors
 from app.web.server.uploads import Arrivals, make_room
-from app.web.server.visitors import Visitors
+
+# Check the form (multipart/form-data) of an upload before gradio reads it, which expects nothing but files.
+
+MOST_FILES = 100  # in one form
+FILES = "files"  # what each is called in it
+# Who sends odd bytes writes nothing to the terminal.
+logging.getLogger("python_multipart").addHandler(logging.NullHandler())
+
+
+async def check_form(headers: Mapping[bytes, bytes], body: bytes) -> None:
+    """Refuse a body that is no form of files."""
+
+    async def whole() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = MultiPartParser(Headers(raw=[*headers.items()]), whole(), max_files=MOST_FILES)
+    try:
+        sent = (await parser.parse()).multi_items()
+    except Exception:  # what it raises at odd bytes is of many kinds
+        raise Refused(
+            400, f"the request is no whole form, multipart/form-data, of {MOST_FILES} files at most"
+        ) from None
+    finally:
+        for file in parser._files_to_close_on_error:  # also one that was cut off
+            file.close()
+    if not sent or any(name != FILES or not isinstance(file, UploadFile) for name, file in sent):
+        raise Refused(
+            400, f"the form is not one of whole files alone, each named and sent as {FILES}"
+        )
+
 
 API = "/gradio_api"
 UPLOAD_BYTES = 1 << 20

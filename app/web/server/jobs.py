@@ -8,7 +8,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from app.web.server.names import Refused
-from app.web.server.visitors import Visitors, client_of
+from app.web.server.sessions import Visitors, client_of
+
+# How many requests the server takes at a time, of all visitors together.
+
+IN_LINE = 64  # requests that wait; more are told to come later
+TOGETHER = 48  # requests at work, in turns; the others wait
+THREADS = 2 * TOGETHER
+
 
 MOST_JOBS = 24  # of one client, in line and at work …
 FEW_JOBS = 4  # … where MOST_JOBS are there of all: the other places are for others

@@ -21,8 +21,7 @@ from multiprocessing.connection import wait
 from threading import Lock
 from typing import Any, TypeVar
 
-from musicgen.common.workers.clock import LOOK_SECONDS
-from musicgen.common.workers.process import Bounds, Failed, Worker
+from musicgen.common.workers.process import LOOK_SECONDS, Bounds, Failed, Worker
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")

@@ -12,8 +12,7 @@ from multiprocessing.connection import wait
 from typing import TypeVar
 
 from musicgen.common.processes import processors
-from musicgen.common.workers.clock import LOOK_SECONDS
-from musicgen.common.workers.process import Bounds, Failed, Worker
+from musicgen.common.workers.process import LOOK_SECONDS, Bounds, Failed, Worker
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import Self
 
-from tokenization.logit_bias import exchange
+from tokenization.grammar import exchange
 from tokenization.records import value_of
 
 

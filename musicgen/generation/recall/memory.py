@@ -1,4 +1,4 @@
-"""The places of a sequence that are like where it stands, and what followed there.
+"""The places of a sequence that are like where it stands, what followed there, and how far that is to be trusted.
 
 A token costs as much at any position, since MANY places at most are followed. A piece takes two numbers a token, and an
 entry for every ORDER tokens that are new: some hundred bytes a token where little comes again.
@@ -6,11 +6,14 @@ entry for every ORDER tokens that are new: some hundred bytes a token where litt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import NamedTuple
+import math
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from typing_extensions import Self
+
+from tokenization.records import value_of
 
 ORDER = 4  # tokens that have to be the same
 MANY = 64  # places that are followed: those where most tokens are the same, of these the latest
@@ -136,3 +139,39 @@ def guesses(
         if coming not in passing and (guess := memory.guess()) is not None:
             found[:, place] = guess.chances.get(coming, 0.0), guess.length, guess.agreement
     return found[0], found[1], found[2]
+
+
+# How far what is recalled is to be trusted: weights that a model's file says, and what they are worth.
+
+LONGEST = 512  # n counts up to here
+
+
+def checked_weights(stored: Any, where: str) -> tuple[float, ...] | None:
+    """Return the weights that a model's file says, or say what is wrong with them; None where it says none."""
+    weights = value_of(tuple[float, ...] | None, stored, where)
+    if weights is not None and len(weights) != 4:
+        raise ValueError(f"{where} is {list(weights)}; four numbers are wanted")
+    return weights
+
+
+def share(weights: Sequence[float], length: int, agreement: float) -> float:
+    """Return the λ of strength 1, for the longest n and the share of the likeliest."""
+    a, b, c, d = weights
+    log = math.log2(min(length, LONGEST))
+    logit = a + b * log + (c + d * log) * agreement
+    return 1 / (1 + math.exp(-min(max(logit, -30.0), 30.0)))
+
+
+def with_recall(
+    losses: np.ndarray,
+    ids: np.ndarray,
+    weights: Sequence[float],
+    passing: Collection[int] = (),
+    elsewhere: Iterable[int] = (),
+) -> np.ndarray:
+    """Return the losses of a piece's tokens, in nats, with what is recalled mixed in: (T,) → (T,)."""
+    guessed, lengths, agreements = guesses(ids, passing, elsewhere)
+    trusted = np.array([
+        share(weights, int(n), s) if n else 0.0 for n, s in zip(lengths, agreements, strict=True)
+    ])  # fmt: skip
+    return -np.log((1 - trusted) * np.exp(-losses) + trusted * guessed)

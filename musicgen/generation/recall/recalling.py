@@ -10,7 +10,7 @@ with n of the longest, and s the share of the guess that its likeliest token has
 makes pieces likeliest that it has not learned from, at strength 1 (training/results/recall_fit.py). Music that is drawn
 less freely than that needs less: it leaves by itself what it repeats less often. Music that goes round in circles for
 longer than pieces do recalls nothing of the circle (circling.py). What begins a return is decided apart (phrases.py),
-and new phrases are led to be differently high (leaning.py).
+and new phrases are led to be differently high (contrast.py).
 It is prediction by partial matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017,
 arXiv:1612.04426).
 
@@ -22,21 +22,54 @@ write it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from typing_extensions import Self
 
-from musicgen.generation.recall.circling import NATS, Circling, Limits, lower
-from musicgen.generation.recall.contrast import Contrast
-from musicgen.generation.recall.leaning import Leaning
-from musicgen.generation.recall.memory import ORDER, Memory, last_with
+from musicgen.generation.recall.circling import NATS, Circling, Limits, checked_limits, lower
+from musicgen.generation.recall.contrast import Contrast, Leaning
+from musicgen.generation.recall.memory import ORDER, Memory, checked_weights, last_with, share
 from musicgen.generation.recall.phrases import LENGTH, Phrases, Phrasing
-from musicgen.generation.recall.trust import share
-from tokenization.logit_bias import NoteTokens
+from tokenization.grammar import NoteTokens
+from tokenization.records import value_of
+
+# The repetition settings of a model, fitted to held-out pieces when it is published, and stored in its card.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Habits:
+    """How pieces return to what they said."""
+
+    weights: tuple[float, ...]  # by which what is recalled is trusted (memory.py)
+    limits: Limits = ()  # how far nine pieces in ten go round in circles (circling.py)
+    phrasing: Phrasing | None = None  # how often they go back to a phrase (phrases.py)
+    contrast: Contrast | None = None  # how differently high new ones are (contrast.py)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a card says."""
+        phrasing = self.phrasing and {**asdict(self.phrasing), "back": [*self.phrasing.back]}
+        return {
+            "recall": [*self.weights],
+            "circling": [*self.limits] or None,
+            "phrasing": phrasing,
+            "contrast": self.contrast and asdict(self.contrast),
+        }
+
+
+def read_habits(facts: Mapping[str, Any], where: str) -> Habits | None:
+    """Return what a card says, or say what is wrong with it; None where it says nothing."""
+    weights = checked_weights(facts.get("recall"), f"{where}: recall")
+    limits = checked_limits(facts.get("circling"), f"{where}: circling")
+    phrasing = value_of(Phrasing | None, facts.get("phrasing"), f"{where}: phrasing")
+    contrast = value_of(Contrast | None, facts.get("contrast"), f"{where}: contrast")
+    if weights is None:
+        return None
+    return Habits(weights=weights, limits=limits, phrasing=phrasing, contrast=contrast)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,19 +18,153 @@ R realisations, S slots: 1, or one a layer where layers do not share.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import ModuleType
 from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.position.base import Position, Shape, Window
-from musicgen.position.spe.contraction import contraction
-from musicgen.position.spe.row_codes import RowCodes, at_ticks, by_positions, by_ticks
 from tokenization.records import check_fields
+
+# The code of SPE contracted with one token a row, row by row of the batch: each has a code of its own.
+#
+# H heads, D head width, R realisations; "queries beside keys" are 2H heads, the queries' first.
+
+
+def contraction(
+    qk: Tensor, out: Tensor, inputs: StepInputs, *, layer: int, slot: int, gated: bool
+) -> list[Call]:
+    """Return calls that contract queries beside keys, (B, 2H, D), to (B, 2H, R), by the codes that `inputs` bring."""
+    loops = loops_for(qk, out)
+    contract = _by_torch if loops is None else partial(_by_loops, loops)
+    return contract(qk, out, inputs, layer=layer, slot=slot, gated=gated)
+
+
+def _by_loops(
+    loops: ModuleType,
+    qk: Tensor,
+    out: Tensor,
+    inputs: StepInputs,
+    *,
+    layer: int,
+    slot: int,
+    gated: bool,
+) -> list[Call]:
+    _, heads, width = qk.shape
+    ones = torch.ones(heads, 1, width).numpy()
+    rows = [*zip(qk.numpy(), out.numpy(), strict=True)]
+    sides = slice(heads // 2), slice(heads // 2, None)
+    loop = loops.contract
+
+    def contract() -> None:
+        gains = inputs.code.sides_mix[layer].numpy() if gated else ones
+        for (x, y), codes in zip(rows, inputs.code.rows[slot], strict=True):
+            if len(codes) == 1:
+                loop(x, gains, codes[0].numpy(), y)
+                continue
+            for side, code in zip(sides, codes, strict=True):
+                loop(x[side], gains[side], code.numpy(), y[side])
+
+    return [contract]
+
+
+def _by_torch(
+    qk: Tensor, out: Tensor, inputs: StepInputs, *, layer: int, slot: int, gated: bool
+) -> list[Call]:
+    """A product a row: together, the rows would go through a kernel that adds up in another order."""
+    batch, heads, width = qk.shape
+    mixed = inputs.scratch.empty(qk, batch, heads, 2 if gated else 1, width)
+    rows = mixed.flatten(2).unsqueeze(2).unbind()  # (2H, 1, 2D or D) each
+    placed = out.unsqueeze(2).unbind()  # (2H, 1, R) each
+    together = [[both] for both in zip(rows, placed, strict=True)]
+    by_side = [[*zip(x.chunk(2), y.chunk(2), strict=True)] for ((x, y),) in together]
+
+    def mix() -> None:
+        torch.mul(qk.unsqueeze(2), inputs.code.sides_mix[layer], out=mixed)
+
+    def contract() -> None:
+        for row, codes in enumerate(inputs.code.rows[slot]):
+            sides = together[row] if len(codes) == 1 else by_side[row]
+            for code, (x, y) in zip(codes, sides, strict=True):
+                _product(x, code, y)
+
+    return [mix if gated else partial(mixed.copy_, qk.unsqueeze(2)), contract]
+
+
+def _product(x: Tensor, code: Tensor, out: Tensor) -> None:
+    """Multiply matrices, (n, 1, D) by (n, D, R) to (n, 1, R)."""
+    if out.is_mps:  # there a product may never reach an `out` that begins inside a tensor
+        out.copy_(torch.bmm(x, code))
+    else:
+        torch.bmm(x, code, out=out)
+
+
+# The codes of rows that go on with sequences of their own: one token a row, each with its own draw.
+#
+# H heads, D head width, R realisations, S slots: 1, or one a layer where layers do not share.
+
+Ticks = tuple[int, int]  # of a row's query and key
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowCodes:
+    """The codes of one token a row: of queries and keys together, (2H, 2D, R), or, at two times, (H, 2D, R) each."""
+
+    rows: tuple[list[tuple[Tensor, ...]], ...]  # a slot each, a row each
+    sides_mix: tuple[Tensor, ...]  # as that of SpeCode
+
+
+def by_positions(
+    codes: Sequence[Any], positions: Sequence[int], cover: Callable[[Any, int, int], Any]
+) -> tuple[RowCodes, list[Any]]:
+    """Return the codes of rows at token positions, and each sequence's code, which `cover` made ready there."""
+    known: dict[tuple[int, int], tuple[Any, list[tuple[Tensor, ...]]]] = {}
+    for code, at in zip(codes, positions, strict=True):
+        if (id(code), at) not in known:
+            covered = cover(code, at, at + 1)
+            known[id(code), at] = covered, [(x.rows[0][at - x.start],) for x in covered.ahead]
+    found = [known[id(code), at] for code, at in zip(codes, positions, strict=True)]
+    rows = tuple([own[slot] for _, own in found] for slot in range(len(found[0][1])))
+    return RowCodes(rows=rows, sides_mix=found[0][0].sides_mix), [one for one, _ in found]
+
+
+def by_ticks(
+    codes: Sequence[Any], ticks: Sequence[Ticks], cover: Callable[[Any, tuple[Ticks, ...]], Any]
+) -> tuple[RowCodes, list[Any]]:
+    """Return the same of rows at times of their own; what rows of one sequence need is made once."""
+    of_sequence: dict[int, list[int]] = {}
+    for row, code in enumerate(codes):
+        of_sequence.setdefault(id(code), []).append(row)
+    after = list(codes)
+    for rows in of_sequence.values():
+        covered = cover(codes[rows[0]], tuple(ticks[row] for row in rows))
+        for row in rows:
+            after[row] = covered
+    return at_ticks(after, ticks), after
+
+
+def at_ticks(codes: Sequence[Any], ticks: Sequence[Ticks]) -> RowCodes:
+    """Look up the codes of rows at their ticks."""
+    rows = tuple(
+        [_of_sides(code.ticks[slot], *own) for code, own in zip(codes, ticks, strict=True)]
+        for slot in range(len(codes[0].ticks))
+    )
+    return RowCodes(rows=rows, sides_mix=codes[0].sides_mix)
+
+
+def _of_sides(ticks: dict[int, Tensor], query: int, key: int) -> tuple[Tensor, ...]:
+    """Return the codes of a query and a key, as one where they stand at the same tick, as most do."""
+    if query == key:
+        return (ticks[query],)
+    return ticks[query].chunk(2)[0], ticks[key].chunk(2)[1]
+
 
 SHORT = 16  # a window of no more positions, without gradients, is a step of generation
 AHEAD = 32  # positions that are made in one go then, or

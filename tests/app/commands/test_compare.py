@@ -11,8 +11,7 @@ from app.commands.train import train
 from musicgen.storage import checkpoint
 from tests.training.makers import TOY, prepared_set, toy_file
 from training.config import RunConfig
-from training.results.comparison import write_comparison
-from training.results.repeats import Repeated
+from training.results.comparison import Repeated, write_comparison
 
 
 @pytest.fixture

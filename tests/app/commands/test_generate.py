@@ -215,7 +215,7 @@ def test_a_folder_that_takes_no_files_is_named_before_the_work(
 ):
     (tmp_path / "file").touch()
     (tmp_path / "closed").mkdir()
-    monkeypatch.setattr("app.music_files.os.access", lambda path, mode: False)
+    monkeypatch.setattr("app.commands.making_music.os.access", lambda path, mode: False)
     monkeypatch.setattr("musicgen.continuation.together", lambda works: pytest.fail("work"))
     assert run("generate", *UNTRAINED, "-o", tmp_path / folder) == 2
     assert message in capsys.readouterr().err

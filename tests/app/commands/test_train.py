@@ -13,9 +13,9 @@ from app.cli import main
 from app.commands.train import add, configured
 from musicgen.storage import checkpoint
 from tests.training.makers import outcome, prepared_set, toy_file
+from training import run_folder
 from training.config import CONFIGS
 from training.results.curves import read_table
-from training.storage import saving
 
 ROOT = Path(__file__).parents[3]
 QUICK = {"optimiser": {"steps": 4}, "validation": {"every": 2, "samples": 1, "sample_tokens": 60}}
@@ -68,7 +68,7 @@ def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(
     assert main(["train", str(toy), "--set", "run=base"]) == 0
     start = ["train", str(toy), "--set", "model=null", "--start", "base"]
     assert main(start) == 0
-    (saving.newest(Path("run")) / "config.json").write_text("{")
+    (run_folder.newest(Path("run")) / "config.json").write_text("{")
     capsys.readouterr()
     assert main([*start, "--set", "data.folder=none"]) == 2
     said = capsys.readouterr().err
@@ -88,7 +88,9 @@ def test_a_run_goes_on_from_its_folder_and_says_what_changed(
     said = capsys.readouterr()
     assert "optimiser.steps was 4 and is 6" in said.err
     assert "Going on from step 4 of 6." in said.err
-    assert saving.newest(toy.parent / "moved") == toy.parent / "moved" / "checkpoints" / "00000006"
+    assert (
+        run_folder.newest(toy.parent / "moved") == toy.parent / "moved" / "checkpoints" / "00000006"
+    )
     assert not run.exists()
 
 
@@ -205,7 +207,7 @@ def test_asked_to_end_it_saves_first(
     said = capsys.readouterr().err
     assert "Saving after the step under way; once more ends at once." in said
     assert "Saved at step 1 of 4; --resume goes on." in said
-    assert saving.newest(toy.parent / "run") == toy.parent / "run" / "checkpoints" / "00000001"
+    assert run_folder.newest(toy.parent / "run") == toy.parent / "run" / "checkpoints" / "00000001"
     assert {name: signal.getsignal(name) for name in before} == before
     assert main(["train", str(toy), "--resume"]) == 0
     assert "Going on from step 1 of 4." in capsys.readouterr().err

@@ -10,11 +10,15 @@ import pytest
 import musicgen
 from app.web.actions import PageActions
 from app.web.composing.opened_files import made_here, title_of
-from app.web.composing.related_model import with_able_model
-from app.web.composing.requests import MusicRequest, SamplingValues, options_from, request_from
-from app.web.examples import EXAMPLES, example
-from app.web.offered_models import OfferedModels
-from app.web.server.visitors import Asker
+from app.web.composing.requests import (
+    MusicRequest,
+    SamplingValues,
+    options_from,
+    request_from,
+    with_able_model,
+)
+from app.web.offered_models import EXAMPLES, OfferedModels, example
+from app.web.server.sessions import Asker
 from musicgen.loading import DEFAULT
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import Card, save

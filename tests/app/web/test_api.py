@@ -20,7 +20,7 @@ from gradio_client.exceptions import AppError
 import musicgen
 from app.web.api import Api
 from app.web.composing.streamed_takes import Region
-from app.web.examples import EXAMPLES
+from app.web.offered_models import EXAMPLES
 from musicgen.continuation import Take
 from tests.app.web.browser import serving
 from tests.tokenization.notation.scores import bars, compressed, note, score

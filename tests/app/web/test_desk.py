@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Error, Page, expect
 
-from app.web.examples import example
+from app.web.offered_models import example
 from tests.app.web.browser import OPTIONS, WAIT, chromium, free_port, started
 from tests.app.web.hands import await_end, choose_bars, desk, go_on, in_changed_browser, saved, send
 from tokenization.midi.reading import read_midi

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.web.examples import example
+from app.web.offered_models import example
 from tests.app.web.hands import await_end, downloaded, go_on, in_changed_browser, send
 from tokenization.midi.reading import read_midi
 

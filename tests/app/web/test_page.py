@@ -7,7 +7,7 @@ import music21
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.web.examples import EXAMPLES, example
+from app.web.offered_models import EXAMPLES, example
 from tests.app.web.hands import await_end, downloaded, go_on, new_notes, send
 from tokenization.midi.reading import read_midi
 

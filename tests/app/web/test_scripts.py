@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from tests.tools.house import circles
-from tokenization.analysis.chord_names import _SYNONYMS, QUALITIES
+from tokenization.analysis.chords import _SYNONYMS, QUALITIES
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"

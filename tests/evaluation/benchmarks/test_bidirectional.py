@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.benchmarks.bidirectional import attend_both_ways
-from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import recipe
-from evaluation.benchmarks.variants import VARIANTS
+from evaluation.benchmarks.training import Classifier
+from evaluation.benchmarks.variants import VARIANTS, attend_both_ways
 from musicgen.attention.linear_attention import GUARD
 
 TINY = {

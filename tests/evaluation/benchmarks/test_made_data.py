@@ -16,14 +16,7 @@ from evaluation.benchmarks.listops import (
     listops,
     read_expression,
 )
-from evaluation.benchmarks.points import (
-    NEGATIVE,
-    POSITIVE,
-    PROBE,
-    Clouds,
-    clouds,
-    fields,
-)
+from evaluation.benchmarks.tasks import NEGATIVE, POSITIVE, PROBE, Clouds, clouds, fields
 
 SAMPLES = 10_000
 

@@ -5,9 +5,14 @@ import torch
 from torch import Tensor
 
 from evaluation.benchmarks.recipe import recipe
-from evaluation.benchmarks.rfa import RandomFeatures, gated_sums
-from evaluation.benchmarks.toeplitz import toeplitz_attend
-from evaluation.benchmarks.variants import VARIANTS, language_model, model_config
+from evaluation.benchmarks.variants import (
+    VARIANTS,
+    RandomFeatures,
+    gated_sums,
+    language_model,
+    model_config,
+    toeplitz_attend,
+)
 from musicgen.attention.linear_attention import GUARD
 from musicgen.position import POSITIONS
 

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from evaluation.benchmarks.pathfinder.pictures import INK, MARK, Paths, pathfinder, unmarked
-from evaluation.benchmarks.pathfinder.rules import line, rules, statistics
+from evaluation.benchmarks.pathfinder import (
+    INK,
+    MARK,
+    Paths,
+    line,
+    pathfinder,
+    rules,
+    statistics,
+    unmarked,
+)
 from evaluation.benchmarks.recipe import Sizes, recipe
 from evaluation.benchmarks.tasks import material
 

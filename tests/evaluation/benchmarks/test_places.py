@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 import torch
 
-from evaluation.benchmarks.positions.conv_spe import GridConvSpe, GridConvSpeConfig
-from evaluation.benchmarks.positions.flt import SpaceFlt, SpaceFltConfig, SpaceMask
-from evaluation.benchmarks.positions.grid import (
+from evaluation.benchmarks.positions import (
+    GridConvSpe,
+    GridConvSpeConfig,
     GridPermuteformer,
     GridPermuteformerConfig,
+    SpaceFlt,
+    SpaceFltConfig,
+    SpaceMask,
     coordinates,
 )
 from musicgen.position.base import Shape

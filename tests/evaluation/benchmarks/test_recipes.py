@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from evaluation.benchmarks.classifier import Classifier
 from evaluation.benchmarks.recipe import FULL, names, recipe
 from evaluation.benchmarks.tasks import TASKS
+from evaluation.benchmarks.training import Classifier
 from evaluation.benchmarks.variants import model_config
 from musicgen.model.performer import parameter_count
 from training.config import find, read

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from app.cli import main
+from evaluation.benchmarks.files import Corpus
 from evaluation.benchmarks.recipe import Recipe, Sizes, names, recipe
 from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, examples_measured, fitting
 from evaluation.benchmarks.tables import (
@@ -21,7 +22,6 @@ from evaluation.benchmarks.tables import (
     table_beside_papers,
 )
 from evaluation.benchmarks.tasks import TASKS, Material, material
-from evaluation.benchmarks.text import Corpus
 from evaluation.benchmarks.training import Examples, Optimiser
 from evaluation.benchmarks.variants import VARIANTS
 from tokenization.whole_file import write_json

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from evaluation.benchmarks.files import END_OF_LINE, read_corpus
 from evaluation.benchmarks.recipe import Sizes
 from evaluation.benchmarks.tasks import TASKS, material
-from evaluation.benchmarks.text import END_OF_LINE, read_corpus
 
 
 def read(task: str, source: Path, **sizes):

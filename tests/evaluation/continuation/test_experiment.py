@@ -10,17 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.continuation.experiment import compared, measure, run
-from evaluation.continuation.plot import boxes, continuation
-from evaluation.continuation.prompts import read_prompts
-from evaluation.continuation.references import REFERENCE_PASSAGES
-from evaluation.continuation.samples import write_samples
+from evaluation.continuation.experiment import compared, measure, run, write_samples
+from evaluation.continuation.prompts import REFERENCE_PASSAGES, read_prompts
+from evaluation.continuation.results import boxes, continuation
 from evaluation.metrics.statistics import STATISTICS
 from evaluation.plots.style import figure, png
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tests.evaluation.scores import DRUMS, trio
-from tokenization.excerpt import excerpt
 from tokenization.language import language
+from tokenization.score import excerpt
 
 GROOVE = language("groove")
 

@@ -5,13 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.continuation.prompts import PromptedPiece, read_prompts
-from evaluation.continuation.references import looped, reference_passages
-from evaluation.metrics.copying import copied_share
-from evaluation.metrics.style import cosine, onset_drum, onset_duration
+from evaluation.continuation.prompts import PromptedPiece, looped, read_prompts, reference_passages
+from evaluation.metrics.style import copied_share, cosine, onset_drum, onset_duration
 from tests.evaluation.continuation.toys import write_pieces
-from tokenization.excerpt import excerpt
 from tokenization.language import language
+from tokenization.score import excerpt
 
 
 @pytest.fixture(params=["groove", "remi"])

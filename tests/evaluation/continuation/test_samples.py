@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.continuation import samples
-from evaluation.continuation.plan import Plan
-from evaluation.continuation.prompts import PromptedPiece, read_prompts
-from evaluation.continuation.samples import (
+from evaluation.continuation import experiment
+from evaluation.continuation.experiment import (
     continuing_work,
     home_of,
     read_samples,
     sequences,
     write_samples,
 )
+from evaluation.continuation.plan import Plan
+from evaluation.continuation.prompts import PromptedPiece, read_prompts
 from evaluation.study.models import of_one_language
 from musicgen.playable import Playable
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
@@ -119,7 +119,7 @@ def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch)
             raise KeyboardInterrupt
         written.append(path)
 
-    monkeypatch.setattr(samples, "write_score", break_off)
+    monkeypatch.setattr(experiment, "write_score", break_off)
     with pytest.raises(KeyboardInterrupt):
         write_samples(model, prompts, PLAN, tmp_path)
     with pytest.raises(FileNotFoundError, match="has not continued"):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from evaluation.continuation.summary import by_style, summary
+from evaluation.continuation.experiment import by_style, summary
+from evaluation.continuation.results import statistics_table
 from evaluation.metrics.statistics import STATISTICS
-from evaluation.tables.continuation import statistics_table
 
 
 def row(style: str, value: float | None, output: str = "model") -> dict:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.metrics.copying import copied_share, diversity
+from evaluation.metrics.style import copied_share, diversity
 
 PROMPT = np.arange(10)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.metrics.distances import distances, floor, wasserstein
 from evaluation.metrics.estimates import Spread
+from evaluation.metrics.statistics import distances, floor, wasserstein
 
 
 def test_wasserstein_by_hand():

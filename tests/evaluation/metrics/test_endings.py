@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from evaluation.metrics.endings import last_bar, signs
+from evaluation.metrics.form import last_bar, signs
 from tests.evaluation.scores import piano_of
-from tokenization.analysis.keys import tonic
+from tokenization.analysis.chords import tonic
 
 BAR = 4 * 12
 RUN = [(6 * step, 6, 60 + pitch) for step, pitch in enumerate([0, 4, 7, 5, 4, 2, 7, 12])]

@@ -22,8 +22,7 @@ from evaluation.metrics.style import (
 from tests.evaluation.metrics.slow_style import slow_cosine, slow_onset_duration, slow_time_pitch
 from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, random_trio, trio
 from tests.tools.measure.style import measure
-from tokenization.excerpt import excerpt
-from tokenization.score import Meters, Notes, Track
+from tokenization.score import Meters, Notes, Track, excerpt
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "style_profiles.json").read_text())
 GOLDEN_NOTES = [trio([(*note, OTHER) for note in piece]).notes for piece in GOLDEN["pieces"]]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.maps import pack
-from evaluation.plots.pictures import all_templates
+from evaluation.attention import pack
+from evaluation.plots.figures import template_panels
 from evaluation.plots.style import figure
 
 
@@ -12,5 +12,5 @@ from evaluation.plots.style import figure
 def test_lags_of_templates_are_tokens_or_bars(bar: int | None, says: str):
     values = np.zeros((2, 3, 24), dtype=np.int8)
     with figure() as drawn:
-        axes = all_templates(drawn.add_subplot(), {"all": pack(values), "length": 24, "bar": bar})
+        axes = template_panels(drawn.add_subplot(), {"all": pack(values), "length": 24, "bar": bar})
     assert says in axes.get_xlabel()

@@ -1,4 +1,4 @@
-from evaluation.report import findings
+from evaluation.report import texts
 
 LENGTH = 64
 
@@ -22,7 +22,7 @@ def test_the_best_are_named_and_growth_only_where_it_is_sure():
         model("sine", 1.1, 1.2, -0.5),
         model("lrpe", 1.2, 1.7, 0.03),
     ]
-    said = findings.extrapolation({"models": models, "length": LENGTH})
+    said = texts.extrapolation({"models": models, "length": LENGTH})
     assert said[0].startswith("Within the trained length, ape has the lowest loss: 1.000")
     assert said[1].startswith("Furthest out, sine has the lowest loss: 1.200")
     assert "for ape (+0.500 ± 0.020), in nats a token, paired by piece, n = 25" in said[2]
@@ -34,7 +34,7 @@ def test_what_the_whole_past_is_worth_is_said_where_it_is_sure():
     models = [model("ape", 1.0, 2.0), model("sine", 1.1, 1.2), model("lrpe", 1.1, 1.2)]
     for one, control in zip(models, (0.5, -0.5, 0.03), strict=True):
         one["control"] = row(control)
-    said = findings.extrapolation({"models": models, "length": LENGTH})
+    said = texts.extrapolation({"models": models, "length": LENGTH})
     assert [text.partition(":")[0] for text in said[2:]] == [
         "Past its trained length, ape costs more than where it is given the last tokens alone",
         "Past its trained length, sine costs less than where it is given the last tokens alone",
@@ -44,13 +44,13 @@ def test_what_the_whole_past_is_worth_is_said_where_it_is_sure():
 def test_other_positions_are_not_compared():
     models = [model("short", 1.0, 2.0), model("long", 1.1, 1.2)]
     models[1]["parts"]["trained"]["stop"] = 32
-    said = findings.extrapolation({"models": models, "length": LENGTH})
+    said = texts.extrapolation({"models": models, "length": LENGTH})
     assert [text.partition(",")[0] for text in said] == ["Furthest out"]
 
 
 def test_nothing_is_claimed_where_nothing_is_sure():
     models = [model("ape", 1.0, 2.0, 0.03), model("sine", 1.1, 1.2, -0.03)]
-    said = findings.extrapolation({"models": models, "length": LENGTH})
+    said = texts.extrapolation({"models": models, "length": LENGTH})
     assert said[2].startswith("Past the trained length the losses of all models grow alike")
 
 
@@ -66,21 +66,21 @@ def test_one_piece_tells_nothing():
         {"model": name, "parts": parts, "drift": {"far": alone(1.0)}, "growth": alone(grows)}
         for name, grows in (("ape", 0.5), ("sine", -0.5))
     ]
-    said = findings.extrapolation({"models": models, "length": LENGTH})
+    said = texts.extrapolation({"models": models, "length": LENGTH})
     assert said[2:] == ["One piece does not tell whose loss grows more past the trained length."]
     del models[0]["growth"]
-    (said,) = findings.extrapolation({"models": models[:1], "length": LENGTH})
+    (said,) = texts.extrapolation({"models": models[:1], "length": LENGTH})
     assert "ape costs +1.000 nats a token" in said
     tests = [{"realisations": n, "change": alone(0.1 * (n - 8))} for n in (4, 8)]
-    assert findings.realisations({"models": [{"model": "a", "trained": 8, "tests": tests}]}) == []
+    assert texts.realisations({"models": [{"model": "a", "trained": 8, "tests": tests}]}) == []
 
 
 def test_one_model_is_compared_with_itself():
-    (said,) = findings.extrapolation({"models": [model("ape", 1.0, 2.0)], "length": LENGTH})
+    (said,) = texts.extrapolation({"models": [model("ape", 1.0, 2.0)], "length": LENGTH})
     assert said.startswith("From its trained length to 64 tokens, ape costs +1.000 ± 0.020")
     limited = model("learned", 1.0, 2.0)
     limited["parts"]["far"]["stop"] = 32
-    (said,) = findings.extrapolation({"models": [limited], "length": LENGTH})
+    (said,) = texts.extrapolation({"models": [limited], "length": LENGTH})
     assert said.startswith("From its trained length to 32 tokens, learned costs")
 
 
@@ -95,7 +95,7 @@ def test_realisations_are_compared_with_those_of_training():
         {"model": "a", "trained": 16, "tests": tests(0.5, 0, 0.01)},
         {"model": "b", "trained": 16, "tests": tests(0.01, 0, -0.01)},
     ]
-    first, second = findings.realisations({"models": models})
+    first, second = texts.realisations({"models": models})
     assert first.endswith("with 0 outside the 95 % interval, at R = 8 (+0.500 ± 0.020).")
     assert second == (
         "b, trained with R = 16: at no R from 8 to 32 does the 95 % interval of the change leave 0 out."
@@ -106,7 +106,7 @@ def test_few_pieces_have_to_differ_by_more():
     models = [{"model": "a", "trained": 8, "tests": [{"realisations": 4, "change": row(0.5)}]}]
     for pieces, is_sure in ((3, False), (4, True)):  # 95 % of Student's are within 4.30 and 3.18
         models[0]["tests"][0]["change"] = row(3.5, pieces**0.5, pieces)
-        assert ("with 0 outside" in findings.realisations({"models": models})[0]) == is_sure
+        assert ("with 0 outside" in texts.realisations({"models": models})[0]) == is_sure
 
 
 def test_positions_within_and_past_the_trained_length():
@@ -122,7 +122,7 @@ def test_positions_within_and_past_the_trained_length():
         {"model": "none", "probes": {"length": 64, "best_table": rows(None, None, None)}},
         {"model": "short", "probes": {"length": 64, "best_table": rows(0.2, 0.4, None)}},
     ]
-    first, second, third = findings.positions({"models": models})
+    first, second, third = texts.positions({"models": models})
     assert "0.300 on average within the trained length, 0.900 past it" in first
     assert second.startswith("none: no position is held in the first layer's weights")
     assert third.startswith("short: within the trained length or past it weights do not depend")

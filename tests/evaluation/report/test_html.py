@@ -1,5 +1,5 @@
-from evaluation.report.html import document, folded, how, paragraph, picture, table
-from evaluation.tables.table import Table
+from evaluation.report.page import document, folded, how, paragraph, picture, table
+from evaluation.tables import Table
 
 RESULTS = {"command": "<k>", "made": "today", "machine": {"processors": "<2>"}}
 

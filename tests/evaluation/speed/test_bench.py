@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evaluation.speed.bench import bench, gpu_facts, names
-from evaluation.speed.step_profile import step_profile
-from evaluation.speed.workloads import WORKLOADS
+from evaluation.speed.workloads import WORKLOADS, step_profile
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from tests.musicgen.metre.toys import CLOCK, METRE

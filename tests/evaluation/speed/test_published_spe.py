@@ -4,12 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from evaluation.speed import published_spe as authors_way
-from evaluation.speed.published_spe import PublishedSpe
+from evaluation.speed import workloads as authors_way
+from evaluation.speed.workloads import PublishedSpe
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS, Shape
-from musicgen.position.spe.white_noise import WhiteNoise
+from musicgen.position.spe.convolutional import WhiteNoise
 
 SHAPE = Shape(layers=2, heads=2, head_width=4, width=8, features=16)
 LENGTH = 11

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.study import jobs as jobs_module
-from evaluation.study.jobs import Measurement, run
+from evaluation.study import experiments as jobs_module
+from evaluation.study.experiments import Measurement, run
 
 
 def noted(*, value: int, where: str) -> int:

@@ -1,6 +1,6 @@
 """The table of losses past the trained length: what stands out is what can be compared."""
 
-from evaluation.tables.losses import extrapolation_rows, extrapolation_table
+from evaluation.tables import extrapolation_rows, extrapolation_table
 
 
 def model(name: str, trained: int, mean: float) -> dict:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evaluation.tables.positions import positions_table
+from evaluation.tables import positions_table
 
 
 def model(name: str, values: Sequence[float | None]) -> dict:

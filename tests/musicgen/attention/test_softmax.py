@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from musicgen.attention.softmax import softmax_attend
+from musicgen.model.block import softmax_attend
 
 
 def draw(length: int) -> list[torch.Tensor]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.generation.engine import Engine
+from musicgen.generation.engine import Engine, threads_for
 from musicgen.generation.job import Job, job_of
 from musicgen.generation.request import Request, checked, order
-from musicgen.generation.threads import threads_for
 from musicgen.model.performer import Performer
 from tests.musicgen.toys import Anything
 from tokenization.grammar import Grammar

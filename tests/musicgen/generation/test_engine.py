@@ -22,11 +22,11 @@ from musicgen.generation.recall.phrases import Phrasing
 from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
-from musicgen.position.spe.row_codes import RowCodes
+from musicgen.position.spe.base import RowCodes
 from tests.musicgen.generation.counting import counted
 from tests.musicgen.generation.generate import asked
 from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, toy_model, unlimited
-from tokenization.logit_bias import NoteTokens
+from tokenization.grammar import NoteTokens
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4

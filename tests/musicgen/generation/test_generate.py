@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation.prompt import After, read_by_layers
+from musicgen.generation.job import After, read_by_layers
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from musicgen.model.performer import Performer
@@ -202,7 +202,7 @@ def test_the_state_does_not_grow(position: str) -> None:
 def test_a_long_prompt_is_absorbed_in_windows(model: Any, monkeypatch: Any) -> None:
     prompt = np.arange(50) % VOCABULARY
     whole = run(model, prompt, stop=Stop(tokens=5))
-    monkeypatch.setattr("musicgen.generation.prompt.WINDOW", 7)
+    monkeypatch.setattr("musicgen.generation.job.WINDOW", 7)
     np.testing.assert_array_equal(run(model, prompt, stop=Stop(tokens=5)), whole)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from musicgen.generation.kinds import Kinds
 from musicgen.generation.request import Request
-from musicgen.generation.sampling import Sampling, probabilities
+from musicgen.generation.sampling import Kinds, Sampling, probabilities
 from tokenization.language import LANGUAGES, language
 
 V = 40

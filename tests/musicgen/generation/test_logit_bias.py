@@ -11,7 +11,7 @@ from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.generate import asked, written
 from tests.musicgen.toys import VOCABULARY, toy_model
-from tokenization.logit_bias import LogitBias
+from tokenization.grammar import LogitBias
 
 SIZE = VOCABULARY
 EVEN = np.arange(SIZE) % 2 == 0

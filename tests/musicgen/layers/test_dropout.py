@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from musicgen.layers.dropout import Dropout
+from musicgen.layers.linear import Dropout
 
 SIZE = 400_003  # no multiple of the four numbers that share a random word
 

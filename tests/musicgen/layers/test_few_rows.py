@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from musicgen.layers import few_rows, multiplications, product_choice
+from musicgen.layers import few_rows, multiplications
 from musicgen.layers.compiled import available, loops
 from musicgen.layers.few_rows import (
     MOST,
@@ -24,7 +24,7 @@ from musicgen.layers.few_rows import (
     rows_for,
     way_for,
 )
-from musicgen.layers.weight_codes import quantise, restore
+from musicgen.layers.multiplications import quantise, restore
 from tests.musicgen.toys import generator
 
 SHAPES = [(24, 16), (17, 48), (192, 768), (512, 192), (64, 2048)]
@@ -35,7 +35,7 @@ WAYS_OF_FLOATS = [name for name in multiplications.WAYS if "codes" not in name]
 def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Return an empty cache folder, in a process that has chosen nothing yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(product_choice, "_chosen", {})
+    monkeypatch.setattr(few_rows, "_chosen", {})
     return tmp_path
 
 
@@ -105,12 +105,12 @@ def test_a_choice_is_measured_once_and_then_followed(
     monkeypatch.setattr(few_rows, "_fastest", trial)
     weight = torch.randn(3, 4, generator=generator())
     assert way_for(weight) == way_for(weight) == ("rows", 4)
-    product_choice._chosen.clear()  # as in the next process
+    few_rows._chosen.clear()  # as in the next process
     assert way_for(weight) == ("rows", 4)
     assert tried == [(3, 4)]
     (file,) = forgotten.rglob("*.json")
     file.write_text(json.dumps({"way": "columns", "multiple": 2}))  # what another process stored
-    product_choice._chosen.clear()
+    few_rows._chosen.clear()
     assert way_for(weight) == ("columns", 2)
 
 
@@ -138,11 +138,11 @@ def test_what_is_damaged_is_tried_again_and_stored(
     way_for(weight)
     (file,) = forgotten.rglob("*.json")
     file.write_text(damage)
-    product_choice._chosen.clear()
+    few_rows._chosen.clear()
     trials = iter([([("columns", 8), ("rows", 4)], ("rows", 4))])
     monkeypatch.setattr(few_rows, "_fastest", lambda *_: next(trials))
     assert way_for(weight) == ("rows", 4)
-    product_choice._chosen.clear()  # as in the next process, which tries nothing
+    few_rows._chosen.clear()  # as in the next process, which tries nothing
     assert way_for(weight) == ("rows", 4)
     assert json.loads(file.read_text()) == {"way": "rows", "multiple": 4}
 
@@ -153,7 +153,7 @@ def test_a_way_that_is_not_known_here_is_not_taken(forgotten: Path, way: dict[st
     way_for(weight)
     (file,) = forgotten.rglob("*.json")
     file.write_text(json.dumps(way))
-    product_choice._chosen.clear()
+    few_rows._chosen.clear()
     assert way_for(weight) == ("rows", MOST)
 
 
@@ -164,7 +164,7 @@ def test_who_has_no_home_gets_no_folder_called_so(
     for name in ("XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # a user by number alone, as in containers
-    monkeypatch.setattr(product_choice, "_chosen", {})
+    monkeypatch.setattr(few_rows, "_chosen", {})
     assert way_for(torch.randn(3, 4)).multiple in (1, *MULTIPLES)
     assert not [*tmp_path.iterdir()]
 
@@ -175,7 +175,7 @@ def test_without_a_place_to_store_time_does_not_choose(
     file = tmp_path / "file"
     file.write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(file))
-    monkeypatch.setattr(product_choice, "_chosen", {})
+    monkeypatch.setattr(few_rows, "_chosen", {})
     monkeypatch.setattr(
         few_rows, "_fastest", lambda *_: ([("columns", 4), ("rows", 8)], ("rows", 8))
     )

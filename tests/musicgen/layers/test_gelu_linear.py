@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from musicgen.layers.gelu_linear import gelu_linear
+from musicgen.layers.linear import gelu_linear
 
 
 def test_values_and_gradients_are_those_of_the_two_layers() -> None:

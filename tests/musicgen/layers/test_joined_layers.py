@@ -7,8 +7,8 @@ import gc
 import torch
 from torch import nn
 
-from musicgen.layers import joined_layers as module
-from musicgen.layers.joined_layers import joined
+from musicgen.generation import fast_steps as module
+from musicgen.generation.fast_steps import joined
 from tests.musicgen.toys import generator
 
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from musicgen.layers import row_products as module
-from musicgen.layers.row_products import products_by_one, row_products
-from musicgen.layers.step_calls import Scratch
+from musicgen.layers import step_calls as module
+from musicgen.layers.step_calls import Scratch, products_by_one, row_products
 from tests.musicgen.toys import generator
 
 BATCH = 11

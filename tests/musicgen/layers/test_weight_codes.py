@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from musicgen.layers.weight_codes import quantise, restore
+from musicgen.layers.multiplications import quantise, restore
 from tests.musicgen.toys import generator
 
 

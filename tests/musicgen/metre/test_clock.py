@@ -11,11 +11,11 @@ import torch
 from musicgen.metre.clock import Clock, Timekeeper
 from tests.tokenization.groove.cases import walk as groove_walk
 from tests.tokenization.remi.cases import walk as remi_walk
-from tokenization.groove.events import Reading
 from tokenization.groove.language import Groove
+from tokenization.groove.spelling import Reading
 from tokenization.records import from_plain
 from tokenization.remi.language import Remi, RemiInEveryMetre
-from tokenization.remi.tokens import BAR, SUBBEAT_IDS
+from tokenization.remi.spelling import BAR, SUBBEAT_IDS
 
 
 def keeper(language: Groove | Remi) -> Timekeeper:

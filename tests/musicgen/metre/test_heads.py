@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from musicgen.generation.request import Request, Stop
-from musicgen.layers.weight_codes import quantise, restore
-from musicgen.metre import rows as metre
+from musicgen.layers.multiplications import quantise, restore
+from musicgen.metre import heads as metre
 from musicgen.storage.checkpoint import Card, load, save
 from tests.musicgen.generation.generate import written
 from tests.musicgen.metre.toys import LENGTH, music, toy

@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from musicgen.metre import rows as metre
+from musicgen.metre import heads as metre
 from musicgen.metre.clock import Timekeeper
-from musicgen.metre.heads import LEAST, MetricHeads
-from musicgen.metre.rows import Metre, MetreConfig, Stretches
+from musicgen.metre.heads import LEAST, Metre, MetreConfig, MetricHeads, Stretches
 from tests.musicgen.metre.toys import LENGTH, METRE, config, music
 from tests.musicgen.toys import CLOCK, VOCABULARY, generator
 
@@ -27,7 +26,7 @@ def heads(width: int = 16) -> MetricHeads:
 
 
 def by_definition(made: MetricHeads, x: Tensor, after: list[int], before: list[int]) -> Tensor:
-    """Return the equation at the head of rows.py, term by term, for one sequence: x (T, C) → (T, H, D)."""
+    """Return the equation at the head of heads.py, term by term, for one sequence: x (T, C) → (T, H, D)."""
     q, k, v = made.qkv(x[None])[0].unflatten(-1, (made.heads, -1)).split([3, 3, 5], -1)
     q, k = q.clamp(min=LEAST), k.clamp(min=LEAST)
     out = torch.zeros_like(v)

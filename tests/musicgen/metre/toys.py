@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musicgen.metre.rows import MetreConfig
+from musicgen.metre.heads import MetreConfig
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from tests.musicgen.toys import CLOCK, toy_config, toy_tokens

@@ -10,8 +10,7 @@ import torch
 
 from musicgen.generation.request import Request, Stop
 from musicgen.model.config import ModelConfig
-from musicgen.model.goals import Goals
-from musicgen.model.performer import Performer
+from musicgen.model.performer import Goals, Performer
 from musicgen.storage.checkpoint import Card, load, save
 from tests.musicgen.generation.generate import written
 from tests.musicgen.metre.toys import METRE
@@ -24,7 +23,7 @@ from tests.musicgen.toys import (
     toy_tokens,
 )
 from tokenization.language import language
-from training.growth import grown
+from training.initial_model import grown
 
 CARD = Card(
     name="told", language={"language": "remi-2"}, trained_length=8, training={"data": "none"}

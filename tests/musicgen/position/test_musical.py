@@ -13,7 +13,7 @@ from musicgen.generation.request import Request, Stop
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
-from musicgen.position.musical import PERIODS, MusicalFrequencies
+from musicgen.position.phase import PERIODS, MusicalFrequencies
 from musicgen.position.spe.sine import SineSpe, orthogonal_rows
 from tests.musicgen.generation.generate import written
 from tests.musicgen.position.makers import SHAPE, build, cover, inputs, times

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from safetensors import safe_open
 
-from musicgen.metre.rows import MetreConfig
+from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import parameter_count
 from musicgen.storage.checkpoint import CONFIG, NEW_WEIGHTS, WEIGHTS, Card, load, read_card, save
 from tests.musicgen.toys import generator, toy_model, toy_tokens

@@ -1,13 +1,6 @@
 import pytest
 
-from tokenization.analysis.chord_names import (
-    CHORDS,
-    LONGEST_NAME,
-    QUALITIES,
-    ROOTS,
-    parse,
-    says_more,
-)
+from tokenization.analysis.chords import CHORDS, LONGEST_NAME, QUALITIES, ROOTS, parse, says_more
 
 READ = {
     "C_M7": "C_M7",

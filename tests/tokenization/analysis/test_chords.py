@@ -3,8 +3,7 @@ import pytest
 
 from tests.tools.measure.chords import agreement, by_beat
 from tokenization.analysis import chords
-from tokenization.analysis.chord_names import CHORDS, NO_CHORD, QUALITIES, ROOTS
-from tokenization.analysis.chords import named, recognise
+from tokenization.analysis.chords import CHORDS, NO_CHORD, QUALITIES, ROOTS, named, recognise
 from tokenization.score import Marker, Notes, Score, Track
 
 BAR = 4 * 480

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
-from tokenization.analysis.estimate import FEWEST_ONSETS, estimated, has_beats
+from tokenization.analysis.grid import FEWEST_ONSETS, estimated, has_beats
 from tokenization.score import Marker, Notes, Score, Track
 
 # A bar of accompaniment: bass on one and three, chords on the eighths between; (beat, length, pitch)

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.tokenization.remi.cases import score_of
 from tokenization.analysis.chords import recognise
-from tokenization.analysis.pulse import pulse_of
+from tokenization.analysis.metres import pulse_of
 from tokenization.score import Marker
 
 TRIADS = {"C_M": (48, 64, 67), "F_M": (41, 57, 60), "G_7": (43, 59, 65)}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tokenization.analysis.tracks import find_tracks, label, note_counts
+from tokenization.analysis.parts import find_tracks, label, note_counts
 from tokenization.score import Notes, Score, Track
 
 SCORE = Score(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.evaluation.scores import OTHER, trio
-from tokenization.constraints.endless import Endless
+from tokenization.continuing import Endless
 from tokenization.language import language
 
 PIECE = trio([(0, 12, 60, OTHER), (24, 24, 64, OTHER), (48, 48, 67, OTHER)])

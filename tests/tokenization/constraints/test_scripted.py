@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenization.constraints.scripted import Script, Scripted
-from tokenization.goal import COUNTED, GOAL_FAMILIES, LEFT, SEAM
+from tokenization.continuing import Script, Scripted
 from tokenization.grammar import Grammar
-from tokenization.language import Language
-from tokenization.vocabulary import Vocabulary
+from tokenization.language import COUNTED, GOAL_FAMILIES, LEFT, SEAM, Language, Vocabulary
 
 VOCABULARY = Vocabulary([("special", ["begin", "end", "bar", "a", "b"]), *GOAL_FAMILIES])
 BEGIN, END, BAR, A, B = range(5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.tokenization.grammar_cases import block_index
 from tests.tokenization.groove.strict import StrictGrammar
-from tokenization.groove.tokens import VOCABULARY
+from tokenization.groove.spelling import VOCABULARY
 from tokenization.score import Notes, Score, Tempos, Track
 
 TRIO = (Track("Bass", 33), Track("Drums", 0, True), Track("Other", 0))

@@ -6,8 +6,7 @@ the oldest note first; then the note-ons, by pitch, and within a pitch by track.
 
 import numpy as np
 
-from tokenization.groove.faults import RANK
-from tokenization.groove.grammar import FAR_TICKS, GrooveGrammar
+from tokenization.groove.grammar import FAR_TICKS, RANK, GrooveGrammar
 from tokenization.groove_2.grammar import BarGrammar
 
 NEVER = np.iinfo(np.int64).max

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tokenization.analysis.test_parts import BASS_LINE, CHORDS, KIT, TUNE, band
-from tokenization.groove.arrange import arrange, trios
+from tokenization.groove.language import arrange, trios
 from tokenization.score import Meters, Notes, Pedals, Score, Tempos, Track
 
 FRETLESS, CLAVINET, LEAD = Track("Fretless", 35), Track("Clavinet", 7), Track("Lead", 80)

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from tests.tokenization.groove.strict import StrictGrammar
-from tokenization.groove.events import Reading
 from tokenization.groove.grammar import GrooveGrammar
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import (
+from tokenization.groove.spelling import (
     BAR_TICKS,
     BEGIN,
     END,
@@ -16,6 +15,7 @@ from tokenization.groove.tokens import (
     PITCHES,
     TIME_SHIFT,
     VOCABULARY,
+    Reading,
 )
 from tokenization.score import Notes
 

@@ -11,9 +11,9 @@ from tests.tokenization.grammar_cases import check_rows, damages, ids_of, stepwi
 from tests.tokenization.groove.cases import SlowRules, slow_fault, walk
 from tests.tokenization.groove.strict import StrictGrammar
 from tokenization.grammar import Grammar
-from tokenization.groove.faults import is_valid
+from tokenization.groove.grammar import is_valid
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import KEYS, MOST_UNISONS, NOTE_ON, VOCABULARY
+from tokenization.groove.spelling import KEYS, MOST_UNISONS, NOTE_ON, VOCABULARY
 
 GROOVE = Groove()
 SEEDS = st.integers(0, 2**32 - 1)

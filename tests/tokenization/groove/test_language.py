@@ -19,9 +19,8 @@ from tests.tokenization.groove.cases import (
     walk,
 )
 from tests.tokenization.quantised import quantised
-from tokenization.groove.grid import MOST_BEATS, Band
-from tokenization.groove.language import Groove
-from tokenization.groove.tokens import BAR_TICKS, NOTE_OFF, VOCABULARY
+from tokenization.groove.language import MOST_BEATS, Band, Groove
+from tokenization.groove.spelling import BAR_TICKS, NOTE_OFF, VOCABULARY
 from tokenization.language import language, language_from_spec
 from tokenization.score import Notes, Track
 

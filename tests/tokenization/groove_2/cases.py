@@ -9,9 +9,9 @@ from tests.tokenization.grammar_cases import block_index
 from tests.tokenization.groove.cases import trio_of
 from tests.tokenization.groove.strict import StrictBarGrammar
 from tokenization.grammar import Grammar
-from tokenization.groove.tokens import BAR_TICKS, END, NOTE_ON, PITCHES
+from tokenization.groove.spelling import BAR_TICKS, END, NOTE_ON, PITCHES
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.tokens import GIVEN, VOCABULARY, WRITE
+from tokenization.groove_2.spelling import GIVEN, VOCABULARY, WRITE
 from tokenization.score import Notes
 
 GROOVE = Groove2()

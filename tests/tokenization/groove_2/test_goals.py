@@ -19,13 +19,11 @@ from tests.tokenization.groove_2.cases import (
     written,
 )
 from tokenization.continuing import continuing
-from tokenization.goal import given_until
 from tokenization.groove.grammar import MOST_SOUNDING
-from tokenization.groove.tokens import BAR_TICKS
-from tokenization.groove_2 import layouts
-from tokenization.groove_2.spelling import bars_of, plain
-from tokenization.groove_2.tokens import BAR, VOCABULARY
-from tokenization.language import language, language_from_spec
+from tokenization.groove.spelling import BAR_TICKS
+from tokenization.groove_2 import goals
+from tokenization.groove_2.spelling import BAR, VOCABULARY, bars_of, plain
+from tokenization.language import given_until, language, language_from_spec
 
 CHATTY = st.sampled_from([0.2, 0.5, 0.7])
 LONGEST = st.sampled_from([None, (30, 5, 70), (8, 8, 8)])
@@ -75,7 +73,7 @@ def test_given_parts_stay_note_for_note_and_the_rest_is_written(
         # The model heard the given parts block by block, and wrote nothing but its own.
         assert rows_of(GROOVE.notes(GROOVE.close(said))) == rows_of(found[is_new])
         given = sorted({0, 1, 2} - set(tracks))
-        assert given_in(said) == np.concatenate(layouts.blocks(kept, bars, given)).tolist()
+        assert given_in(said) == np.concatenate(goals.blocks(kept, bars, given)).tolist()
 
 
 @calm
@@ -138,7 +136,7 @@ def test_what_is_learned_from_is_what_the_grammar_of_the_goal_allows(notes, writ
     given_tracks = [i for i, part in enumerate(GROOVE.parts) if part not in write]
     if not np.isin(notes.track, given_tracks).any():
         return
-    example = layouts.accompaniment(notes, given_tracks)
+    example = goals.accompaniment(notes, given_tracks)
     goal = GROOVE.accompanying(GROOVE.spell(notes), write)
     assert goal.prompt.tolist() == example[: len(goal.prompt)].tolist()
     take(goal.grammar, example)
@@ -159,7 +157,7 @@ def test_a_gap_to_learn_from_is_what_the_grammar_of_the_goal_allows(notes, data)
     free = notes[~inside]  # nothing may begin on a key that sounds into the gap
     if bars_of(free) < stop:
         return
-    example = layouts.gap(free, start, stop)
+    example = goals.gap(free, start, stop)
     goal = GROOVE.infilling(GROOVE.spell(free), start, stop)
     assert goal.prompt.tolist() == example[: len(goal.prompt)].tolist()
     take(goal.grammar, example)
@@ -173,7 +171,7 @@ def test_a_gap_to_learn_from_is_what_the_grammar_of_the_goal_allows(notes, data)
 @given(grooves(), st.integers(1, 20))
 def test_a_counted_end_to_learn_from_is_what_the_grammar_allows(notes, counted):
     assume((sounding(notes) <= MOST_SOUNDING).all())  # beyond, the grammar bounds what is written
-    example = layouts.ending(notes, counted)
+    example = goals.ending(notes, counted)
     bars = bars_of(notes)
     first = max(bars - min(counted, 16), 0)
     start = np.flatnonzero(example == BAR)[first] + 1
@@ -211,7 +209,7 @@ def test_the_first_edition_writes_to_parts_whose_chords_are_not_told():
         assert " ".join(names(said)).count("chord_C_M") == times
 
 
-PIECE = layouts.ending(
+PIECE = goals.ending(
     GROOVE.notes(
         ids_of(GROOVE, " ".join(["begin", *["bar note_on_0_40 at_12 note_off_0_40"] * 20, "end"]))
     ),
@@ -287,8 +285,8 @@ def test_a_layout_reads_as_it_is_meant():
 
     # Up to the bar that is the first of four again, and four more.
     behind = f"bar {second} bar note_off_1_36 bar note_off_0_41" + 4 * " bar"
-    assert said(layouts.gap(notes, 0, 1)) == f"begin after {behind} before bar seam_1 {first} end"
-    assert said(layouts.accompaniment(notes, [0])) == (
+    assert said(goals.gap(notes, 0, 1)) == f"begin after {behind} before bar seam_1 {first} end"
+    assert said(goals.accompaniment(notes, [0])) == (
         f"begin given_0 bar {first} write bar root_E at_12 root_F given_0 bar note_on_0_41 "
         "write bar root_F note_on_1_36 given_0 bar write bar root_F note_off_1_36 end"
     )
@@ -296,6 +294,6 @@ def test_a_layout_reads_as_it_is_meant():
         f"begin given_0 bar {first} write bar given_0 bar note_on_0_41 write bar note_on_1_36 "
         "given_0 bar write bar note_off_1_36 end"
     )
-    assert said(layouts.accompaniment(notes, [0], chords=False)) == untold
+    assert said(goals.accompaniment(notes, [0], chords=False)) == untold
     ends = f"begin bar {first} bar left_2 {second} bar left_1 note_off_1_36 end"
-    assert said(layouts.ending(notes, 2)) == ends
+    assert said(goals.ending(notes, 2)) == ends

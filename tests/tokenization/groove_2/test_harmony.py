@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.tokenization.groove.cases import trio_of
-from tokenization.groove.tokens import BAR_TICKS, BASS, DRUMS, OTHER
-from tokenization.groove_2.harmony import chords_to, toward_chords
+from tokenization.groove.spelling import BAR_TICKS, BASS, DRUMS, OTHER
+from tokenization.groove_2.goals import chords_to, toward_chords
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.tokens import VOCABULARY
+from tokenization.groove_2.spelling import VOCABULARY
 from tokenization.score import Notes
 
 C, F, G, AM = (60, 64, 67), (60, 65, 69), (59, 62, 67), (60, 64, 69)

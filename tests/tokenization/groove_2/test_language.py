@@ -15,9 +15,9 @@ from tests.tokenization.groove.cases import golden_cases, golden_trio, trios
 from tests.tokenization.groove.strict import StrictBarGrammar
 from tests.tokenization.groove_2.cases import GROOVE, SEEDS, walk
 from tests.tokenization.quantised import quantised
-from tokenization.groove.tokens import BAR_TICKS
-from tokenization.groove.tokens import VOCABULARY as FIRST_VOCABULARY
-from tokenization.groove_2.tokens import AT, BAR, VOCABULARY, WITHOUT_CHORDS
+from tokenization.groove.spelling import BAR_TICKS
+from tokenization.groove.spelling import VOCABULARY as FIRST_VOCABULARY
+from tokenization.groove_2.spelling import AT, BAR, VOCABULARY, WITHOUT_CHORDS
 from tokenization.language import language, language_from_spec
 from tokenization.records import from_plain
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tokenization.notation.bars import bar_ticks, lay, rounded
 from tokenization.notation.written import TICKS_PER_BEAT as BEAT
+from tokenization.notation.written import bar_ticks, lay, rounded
 
 
 @pytest.mark.parametrize(

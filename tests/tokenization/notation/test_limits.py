@@ -2,10 +2,10 @@
 
 import pytest
 
-import tokenization.notation.order
+import tokenization.notation.played
 from tokenization.any_file import read_file
 from tokenization.midi.limits import MidiError
-from tokenization.notation.order import play_order, section_order
+from tokenization.notation.played import play_order, section_order
 from tokenization.notation.written import Line
 
 NOTE = "<note><pitch><step>C</step><octave>4</octave></pitch><duration>1</duration></note>"
@@ -60,7 +60,7 @@ def test_a_section_of_which_nothing_is_played_is_looked_through_once(monkeypatch
         looked.append(len(lines))
         return play_order(lines, most_bars)
 
-    monkeypatch.setattr(tokenization.notation.order, "play_order", counted)
+    monkeypatch.setattr(tokenization.notation.played, "play_order", counted)
     lines = [Line(section="A"), Line(section="B"), *(Line(endings=frozenset({2})) for _ in "abc")]
     assert section_order(lines, "BAAB" * 100, 1000) == [1, 0, 0, 1] * 100
     assert sum(looked) == len(lines)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokenization.notation.order import TooLong, play_order
+from tokenization.notation.played import TooLong, play_order
 from tokenization.notation.written import Line
 
 

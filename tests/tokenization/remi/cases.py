@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.tokenization.grammar_cases import block_index
-from tokenization.analysis.chord_names import CHORDS
+from tokenization.analysis.chords import CHORDS
 from tokenization.analysis.metres import METRES
 from tokenization.remi.language import Remi, RemiInEveryMetre
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track

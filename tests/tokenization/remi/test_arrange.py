@@ -7,8 +7,8 @@ from tests.tokenization.quantised import quantised
 from tests.tokenization.remi.cases import score_of
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
-from tokenization.remi.arrange import arrange
 from tokenization.remi.language import Remi, RemiInEveryMetre
+from tokenization.remi.spelling import arrange
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.tokenization.grammar_cases import ids_of
 from tokenization.language import language
+from tokenization.remi.goals import LEFT_1
 from tokenization.remi.language import Remi
-from tokenization.remi.layouts import LEFT_1
-from tokenization.remi.tokens import CHORD, VOCABULARY
+from tokenization.remi.spelling import CHORD, VOCABULARY
 
 LANGUAGE = language("remi-2")
 SCALE = (0, 2, 4, 5, 7, 9, 11, 12)

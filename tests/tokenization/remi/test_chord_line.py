@@ -10,7 +10,7 @@ from tests.tokenization.remi.cases import VERSIONS, walk
 from tests.tokenization.remi.test_goals import written
 from tokenization.continuing import continuing
 from tokenization.language import language
-from tokenization.remi.chord_line import ChordLine, read_chords, simplified
+from tokenization.remi.goals import ChordLine, read_chords, simplified
 
 SEEDS = st.integers(0, 2**32 - 1)
 CHORDS = st.sampled_from(["C_M", "G_M", "A_m", "F_M7", "N_N"])

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.remi.cases import EVERY_METRE, REMI, walk
 from tokenization.continuing import continuing
-from tokenization.goal import given_until
 from tokenization.grammar import Grammar
-from tokenization.remi.layouts import bar_offsets, ending, from_bar, gap, plain
+from tokenization.language import given_until
+from tokenization.remi.goals import bar_offsets, ending, from_bar, gap, plain
 from tokenization.score import Score
 
 SEEDS = st.integers(0, 2**32 - 1)

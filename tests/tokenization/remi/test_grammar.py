@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from tests.tokenization.grammar_cases import check_rows, damages, ids_of, stepwise_fault
 from tests.tokenization.remi.cases import EVERY_METRE, REMI, VERSIONS, SlowRules, slow_fault, walk
-from tokenization.remi.grammar import RemiGrammar
-from tokenization.remi.reading import Reading
-from tokenization.remi.tokens import PITCH
+from tokenization.remi.grammar import Reading, RemiGrammar
+from tokenization.remi.spelling import PITCH
 
 VOCABULARY = REMI.vocabulary
 BOTH = pytest.mark.parametrize("speaker", VERSIONS.values(), ids=VERSIONS)

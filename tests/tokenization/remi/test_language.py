@@ -24,8 +24,7 @@ from tests.tokenization.remi.cases import (
 from tokenization.language import language, language_from_spec
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
-from tokenization.remi.grid import MOST_BARS
-from tokenization.remi.tokens import level_velocity, volume_level
+from tokenization.remi.spelling import MOST_BARS, level_velocity, volume_level
 from tokenization.score import Marker, Meters, Score
 
 VOCABULARY = REMI.vocabulary

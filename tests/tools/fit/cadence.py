@@ -1,4 +1,4 @@
-"""How far the last bar of a song should lean towards the tonic (tokenization/remi/cadence.py).
+"""How far the last bar of a song should lean towards the tonic (tokenization/remi/goals.py).
 
 OMP_NUM_THREADS=1 python -m tests.tools.fit.cadence pop-piano-2 --data data/pop909 --songs 120
 
@@ -17,14 +17,22 @@ from torch import Tensor
 
 from musicgen.loading import load
 from musicgen.model.performer import Performer
-from tokenization.analysis.keys import tonic
-from tokenization.goal import COUNTED
+from tokenization.analysis.chords import tonic
+from tokenization.language import COUNTED
 from tokenization.prepared import Prepared
-from tokenization.remi.cadence import NONE, OTHER, TONIC, chord_kinds
+from tokenization.remi.goals import (
+    LEFT_1,
+    NO_CHORD,
+    OTHER,
+    TONIC,
+    bar_offsets,
+    chord_kinds,
+    ending,
+    from_bar,
+)
 from tokenization.remi.language import Remi
-from tokenization.remi.layouts import LEFT_1, bar_offsets, ending, from_bar
-from tokenization.remi.tokens import BAR, BEGIN, CHORD
-from training.results.minimise import minimised
+from tokenization.remi.spelling import BAR, BEGIN, CHORD
+from training.results.recall_fit import minimised
 
 HEARD = 16  # bars before the countdown, whose key is taken
 RIDGE = 1e-3  # of the squares of weights
@@ -99,14 +107,14 @@ def main() -> None:
         chances, kinds, true = chords
         came = kinds.gather(1, true[:, None])[:, 0]
         print(f"songs {name}: {len(true)} chords of last bars")
-        for kind, of in ((TONIC, "on the tonic"), (NONE, "no chord")):
+        for kind, of in ((TONIC, "on the tonic"), (NO_CHORD, "no chord")):
             expected = (chances.exp() * (kinds == kind)).sum(1).mean()
             print(f"  {of} {(came == kind).float().mean():.2f}, expected {expected:.2f}")
         alone, leant = losses(chords, torch.zeros(4)), losses(chords, weights)
         change = leant - alone
         error = 1.96 * change.std() / len(change) ** 0.5
         print(f"  {alone.mean():.2f} nats a chord, biased {change.mean():+.2f} ± {error:.2f}")
-    print(f"weights: tonic {weights[TONIC]:.2f}, no chord {weights[NONE]:.2f}")
+    print(f"weights: tonic {weights[TONIC]:.2f}, no chord {weights[NO_CHORD]:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How far a drawn part should lean towards the chords that it is told (tokenization/groove_2/harmony.py).
+"""How far a drawn part should lean towards the chords that it is told (tokenization/groove_2/goals.py).
 
 OMP_NUM_THREADS=1 python -m tests.tools.fit.chord_bias groove-2 --data data/groove-2 --pieces 48
 
@@ -23,13 +23,13 @@ from musicgen.loading import load
 from musicgen.model.performer import Performer
 from tests.tools.measure.accompaniment import BARS, held_out, written
 from tokenization.analysis.chords import PITCH_CLASSES, TONES
-from tokenization.groove.tokens import BASS, DRUMS, NOTE_ON, OTHER, PARTS, PITCHES
-from tokenization.groove_2 import layouts
+from tokenization.groove.spelling import BASS, DRUMS, NOTE_ON, OTHER, PARTS, PITCHES
+from tokenization.groove_2 import goals
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.tokens import CHORD, ROOT
+from tokenization.groove_2.spelling import CHORD, ROOT
 from tokenization.score import Notes
 from tokenization.wording import markdown
-from training.results.minimise import minimised
+from training.results.recall_fit import minimised
 
 RIDGE = 1e-4  # of the squares of weights, so that those of what never comes stay small
 
@@ -46,7 +46,7 @@ class Heard(NamedTuple):
 def held_out_of(model: Performer, piece: Notes, part: int) -> Heard | None:
     """Read a part of a piece; None where none of its notes stands by a chord."""
     others = [track for track in (BASS, DRUMS, OTHER) if track != part]
-    ids = layouts.accompaniment(first_bars(piece, BARS), others)
+    ids = goals.accompaniment(first_bars(piece, BARS), others)
     at = np.maximum.accumulate(np.arange(len(ids)) * (ids >= CHORD.start))
     stands, key = ids[at], NOTE_ON.start + part * PITCHES
     counts = written(ids) & (ids >= key) & (ids < key + PITCHES) & (stands >= CHORD.start)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from musicgen.common.workers import clock
+from musicgen.common.workers import process
 from tests.tools.fuzz.mutants import mutant, seed_files
 from tests.tools.fuzz.run import LOOK_SECONDS, MEMORY_BYTES, STUCK_SECONDS, fuzz, listen
 from tests.tools.fuzz.tally import Tally
@@ -112,6 +112,6 @@ def test_a_process_is_stuck_by_its_own_time_not_by_that_of_a_busy_machine(
     share: float, is_stuck: bool, monkeypatch: pytest.MonkeyPatch
 ):
     wall, processor = count(0.0, LOOK_SECONDS), count(0.0, share * LOOK_SECONDS)
-    monkeypatch.setattr(clock.time, "monotonic", lambda: next(wall))
-    monkeypatch.setattr(clock, "processor_seconds", lambda _: next(processor))
+    monkeypatch.setattr(process.time, "monotonic", lambda: next(wall))
+    monkeypatch.setattr(process, "processor_seconds", lambda _: next(processor))
     assert listen(Pipe(10 * STUCK_SECONDS), Tally(), 1) == (None, is_stuck)

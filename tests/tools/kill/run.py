@@ -22,9 +22,9 @@ from typing import Any
 
 from musicgen.storage import checkpoint
 from tests.training.makers import Heard, outcome, prepared_set, toy_config, toy_run
+from training import run_folder
+from training.loop import TABLES
 from training.results.curves import read_table
-from training.storage import saving
-from training.storage.logs import TABLES
 
 ROOT = Path(__file__).parents[3]
 STEPS = 240
@@ -87,9 +87,9 @@ def check_whole(folder: Path, steps: int) -> int:
     """Load everything that a killed run left; return the step it goes on from."""
     run = folder / "run"
     found = [0]
-    for saved in (run / saving.CHECKPOINTS).glob("[0-9]*"):
+    for saved in (run / run_folder.CHECKPOINTS).glob("[0-9]*"):
         fresh = toy_run(toy_config(folder, folder.parent / "data", **changes(steps)))
-        found.append(saving.restore(saved, fresh.model, fresh.raw_optimiser).step)
+        found.append(run_folder.restore(saved, fresh.model, fresh.raw_optimiser).step)
         assert found[-1] == int(saved.name)
     if (run / "model" / "config.json").exists():
         checkpoint.load(run / "model")

@@ -32,11 +32,10 @@ from musicgen.loading import load
 from musicgen.playable import Playable
 from tests.tools.measure.goals import SMALL
 from tests.tools.measure.tried import Quiet
-from tokenization.groove.tokens import END, PARTS
-from tokenization.groove_2 import layouts
+from tokenization.groove.spelling import END, PARTS
+from tokenization.groove_2 import goals
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.spelling import NOTHING
-from tokenization.groove_2.tokens import AT, BAR, GIVEN, WRITE
+from tokenization.groove_2.spelling import AT, BAR, GIVEN, NOTHING, WRITE
 from tokenization.prepared import Prepared
 from tokenization.score import Notes
 from tokenization.wording import markdown
@@ -80,7 +79,7 @@ def read_losses(model: Playable, piece: Notes) -> list[list[float]]:
         losses = []
         for given, chords in ((now, True), (later, True), (now[:0], True), (now, False)):
             notes = Notes.concatenate([own, given[given.track != part]]).sorted()
-            ids = layouts.accompaniment(notes, others, chords=chords and speaks.has_chords)
+            ids = goals.accompaniment(notes, others, chords=chords and speaks.has_chords)
             losses.append(position_losses(model.performer, ids, 0)[written(ids)[1:]].sum() / BARS)
         found.append([losses[0], *(loss - losses[0] for loss in losses[1:])])
     return found
@@ -103,7 +102,7 @@ def held_out(data: str, split: str, most: int) -> list[Notes]:
 def told(way: str) -> AbstractContextManager[object]:
     """Let the language lay out accompaniments in one of the ways."""
     if way == WAYS[0]:
-        return patch.object(layouts, "chords_to", lambda *_: NOTHING)
+        return patch.object(goals, "chords_to", lambda *_: NOTHING)
     return nullcontext()
 
 

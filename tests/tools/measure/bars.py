@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from training.data.sources.annotated_song import BEATS_FILE, Song, song_of
-from training.data.sources.downbeats import WEIGHTS, features
+from training.data.sources.pop909 import BEATS_FILE, WEIGHTS, Song, features, song_of
 
 BASS = 2  # the column of its log length
 MOST = 0.5  # of a song's bars

@@ -12,10 +12,10 @@ import numpy as np
 import pretty_midi
 
 from tokenization.analysis.beats import tempo_map
-from tokenization.analysis.estimate import estimated, has_beats
+from tokenization.analysis.grid import estimated, has_beats
 from tokenization.midi.reading import read_midi
 from tokenization.score import Score
-from training.data.sources.annotated_song import BEATS_FILE, read_beats
+from training.data.sources.pop909 import BEATS_FILE, read_beats
 
 TOLERANCE_SECONDS = 0.07  # as MIREX has it
 FASTEST_FOLDED = 140

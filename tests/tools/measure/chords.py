@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenization.analysis.chord_names import CHORDS, NO_CHORD, QUALITIES
-from tokenization.analysis.chords import recognise
+from tokenization.analysis.chords import CHORDS, NO_CHORD, QUALITIES, recognise
 from tokenization.analysis.pedal import sustained
 from tokenization.score import Marker
-from training.data.sources.annotated_song import read_song
+from training.data.sources.pop909 import read_song
 
 NONE = CHORDS.index(NO_CHORD)
 MEASURES = ("root", "root and quality", "major or minor")

@@ -25,7 +25,7 @@ from musicgen.common.workers.pool import in_order
 from musicgen.common.workers.process import Failed
 from training.data.prepare import spell
 from training.data.sources import SOURCES
-from training.data.sources.listing import list_files
+from training.data.sources.source import list_files
 
 LOST = "lost"
 Engine = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]

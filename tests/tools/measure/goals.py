@@ -1,4 +1,4 @@
-"""What it is worth to tell every position which goal stands (musicgen/model/goals.py): how songs end, with and without.
+"""What it is worth to tell every position which goal stands (musicgen/model/performer.py): how songs end.
 
 OMP_NUM_THREADS=1 python -m tests.tools.measure.goals --data data/pop909 --seeds 3 -o build/goals
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.metrics.endings import SIGNS, last_bar, signs
+from evaluation.metrics.form import SIGNS, last_bar, signs
 from evaluation.study.form_and_infilling import held_out_piece
 from musicgen.common.intervals import mean_interval
 from musicgen.continuation import Continuation, together
@@ -29,9 +29,9 @@ from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
 from tests.tools.measure.tried import Quiet
-from tokenization.goal import COUNTED
+from tokenization.language import COUNTED
 from tokenization.prepared import Prepared
-from tokenization.remi.layouts import GOAL_START, bar_offsets, ending, from_bar
+from tokenization.remi.goals import GOAL_START, bar_offsets, ending, from_bar
 from tokenization.wording import markdown
 from training.config import find, read
 from training.data.batches import Batches

@@ -34,12 +34,9 @@ from tokenization.wording import markdown
 from training import loop
 from training.config import RunConfig, find, read
 from training.data.batches import Batches, Part
-from training.devices import start_fabric
-from training.fabric_model import Sealed
-from training.loop import MODEL, Run
-from training.results.comparison import Compared
-from training.results.repeats import repeated
-from training.step_sums import StepSums
+from training.devices import Sealed, start_fabric
+from training.loop import MODEL, Run, StepSums
+from training.results.comparison import Compared, repeated
 from training.validation import Measured, Validation
 
 TRAINED, MEASURED = 256, 1024  # tokens of a crop, and up to where the loss is measured

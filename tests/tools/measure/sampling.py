@@ -17,10 +17,9 @@ from statistics import mean
 
 import numpy as np
 
-from evaluation.metrics.distances import distances
 from evaluation.metrics.estimates import mean as average
 from evaluation.metrics.form import form
-from evaluation.metrics.statistics import statistics
+from evaluation.metrics.statistics import distances, statistics
 from evaluation.metrics.style import ALL, profiles, similarities
 from musicgen.continuation import Continuation, together
 from musicgen.generation.sampling import Sampling
@@ -28,10 +27,9 @@ from musicgen.loading import load
 from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
-from tokenization.excerpt import excerpt
 from tokenization.language import Encoded, Language
 from tokenization.prepared import Prepared
-from tokenization.score import Score
+from tokenization.score import Score, excerpt
 
 NAMES = ("pitch_class_entropy", "groove_consistency", "polyphony", "notes_a_bar", "note_length",
          "repeated_bar_share", "empty_bar_share", "likeness", "returns", "changes")  # fmt: skip

@@ -19,11 +19,11 @@ from tests.tokenization.quantised import quantised
 from tokenization.analysis.chords import recognise
 from tokenization.analysis.grid import on_four_four, on_own_bars, without_rest_in_front
 from tokenization.analysis.pedal import sustained
-from tokenization.groove.arrange import trios
+from tokenization.groove.language import trios
 from tokenization.language import Language, language
 from tokenization.midi.reading import read_midi
 from tokenization.score import Score, Track
-from training.data.sources.annotated_song import read_song
+from training.data.sources.pop909 import read_song
 
 
 def golden() -> tuple[int, int]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from musicgen.model.performer import Performer
-from training.listener import Progress
+from training.loop import Progress
 
 DECAYS = (0.9, 0.98)  # of the averages of weights
 

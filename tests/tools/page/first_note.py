@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.web.examples import EXAMPLES, family_of_example
-from app.web.offered_models import OfferedModels
+from app.web.offered_models import EXAMPLES, OfferedModels, family_of_example
 from tests.app.web.browser import OPTIONS, chromium, serving
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi

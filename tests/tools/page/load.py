@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from app.web.examples import EXAMPLES
+from app.web.offered_models import EXAMPLES
 from tests.app.web.browser import serving
 from tests.tools.page.memory import MemoryWatch
 

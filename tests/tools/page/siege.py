@@ -22,7 +22,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from app.web.examples import example
+from app.web.offered_models import example
 from musicgen.common.processes import CONTEXT
 from tests.app.web.browser import Server, started
 from tests.tools.page.load import FIRST, OPENED, WHOLE, Visitor

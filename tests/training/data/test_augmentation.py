@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import BAR_TICKS, BASS, DRUMS, OTHER
+from tokenization.groove.spelling import BAR_TICKS, BASS, DRUMS, OTHER
 from tokenization.prepared import Prepared
 from tokenization.remi.language import Remi
-from tokenization.remi.tokens import BAR, BEGIN, PITCH
+from tokenization.remi.spelling import BAR, BEGIN, PITCH
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.augmentation import start_bar, transposed_trio
-from training.data.groove_examples import cut_groove
-from training.data.piano_examples import cut_remi
+from training.data.examples import cut_groove, cut_remi, start_bar, transposed_trio
 
 MANY = range(60)
 

@@ -9,8 +9,7 @@ from tests.training.makers import prepared_set
 from tokenization.groove.language import Groove
 from tokenization.prepared import META_FILE, Prepared
 from training.config import DataConfig
-from training.data.batches import Batches, Loader
-from training.loss import IGNORED
+from training.data.batches import IGNORED, Batches, Loader
 
 
 def batches(

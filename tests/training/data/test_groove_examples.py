@@ -8,11 +8,10 @@ import pytest
 from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.groove_2.cases import given_in
 from tests.training.makers import prepared_set
-from tokenization.groove.tokens import BEGIN, END
-from tokenization.groove_2 import layouts
+from tokenization.groove.spelling import BEGIN, END
+from tokenization.groove_2 import goals
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.spelling import bars_of, plain
-from tokenization.groove_2.tokens import (
+from tokenization.groove_2.spelling import (
     AFTER,
     BAR,
     BEFORE,
@@ -21,11 +20,13 @@ from tokenization.groove_2.tokens import (
     LEFT_1,
     SEAM_1,
     VOCABULARY,
+    bars_of,
+    plain,
 )
 from tokenization.prepared import Prepared
 from tokenization.score import Notes
 from training.config import DataConfig
-from training.data.groove_examples import cut_groove
+from training.data.examples import cut_groove
 
 GROOVE = Groove2()
 MANY = range(80)
@@ -104,7 +105,7 @@ def test_accompaniment_has_some_parts_given_before_each_block(folder):
         given = GROOVE.notes(np.array([BEGIN, *runs, END]))
         assert len(given)
         notes = Notes.concatenate([given, written]).sorted()
-        assert crop.tolist() == layouts.accompaniment(notes, who).tolist()
+        assert crop.tolist() == goals.accompaniment(notes, who).tolist()
         seen.add(who)
     assert len(seen) == 6  # every subset but none and all
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.tokenization.remi.cases import EVERY_METRE, score_of
 from tests.training.makers import prepared_set
-from tokenization.goal import COUNTED
-from tokenization.remi.layouts import plain
+from tokenization.language import COUNTED
+from tokenization.remi.goals import plain
 from training.config import DataConfig
 from training.data.batches import Batches
-from training.data.piano_examples import cut_remi
+from training.data.examples import cut_remi
 
 MANY = range(60)
 NAMES = EVERY_METRE.vocabulary.names

@@ -16,8 +16,7 @@ import training.data.prepare
 from tests.training.data.sources import on_disk as disk
 from tokenization.language import Encoded, language_from_spec
 from tokenization.prepared import Prepared
-from training.data.prepare import PrepareOptions, Spelled, prepare
-from training.data.report import PrepareReport
+from training.data.prepare import PrepareOptions, PrepareReport, Spelled, prepare
 from training.data.sources import SOURCES
 from training.data.summary import summary
 

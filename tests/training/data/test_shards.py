@@ -6,7 +6,7 @@ import pytest
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from tokenization.groove.language import Groove
-from tokenization.groove.tokens import DRUMS
+from tokenization.groove.spelling import DRUMS
 from tokenization.prepared import Prepared
 from training.config import DataConfig
 from training.data.batches import Batches

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import training.data.writer
+import training.data.prepare
 from tests.tokenization.test_prepared import META, row, write
-from tokenization.prepared import Prepared
-from tokenization.set_description import META_FILE
-from training.data.writer import PreparedWriter, check_destination
+from tokenization.prepared import META_FILE, Prepared
+from training.data.prepare import PreparedWriter, check_destination
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -121,7 +120,7 @@ def test_a_full_disk_is_one_sentence_and_changes_nothing(
 ):
     before = contents(write(tmp_path / "set"))
     with monkeypatch.context() as patch:
-        patch.setattr(training.data.writer, "TOKENS_FILE", "/dev/full")  # a real disk, always full
+        patch.setattr(training.data.prepare, "TOKENS_FILE", "/dev/full")  # a real disk, always full
         with pytest.raises(
             OSError, match=r"the disk of .* is full; free some space, or .*nothing was changed"
         ):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from training.making import mma
+from training import groove_set
 
 STAND_IN = """#!{python} -SE
 # Reads seed, groove and bars, and writes drums, a bass and chords that depend on them, as a MIDI file of type 1.
@@ -51,4 +51,4 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, library: str = "lib")
         (folder / library / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / library / name).write_text(text)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(mma, "LIBRARIES", (folder / library,))
+    monkeypatch.setattr(groove_set, "LIBRARIES", (folder / library,))

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tokenization.analysis.chord_names import CHORDS
-from training.making.charts import BEATS, FEWEST_CHORDS, charts_of, own_chart
+from tokenization.analysis.chords import CHORDS
+from training.groove_set import BEATS, FEWEST_CHORDS, charts_of, own_chart
 
 
 def song(folder: Path, name: str, chords: list[tuple[float, str]], beats: int = 80) -> None:

@@ -8,8 +8,15 @@ import pytest
 from app.cli import main
 from tests.training.making.stand_in import install
 from tokenization.midi.reading import read_midi
-from training.making.groove_set import BARS, FILES, _whole, make_groove_set
-from training.making.mma import accompaniment, installed, styles
+from training.groove_set import (
+    BARS,
+    FILES,
+    _whole,
+    accompaniment,
+    installed,
+    make_groove_set,
+    styles,
+)
 
 
 @pytest.fixture
@@ -117,7 +124,7 @@ def full(*_: object, **__: object) -> None:
 
 
 def test_on_a_full_disk_no_half_of_a_set_is_left(stand_in: Path, capsys, monkeypatch):
-    monkeypatch.setattr("training.making.groove_set.write_text", full)  # after all pieces
+    monkeypatch.setattr("training.groove_set.write_text", full)  # after all pieces
     folder = stand_in / "set"
     assert main(["data", "make-groove", str(folder)]) == 2
     assert capsys.readouterr().err.startswith(f"musicgen: the disk of {folder} is full")

@@ -10,8 +10,7 @@ from musicgen.storage import checkpoint
 from tests.musicgen.toys import toy_model
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from training.data.batches import Batches
-from training.results.blending import blended
-from training.results.publish import Blend, Stored, _as_long, _copy_beside, choose, publish
+from training.results.publish import Blend, Stored, _as_long, _copy_beside, blended, choose, publish
 from training.validation import Measured, Validation
 
 

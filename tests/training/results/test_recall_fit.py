@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from musicgen.generation.recall.habits import read_habits
-from musicgen.generation.recall.memory import Memory, guesses
-from musicgen.generation.recall.trust import share
+from musicgen.generation.recall.memory import Memory, guesses, share
+from musicgen.generation.recall.recalling import read_habits
 from musicgen.storage.checkpoint import CONFIG
 from tests.app.toy_models import write_model
 from tests.training.makers import prepared_set

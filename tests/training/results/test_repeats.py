@@ -8,8 +8,7 @@ from musicgen.storage import checkpoint
 from musicgen.storage.checkpoint import Card
 from tests.musicgen.toys import toy_model
 from tests.training.makers import toy_config
-from training.results.comparison import Compared
-from training.results.repeats import repeated, without_encoding
+from training.results.comparison import Compared, repeated, without_encoding
 
 
 def runs(name: str, *losses: float) -> list[Compared]:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from training.storage.logs import TABLES, Log
+from training.loop import TABLES, Log
 from training.validation import Measured
 
 MEASURED = Measured(

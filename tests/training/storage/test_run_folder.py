@@ -6,7 +6,7 @@ import yaml
 
 from tests.training.makers import toy_config
 from training.config import RunConfig, read
-from training.storage.run_folder import run_folder, write_config
+from training.run_folder import run_folder, write_config
 
 
 def begin(config: RunConfig, *, resume: bool = False) -> list[str]:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.training.makers import Heard, outcome, toy_config, toy_run
-from training.storage import saving
-from training.storage.model_card import card_of
+from training import run_folder
+from training.run_folder import card_of
 
 
 @pytest.fixture
@@ -18,13 +18,13 @@ def trained(pianos: Path, tmp_path: Path):
 
 def save(run, folder: Path) -> Path:
     card = card_of(run.config, run.batches, run.state)
-    averages = saving.averages_of(run.model, run.raw_optimiser)
-    return saving.save(folder, run.model, card, averages, run.state)
+    averages = run_folder.averages_of(run.model, run.raw_optimiser)
+    return run_folder.save(folder, run.model, card, averages, run.state)
 
 
 def test_a_checkpoint_holds_all_that_a_run_is(trained, pianos: Path, tmp_path: Path):
     again = toy_run(toy_config(tmp_path, pianos, seed=5))
-    state = saving.restore(saving.newest(trained.folder), again.model, again.raw_optimiser)
+    state = run_folder.restore(run_folder.newest(trained.folder), again.model, again.raw_optimiser)
     assert state == trained.state
     for (name, value), other in zip(
         trained.model.state_dict().items(), again.model.state_dict().values(), strict=True
@@ -50,7 +50,7 @@ def test_a_full_disk_leaves_no_half_checkpoint(trained, tmp_path: Path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
     assert list((tmp_path / "full" / "checkpoints").iterdir()) == []
-    assert saving.newest(tmp_path / "full") is None
+    assert run_folder.newest(tmp_path / "full") is None
 
 
 def test_the_newest_are_kept_and_leavings_go(trained, tmp_path: Path):
@@ -60,9 +60,9 @@ def test_the_newest_are_kept_and_leavings_go(trained, tmp_path: Path):
     folder = tmp_path / "checkpoints"
     (folder / ".00000100.new").mkdir()
     (folder / ".00000001.old").mkdir()
-    saving.prune(tmp_path, 2)
+    run_folder.prune(tmp_path, 2)
     assert sorted(path.name for path in folder.iterdir()) == ["00000020", "00000100"]
-    assert saving.newest(tmp_path) == folder / "00000100"
+    assert run_folder.newest(tmp_path) == folder / "00000100"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_newest_are_kept_and_leavings_go(trained, tmp_path: Path):
     ],
 )
 def test_a_damaged_checkpoint_is_named(trained, name: str, message: str):
-    folder = saving.newest(trained.folder)
+    folder = run_folder.newest(trained.folder)
     (folder / name).write_bytes(b"x" * 9)
     with pytest.raises(ValueError, match=message):
-        saving.restore(folder, trained.model, trained.raw_optimiser)
+        run_folder.restore(folder, trained.model, trained.raw_optimiser)

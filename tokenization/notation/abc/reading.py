@@ -6,8 +6,7 @@ import re
 from dataclasses import replace
 
 from tokenization.midi.limits import Limits, MidiError
-from tokenization.notation.abc.fields import sections_of
-from tokenization.notation.abc.voice import VoiceReader
+from tokenization.notation.abc.voice import VoiceReader, sections_of
 from tokenization.notation.played import played
 from tokenization.notation.written import Line, Written
 from tokenization.score import Score, Track

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from tokenization.analysis.chord_names import LETTERS, parse, transposed
+from tokenization.analysis.chords import LETTERS, parse, transposed
 from tokenization.midi.conventions import FASTEST_BEATS_PER_MINUTE
 from tokenization.notation.musicxml import FORTE
 from tokenization.notation.written import (

@@ -2,19 +2,232 @@
 
 from __future__ import annotations
 
+import io
 import re
 import xml.etree.ElementTree as ET
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
+from xml.parsers import expat
 
 from tokenization.midi.chunks import ZIP
 from tokenization.midi.limits import Limits, MidiError
 from tokenization.notation.musicxml import DRUM_CHANNEL
-from tokenization.notation.musicxml.compressed import unzipped
-from tokenization.notation.musicxml.part import PartReader
-from tokenization.notation.musicxml.repeats import LineReader
-from tokenization.notation.musicxml.xml_stream import Unreadable, stream
+from tokenization.notation.musicxml.part import PartReader, number
 from tokenization.notation.played import played
 from tokenization.notation.written import Line, Written
 from tokenization.score import Score, Track
+
+# XML from anybody as small trees, one at a time, in bounded memory: nothing is fetched, no entity is expanded.
+
+DEEPEST = 64
+MOST_ELEMENTS = 3_000_000
+LARGEST_TREE = 200_000  # elements of one bar
+LONGEST_TEXT = 10_000  # letters of an element that are kept, and one buffer more
+
+
+class Unreadable(ValueError):
+    """What is wrong with the XML, to go on a sentence that starts with the file's name."""
+
+
+# Ancestors, from the root on, and the tree that is whole.
+Take = Callable[[list[ET.Element], ET.Element], None]
+
+
+def stream(data: bytes, wanted: Mapping[int, set[str]], ignored: set[str], take: Take) -> None:
+    """Call `take` with each element of a wanted name at its depth, the root's being 0.
+
+    Such an element comes with all that is in it but the ignored elements. Of all others only names
+    and attributes are known, and they are forgotten where they end.
+    """
+    _Stream(wanted, ignored, take).read(data)
+
+
+class _Stream:
+    def __init__(self, wanted: Mapping[int, set[str]], ignored: set[str], take: Take) -> None:
+        self._wanted, self._ignored, self._take = wanted, ignored, take
+        self._stack: list[ET.Element] = []
+        self._tree_depth = 0  # the depth of the tree that grows at this moment; 0 where none does
+        self._skipped = 0  # how many open elements are within one that is ignored
+        self._count = self._in_tree = 0
+
+    def read(self, data: bytes) -> None:
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+        parser.EntityDeclHandler = _refuse_entity
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        try:
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            what = expat.ErrorString(error.code)
+            raise Unreadable(f"is damaged at line {error.lineno}: {what}") from None
+        except (LookupError, ValueError) as error:
+            if isinstance(error, ValueError) and not _is_of_encoding(error):
+                raise
+            raise Unreadable(
+                "is written in an encoding that is not known: save it as UTF-8"
+            ) from None
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._count += 1
+        if self._count > MOST_ELEMENTS:
+            raise Unreadable(f"has more than {MOST_ELEMENTS:,} elements: give a part of it")
+        if self._skipped:
+            self._skipped += 1
+            return
+        tag = tag.rpartition(":")[2]
+        depth = len(self._stack)
+        if depth >= DEEPEST:
+            raise Unreadable(f"has elements more than {DEEPEST} deep, as no score has")
+        if self._tree_depth and tag in self._ignored:
+            self._skipped = 1
+            return
+        element = ET.Element(tag, attributes)
+        if self._tree_depth:
+            self._in_tree += 1
+            if self._in_tree > LARGEST_TREE:
+                raise Unreadable(f"has a bar of more than {LARGEST_TREE:,} elements")
+            self._stack[-1].append(element)
+        elif tag in self._wanted.get(depth, ()):
+            self._tree_depth, self._in_tree = depth, 0
+        self._stack.append(element)
+
+    def _end(self, tag: str) -> None:
+        if self._skipped:
+            self._skipped -= 1
+            return
+        element = self._stack.pop()
+        if self._tree_depth and len(self._stack) == self._tree_depth:
+            self._tree_depth = 0
+            self._take(self._stack, element)
+
+    def _text(self, text: str) -> None:
+        if self._tree_depth and not self._skipped:
+            element = self._stack[-1]
+            if element.text is None:
+                element.text = text
+            elif len(element.text) < LONGEST_TEXT:
+                element.text += text
+
+
+def _refuse_entity(*_: object) -> NoReturn:
+    raise Unreadable("declares XML entities of its own, as no score does: it is not opened")
+
+
+def _is_of_encoding(error: ValueError) -> bool:
+    """Say whether an error is of how letters are stored: of several bytes a letter, expat knows Unicode's alone."""
+    return isinstance(error, UnicodeError) or "multi-byte encodings" in str(error)
+
+
+# The score inside compressed MusicXML (`.mxl`): a zip archive whose container names it.
+
+CONTAINER = "META-INF/container.xml"
+MOST_ENTRIES = 1000
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of the MusicXML standard
+
+
+def unzipped(data: bytes, most_bytes: int) -> bytes:
+    """Return the score's bytes; what would be larger, or is no score, raises Unreadable."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+            if len(names) > MOST_ENTRIES:
+                raise Unreadable(f"is an archive of {len(names):,} files, not one score")
+            return _read(archive, _score_name(archive, names), most_bytes)
+    except Unreadable:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError):
+        raise Unreadable("is a zip archive that is damaged: get it again") from None
+    except (RuntimeError, NotImplementedError):  # a password, or a method that is not known
+        raise Unreadable("is an archive with a password or of an unknown kind") from None
+
+
+def _score_name(archive: zipfile.ZipFile, names: list[str]) -> str:
+    """Return which file of the archive is the score: the first that the container names."""
+    found: list[str] = []
+
+    def take(_: list[ET.Element], rootfile: ET.Element) -> None:
+        found.append(rootfile.get("full-path", ""))
+
+    if CONTAINER in names:
+        stream(_read(archive, CONTAINER, 1 << 16), {2: {"rootfile"}}, set(), take)
+    found += [
+        n for n in names if n.endswith((".xml", ".musicxml")) and not n.startswith("META-INF")
+    ]
+    score = next((name for name in found if name in names), None)
+    if score is None:
+        raise Unreadable("is a zip archive without a score in it")
+    return score
+
+
+def _read(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
+    if archive.getinfo(name).compress_type not in _METHODS:
+        raise Unreadable("is an archive with a password or of an unknown kind")
+    with archive.open(name) as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise Unreadable(f"unpacks to more than the {most_bytes:,} bytes that can be read")
+    return data
+
+
+# Repeats, endings and jumps of a MusicXML score, bar by bar.
+
+TWICE = 2
+HIGHEST_ENDING = 99
+_JUMPS = ("dacapo", "dalsegno", "tocoda", "fine", "segno", "coda")
+
+
+class LineReader:
+    """Collects where endings open and close; `close` says of each bar in which it is."""
+
+    def __init__(self) -> None:
+        self._opened: dict[int, frozenset[int]] = {}
+        self._closed: set[int] = set()
+
+    def take(self, measure: ET.Element, line: Line, bar: int) -> None:
+        """Read what a bar of any part says about where to go on."""
+        for barline in measure.findall("barline"):
+            repeat, ending = barline.find("repeat"), barline.find("ending")
+            if repeat is not None:
+                self._repeat(repeat, line)
+            if ending is not None:
+                self._ending(ending, bar)
+            line.marks.update(mark for mark in ("segno", "coda") if barline.find(mark) is not None)
+        for sound in (*measure.findall("sound"), *measure.findall("direction/sound")):
+            line.marks.update(jump for jump in _JUMPS if sound.get(jump) is not None)
+        for kind in measure.findall("direction/direction-type/*"):
+            if kind.tag in ("segno", "coda") and not line.marks & {"tocoda", "dalsegno"}:
+                line.marks.add(kind.tag)
+
+    def close(self, lines: Sequence[Line]) -> None:
+        """Give each bar the times at which it is played."""
+        within: frozenset[int] | None = None
+        for bar, line in enumerate(lines):
+            # A last ending need not say where it ends: with the next repeat at the latest.
+            within = self._opened.get(bar, None if line.forward else within)
+            line.endings = within
+            if bar in self._closed:
+                within = None
+
+    def _repeat(self, repeat: ET.Element, line: Line) -> None:
+        if repeat.get("direction") == "forward":
+            line.forward = True
+        elif repeat.get("direction") == "backward":
+            times = repeat.get("times")
+            line.backward = TWICE if times is None else max(1, round(number(times, "times")))
+
+    def _ending(self, ending: ET.Element, bar: int) -> None:
+        if ending.get("type") == "start":
+            numbers = [int(n) for n in re.findall(r"\d{1,2}", ending.get("number", ""))]
+            times = frozenset(n for n in numbers if 0 < n <= HIGHEST_ENDING)
+            self._opened[bar] = times or frozenset({1})
+        else:
+            self._closed.add(bar)
+
 
 UNPACKED = 16  # times as large as the file that is given may be what it unpacks to
 _SCORES = ("score-partwise", "score-timewise")

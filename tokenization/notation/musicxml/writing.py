@@ -5,16 +5,161 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from tokenization.notation.bars import own_metre
+from tokenization.analysis.chords import LETTERS
 from tokenization.notation.musicxml import DRUM_CHANNEL, FORTE
-from tokenization.notation.musicxml.spelling import DRUM_PLACES, Key, key_of, spelled
-from tokenization.notation.musicxml.values import DIVISIONS, Value, values_of
-from tokenization.notation.musicxml.voices import Chord, voices_of
+from tokenization.notation.written import own_metre
 from tokenization.score import Notes, Score, Track
+
+# Lengths as notes can be written: plain, dotted and triplet values, several of them tied where one is not enough.
+
+DIVISIONS = 24  # of a beat: sixteenths are 6, eighths of a triplet 8
+
+
+@dataclass(frozen=True)
+class Value:
+    """A written value; lengths are in divisions."""
+
+    length: int
+    type: str
+    dots: int = 0
+    is_triplet: bool = False
+
+
+_TYPES = ("whole", "half", "quarter", "eighth", "16th", "32nd")
+_PLAIN = [Value(4 * DIVISIONS >> n, kind) for n, kind in enumerate(_TYPES)]
+_DOTTED = [Value(v.length * 3 // 2, v.type, 1) for v in _PLAIN if v.length % 2 == 0]
+_TRIPLETS = [Value(v.length * 2 // 3, v.type, 0, True) for v in _PLAIN[1:]] + [
+    Value(1, "64th", 0, True)
+]
+_BY_LENGTH = {v.length: v for v in (*_TRIPLETS, *_DOTTED, *_PLAIN)}
+_LENGTHS = sorted(_BY_LENGTH, reverse=True)
+
+
+def values_of(length: int, at: int) -> list[Value]:
+    """Return the values, end to end, of a length that begins so far into a bar.
+
+    What begins between beats and goes over one is cut there, so that beats can be seen.
+    """
+    values: list[Value] = []
+    while length:
+        into = at % DIVISIONS
+        most = length if not into or length in _BY_LENGTH else min(length, DIVISIONS - into)
+        value = _BY_LENGTH[next(one for one in _LENGTHS if one <= most)]
+        values.append(value)
+        length, at = length - value.length, at + value.length
+    return values
+
+
+# Notes in voices: each a line of chords that do not overlap, as a staff shows them.
+
+MOST_VOICES = 4  # on a staff: more are not read by the programs in use
+
+
+@dataclass
+class Chord:
+    """Notes that begin and end together."""
+
+    start: int
+    end: int
+    notes: list[tuple[int, int]] = field(default_factory=list)  # pitch and velocity
+
+
+def voices_of(notes: Notes, *, drums: bool = False) -> list[list[Chord]]:
+    """Return the voices of a staff, at least one.
+
+    Drums have one, and each hit is written as long as there is room, a beat at most: how long a drum
+    sounds is nobody's choice.
+    """
+    chords: dict[tuple[int, int], Chord] = {}
+    rows = zip(*(column.tolist() for column in notes.columns[:4]), strict=True)
+    for onset, duration, pitch, velocity in sorted(rows, key=lambda row: (row[0], -row[1], row[2])):
+        end = onset if drums else onset + duration
+        chord = chords.setdefault((onset, end), Chord(onset, end))
+        if all(pitch != other for other, _ in chord.notes):
+            chord.notes.append((pitch, velocity))
+    ordered = list(chords.values())
+    if drums:
+        for chord, following in zip(ordered, [*ordered[1:], None], strict=True):
+            room = DIVISIONS - chord.start % DIVISIONS
+            chord.end = chord.start + (
+                room if following is None else min(room, following.start - chord.start)
+            )
+    voices: list[list[Chord]] = [[]]
+    for chord in ordered:
+        _place(voices, chord)
+    return voices
+
+
+def _place(voices: list[list[Chord]], chord: Chord) -> None:
+    """Add a chord to the first voice that is free, or to a new one, or in place of the longest held."""
+    for voice in voices:
+        if not voice or voice[-1].end <= chord.start:
+            voice.append(chord)
+            return
+    if len(voices) < MOST_VOICES:
+        voices.append([chord])
+        return
+    held = min(voices, key=lambda voice: voice[-1].start)
+    if held[-1].start < chord.start:
+        held[-1].end = chord.start
+        held.append(chord)
+        return
+    # All four begin here: the chord joins the one that is nearest in length.
+    same = min((voice[-1] for voice in voices), key=lambda other: abs(other.end - chord.end))
+    same.notes += [note for note in chord.notes if all(note[0] != p for p, _ in same.notes)]
+
+
+# Names of notes by the key, and where drums stand on the staff.
+
+_LINE = "FCGDAEB"  # of fifths: F is −1, C 0
+_SCALE = np.arange(-1, 6)  # of C, by fifths: F C G D A E B
+# General MIDI drum → step and octave of the line or space it is usually written on.
+DRUM_PLACES = {
+    **{35: ("F", 4), 36: ("F", 4), 37: ("C", 5), 38: ("C", 5), 40: ("C", 5), 39: ("C", 5)},
+    **{41: ("A", 4), 43: ("A", 4), 45: ("D", 5), 47: ("D", 5), 48: ("E", 5), 50: ("E", 5)},
+    **{42: ("G", 5), 44: ("D", 4), 46: ("G", 5), 49: ("A", 5), 57: ("A", 5), 51: ("F", 5)},
+    **{52: ("A", 5), 53: ("F", 5), 55: ("A", 5), 59: ("F", 5)},
+}
+
+
+class Key(NamedTuple):
+    """The key of a piece, for those who write its notes down."""
+
+    fifths: int  # sharps of its signature, flats if negative
+    centre: int  # a place on the line of fifths: half of the scale, as heard, lies either side
+
+
+def key_of(score: Score) -> Key:
+    """Return the key, of −5 to 6 sharps, whose scale holds most of the pitched music."""
+    notes = score.pitched
+    if not len(notes):
+        return Key(0, 1)
+    weight = np.bincount(notes.pitch % 12, weights=notes.duration_ticks, minlength=12)
+    scales = {
+        fifths: weight[(7 * (fifths + _SCALE)) % 12] for fifths in sorted(range(-5, 7), key=abs)
+    }
+    fifths = max(scales, key=lambda fifths: scales[fifths].sum())
+    durations = np.cumsum(scales[fifths])
+    return Key(fifths, fifths + int(_SCALE[np.searchsorted(durations, durations[-1] / 2)]))
+
+
+def spelled(pitch: int, centre: int) -> tuple[str, int, int]:
+    """Return step, alteration and octave of a pitch in a piece whose key has this centre.
+
+    Twelve neighbours on the line of fifths name the twelve pitches, five below the centre and six above it: B♭ and
+    E♭ in G minor, never A♯, and F♯, which leads to its tonic, though the signature is that of B♭ major. So each tone
+    outside the scale has the name that the chromatic scales on most tones of the piece give it.
+    """
+    first = centre - 5
+    place = first + (pitch * 7 - first) % 12
+    step, alter = _LINE[(place + 1) % 7], (place + 1) // 7
+    return step, alter, (pitch - alter - LETTERS[step]) // 12 - 1
+
 
 _DOCTYPE = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE score-partwise PUBLIC '

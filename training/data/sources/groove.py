@@ -12,14 +12,22 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from tokenization.excerpt import excerpt
 from tokenization.language import Language
-from tokenization.score import Score
-from tokenization.set_description import family_of
+from tokenization.prepared import family_of
+from tokenization.score import Score, excerpt
 from tokenization.wording import counted
-from training.data.sources.listing import Listing, Skipped, shown
-from training.data.sources.source import Found, Piece, Source, arranged, read
-from training.data.sources.splits import check_styles, split_by_name
+from training.data.sources.source import (
+    Found,
+    Listing,
+    Piece,
+    Skipped,
+    Source,
+    arranged,
+    check_styles,
+    read,
+    shown,
+    split_by_name,
+)
 
 _NAME = re.compile(r"[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
 _SPLITS = {
@@ -178,3 +186,26 @@ def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> 
 
 def _piece(listing: Listing, name: _Named, split: str) -> Piece:
     return Piece(name=shown(name.file), path=listing.path(name.file), split=split, style=name.style)
+
+
+# More styles of a groove set's training families over the chords of whole songs: bbNNNN.STYLE.mid, all to train on.
+
+_SONG = re.compile(r"(?:^|.*/)bb\d{4}\.[^/.]+\.midi?", re.IGNORECASE)
+
+
+class GrooveSongs(Groove):
+    """As a groove set; its charts are songs of the McGill Billboard annotations (Burgoyne et al., ISMIR 2011)."""
+
+    name = "groove-songs"
+    title = "Groove songs: MMA accompaniments over whole songs"
+    shape = "accompaniments named bbNNNN.STYLE.mid"
+    licence = (
+        "made with MMA (GPL-2.0-or-later) over chords of the McGill Billboard annotations (CC0)"
+    )
+
+    def fits(self, listing: Listing) -> bool:
+        files = listing.midi_files
+        return 2 * sum(bool(_SONG.fullmatch(file)) for file in files) > len(files)
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        return super().find(listing, 0.0)

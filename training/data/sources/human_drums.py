@@ -14,11 +14,19 @@ from typing import Any
 import numpy as np
 
 from tokenization.language import Language
+from tokenization.prepared import SPLITS
 from tokenization.score import Score
-from tokenization.set_description import SPLITS
 from tokenization.wording import counted
-from training.data.sources.listing import Listing, Skipped, shown
-from training.data.sources.source import Found, Piece, Source, arranged, read
+from training.data.sources.source import (
+    Found,
+    Listing,
+    Piece,
+    Skipped,
+    Source,
+    arranged,
+    read,
+    shown,
+)
 
 LIST = "info.csv"
 _COLUMNS = {"midi_filename", "time_signature", "split", "beat_type"}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from training.data.sources.listing import Listing, shown
-from training.data.sources.source import Found, Piece, Source
-from training.data.sources.splits import split_by_name
+from training.data.sources.source import Found, Listing, Piece, Source, shown, split_by_name
 
 _SCORE = re.compile(r"(?:^|.*/)(lc\d+)\.mxl")
 

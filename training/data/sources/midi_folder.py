@@ -6,9 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.abc.reading import tunes_of
-from training.data.sources.listing import Listing, shown
-from training.data.sources.source import Found, Piece, Source
-from training.data.sources.splits import split_by_name
+from training.data.sources.source import Found, Listing, Piece, Source, shown, split_by_name
 
 
 class MidiFolder(Source):

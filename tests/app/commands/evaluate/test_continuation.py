@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from evaluation.continuation import samples
+from evaluation.continuation import experiment
 from tests.evaluation.continuation.toys import write_pieces
 
 MODEL = "untrained:tiny:groove"
@@ -60,7 +60,7 @@ def test_tables_files_and_going_on(
         "one.march.mid", "two.march.mid", "one.waltz-like.mid", "deep/two.waltz-like.MIDI",
     }  # fmt: skip
 
-    monkeypatch.setattr(samples, "_continued", None)  # whoever calls it fails
+    monkeypatch.setattr(experiment, "_continued", None)  # whoever calls it fails
     again = json.loads(told(capsys, MODEL, "--prompts", "midi", *SMALL, "--json").out)
     assert again["similarity"] == results["similarity"]
     assert json.loads((written / "results.json").read_text()) == results  # it has its own folder

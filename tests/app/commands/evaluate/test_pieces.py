@@ -15,7 +15,7 @@ from tests.training.data.sources.on_disk import piano
 from tests.training.makers import prepared_set
 from tokenization.remi.language import RemiInEveryMetre
 from tokenization.score import Meters, Notes, Score
-from training.data.writer import PreparedWriter
+from training.data.prepare import PreparedWriter
 
 MODEL = "untrained:tiny:remi-2"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from evaluation.continuation import samples
-from evaluation.study import jobs
+from evaluation.continuation import experiment
+from evaluation.study import experiments
 from evaluation.study.models import models_of
 from tests.app.toy_models import write_model
 from tests.evaluation.continuation.toys import write_pieces
@@ -228,14 +228,14 @@ def test_a_report_of_one_more_model_costs_only_what_is_new(
     write_model(tmp_path / "new", "groove", "absolute")
     measured, written = [], []
     monkeypatch.setattr(
-        "evaluation.study.jobs._done",
-        lambda part, do=jobs._done: (
+        "evaluation.study.experiments._done",
+        lambda part, do=experiments._done: (
             measured.extend(job.places["model"] for job in part) or do(part)
         ),
     )
     monkeypatch.setattr(
-        "evaluation.continuation.samples._continued",
-        lambda model, *a, do=samples._continued, **k: (
+        "evaluation.continuation.experiment._continued",
+        lambda model, *a, do=experiment._continued, **k: (
             written.append(model.name) or do(model, *a, **k)
         ),
     )

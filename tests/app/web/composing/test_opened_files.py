@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from app.web.api import DeskApi
 from app.web.composing.opened_files import FileReader
-from app.web.desk_api import DeskApi
 from tokenization.language import language
 
 SAMPLING = {"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0, "seed": 1}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from app.web.composing.picture import picture, trained_bars
-from app.web.examples import example
+from app.web.composing.streamed_takes import picture, trained_bars
+from app.web.offered_models import example
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 from tokenization.score import Marker, Score

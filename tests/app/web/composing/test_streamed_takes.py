@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 import musicgen
-from app.web.composing.dispatch import streamed_takes
-from app.web.composing.requests import MusicRequest, SamplingValues, options_from
+from app.web.composing.requests import MusicRequest, SamplingValues, options_from, streamed_takes
 from app.web.composing.streamed_takes import StreamedTakes
-from app.web.examples import example
+from app.web.offered_models import example
 from musicgen.pieces import read_piece
 from tokenization.score import Meters
 

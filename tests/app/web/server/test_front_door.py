@@ -12,13 +12,12 @@ import httpx
 import pytest
 
 import app.web.server.front_door
-from app.web.errors import FULL_DISK
-from app.web.examples import example
+from app.web.launch import FULL_DISK
+from app.web.offered_models import example
 from app.web.server.front_door import FrontDoor
 from app.web.server.jobs import MOST_JOBS, Jobs
 from app.web.server.names import Names, Refused
-from app.web.server.sessions import Sessions
-from app.web.server.visitors import Visitors
+from app.web.server.sessions import Sessions, Visitors
 from tests.app.web.browser import started
 
 API = "/gradio_api"

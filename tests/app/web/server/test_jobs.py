@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import pytest
 from gradio.queueing import Queue
 
-from app.web.errors import tell_errors
+from app.web.launch import tell_errors
 from app.web.server.jobs import Jobs, let_ends_meet, spare
 from app.web.server.names import Refused
-from app.web.server.sessions import Sessions
-from app.web.server.visitors import Visitors
+from app.web.server.sessions import Sessions, Visitors
 
 
 def gradios_queue() -> Queue:

@@ -8,8 +8,7 @@ import pytest
 
 import app.web.server.sessions
 from app.web.server.names import Refused
-from app.web.server.sessions import Sessions
-from app.web.server.visitors import Visitors
+from app.web.server.sessions import Sessions, Visitors
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.web.serve import TunnelError, public_address
 from app.web.server.folder import PREFIX
-from app.web.server.tunnel import TunnelError, public_address
 from tests.app.web.browser import started
 
 PAGE = SimpleNamespace(

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from musicgen.common.workers import clock
+from musicgen.common.workers import process
 from musicgen.common.workers.pool import in_order
 from musicgen.common.workers.process import Failed
 
@@ -24,9 +24,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 
     def at(number: int, *, apart: float, worked: float) -> list[bool]:
         wall, processor = count(0.0, apart), count(0.0, worked)
-        monkeypatch.setattr(clock.time, "monotonic", lambda: next(wall))
-        monkeypatch.setattr(clock, "processor_seconds", lambda _: next(processor))
-        task = clock.TaskClock(1)
+        monkeypatch.setattr(process.time, "monotonic", lambda: next(wall))
+        monkeypatch.setattr(process, "processor_seconds", lambda _: next(processor))
+        task = process.TaskClock(1)
         return [task.is_late(LIMIT) for _ in range(number)]
 
     return at
@@ -56,15 +56,15 @@ def work_for_ever(_: int) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux tells of others' time")
 def test_the_time_is_that_of_the_process_at_the_task():
-    used = clock.processor_seconds(os.getpid())
-    while clock.processor_seconds(os.getpid()) < used + 0.05:
+    used = process.processor_seconds(os.getpid())
+    while process.processor_seconds(os.getpid()) < used + 0.05:
         pass
     with closing(in_order(work_for_ever, [0], workers=1, limit_seconds=1.0)) as running:
         assert [*running] == [Failed("it takes longer than 1 seconds")]
 
 
 def rest(number: int) -> int:
-    time.sleep(2 * clock.LOOK_SECONDS)
+    time.sleep(2 * process.LOOK_SECONDS)
     return number
 
 

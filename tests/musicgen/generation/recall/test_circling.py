@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.web.examples import example
+from app.web.offered_models import example
 from musicgen.generation.recall.circling import (
     DEGREES,
     Circling,

@@ -7,15 +7,19 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from musicgen.generation.recall.contrast import FURTHEST, Contrast, contrast_of
-from musicgen.generation.recall.habits import read_habits
-from musicgen.generation.recall.heights import Heights
-from musicgen.generation.recall.leaning import MOST, Leaning
+from musicgen.generation.recall.contrast import (
+    FURTHEST,
+    MOST,
+    Contrast,
+    Heights,
+    Leaning,
+    contrast_of,
+)
 from musicgen.generation.recall.phrases import NEW, UNIT, Phrasing
-from musicgen.generation.recall.recalling import Recall, Recalling
+from musicgen.generation.recall.recalling import Recall, Recalling, read_habits
+from tokenization.grammar import NoteTokens
 from tokenization.language import LANGUAGES
 from tokenization.language import language as language_of
-from tokenization.logit_bias import NoteTokens
 
 BAR, PLACE = 0, 1
 TOKENS = NoteTokens(

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from musicgen.generation.recall.habits import read_habits
 from musicgen.generation.recall.memory import Memory
 from musicgen.generation.recall.phrases import (
     NEW,
@@ -17,7 +16,7 @@ from musicgen.generation.recall.phrases import (
     Phrasing,
     phrasing_of,
 )
-from musicgen.generation.recall.recalling import Recall, Recalling
+from musicgen.generation.recall.recalling import Recall, Recalling, read_habits
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.generate import written

@@ -7,9 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from musicgen.generation.recall.memory import MANY, NEAR, ORDER, Memory, guesses
+from musicgen.generation.recall.memory import (
+    MANY,
+    NEAR,
+    ORDER,
+    Memory,
+    checked_weights,
+    guesses,
+    share,
+    with_recall,
+)
 from musicgen.generation.recall.recalling import Recall, Recalling
-from musicgen.generation.recall.trust import checked_weights, share, with_recall
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from tests.musicgen.generation.generate import written

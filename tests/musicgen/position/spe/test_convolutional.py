@@ -7,9 +7,13 @@ import torch
 from torch import Tensor
 
 from musicgen.position import Shape
-from musicgen.position.spe.convolutional import ConvSpe, ConvSpeConfig, conv_template
-from musicgen.position.spe.filtered_noise import filtered
-from musicgen.position.spe.white_noise import WhiteNoise
+from musicgen.position.spe.convolutional import (
+    ConvSpe,
+    ConvSpeConfig,
+    WhiteNoise,
+    conv_template,
+    filtered,
+)
 from tests.musicgen.position.makers import SHAPE, build, generator, inputs
 from tests.musicgen.position.spe.naive import filtered_code, place
 

@@ -4,13 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from musicgen.position.spe.filtered_noise import (
+from musicgen.position.spe.convolutional import (
+    BLOCK,
+    WhiteNoise,
     filtered,
     place_filtered,
     toeplitz,
     toeplitz_transposed,
 )
-from musicgen.position.spe.white_noise import BLOCK, WhiteNoise
 
 DOUBLE = torch.float64
 HEADS, WIDTH, REALISATIONS, TAPS = 2, 4, 3, 5

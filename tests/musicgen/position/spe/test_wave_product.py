@@ -3,8 +3,8 @@ import torch
 from torch import Tensor
 
 from musicgen.position.phase import waves
-from musicgen.position.spe import wave_product as module
-from musicgen.position.spe.wave_product import wave_product
+from musicgen.position.spe import sine as module
+from musicgen.position.spe.sine import wave_product
 
 PLACES = torch.arange(7, 18)
 BATCH, LENGTH, HEADS, SINES, WIDTH, REALISATIONS = 2, 11, 2, 3, 4, 5

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from musicgen.position.spe.white_noise import BLOCK, WhiteNoise
+from musicgen.position.spe.convolutional import BLOCK, WhiteNoise
 
 
 def noise(seed: int = 3) -> WhiteNoise:

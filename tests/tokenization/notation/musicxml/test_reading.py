@@ -15,8 +15,7 @@ from tests.tokenization.notation.scores import (
     score,
     time,
 )
-from tokenization.analysis.estimate import has_beats
-from tokenization.analysis.grid import on_four_four
+from tokenization.analysis.grid import has_beats, on_four_four
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.reading import read_musicxml
 from tokenization.score import Score

@@ -12,10 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenization.any_file import read_file
-from tokenization.notation.musicxml.spelling import key_of, spelled
-from tokenization.notation.musicxml.values import values_of
-from tokenization.notation.musicxml.voices import MOST_VOICES, voices_of
-from tokenization.notation.musicxml.writing import write_musicxml
+from tokenization.notation.musicxml.writing import (
+    MOST_VOICES,
+    key_of,
+    spelled,
+    values_of,
+    voices_of,
+    write_musicxml,
+)
 from tokenization.score import Meters, Notes, Score, Tempos, Track
 
 PIANO, KIT = (Track("Piano"),), (Track("Drums", 0, True),)

@@ -7,8 +7,8 @@ from tokenization.analysis.grid import FOUR_FOUR
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
 from tokenization.score import Marker, Notes, Pedals, Score, Tempos, Track
-from training.data.sources import annotated_song
-from training.data.sources.annotated_song import BEATS_FILE, CHORDS_FILE, read_beats, read_song
+from training.data.sources import pop909
+from training.data.sources.pop909 import BEATS_FILE, CHORDS_FILE, read_beats, read_song
 
 TRACKS = (Track(name="MELODY"), Track(name="BRIDGE"), Track(name="PIANO"))
 
@@ -92,7 +92,7 @@ def test_bars_that_begin_a_beat_off_are_mended_by_the_notes(tmp_path, monkeypatc
     notes = score.notes.replace(pitch=lowest, duration_ticks=length.astype(np.int64))
     write_score(folder / "007.mid", score.replace(notes=notes))
     mended = read_song(folder)
-    monkeypatch.setattr(annotated_song, "mended", lambda downbeats, *_: np.flatnonzero(downbeats))
+    monkeypatch.setattr(pop909, "mended", lambda downbeats, *_: np.flatnonzero(downbeats))
     annotated = read_song(folder)
     assert (mended.notes.onset_ticks[lowest == 36] / 480 % 4).tolist() == [0] * 10
     assert (annotated.notes.onset_ticks[lowest == 36] / 480 % 4).tolist() == [3] * 10

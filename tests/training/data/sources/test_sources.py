@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from tests.training.data.sources import on_disk as disk
-from tokenization.analysis.estimate import has_beats
+from tokenization.analysis.grid import has_beats
 from tokenization.formats import write_score
 from tokenization.language import language
 from training.data.sources import SOURCES, recognise
-from training.data.sources.events import score_of_events
 from training.data.sources.groove import merged, paper_split
-from training.data.sources.listing import list_files
-from training.data.sources.pop_piano import with_chords
-from training.data.sources.source import Found, read
+from training.data.sources.pop_piano import score_of_events, with_chords
+from training.data.sources.source import Found, list_files, read
 
 MAKERS = {
     "pop909": disk.pop909,

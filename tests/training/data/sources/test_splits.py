@@ -1,6 +1,6 @@
 import pytest
 
-from training.data.sources.splits import check_styles, split_by_name
+from training.data.sources.source import check_styles, split_by_name
 
 
 def test_shares_are_held_out_on_average():

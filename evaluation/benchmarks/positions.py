@@ -1,0 +1,264 @@
+"""Encodings of places in more than one dimension, which only the models of this folder have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from musicgen.position.base import Position, Shape, Window
+from musicgen.position.flt import AppendedFeatures, FltCode, weighted
+from musicgen.position.permutation import PermutationPowers, permuted
+from musicgen.position.spe.base import Placement, SpeConfig, StochasticPosition, contract
+from tokenization.records import check_fields
+
+# PermuteFormer on a grid (Chen 2021, section 3.5): commuting permutations, one a dimension, of parts of the features.
+#
+# φ(q) at place (x, y) becomes P_πx^x P_πy^y φ(q) (equation 14). Each permutation moves a part of the features of its
+# own, so that they commute, and the similarity of two places depends on the difference of their coordinates alone.
+#
+# B batch, T time, H heads, M features, ℓ dimensions.
+
+
+def coordinates(places: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """Return the coordinates of numbered cells of a grid, row by row: (T,) → (T, ℓ)."""
+    found = []
+    for size in reversed(sizes):
+        found.append(places % size)
+        places = places // size
+    return torch.stack(found[::-1], -1)
+
+
+def check_sizes(sizes: tuple[int, ...]) -> None:
+    """Refuse what is no grid."""
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"sizes are {list(sizes)}; give the grid's, such as [32, 32]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridPermuteformerConfig:
+    """Without the decay r, which the paper sets to 1 in bidirectional models."""
+
+    sizes: tuple[int, ...] = (32, 32)  # of the grid whose cells are numbered row by row
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_sizes(self.sizes)
+
+
+class GridPermuteformer(Position):
+    """Permute a part of the features by each coordinate."""
+
+    def __init__(self, config: GridPermuteformerConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        dimensions = len(config.sizes)
+        if shape.features < 2 * dimensions:
+            raise ValueError(
+                f"{shape.features} features do not divide into {dimensions} parts of two or more"
+            )
+        shares = [len(part) for part in torch.arange(shape.features).tensor_split(dimensions)]
+        self.powers = nn.ModuleList(
+            PermutationPowers(shape.heads, share, config.seed + number)
+            for number, share in enumerate(shares)
+        )
+        self.offsets = [sum(shares[:number]) for number in range(dimensions)]
+
+    def indices(self, places: Tensor) -> Tensor:
+        """Return which feature each is taken from at coordinates (T, ℓ): (T, H, M)."""
+        columns = places.unbind(-1)
+        parts = zip(self.powers, columns, self.offsets, strict=True)
+        return torch.cat([powers(column) + offset for powers, column, offset in parts], -1)
+
+    def cover(self, code: Any, start: int, stop: int, times: Tensor | None = None) -> Window:
+        """Return the window's indices, (T, H, M)."""
+        if stop > math.prod(self.config.sizes):
+            raise ValueError(
+                f"the sequence reaches {stop}, past a grid of {' by '.join(map(str, self.config.sizes))}"
+            )
+        places = coordinates(torch.arange(start, stop), self.config.sizes)
+        return Window(start=start, rows=(self.indices(places),))
+
+    def features(
+        self, fq: Tensor, fk: Tensor, code: Window, start: int, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Permute: (B, T, H, M) → (B, T, H, M)."""
+        (indices,) = code.at(start, fq.shape[1])
+        return permuted(fq, fk, indices)
+
+
+# convSPE in N dimensions (Liutkus et al. 2021, equation 22 with n in ℤᴺ): noise on a grid, by learned filters.
+#
+# q̄[n] = Σ_p filter_q[p] noise[n + p] for p in a box of P taps a dimension, so that q̄[m]·k̄[n] is on average the
+# correlation of the filters at m − n: it vanishes for places further apart than P in any dimension. By FFT over the
+# grid.
+#
+# H heads, D head width, P taps, R realisations, T cells of the grid, row by row.
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridConvSpeConfig(SpeConfig):
+    """One code for all layers, as in the paper's runs of the Long Range Arena."""
+
+    sizes: tuple[int, ...] = (32, 32)
+    taps: int = 8  # P, in each dimension
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, "taps")
+        check_sizes(self.sizes)
+        if not self.shared:
+            raise ValueError("on a grid all layers share one code; leave out `shared`")
+
+
+class GridConvSpe(StochasticPosition):
+    """Two learned filters of P × … × P taps for each head and feature."""
+
+    def __init__(self, config: GridConvSpeConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        dimensions = len(config.sizes)
+        size = (2, shape.heads, shape.head_width, *[config.taps] * dimensions)
+        self.filters = nn.Parameter(torch.rand(size) / (config.taps**dimensions / 2) ** 0.5)
+
+    def draw(self, generator: Generator) -> Tensor:
+        """Draw the noise of the grid and of the taps past its ends: (H, D, R, *)."""
+        around = [size + self.config.taps - 1 for size in self.config.sizes]
+        size = (self.shape.heads, self.shape.head_width, self.realisations, *around)
+        return torch.randn(size, generator=generator, device=generator.device).to(self.filters)
+
+    def long(
+        self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None
+    ) -> Placement:
+        """Form the code of the cells from start to stop."""
+        return partial(_placed, self.materialise(noise, slot, start, stop))
+
+    def materialise(self, noise: Tensor, slot: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Return q̄ and k̄ of a stretch of cells, (T, H, D, R) each."""
+        sizes = self.config.sizes
+        if stop > math.prod(sizes):
+            raise ValueError(f"the sequence reaches {stop}, past a grid of {list(sizes)}")
+        axes, around = tuple(range(-len(sizes), 0)), noise.shape[-len(sizes) :]
+        spectrum = torch.fft.rfftn(noise, dim=axes)
+        filters = torch.fft.rfftn(self.filters * self.scale, s=around, dim=axes)
+        inside = tuple(slice(size) for size in sizes)
+        both = []
+        for side in filters:
+            code = torch.fft.irfftn(spectrum * side.conj().unsqueeze(2), s=around, dim=axes)
+            code = code[(..., *inside)].flatten(3)[..., start:stop]  # (H, D, R, T)
+            both.append(code.permute(3, 0, 1, 2))
+        return both[0], both[1]
+
+
+def _placed(
+    codes: tuple[Tensor, Tensor], q: Tensor, k: Tensor, first: int, gains: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Contract with q̄ and k̄ of all cells, (T, H, D, R) each: (B, T, H, D) each → (B, T, H, R) each."""
+    placed_q, placed_k = (
+        contract(x if gains is None else x * gains, code[first : first + x.shape[1]])
+        for x, code in zip((q, k), codes, strict=True)
+    )
+    return placed_q, placed_k
+
+
+# FourierLearner in ℓ dimensions (Choromanski et al. 2023): a mask f(r_i − r_j) of places in space by random features.
+#
+# f(z) = ∫ g(ξ) exp(2πi z·ξ) dξ = E[g(ξ)/p(ξ) cos 2πz·ξ] for ξ ~ p = N(0, 1) in each dimension (equation 4). Places
+# are the cells of a grid or, as in the paper's molecules, given with each sequence.
+#
+# B batch, T time, H heads, ℓ dimensions, N components, r random features.
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceFltConfig:
+    """`gaussian` is equation 6, `radial` the paper's sum of Gaussians of the distance (4.3.1), `box` equation 10.
+
+    A component of width w ≤ 1 in frequency reaches unit / (2πw) in space. Its height is w^ℓ of that at w = 1, and few
+    random frequencies fall under a narrow one: at lag 0 the features' relative variance is ((w√(2 − w²))^−ℓ − 1) / r,
+    in three dimensions 19 / r at w = 0.27 and 0 at w = 1. So a unit that asks for narrow ones is lost in noise.
+    """
+
+    sizes: tuple[int, ...] | None = (32, 32)  # of a grid; null: places come with the sequences
+    dimensions: int = 2  # where there is no grid
+    mask: Literal["gaussian", "radial", "box"] = "gaussian"
+    random_features: int = 32  # r
+    components: int = 8  # N
+    unit: float = 1.0  # places are divided by it: 2π times the distance that shall matter
+
+    def __post_init__(self) -> None:
+        if self.sizes is not None:
+            check_sizes(self.sizes)
+        check_fields(self, "random_features", "components", "dimensions")
+        if not self.unit > 0:
+            raise ValueError(f"unit is {self.unit}; it must be above 0")
+
+    @property
+    def axes(self) -> int:
+        """ℓ."""
+        return self.dimensions if self.sizes is None else len(self.sizes)
+
+
+class SpaceMask(nn.Module):
+    """The Fourier transform g of a mask f: Gaussian mixtures, or a sum of boxes."""
+
+    def __init__(self, config: SpaceFltConfig, heads: int) -> None:
+        super().__init__()
+        self.kind, self.axes = config.mask, config.axes
+        size = (heads, config.components)
+        self.weights = nn.Parameter(torch.randn(size) / config.components**0.5)
+        if self.kind == "box":
+            self.log_radii = nn.Parameter(torch.rand(*size, self.axes) * 2)
+            return
+        self.raw_widths = nn.Parameter(torch.randn(size) - 1)
+        if self.kind == "gaussian":
+            self.raw_centres = nn.Parameter(torch.randn(*size, self.axes) - 3)
+
+    def transform(self, xi: Tensor) -> Tensor:
+        """Return g(ξ), (H, n, ℓ) → (H, n)."""
+        weights = self.weights.unsqueeze(1)  # (H, 1, N)
+        at = xi.unsqueeze(2)  # (H, n, 1, ℓ)
+        if self.kind == "box":
+            radii = self.log_radii.exp().unsqueeze(1)
+            return (weights * (2 * radii * torch.sinc(2 * radii * at)).prod(-1)).sum(-1)
+        centres, widths = self.centres_widths()
+        distance = ((at - centres.unsqueeze(1)) / widths.unsqueeze(1).unsqueeze(-1)).square()
+        return (weights * torch.exp(-distance.sum(-1) / 2)).sum(-1)
+
+    def centres_widths(self) -> tuple[Tensor, Tensor]:
+        """Widths up to 1, which keeps the variance of g/p finite: (H, N, ℓ) and (H, N)."""
+        widths = torch.sigmoid(self.raw_widths)
+        if self.kind == "radial":
+            return widths.new_zeros(*widths.shape, self.axes), widths
+        return torch.sigmoid(self.raw_centres) / 2, widths
+
+
+class SpaceFlt(AppendedFeatures):
+    """The features of places in space."""
+
+    def __init__(self, config: SpaceFltConfig, shape: Shape) -> None:
+        super().__init__(config, shape)
+        self.mask = SpaceMask(config, shape.heads)
+
+    def begin(self, generator: Generator) -> FltCode:
+        """Draw the frequencies, (H, r, ℓ)."""
+        size = (self.shape.heads, self.config.random_features, self.config.axes)
+        noise = torch.randn(size, generator=generator, device=generator.device)
+        return FltCode(noise=noise.to(next(self.parameters())))
+
+    def cover(self, code: FltCode, start: int, stop: int, times: Tensor | None = None) -> FltCode:
+        """Return the draw with the features of places: of a grid's cells, or those given, (B, T, ℓ)."""
+        if self.config.sizes is not None:
+            places = coordinates(torch.arange(start, stop), self.config.sizes).unsqueeze(0)
+        else:
+            assert times is not None, "places in space come with the sequence"
+            places = times
+        xi = code.noise
+        places = places.to(xi) / self.config.unit
+        angles = 2 * math.pi * torch.einsum("btl,hrl->bthr", places, xi)
+        density = torch.exp(-xi.square().sum(-1) / 2) / math.sqrt(2 * math.pi) ** self.config.axes
+        ratio = self.mask.transform(xi) / density  # (H, r)
+        waves = torch.cat([angles.cos(), angles.sin()], -1)  # (B, T, H, 2r)
+        sides = weighted(waves, ratio, self.qk_width)
+        return FltCode(noise=xi, window=Window(start=start, rows=sides, axis=1))

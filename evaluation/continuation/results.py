@@ -1,0 +1,194 @@
+"""The results of the groove experiment, drawn and as tables: how like their prompts continuations are."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from evaluation.metrics.statistics import STATISTICS
+from evaluation.metrics.style import METRICS, QUARTERS
+from evaluation.plots.style import FAINT, INK, figure, series
+from evaluation.tables import NONE, Result, Table, described, estimated, number
+from tokenization.wording import filled
+
+Results = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+AGAINST = {"prompt": "similarity to the prompt", "piece": "similarity to the whole piece"}
+TOGETHER = ("pitched", "drums")
+REFERENCE_DASHES = (":", "-", "--")
+LETTERS_AN_INCH = 16  # of small print
+BOXES_WIDTH, WIDEST_BOX = 0.8, 0.35  # of a quarter: for the boxes of all models, and for one
+
+
+def continuation(results: Results) -> Figure:
+    """Return the figure: a row a reference, a column a metric that any output has."""
+    metrics = [metric for metric in METRICS if _rows(results, "prompt", metric)] or list(METRICS)
+    with figure(3.6 * len(metrics) + 0.4, 6.6) as drawn:
+        grid = drawn.subplots(len(AGAINST), len(metrics), sharex=True, sharey=True, squeeze=False)
+        for axes_of_row, against in zip(grid, AGAINST, strict=True):
+            for axes, metric in zip(axes_of_row, metrics, strict=True):
+                boxes(axes, results, against, metric)
+        for axes, metric in zip(grid[0], metrics, strict=True):
+            axes.set_title(METRICS[metric])
+        for axes in grid[-1]:
+            axes.set_xlabel("quarter of the continuation")
+        for axes, against in zip(grid[:, 0], AGAINST, strict=True):
+            axes.set_ylabel(f"{AGAINST[against]} (cosine)")
+        _explain(drawn, results)
+    return drawn
+
+
+def boxes(axes: Axes, results: Results, against: str, metric: str) -> Axes:
+    """Draw a box a model and quarter, its points the styles, and the mean of each reference passage as a line."""
+    models = _numbered(results)
+    rows = _rows(results, against, metric)
+    width = min(BOXES_WIDTH / len(models), WIDEST_BOX)
+    for place, (model, style) in enumerate(models.items()):
+        of_model = {row["quarter"]: row for row in rows if row["output"] == model}
+        offset = (place - (len(models) - 1) / 2) * width
+        for quarter, row in of_model.items():
+            values = [value for value in row["values"] if value is not None]
+            if values:
+                _box(axes, values, quarter + offset, 0.8 * width, style)
+    for name, dash in zip(results["yardsticks"], REFERENCE_DASHES, strict=True):
+        means = {row["quarter"]: row["mean"] for row in rows if row["output"] == name}
+        known = [(quarter, mean) for quarter, mean in means.items() if mean is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), color=FAINT, linestyle=dash, linewidth=1.2)
+    axes.set_xticks(range(1, QUARTERS + 1), ["1st", "2nd", "3rd", "4th"])
+    axes.set_xlim(0.5, QUARTERS + 0.5)
+    axes.set_ylim(-0.02, 1.02)
+    axes.grid(visible=False, axis="x")
+    return axes
+
+
+def _box(axes: Axes, values: Sequence[float], at: float, width: float, style: int) -> None:
+    look = series(style)
+    axes.boxplot(
+        [values],
+        positions=[at],
+        widths=width,
+        manage_ticks=False,
+        patch_artist=True,
+        showmeans=True,
+        boxprops={"facecolor": f"{look.color}59", "edgecolor": look.color},
+        medianprops={"color": INK, "linewidth": 1.3},
+        whiskerprops={"color": look.color},
+        capprops={"color": look.color},
+        meanprops={"marker": look.marker, "markerfacecolor": look.color, "markeredgecolor": INK,
+                   "markersize": 4, "markeredgewidth": 0.5},
+        flierprops={"marker": ".", "markersize": 3, "markeredgecolor": look.color},
+    )  # fmt: skip
+
+
+def _explain(drawn: Figure, results: Results) -> None:
+    """Say what boxes, marks and lines are, under the panels."""
+    handles: list[Any] = []
+    for model, style in _numbered(results).items():
+        look = series(style)
+        handles.append(Patch(facecolor=f"{look.color}59", edgecolor=look.color, label=model))
+    axes = drawn.axes[0]
+    for name, dash in zip(results["yardsticks"], REFERENCE_DASHES, strict=True):
+        (line,) = axes.plot([], [], color=FAINT, linestyle=dash, linewidth=1.2, label=name)
+        handles.append(line)
+    drawn.legend(handles=handles, loc="outside lower center", ncols=4)
+    samples, styles = results["settings"]["samples"], results["styles"]
+    text = (
+        f"Boxes: quartiles of {styles} styles, mean of {samples} samples a prompt; bar: median; "
+        "mark: mean; whiskers: within 1.5 box lengths. Lines: means of passages that no model wrote."
+    )
+    letters = int(LETTERS_AN_INCH * drawn.get_figwidth())
+    drawn.suptitle(textwrap.fill(text, letters), fontsize=8, color=FAINT)
+
+
+def _numbered(results: Results) -> dict[str, int]:
+    """Return the models with the numbers of their looks."""
+    return {model["name"]: model["number"] for model in results["models"]}
+
+
+def _rows(results: Results, against: str, metric: str) -> list[Row]:
+    """Return what is known by quarter; nothing where no output has this metric."""
+    found = [
+        row
+        for row in results["similarity"]
+        if row["against"] == against
+        and row["metric"] == metric
+        and row["track"] in TOGETHER
+        and row["quarter"] is not None
+    ]
+    return found if any(row["n"] for row in found) else []
+
+
+QUARTER_NAMES = {None: "whole", 1: "1st quarter", 2: "2nd", 3: "3rd", 4: "4th"}
+VARIETY = {
+    "copied_share": "copied from the prompt",
+    "diversity": "diversity of samples",
+    "tokens": "tokens",
+    "beats": "beats",
+}
+OVER = {"style": "styles", "prompt": "pieces"}
+STATISTICS_CAPTION = """Music statistics: mean ± deviation (n). Apart: the Wasserstein distance from the real pieces'
+    distribution, in the unit of the statistic, with its 95 % interval over {over}; of the real pieces, what two sets of
+    as many {over} of them would be apart, told by halves."""
+
+
+def similarity_tables(result: Result, against: str) -> Iterator[Table]:
+    """Yield a table a metric that any output has: outputs down, quarters across."""
+    for metric, title in METRICS.items():
+        lines: dict[str, dict[Any, str]] = {}
+        for row in result["similarity"]:
+            if (row["against"], row["metric"]) == (against, metric) and row["track"] in TOGETHER:
+                lines.setdefault(row["output"], {})[row["quarter"]] = estimated(row)
+        if any(cell != NONE for line in lines.values() for cell in line.values()):
+            yield Table(
+                head=["output", *QUARTER_NAMES.values()],
+                rows=[
+                    [name, *(x.get(q, NONE) for q in QUARTER_NAMES)] for name, x in lines.items()
+                ],
+                caption=f"{title} {AGAINST[against]}: mean [95 % interval] over styles (n).",
+            )
+
+
+def variety_table(result: Result) -> Table:
+    """Return what similarity hides."""
+    lines: dict[str, dict[str, str]] = {}
+    for row in result["variety"]:
+        lines.setdefault(row["output"], {})[row["measure"]] = estimated(row)
+    return Table(
+        head=["output", *VARIETY.values()],
+        rows=[[name, *(x.get(m, NONE) for m in VARIETY)] for name, x in lines.items()],
+        caption="What similarity hides: mean [95 % interval] over styles (n).",
+    )
+
+
+def statistics_table(result: Result) -> Table:
+    """Return a row a statistic: the real pieces' and how far these are apart, then each output's and its distance."""
+    outputs = list(dict.fromkeys(row["output"] for row in result["statistics"]))
+    known = {(row["output"], row["statistic"]): row for row in result["statistics"]}
+    rows, over = [], "style"
+    for name, statistic in STATISTICS.items():
+        of_outputs = [known[one, name] for one in outputs]
+        if not of_outputs:
+            continue
+        unit = f" ({statistic.unit})" if statistic.unit else ""
+        cells = [cell for row in of_outputs for cell in _of_output(row)]
+        real, floor, over = (of_outputs[0][key] for key in ("real", "floor", "over"))
+        rows.append([statistic.title + unit, described(real), number(floor), *cells])
+    titles = [title for one in outputs for title in (one, "apart")]
+    return Table(
+        head=["statistic", "the piece itself", "apart", *titles],
+        rows=rows,
+        caption=filled(STATISTICS_CAPTION, over=OVER[over]),
+    )
+
+
+def _of_output(row: Result) -> tuple[str, str]:
+    """Return what an output has of a statistic, and its distance."""
+    between = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
+    return described(row["outputs"]), number(row["wasserstein"]) + between

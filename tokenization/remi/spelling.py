@@ -1,0 +1,390 @@
+"""What REMI can spell: its tokens, a score on its grid in whole numbers, and any score as one piano part on that grid.
+
+The event set is that of the pop piano language (Huang & Yang, "Pop Music Transformer", 2020), in
+the form with chords, tempos of 3 quarter notes a minute and 24 volume levels. The first version
+knows bars of 4/4. The second one says more, and what both say has the same ids: bars of every
+metre, notes as long as the longest of these, and goals (language.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
+from tokenization.analysis.chords import CHORDS, named, recognise
+from tokenization.analysis.grid import on_four_four, on_own_bars, without_rest_in_front
+from tokenization.analysis.metres import LONGEST_BAR, Bars, bars_of, uniform
+from tokenization.analysis.metres import NAMES as METRE_NAMES
+from tokenization.analysis.parts import find_drums, find_tracks, label, note_counts, parts_of
+from tokenization.analysis.pedal import sustained
+from tokenization.language import GOAL_FAMILIES, Block, Vocabulary
+from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
+from tokenization.wording import Remark, listed
+
+BAR_BEATS = 4
+SUBBEATS_PER_BEAT = 4
+BAR_SUBBEATS = BAR_BEATS * SUBBEATS_PER_BEAT  # of 4/4
+SUBBEAT_TICKS = 2  # durations are counted in half sub-beats, onsets in whole ones
+TICKS_PER_BEAT = SUBBEATS_PER_BEAT * SUBBEAT_TICKS
+
+LOWEST_PITCH, HIGHEST_PITCH = 21, 108
+KEYS = HIGHEST_PITCH - LOWEST_PITCH + 1
+VOLUMES = 24
+SLOWEST, FASTEST, TEMPO_STEP = 32, 224, 3  # quarter notes a minute
+
+CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
+
+
+def _durations(first_subbeat: int, subbeats: int) -> list[str]:
+    ticks = range(first_subbeat * SUBBEAT_TICKS + 1, subbeats * SUBBEAT_TICKS + 1)
+    return [f"duration_{t / SUBBEAT_TICKS:g}" for t in ticks]
+
+
+_FAMILIES: list[tuple[str, list[str]]] = [
+    ("special", ["padding", "begin", "end"]),
+    ("bar", ["bar"]),
+    ("subbeat", [f"subbeat_{s}" for s in range(BAR_SUBBEATS)]),
+    ("tempo", [f"tempo_{t}" for t in range(SLOWEST, FASTEST + 1, TEMPO_STEP)]),
+    ("chord", [f"chord_{name}" for name in CHORDS]),
+    ("pitch", [f"pitch_{p}" for p in range(LOWEST_PITCH, HIGHEST_PITCH + 1)]),
+    ("volume", [f"volume_{v}" for v in range(1, VOLUMES + 1)]),
+    ("duration", _durations(0, BAR_SUBBEATS)),
+]
+_MORE_FAMILIES: list[tuple[str, list[str]]] = [
+    ("metre", [f"metre_{name}" for name in METRE_NAMES]),
+    ("late_subbeat", [f"subbeat_{s}" for s in range(BAR_SUBBEATS, LONGEST_BAR)]),
+    ("long_duration", _durations(BAR_SUBBEATS, LONGEST_BAR)),
+    *GOAL_FAMILIES,
+]
+FOUR_FOUR_ALONE = Vocabulary(_FAMILIES)
+# Of the second version: its ids and their meaning hold for the first one too.
+VOCABULARY = Vocabulary(_FAMILIES + _MORE_FAMILIES)
+BEGIN, END = VOCABULARY.id("begin"), VOCABULARY.id("end")
+BAR = VOCABULARY.id("bar")
+TEMPO, CHORD, METRE = VOCABULARY["tempo"], VOCABULARY["chord"], VOCABULARY["metre"]
+PITCH, VOLUME = VOCABULARY["pitch"], VOCABULARY["volume"]
+
+
+def _span(*blocks: Block) -> np.ndarray:
+    return np.concatenate([np.arange(block.start, block.stop) for block in blocks])
+
+
+def _values(ids: np.ndarray) -> np.ndarray:
+    """Return the place of each token among some ids, 0 for any other: (V,)."""
+    values = np.zeros(len(VOCABULARY), dtype=np.int64)
+    values[ids] = np.arange(len(ids))
+    return values
+
+
+SUBBEAT_IDS = _span(VOCABULARY["subbeat"], VOCABULARY["late_subbeat"])  # by sub-beat: (24,)
+DURATION_IDS = _span(VOCABULARY["duration"], VOCABULARY["long_duration"])  # by ticks − 1: (48,)
+SUBBEAT_OF, TICKS_OF = _values(SUBBEAT_IDS), _values(DURATION_IDS) + 1  # (V,) each
+
+
+def tempo_level(beats_per_minute: np.ndarray) -> np.ndarray:
+    """Return the nearest tempo level; the mean of a steady tempo is the same level every bar."""
+    # A tempo half-way between two levels must not flicker with the last digits of a mean.
+    steps = (np.round(beats_per_minute, 6) - SLOWEST) / TEMPO_STEP
+    return np.clip(np.floor(steps + 0.5), 0, len(TEMPO) - 1).astype(np.int64)
+
+
+def level_tempo(level: np.ndarray) -> np.ndarray:
+    """Return the quarter notes a minute of a tempo level."""
+    return SLOWEST + TEMPO_STEP * np.asarray(level, dtype=np.float64)
+
+
+def volume_level(velocity: np.ndarray) -> np.ndarray:
+    """Return the level, 0 … 23, that holds a velocity: 24 equal parts of 1 … 127."""
+    return (np.clip(velocity, 1, 127) * VOLUMES - 1) // 127
+
+
+def level_velocity(level: np.ndarray) -> np.ndarray:
+    """Return the velocity in the middle of a level."""
+    return ((2 * np.asarray(level) + 1) * 127 + VOLUMES) // (2 * VOLUMES)
+
+
+# A score on REMI's grid, in whole numbers: rounding there, and the way back to a score.
+
+CUT_TO = {32: "cut to a bar", 48: "cut to six beats"}  # by the ticks of the longest note
+MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gridded:
+    """What the tokens say, as integer columns; sub-beats count from the start of the piece."""
+
+    bars: Bars
+    onset_subbeats: np.ndarray  # (N,) ascending, and within a sub-beat by key
+    key: np.ndarray  # (N,) 0 … 87
+    volume: np.ndarray  # (N,) level
+    duration_ticks: np.ndarray  # (N,) from 1
+    tempo_bar: np.ndarray  # bars at which the tempo changes
+    tempo: np.ndarray  # and its level there
+    chord_subbeats: np.ndarray  # sub-beats at which the chord changes
+    chord: np.ndarray  # and its number there
+
+    def score(self) -> Score:
+        """Return the one-piano score that sounds like this."""
+        notes = Notes(
+            self.onset_subbeats * SUBBEAT_TICKS,
+            self.duration_ticks,
+            self.key + LOWEST_PITCH,
+            level_velocity(self.volume),
+            np.zeros_like(self.key),
+        )
+        markers = zip(
+            (self.chord_subbeats * SUBBEAT_TICKS).tolist(), self.chord.tolist(), strict=True
+        )
+        return Score(
+            ticks_per_beat=TICKS_PER_BEAT,
+            notes=notes,
+            tracks=(Track(name="Piano"),),
+            tempos=Tempos(self.bars.start[self.tempo_bar] * SUBBEAT_TICKS, level_tempo(self.tempo)),
+            meters=self.bars.meters(SUBBEAT_TICKS),
+            markers=tuple(Marker(onset, CHORDS[chord]) for onset, chord in markers),
+        )
+
+
+def to_grid(score: Score, bar_subbeats: int) -> tuple[Gridded, dict[str, int]]:
+    """Round a score to the grid; also count the notes that are dropped or changed beyond that.
+
+    A note lasts as long as the longest bar at most, of so many sub-beats. Every note counts under one reason at most.
+    """
+    notes, losses = _one_piano(score, bar_subbeats * SUBBEAT_TICKS)
+    bars = _bars(score, int(notes["onset_subbeats"][-1]), bar_subbeats)
+    noted = np.unique(bars.of(notes["onset_subbeats"]))
+    tempo_bar, tempo = _tempo_changes(score, bars, noted)
+    chord_subbeats, chord = _chord_changes(score, bars, noted)
+    gridded = Gridded(
+        bars=bars,
+        **notes,
+        tempo_bar=tempo_bar,
+        tempo=tempo,
+        chord_subbeats=chord_subbeats,
+        chord=chord,
+    )
+    return gridded, losses
+
+
+def _bars(score: Score, last_subbeat: int, bar_subbeats: int) -> Bars:
+    """Return the bars up to the one of the last note."""
+    if last_subbeat < MOST_BARS * bar_subbeats:  # else they would be too many to lay
+        if bar_subbeats > BAR_SUBBEATS:
+            bars = bars_of(score.meters, score.ticks_per_beat, last_subbeat)
+        else:
+            bars = uniform(last_subbeat // BAR_SUBBEATS + 1)
+        if len(bars) <= MOST_BARS:
+            return bars
+        count = len(bars)
+    else:
+        count = last_subbeat // bar_subbeats + 1
+    raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
+
+
+def _one_piano(score: Score, longest_ticks: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Put all notes on one keyboard, where a key is struck once at a time and rings once."""
+    place, duration, volume = _rounded(score)
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    first = np.flatnonzero(np.diff(place, prepend=-1))  # of the notes on one key and sub-beat
+    onset, key = place[first] // KEYS, place[first] % KEYS
+    duration = np.maximum.reduceat(duration[order], first)
+    volume = np.maximum.reduceat(volume[order], first)
+
+    room = _ticks_until_struck_again(onset, key, longest_ticks)
+    kept = np.minimum(duration, longest_ticks)
+    cut = kept > room
+    losses = {
+        "out of range": len(score.notes) - len(order),
+        "merged": len(order) - len(first),
+        "cut where struck again": int(cut.sum()),
+        CUT_TO[longest_ticks]: int(((duration > longest_ticks) & ~cut).sum()),
+    }
+    columns = {
+        "onset_subbeats": onset,
+        "key": key,
+        "volume": volume,
+        "duration_ticks": np.minimum(kept, room),
+    }
+    return columns, {reason: count for reason, count in losses.items() if count}
+
+
+def _rounded(score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return place (sub-beat × 88 + key), duration and volume level of the piano's notes."""
+    notes = score.notes
+    in_range = (notes.pitch >= LOWEST_PITCH) & (notes.pitch <= HIGHEST_PITCH)
+    if not in_range.any():
+        raise ValueError(
+            f"there is nothing to spell: the score has {len(notes)} notes, none of them "
+            f"on the piano's keys {LOWEST_PITCH} to {HIGHEST_PITCH}"
+        )
+    notes = notes[in_range]
+    onset = steps_of(notes.onset_ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT)
+    if onset.min() < 0:
+        raise ValueError(
+            f"the first note lies {-onset.min()} sub-beats before the first bar; "
+            "move the score to start at tick 0 or later"
+        )
+    place = onset * KEYS + notes.pitch - LOWEST_PITCH
+    duration = steps_of(notes.duration_ticks, score.ticks_per_beat, TICKS_PER_BEAT)
+    return place, np.maximum(duration, 1), volume_level(notes.velocity)
+
+
+def _ticks_until_struck_again(
+    onset_subbeats: np.ndarray, key: np.ndarray, longest_ticks: int
+) -> np.ndarray:
+    order = np.argsort(key, kind="stable")
+    gap = np.diff(onset_subbeats[order]) * SUBBEAT_TICKS
+    room = np.full(len(key), longest_ticks)
+    room[order[:-1]] = np.where(np.diff(key[order]) == 0, gap, longest_ticks)
+    return room
+
+
+def _tempo_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at which of the bars with notes the tempo level changes, and to what.
+
+    A bar's tempo is its beats by its minutes; time before the first tempo has none.
+    """
+    known = score.tempos.beats_per_minute > 0  # neither zero, nor negative, nor not a number
+    tempos = score.tempos[known]
+    if not len(tempos):
+        return noted[:0], noted[:0]
+    order = np.argsort(tempos.onset_ticks, kind="stable")
+    onset = tempos.onset_ticks[order]
+    minutes_per_beat = 1 / np.clip(tempos.beats_per_minute[order], 1, 10_000)
+    elapsed = np.concatenate([[0], np.cumsum(np.diff(onset) * minutes_per_beat[:-1])])
+
+    def time(tick: np.ndarray) -> np.ndarray:
+        piece = np.searchsorted(onset, tick, side="right") - 1
+        return elapsed[piece] + (tick - onset[piece]) * minutes_per_beat[piece]
+
+    line = bars.start[noted] * score.ticks_per_beat / SUBBEATS_PER_BEAT
+    stop = line + bars.length[noted] * score.ticks_per_beat / SUBBEATS_PER_BEAT
+    start = np.maximum(line, onset[0])
+    has_tempo = start < stop
+    noted, start, stop = noted[has_tempo], start[has_tempo], stop[has_tempo]
+    level = tempo_level((stop - start) / (time(stop) - time(start)))
+    changes = np.diff(level, prepend=-1) != 0
+    return noted[changes], level[changes]
+
+
+def _chord_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at which sub-beats of the bars with notes the chord changes, and to what.
+
+    A chord that begins between these bars waits for the next of them.
+    """
+    number = np.array([CHORD_INDEX.get(m.text, -1) for m in score.markers], dtype=np.int64)
+    ticks = np.array([m.onset_ticks for m in score.markers], dtype=np.int64)
+    order = np.argsort(ticks, kind="stable")
+    order = order[number[order] >= 0]
+    number, ticks = number[order], ticks[order]
+    onset = np.maximum(steps_of(ticks, score.ticks_per_beat, SUBBEATS_PER_BEAT), 0)
+
+    in_time = onset < bars.start[-1] + bars.length[-1]
+    number, onset = number[in_time], onset[in_time]
+    index = np.searchsorted(noted, bars.of(onset))
+    onset = np.maximum(onset, bars.start[noted[index]])
+
+    last = np.diff(onset, append=-1) != 0  # of several chords on one sub-beat
+    onset, number = onset[last], number[last]
+    changes = np.diff(number, prepend=-1) != 0
+    return onset[changes], number[changes]
+
+
+# Any score as one piano part on the grid, with a tempo and chords: what REMI can spell.
+
+# From here on General MIDI's programs are struck wood and drums, then sound effects: a pitch of
+# theirs is a choice of sound.
+FIRST_UNPITCHED_PROGRAM = 115
+
+
+def arrange(
+    score: Score,
+    tracks: int | str | Iterable[int | str] | None = None,
+    *,
+    every_metre: bool = False,
+) -> Score:
+    """Bring any score to one piano on bars of 4/4, or its own, with chords; its remarks say what was done.
+
+    `tracks` names the tracks to play, by index or name; else all pitched ones are.
+    """
+    if not len(score.notes):
+        raise ValueError("the score has no notes to arrange")
+    chosen = _pitched(score) if tracks is None else _named(score, tracks)
+    piano = _one_track(sustained(_only(score, chosen)))
+    score = on_own_bars(piano) if every_metre else on_four_four(piano)
+    return _with_chords(_with_tempo(without_rest_in_front(score)))
+
+
+def _pitched(score: Score) -> list[int]:
+    """Return the tracks that have notes and are neither drums nor sound effects."""
+    playing = [index for index, notes in enumerate(note_counts(score)) if notes]
+    tracks = [(index, score.tracks[index]) for index in playing]
+    pitched = {i for i, t in tracks if not t.is_drum and t.program < FIRST_UNPITCHED_PROGRAM}
+    if not pitched:
+        raise ValueError(
+            f"all {len(score.notes)} notes are played by drums or sound effects; "
+            "a piano part takes a pitched track"
+        )
+    # Drums on another channel are recognised by name or by what they play: not if nothing else is left.
+    drums = {index for part in find_drums(parts_of(score))[0] for index in part.tracks}
+    return sorted(pitched - drums or pitched)
+
+
+def _named(score: Score, wanted: int | str | Iterable[int | str]) -> list[int]:
+    """Return the tracks of these indices and names."""
+    wanted = [wanted] if isinstance(wanted, int | str) else list(wanted)
+    chosen = {index for name in wanted for index in find_tracks(score, name)}
+    if not sum(note_counts(score)[index] for index in chosen):
+        raise ValueError("the chosen tracks hold no notes; choose others, or leave the choice open")
+    return sorted(chosen)
+
+
+def _only(score: Score, chosen: list[int]) -> Score:
+    """Return the score with the notes and pedals of the chosen tracks."""
+    notes, pedals = score.notes, score.pedals
+    counts = note_counts(score)
+    played = [label(score, i) for i in chosen if counts[i]]
+    left_out = [i for i, n in enumerate(counts) if n and i not in chosen]
+    remarks = []
+    if len(played) > 1:
+        message = f"{len(played)} tracks are played on one piano: {listed(played)}."
+        remarks.append(Remark(message, "tracks"))
+    if left_out:
+        about = "drums" if all(score.tracks[i].is_drum for i in left_out) else "tracks"
+        message = f"Left out: {listed([label(score, i) for i in left_out])}."
+        remarks.append(Remark(message, about))
+    return score.replace(
+        notes=notes[np.isin(notes.track, chosen)], pedals=pedals[np.isin(pedals.track, chosen)]
+    ).remark(*remarks)
+
+
+def _one_track(score: Score) -> Score:
+    notes = score.notes.replace(track=np.zeros_like(score.notes.track))
+    return score.replace(notes=notes.sorted(), tracks=(Track(name="Piano"),))
+
+
+def _with_tempo(score: Score) -> Score:
+    if not len(score.tempos):
+        return score.replace(tempos=Tempos(np.array([0]), np.array([DEFAULT_BEATS_PER_MINUTE])))
+    tempos = score.tempos.beats_per_minute
+    if tempos.min() < SLOWEST - 2 or tempos.max() > FASTEST + 2:
+        slowest, fastest = f"{tempos.min():.0f}", f"{tempos.max():.0f}"
+        found = f"is {slowest}" if slowest == fastest else f"goes from {slowest} to {fastest}"
+        return score.remark(
+            f"The tempo {found} beats a minute; what lies outside {SLOWEST} to {FASTEST} is played "
+            "at the nearest of the two."
+        )
+    return score
+
+
+def _with_chords(score: Score) -> Score:
+    """Return the score with chords for markers: its own if it names some, else recognised ones."""
+    if chords := named(score):
+        return score.replace(markers=chords)
+    return score.replace(markers=recognise(score)).remark(
+        "No chords are named; they are recognised from the notes."
+    )

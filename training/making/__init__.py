@@ -1,1 +1,0 @@
-"""Data sets that are made and not found: grooves, by an accompaniment program."""

@@ -1,0 +1,373 @@
+"""The folder of a run: taken by one program at a time, never overwritten; its checkpoints and its model.
+
+A checkpoint is a folder, complete or absent, from which a run goes on bit for bit.
+All randomness of a run is a function of its seed and the step (training/loop.py), so what must be kept is little: the
+model, the optimiser's averages, the step and the record of the best loss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_of
+from torch.optim import Optimizer
+
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
+from musicgen.storage import checkpoint
+from musicgen.storage.checkpoint import Card
+from musicgen.storage.library import shipped
+from tokenization.records import from_plain, json_of, yaml_of
+from tokenization.whole_file import make_folder, sync, write_whole
+from training.config import RunConfig
+from training.data.batches import Batches
+from training.devices import laid_out_like, whole
+from training.disk import full_disk_named, held
+from training.optimiser import kept_of
+
+
+def learned_from(folder: Path, batches: Batches) -> bool:
+    """Say whether the run of a checkpoint learned from this data: the same tokens, of which the same were held out."""
+    if read_state(folder).data != batches.shards.checksum:
+        return False
+    counts = batches.shards.counts
+    return read_card(folder)[1].training.get("counts", counts) == counts
+
+
+def card_of(
+    config: RunConfig, batches: Batches, state: RunState, start: dict[str, Any] | None = None
+) -> Card:
+    """Return the card of the model as it stands, which began as `start`; nothing depends on the machine's speed."""
+    return Card(
+        name=Path(config.run).name,
+        language=batches.language,
+        trained_length=config.data.trained_length,
+        training={
+            "data": batches.shards.described("title"),
+            "licence": batches.shards.described("licence"),
+            "checksum": batches.shards.checksum,
+            "counts": batches.shards.counts,
+            "longest_ticks": batches.longest_ticks,
+            "steps": state.step,
+            "sequences_a_step": config.data.batch,
+            "tokens_a_sequence": config.data.trained_length,
+            "optimiser": config.optimiser.method,
+            "learning_rate": config.optimiser.learning_rate,
+            "seed": config.seed,
+            "precision": config.device.precision,
+            "validation_loss": state.validation_loss,
+            "validation_loss_beyond": state.validation_beyond,
+            **({} if start is None else {"start": start}),
+        },
+    )
+
+
+CHECKPOINTS, OPTIMISER, STATE = "checkpoints", "optimiser.safetensors", "state.json"
+CHECKSUMS = "checksums"
+FREE = ("dropout", "checkpoint_activations", "backend", "chunk")  # what weights do not depend on
+_COMPLETE = "[0-9]*"  # the names of whole checkpoints; hidden ones are being written or deleted
+
+
+@dataclass(kw_only=True)
+class RunState:
+    """Where a run stands."""
+
+    step: int = 0  # steps done
+    batches: int | None = None  # learned from; null where one is a step
+    best_loss: float | None = None  # on the validation data, within the trained length
+    best_step: int = 0
+    stale: int = 0  # validations since the best
+    validation_loss: float | None = None  # the latest, within the trained length
+    validation_beyond: float | None = None  # and past it
+    window: tuple[float, ...] = ()  # sums of the steps since the last log
+    seconds: float = 0.0  # of computing, over all its sessions
+    data: str = ""  # checksum of the data set
+
+
+def save(
+    run: Path,
+    model: Performer,
+    card: checkpoint.Card,
+    averages: dict[str, torch.Tensor],
+    state: RunState,
+) -> Path:
+    """Write a checkpoint under its step's name; it appears whole or not at all."""
+    target = run / CHECKPOINTS / f"{state.step:08d}"
+    if target.exists():  # a step has one outcome
+        return target
+    fresh = target.with_name(f".{target.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        fresh.mkdir(parents=True)
+        checkpoint.save(fresh, model, card)
+        stored = safetensors.torch.save(averages)
+        (fresh / OPTIMISER).write_bytes(stored)
+        plain = asdict(state)
+        sums = {OPTIMISER: hashlib.sha256(stored).hexdigest(), STATE: _sum(plain)}
+        (fresh / STATE).write_text(json.dumps({**plain, CHECKSUMS: sums}, indent=2) + "\n")
+        for path in [*fresh.iterdir(), fresh]:
+            sync(path)
+        os.replace(fresh, target)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    sync(target.parent)
+    return target
+
+
+def averages_of(model: Performer, optimiser: Optimizer) -> dict[str, torch.Tensor]:
+    """Return what the optimiser keeps of each parameter, by name; every process calls it."""
+    return {
+        f"{name}/{key}": whole(value.detach()).cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimiser.state[parameter].items()
+    }
+
+
+def newest(run: Path) -> Path | None:
+    """Return the latest checkpoint of a run, if it has one."""
+    return max((run / CHECKPOINTS).glob(_COMPLETE), default=None)
+
+
+def prune(run: Path, keep: int) -> None:
+    """Delete all but the latest `keep` checkpoints, and what an interruption left."""
+    for folder in sorted((run / CHECKPOINTS).glob(_COMPLETE))[:-keep]:
+        os.replace(folder, folder.with_name(f".{folder.name}.old"))
+    for folder in (run / CHECKPOINTS).glob(".*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_card(folder: Path) -> tuple[ModelConfig, checkpoint.Card]:
+    """Return configuration and card of a checkpoint's model."""
+    with _advised(folder):
+        return checkpoint.read_card(folder)
+
+
+def read_state(folder: Path) -> RunState:
+    """Return where a checkpoint's run stood."""
+    return _read_state(folder)[0]
+
+
+def _read_state(folder: Path) -> tuple[RunState, dict[str, str]]:
+    """Return where a checkpoint's run stood, and the checksums that came with it; older ones have none."""
+    path = folder / STATE
+    try:
+        plain = json_of(path)
+        sums = plain.pop(CHECKSUMS, {}) if isinstance(plain, dict) else {}
+        state = from_plain(RunState, plain, str(path))
+        if sums and sums[STATE] != _sum(plain):
+            raise ValueError(f"{path} is damaged: its checksum is another")
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
+    if str(state.step).zfill(len(folder.name)) != folder.name:
+        raise ValueError(f"{path} is of step {state.step}, and not of this one; {_advice(folder)}")
+    return state, sums
+
+
+def _sum(plain: dict[str, Any]) -> str:
+    # Seconds are what the clock counts, not the run.
+    lasting = {k: v for k, v in plain.items() if k != "seconds"}
+    return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
+
+
+def restore(folder: Path, model: Performer, optimiser: Optimizer) -> RunState:
+    """Put model and optimiser where a checkpoint left them."""
+    state, sums = _read_state(folder)
+    with _advised(folder):
+        stored, _ = checkpoint.load(folder)
+    if _weights_of(stored) != _weights_of(model):
+        raise ValueError(
+            f"{folder} holds a model of another configuration; "
+            "train with the one in config.yaml of its run, or begin a new run"
+        )
+    averages = _read_averages(folder, model, optimiser, sums.get(OPTIMISER))
+    own = model.state_dict()
+    model.load_state_dict({n: laid_out_like(x, own[n]) for n, x in stored.state_dict().items()})
+    on_cpu = () if optimiser.defaults.get("fused") else ("step",)
+    for name, parameter in model.named_parameters():
+        prefix = f"{name}/"
+        found = {k.removeprefix(prefix): v for k, v in averages.items() if k.startswith(prefix)}
+        optimiser.state[parameter] = {
+            # Copied, since a view into the file may lie at odd addresses and round differently.
+            key: value.clone() if key in on_cpu else laid_out_like(value.clone(), parameter)
+            for key, value in found.items()
+        }
+    return state
+
+
+def _read_averages(
+    folder: Path, model: Performer, optimiser: Optimizer, checksum: str | None
+) -> dict[str, torch.Tensor]:
+    """Return what the optimiser kept of each parameter: all of it, and of those parameters alone."""
+    path = folder / OPTIMISER
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            raise FileNotFoundError("it is no file")
+        data = path.read_bytes()
+        averages = tensors_of(data)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {_advice(folder)}") from None
+    if checksum is not None and hashlib.sha256(data).hexdigest() != checksum:
+        raise ValueError(f"{path} is damaged: its checksum is another; {_advice(folder)}")
+    found: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for key, value in averages.items():
+        name, _, part = key.rpartition("/")
+        found[name][part] = tuple(value.shape)
+    right = {
+        name: {part: () if part == "step" else tuple(x.shape) for part in kept_of(optimiser, x)}
+        for name, x in model.named_parameters()
+    }
+    for name in sorted(found.keys() | right.keys()):
+        if found.get(name) != right.get(name):
+            raise ValueError(f"{path} has not what belongs to {name!r}; {_advice(folder)}")
+    return averages
+
+
+def _weights_of(model: Performer) -> dict[str, object]:
+    """Return the configuration without what may change in the middle of a run."""
+    return {key: value for key, value in model.config.plain().items() if key not in FREE}
+
+
+@contextmanager
+def _advised(folder: Path) -> Iterator[None]:
+    """Let what is wrong with a checkpoint's model be followed by what to do about it."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        found = str(error).removesuffix(checkpoint.AGAIN)
+        raise ValueError(f"{found}; {_advice(folder)}") from None
+
+
+def _advice(folder: Path) -> str:
+    earlier = [path for path in folder.parent.glob(_COMPLETE) if path.name < folder.name]
+    if not earlier:
+        return f"no checkpoint lies before it: delete {folder} to begin anew"
+    return f"delete {folder} to go on from the checkpoint before it, {max(earlier)}"
+
+
+CONFIG = "config.yaml"
+# What may differ when a run goes on, and it stays the same run.
+_FREE = (
+    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch"),
+    *("device.accelerator", "device.devices", "device.nodes", "device.strategy"),
+    *("device.compile", "validation.batch", "validation.patience"),
+    *("validation.samples", "validation.sample_tokens", "model.checkpoint_activations"),
+)
+
+
+@contextmanager
+def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
+    """Hold the folder of a run while it goes on; gives remarks on what is resumed.
+
+    A folder that holds anything raises ValueError, unless it is a run and `resume` is said. What the run was begun with
+    stands as it did until `write_config` is called.
+    """
+    folder = Path(config.run)
+    remarks = check_folder(config, resume=resume)
+    with full_disk_named(folder, "choose another folder with --set run=…"):
+        make_folder(folder, "--set run=… names another")
+        lock = held(folder, f"another program is training in {folder} at this moment")
+        try:
+            yield remarks
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+
+def write_config(config: RunConfig) -> None:
+    """Write what a run is trained with from here on: once it is known that it fits, and a step is to be made."""
+    text = yaml.safe_dump(_plain(config), sort_keys=False)
+    write_whole(Path(config.run) / CONFIG, text.encode())
+
+
+def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
+    """Return remarks on what is resumed; raises ValueError where a run cannot have its folder. Writes nothing."""
+    folder = Path(config.run)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; --set run=… names a folder for the run")
+    known, found = folder / CONFIG, newest(folder)
+    if not known.is_file() and found is None:
+        if folder.is_dir() and any(not path.match(".*.part") for path in folder.iterdir()):
+            raise ValueError(
+                f"{folder} is not empty and holds no run; --set run=… names another folder"
+            )
+        return [f"Nothing is saved in {folder} yet: the run begins."] if resume else []
+    if not resume:
+        stands = f"at step {int(found.name)}" if found else "with nothing saved yet"
+        raise ValueError(
+            f"{folder} already holds a run, {stands}; "
+            "--resume goes on with it, and --set run=… begins another"
+        )
+    if found is None:
+        return [f"Nothing is saved in {folder} yet: the run begins anew."]
+    if not known.is_file():
+        return [f"{known} is gone: the run goes on as you say now."]
+    try:
+        before = yaml_of(known)
+    except ValueError as error:
+        raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
+    changes = _differences(before, _plain(config))
+    if not changes:
+        return []
+    said = "; ".join(changes)
+    return [f"From here on {folder} is trained otherwise than it was begun: {said}."]
+
+
+def differences(config: RunConfig) -> list[str]:
+    """Return what makes a configuration another run than the one that is saved in its folder, if one is."""
+    known = Path(config.run) / CONFIG
+    if not known.is_file() or newest(Path(config.run)) is None:
+        return []
+    return _differences(yaml_of(known), _plain(config))
+
+
+def _differences(old: Any, new: dict[str, Any]) -> list[str]:
+    """Return the changes of a configuration that make it another run."""
+    before = _flat(_completed(old)) if isinstance(old, Mapping) else {}
+    after = _flat(new)
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return [
+        f"{key} was {before.get(key)} and is {after.get(key)}" for key in keys if key not in _FREE
+    ]
+
+
+def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an older configuration with the defaults of settings that have come since."""
+    try:
+        return _plain(from_plain(RunConfig, old, "the run"))
+    except ValueError:  # of a setting that is no more
+        return old
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _plain(config: RunConfig) -> dict[str, Any]:
+    """Return the configuration with its paths made whole, to be read from anywhere."""
+    plain = asdict(config)
+    plain["run"] = str(Path(config.run).resolve())
+    folders = [str(Path(folder).resolve()) for folder in config.data.folders]
+    if config.start is not None and config.start not in shipped():
+        plain["start"] = str(Path(config.start).resolve())
+    plain["data"]["folder"] = folders[0] if isinstance(config.data.folder, str) else folders
+    return plain
