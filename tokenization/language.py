@@ -252,6 +252,7 @@ LANGUAGES = {
         "that in bars, with ends, gaps and parts written to others",
         earlier=("Groove2WithoutChords",),
     ),
+    "ensemble": Row("tokenization.ensemble.language", "Ensemble", "any parts, with a plan of each bar"),
 }  # fmt: skip
 
 
