@@ -43,6 +43,7 @@ from tokenization.ensemble.tokens import (
     PLAN_START,
     PLAN_STOP,
     STYLE,
+    TEMPO,
     VOCABULARY,
     VOICE,
 )
@@ -64,6 +65,7 @@ def _kinds() -> np.ndarray:
     for block, number in blocks.items():
         kind[block.start : block.stop] = number
     kind[STYLE.start : KEY.stop] = ABOUT
+    kind[TEMPO.start : TEMPO.stop] = ABOUT
     kind[PLAN_START:PLAN_STOP] = AFTER_PLAN
     kind[LEFT_1:] = GOAL
     return kind
@@ -72,7 +74,7 @@ def _kinds() -> np.ndarray:
 def _ranks() -> np.ndarray:
     """Return the place of each token among those that say what a piece or a bar is like, from 1: (V,)."""
     rank = np.zeros(len(VOCABULARY), dtype=np.int64)
-    families = ["style", "tempo", "key", "flat"], [name for name, _ in PLAN_FAMILIES]
+    families = ["style", "key", "tempo", "flat"], [name for name, _ in PLAN_FAMILIES]
     for names in families:
         for number, name in enumerate(names, 1):
             rank[VOCABULARY[name].start : VOCABULARY[name].stop] = number
@@ -81,7 +83,7 @@ def _ranks() -> np.ndarray:
 
 KIND, RANK = _kinds(), _ranks()
 STEP_OF = np.arange(len(VOCABULARY)) - AT.start
-ABOUT_IDS = np.append(FLAT, np.arange(STYLE.start, KEY.stop))
+ABOUT_IDS = np.flatnonzero(KIND == ABOUT)
 VALUES = slice(PITCH.start, CHORD.stop)
 
 

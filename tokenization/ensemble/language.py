@@ -34,8 +34,8 @@ from tokenization.ensemble.tokens import (
     LENGTHS,
     LONGEST_BAR,
     LOUDNESS_LEVELS,
-    MOST_PARTS,
     LOWEST_DRUM,
+    MOST_PARTS,
     PART,
     PITCHED,
     PLAN_STOP,
@@ -44,7 +44,7 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
 )
 from tokenization.language import Encoded, Language
-from tokenization.score import Score
+from tokenization.score import Score, steps_of
 
 
 class Ensemble(Language):
@@ -69,10 +69,8 @@ class Ensemble(Language):
         """Spell an arranged score, from the begin token to the end token."""
         sheet, losses = sheet_of(score)
         ids = spell(sheet).astype(np.uint16)
-        beats = score.tempos.onset_ticks * STEPS_PER_BEAT / score.ticks_per_beat
-        tempos = zip(
-            beats.round().astype(int).tolist(), score.tempos.beats_per_minute.tolist(), strict=True
-        )
+        onset = steps_of(score.tempos.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT).tolist()
+        tempos = zip(onset, score.tempos.beats_per_minute.tolist(), strict=True)
         notes = int((sheet.instrument != HARMONY).sum())
         setting = Setting(tracks=score.tracks, tempos=tuple(tempos))
         return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)

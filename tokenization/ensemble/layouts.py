@@ -1,6 +1,6 @@
 """How a piece of the ensemble language is laid out for a model: its parts in any order, its plan, its goals.
 
-    begin style? tempo? key? flat? parts  after <bars after the gap> before  (bar left? plan metre? …)* end
+    begin style? key? tempo? flat? parts  after <bars after the gap> before  (bar left? plan metre? …)* end
 
 All this is drawn for training and given for generation by the same functions; `plain` takes it away again.
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tokenization.analysis.keys import key
+from tokenization.analysis.keys import key as likeliest_key
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble.spelling import Reading, Sheet, voices_of
 from tokenization.ensemble.tokens import (
@@ -34,9 +34,7 @@ from tokenization.ensemble.tokens import (
     RETURNS,
     SEAM_1,
     STEPS_PER_SUBBEAT,
-    STYLE,
     TEMPO,
-    TEMPOS,
     VOCABULARY,
     VOICE,
     velocity_of,
@@ -80,8 +78,13 @@ def from_bar(ids: np.ndarray, bar: int) -> np.ndarray:
     return np.concatenate([ids[: starts[0]], rest[:1], in_force, rest[skipped:]])
 
 
-def with_parts(ids: np.ndarray, order: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return a plain piece with only these of its parts, by their index, and in this order: (T,)."""
+def with_parts(
+    ids: np.ndarray, order: Sequence[int] | np.ndarray, instruments: np.ndarray | None = None
+) -> np.ndarray:
+    """Return a plain piece with only these of its parts, by their index, and in this order: (T,).
+
+    They may be played by other instruments, one for each part in this order.
+    """
     reading, order = Reading(ids), np.asarray(order, dtype=np.int64)
     ended = len(ids) and ids[-1] == END
     inside = (reading.bar >= 0) & (ids != END) & ~VOICE.holds(ids)
@@ -91,31 +94,26 @@ def with_parts(ids: np.ndarray, order: Sequence[int] | np.ndarray) -> np.ndarray
     place = rank[reading.part]
     kept = np.flatnonzero(inside & (place >= 0))
     kept = kept[np.lexsort((place[kept], reading.bar[kept]))]
-    parts = reading.parts[order]
+    parts = reading.parts[order] if instruments is None else np.asarray(instruments)
     voices = voices_of(parts)
-    named = np.flatnonzero(PART.holds(ids[kept]))
-    voice = voices[place[kept[named]] - 1]
+    body = ids[kept]
+    named = np.flatnonzero(PART.holds(body))
+    which = place[kept[named]] - 1
+    body[named] = PART.start + parts[which]
+    voice = voices[which]
     numbered = voice > 1
-    body = np.insert(ids[kept], named[numbered] + 1, VOICE.start + voice[numbered] - 2)
+    body = np.insert(body, named[numbered] + 1, VOICE.start + voice[numbered] - 2)
     header = [PART.start + parts, VOICE.start + voices - 2]
     declared = np.stack(header, 1).ravel()[np.stack([voices > 0, voices > 1], 1).ravel()]
-    flat = ids[1:2][ids[1:2] == FLAT]
-    return np.concatenate([ids[:1], flat, declared, body, ids[-1:] if ended else ids[:0]])
+    head = ids[1:3]
+    head = head[TEMPO.holds(head) | (head == FLAT)]
+    return np.concatenate([ids[:1], head, declared, body, ids[-1:] if ended else ids[:0]])
 
 
-def about(
-    ids: np.ndarray,
-    *,
-    style: int | None = None,
-    beats_per_minute: float | None = None,
-    tonic: int | None = None,
-) -> np.ndarray:
-    """Return a piece that says its style, tempo and key right after its begin token, as far as they are given."""
-    said = [] if style is None else [STYLE.start + style]
-    if beats_per_minute is not None:
-        said.append(TEMPO.start + int(np.searchsorted(TEMPOS, beats_per_minute, side="right")))
-    if tonic is not None:
-        said.append(KEY.start + tonic)
+def about(ids: np.ndarray, *, style: str | None = None, key: int | None = None) -> np.ndarray:
+    """Return a piece that says its style and its key right after its begin token, as far as they are given."""
+    said = [] if style is None else [VOCABULARY.id(f"style_{style}")]
+    said += [] if key is None else [KEY.start + key]
     return np.insert(ids, 1, np.array(said, dtype=ids.dtype))
 
 
@@ -124,7 +122,7 @@ def key_of(sheet: Sheet) -> int | None:
     pitched = sheet.instrument < PITCHED
     if not pitched.any():
         return None
-    return key(sheet.value[pitched], LENGTHS[sheet.length[pitched]])
+    return likeliest_key(sheet.value[pitched], LENGTHS[sheet.length[pitched]])
 
 
 def plan_of(sheet: Sheet) -> dict[str, np.ndarray]:
@@ -193,12 +191,14 @@ def _returns(sheet: Sheet, chosen: np.ndarray) -> np.ndarray:
 
 
 def planned(ids: np.ndarray, plan: Plan, first: int = 0) -> np.ndarray:
-    """Return a piece whose bars, from the first on, say their plan after their bar tokens: (T,)."""
+    """Return a piece whose bars, all after so many first ones, say their plan after their bar tokens: (T,)."""
     bars = np.flatnonzero(ids == BAR)[first:]
+    counted = np.append(ids, END)[bars + 1] >= LEFT_1  # goals stand before the plan
+    bars = bars + counted
     at, values = [], []
     for name in PLAN:
         if name in plan:
-            level = np.asarray(plan[name])[first : first + len(bars)]
+            level = np.asarray(plan[name])[: len(bars)]
             said = np.flatnonzero(level >= 0)
             at.append(bars[said] + 1)
             values.append(VOCABULARY[name].start + level[said])

@@ -1,6 +1,6 @@
 """A score on the grid of the ensemble language ↔ its tokens, as array operations.
 
-    begin flat? (part voice?)+ (bar metre? (part voice? (at (length? loudness? value)+)+)*)* end
+    begin tempo? flat? (part voice?)+ (bar metre? (part voice? (at (length? loudness? value)+)+)*)* end
 
 The first tokens declare the parts in order; a part of an instrument that came before has a `voice` number. A bar names
 its metre where it changes, and then the parts that play in it, in their order. In a part's bar length and loudness
@@ -47,15 +47,19 @@ from tokenization.ensemble.tokens import (
     PITCHED,
     STEPS_PER_BEAT,
     STEPS_PER_SUBBEAT,
+    TEMPO,
+    TEMPOS,
     VOICE,
     longest_within,
     loudness_of,
     nearest_length,
+    tempo_level,
     velocity_of,
 )
 from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
 
 MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
+NO_TEMPO = -1
 DRUM_STEPS = 6  # how long a drum is written to last
 _UNBOUNDED = 1 << 40
 _CHORD_NUMBER = {name: number for number, name in enumerate(CHORDS)}
@@ -67,6 +71,7 @@ class Sheet:
 
     bars: Bars
     parts: np.ndarray  # (P,) the instrument of each part
+    tempo: int  # its level, NO_TEMPO where none is said
     flat: bool  # without dynamics
     bar: np.ndarray  # (E,)
     part: np.ndarray  # (E,) index of the part
@@ -105,6 +110,7 @@ def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
     events, losses = _notes(score, is_drum, flat := _is_flat(score))
     onset, part, length, loudness, value = events
     bars = _bars(score, int(onset.max()))
+    tempo = _tempo(score, int(onset.min()), int(onset.max()))
     end = (bars.start[-1] + bars.length[-1]) * STEPS_PER_SUBBEAT
     chord, chord_onset = chord[chord_onset < end], chord_onset[chord_onset < end]
     if len(parts) > len(instruments):  # the chords stand first
@@ -123,7 +129,7 @@ def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
     columns = (bar, part, onset, length, loudness, value)
     bar, part, onset, length, loudness, value = (column[~again] for column in columns)
     sheet = Sheet(
-        bars=bars, parts=parts, flat=flat,
+        bars=bars, parts=parts, tempo=tempo, flat=flat,
         bar=bar, part=part, onset=onset, length=length, loudness=loudness, value=value,
     )  # fmt: skip
     return sheet, losses
@@ -137,6 +143,18 @@ def _check_parts(parts: np.ndarray) -> None:
     for number in (DRUMS, HARMONY):
         if (parts == number).sum() > 1:
             raise ValueError(f"the score has {PART_NAMES[number]} twice; they are one part")
+
+
+def _tempo(score: Score, first: int, last: int) -> int:
+    """Return the level of the mean tempo from one step to the beat after another."""
+    tempos = score.tempos
+    if not len(tempos):
+        return NO_TEMPO
+    onset = steps_of(tempos.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT)
+    onset[0] = min(onset[0], first)
+    edges = np.clip(np.append(onset, _UNBOUNDED), first, last + STEPS_PER_BEAT)
+    minutes = np.diff(edges) / np.clip(tempos.beats_per_minute, 1, 10_000)
+    return tempo_level(float((edges[-1] - edges[0]) / minutes.sum()))
 
 
 def _is_flat(score: Score) -> bool:
@@ -248,7 +266,8 @@ def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
 
 
 def _header(sheet: Sheet) -> np.ndarray:
-    ids = [BEGIN, *([FLAT] if sheet.flat else [])]
+    tempo = [TEMPO.start + sheet.tempo] if sheet.tempo != NO_TEMPO else []
+    ids = [BEGIN, *tempo, *([FLAT] if sheet.flat else [])]
     for instrument, voice in zip(sheet.parts.tolist(), sheet.voices.tolist(), strict=True):
         ids += [PART.start + instrument, *([VOICE.start + voice - 2] if voice > 1 else [])]
     return np.array(ids, dtype=np.int64)
@@ -326,7 +345,8 @@ class Reading:
 
     def sheet(self) -> Sheet:
         """Return what the sequence says."""
-        at, flat = self.events, bool(len(self.ids) > 1 and self.ids[1] == FLAT)
+        at, head = self.events, self.ids[1:3]
+        flat, tempo = bool((head == FLAT).any()), head[TEMPO.holds(head)]
         at = at[(self.part[at] >= 0) & (self.step[at] >= 0)]
         instrument = self.parts[self.part[at]] if len(self.parts) else at[:0]
         ids, start = self.ids[at], _value_start(instrument)
@@ -337,6 +357,7 @@ class Reading:
         return Sheet(
             bars=self.bars,
             parts=self.parts,
+            tempo=int(tempo[0]) - TEMPO.start if len(tempo) else NO_TEMPO,
             flat=flat,
             bar=bar,
             part=part,
@@ -377,7 +398,10 @@ def score_of(sheet: Sheet, setting: Setting) -> Score:
     pitch = np.where(drum, sheet.value + LOWEST_DRUM, sheet.value)
     columns = (sheet.onset, length, pitch, velocity, track[sheet.part] if len(track) else pitch)
     chords = zip(sheet.onset[harmony].tolist(), sheet.value[harmony].tolist(), strict=True)
-    onsets, tempos = zip(*setting.tempos, strict=True) if setting.tempos else ((), ())
+    said = ((0, float(TEMPOS[sheet.tempo])),) if sheet.tempo != NO_TEMPO else ()
+    onsets, tempos = (
+        zip(*(setting.tempos or said), strict=True) if setting.tempos or said else ((), ())
+    )
     return Score(
         ticks_per_beat=STEPS_PER_BEAT,
         notes=Notes(*(column[sound] for column in columns)).sorted(),

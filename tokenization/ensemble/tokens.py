@@ -92,19 +92,9 @@ DRUMS, HARMONY = PITCHED, PITCHED + 1  # the drum kit; chord symbols, which are 
 PART_NAMES = (*(instrument.name for instrument in INSTRUMENTS), "drums", "chords")
 LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # what General MIDI 2 names
 STYLES = ("pop", "song", "quartet", "keyboard", "band", "drums")
-TEMPOS = (
-    50,
-    60,
-    70,
-    80,
-    90,
-    100,
-    112,
-    126,
-    144,
-    168,
-    200,
-)  # beats a minute: the edges of twelve levels
+# Beats a minute of each tempo, and the lower edges of all but the first.
+TEMPOS = (44, 55, 65, 75, 85, 95, 106, 120, 135, 156, 184, 215)
+TEMPO_EDGES = (50, 60, 70, 80, 90, 100, 112, 126, 144, 168, 200)
 RETURNS = ("new", "1", "2", "4", "8", "16", "other")  # bars back
 DENSITIES, REGISTERS, DYNAMICS, PLAYERS = 8, 10, 8, 8
 
@@ -120,6 +110,7 @@ PLAN = tuple(name for name, _ in PLAN_FAMILIES)
 VOCABULARY = Vocabulary([
     ("special", ["padding", "begin", "end"]),
     ("bar", ["bar"]),
+    ("tempo", [f"tempo_{tempo}" for tempo in TEMPOS]),
     ("flat", ["flat"]),  # the piece has no dynamics
     ("metre", [f"metre_{name}" for name in METRE_NAMES]),
     ("part", list(PART_NAMES)),
@@ -131,7 +122,6 @@ VOCABULARY = Vocabulary([
     ("drum", [f"drum_{pitch}" for pitch in range(LOWEST_DRUM, HIGHEST_DRUM + 1)]),
     ("chord", [f"chord_{name}" for name in CHORDS]),
     ("style", [f"style_{name}" for name in STYLES]),
-    ("tempo", [f"tempo_{level}" for level in range(len(TEMPOS) + 1)]),
     ("key", [f"key_{root}_{mode}" for mode in ("major", "minor") for root in ROOTS]),
     *PLAN_FAMILIES,
     *GOAL_FAMILIES,
@@ -172,6 +162,11 @@ def loudness_of(velocity: np.ndarray) -> np.ndarray:
 def velocity_of(level: np.ndarray) -> np.ndarray:
     """Return the velocity in the middle of a loudness level."""
     return np.asarray(level) * (128 // LOUDNESS_LEVELS) + 64 // LOUDNESS_LEVELS
+
+
+def tempo_level(beats_per_minute: float) -> int:
+    """Return the number of the tempo that stands for so many beats a minute."""
+    return int(np.searchsorted(TEMPO_EDGES, beats_per_minute, side="right"))
 
 
 def transposition(semitones: int) -> np.ndarray:
