@@ -24,7 +24,8 @@ _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset
 class DataConfig:
     """Which pieces, and how a batch is cut from them."""
 
-    folder: str | tuple[str, ...]  # a prepared data set, or several that are trained on as one
+    # A prepared data set, or several that are trained on as one; a mapping says how often each is drawn from.
+    folder: str | dict[str, float] | tuple[str, ...]
     length: int = 2048  # tokens a step sees of a sequence
     windows: int = 1  # of that length, in which a sequence is learned from, a step each (loop.py)
     batch: int = 4  # sequences a step, over all devices together
@@ -42,6 +43,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "length", "windows", "batch", "prefetch", "skip_step")
+        if self.weights is not None and (not self.weights or min(self.weights) <= 0):
+            raise ValueError("data.folder gives each set a weight; each must be above 0")
         if not 0 <= self.transpose <= 12 or not 0 <= self.drop_track < 1:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
@@ -64,7 +67,12 @@ class DataConfig:
     @property
     def folders(self) -> tuple[str, ...]:
         """The prepared data sets."""
-        return (self.folder,) if isinstance(self.folder, str) else self.folder
+        return (self.folder,) if isinstance(self.folder, str) else tuple(self.folder)
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """How often each set is drawn from, where that is said."""
+        return tuple(self.folder.values()) if isinstance(self.folder, dict) else None
 
 
 @dataclass(frozen=True, kw_only=True)

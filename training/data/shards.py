@@ -92,6 +92,14 @@ class Shards:
         one, row = self._place(row)
         return one.bars(row)
 
+    def set_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the number of the set that each row lies in."""
+        return np.searchsorted(self._starts, rows, side="right") - 1
+
+    def style(self, row: int) -> str | None:
+        """Return the style of music that a row's set says it holds."""
+        return self._place(row)[0].meta.get("style")
+
     def _place(self, row: int) -> tuple[Prepared, int]:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self.sets[number], row - int(self._starts[number])
