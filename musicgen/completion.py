@@ -113,10 +113,9 @@ def accompaniment(
 ) -> Completion:
     """Return the work to write some parts anew to the others."""
     goal = accompaniment_goal(model, piece.encoded.ids, write, piece.score.ticks_per_beat)
-    tracks = [model.language.parts.index(part) for part in write]
 
     def is_new(notes: Notes) -> np.ndarray:
-        return np.isin(notes.track, tracks)
+        return np.isin(notes.track, goal.tracks)
 
     return Completion(model, piece, goal, options, {"written_parts": list(write)}, is_new)
 

@@ -48,6 +48,8 @@ class Goal:
     """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """What stood where writing begins, after the prompt's last bar token."""
+    tracks: tuple[int, ...] = ()
+    """The tracks of the whole piece that are written, where some parts are written to others."""
 
 
 def given_until(stop: int, bars_before: int) -> int:

@@ -56,24 +56,31 @@ class Script:
 class Scripted(Grammar):
     """Another grammar whose music has as many bars as the script, and then ends.
 
-    The other grammar hears nothing of what the script says, but the bar tokens. A bar is over by whichever token a
-    model would end it: the next bar's, the end, or what the script says there. Each stands for what comes in fact. To
-    forbid the others would push a model that expects one of them into notes that it does not want.
+    The other grammar hears nothing of what the script says, but the bar tokens, unless it is one that `hears`. A bar is
+    over by whichever token a model would end it: the next bar's, the end, or what the script says there. Each stands
+    for what comes in fact. To forbid the others would push a model that expects one of them into notes that it does not
+    want.
     """
 
     def __init__(
-        self, grammar: Grammar, language: Language, script: Script, *, may_end_silent: bool = False
+        self,
+        grammar: Grammar,
+        language: Language,
+        script: Script,
+        *,
+        may_end_silent: bool = False,
+        hears: bool = False,
     ) -> None:
         """Stand where `grammar` stands, at the start of a sequence.
 
         `may_end_silent`: the end may also come where another bar could, in a language that has no end after an empty
-        bar.
+        bar. `hears`: the other grammar takes all tokens of the script, not the bar tokens alone.
         """
         assert language.bar is not None, "a script stands around bar tokens"
         assert language.idle is not None, "the grammar of a language with goals takes a token idly"
         self._grammar, self._script = grammar, script
         self._bar, self._end, self._idle = language.bar, language.end, language.idle
-        self._may_end_silent = may_end_silent
+        self._may_end_silent, self._hears = may_end_silent, hears
         self._place = np.full(len(grammar.bars), FREE)
 
     @property
@@ -113,7 +120,7 @@ class Scripted(Grammar):
         scripted = opens | (self._place != FREE)
         first = self._script.first[np.where(opens, self._grammar.bars, 0)]
         place = np.where(opens, first, np.maximum(self._place, 0))
-        own = ~scripted | self._script.is_bar[place]
+        own = ~scripted | self._script.is_bar[place] | self._hears
         self._grammar.advance(np.where(own, tokens, self._idle))
         goes_on = scripted & (place + 1 < self._script.stop[place])
         self._place = np.where(goes_on, place + 1, FREE)

@@ -148,7 +148,9 @@ class EnsembleGrammar(Grammar):
             self._open(mask, rows)
             mask[rows, BAR] = True
             mask[rows, END] = self._noted[rows]
-        playing = np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE))
+        # A given part says no more than what is given.
+        ours = self._may_write[np.arange(len(kind)), self._part] | (self._pending >= 0)
+        playing = np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & ours)
         if len(playing):
             self._play(mask, playing)
         return mask

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.ensemble import goals
 from tokenization.ensemble.arrange import arrange
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import body_start, plain
@@ -37,6 +38,7 @@ from tokenization.ensemble.tokens import (
     LOWEST_DRUM,
     MOST_PARTS,
     PART,
+    PART_NAMES,
     PITCHED,
     PLAN_STOP,
     STEPS_PER_BEAT,
@@ -57,6 +59,9 @@ class Ensemble(Language):
     bar = BAR
     idle = AFTER
     every_metre = True
+    parts = PART_NAMES
+    infilling = goals.infilling
+    accompanying = goals.accompanying
 
     def arrange(self, score: Score, tracks: Any = None) -> Score:
         """Bring any score to this grid, each track a part, with chords; its remarks explain.

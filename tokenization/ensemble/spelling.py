@@ -309,12 +309,13 @@ class Reading:
         bar_at = np.maximum.accumulate(np.where(ids == BAR, place, -1))
         part_at = np.maximum.accumulate(np.where(PART.holds(ids) & inside, place, -1))
         self.part_at = np.where(part_at > bar_at, part_at, -1)  # where the part in hand was named
+        said = self.part_at >= 0
         self.part = self._parts_at()  # (T,) index of the part in hand, −1 without
 
         def latest(block: object) -> np.ndarray:
             """Return what the last token of a block said since the part was named, −1 if none."""
             at = np.maximum.accumulate(np.where(block.holds(ids), place, -1))  # type: ignore[attr-defined]
-            return np.where(at > self.part_at, ids[at] - block.start, -1)  # type: ignore[attr-defined]
+            return np.where(said & (at > self.part_at), ids[at] - block.start, -1)  # type: ignore[attr-defined]
 
         self.step, self.length, self.loudness = latest(AT), latest(LENGTH), latest(LOUDNESS)
 

@@ -119,6 +119,7 @@ def accompanying(
         grammar=Scripted(grammar, language, script, may_end_silent=True),
         whole=_joined(kept, ours, bars * BAR_TICKS),
         logit_bias=toward_chords() if len(chord_tokens.ids) else None,
+        tracks=tuple(track for track, part in enumerate(PARTS) if part in write),
     )
 
 
