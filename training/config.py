@@ -83,6 +83,7 @@ class OptimiserConfig:
     beta2: float = 0.99
     epsilon: float = 1e-8
     goal_rate: float = 1.0  # times the learning rate, for what positions are told of goals: rare, and zero at first
+    position_rate: float = 1.0  # times the learning rate, for the parameters of the encoding of position
     clip: float = 1.0  # norm of the gradient
     accumulate: int = 1  # backward passes a step; the batch is divided among them
     redraw: float = 0.05  # probability of new random features at a step, or before a sequence of several windows
@@ -96,7 +97,7 @@ class OptimiserConfig:
             raise ValueError(f"steps {self.steps}, epochs {self.epochs}: more than 0 is needed")
         if self.cosine_epochs is not None and not self.cosine_epochs > 0:
             raise ValueError(f"cosine_epochs is {self.cosine_epochs}; it must be above 0")
-        for name in ("learning_rate", "goal_rate", "clip", "epsilon"):
+        for name in ("learning_rate", "goal_rate", "position_rate", "clip", "epsilon"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
         for name in ("redraw", "final_rate"):

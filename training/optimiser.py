@@ -116,12 +116,19 @@ def kept_of(optimiser: Optimizer, parameter: Tensor) -> Sequence[str]:
 def _adam(
     settings: OptimiserConfig, model: Performer, others: Collection[int] = frozenset()
 ) -> AdamW:
-    """Return Adam for the parameters whose ids are not among the others'; goals may learn at a rate of their own."""
-    own = [] if model.goals is None or settings.goal_rate == 1 else [*model.goals.parameters()]
-    apart = {*others, *map(id, own)}
-    groups = decayed([p for p in model.parameters() if id(p) not in apart], settings.weight_decay)
-    if own:
-        groups.append({"params": own, "weight_decay": 0.0, TIMES: settings.goal_rate})
+    """Return Adam for the parameters whose ids are not among the others'.
+
+    What places tokens and what tells them of goals never decays: zero means nothing special there. Either may learn at
+    a rate of its own.
+    """
+    goals = [] if model.goals is None else [*model.goals.parameters()]
+    apart = ((goals, settings.goal_rate), ([*model.position.parameters()], settings.position_rate))
+    taken = {*others, *(id(p) for own, _ in apart for p in own)}
+    groups = decayed([p for p in model.parameters() if id(p) not in taken], settings.weight_decay)
+    for own, times in apart:
+        if own:
+            rate = {} if times == 1 else {TIMES: times}
+            groups.append({"params": own, "weight_decay": 0.0, **rate})
     return AdamW(
         groups,
         lr=settings.learning_rate,
