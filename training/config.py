@@ -69,10 +69,12 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
-    """Adam or Muon, decoupled weight decay, warm-up and cosine; `epochs` is used where `steps` is not given."""
+    """Adam or Muon, decoupled weight decay, and a schedule; `epochs` is used where `steps` is not given."""
 
     method: Literal["adam", "muon"] = "adam"  # muon: for the matrices of layers, Adam for the rest
     learning_rate: float = 2e-4
+    schedule: Literal["cosine", "hold"] = "cosine"  # after warm-up; hold falls in the tail alone
+    tail: float = 0.2  # the share of a run, at its end
     final_rate: float = 0.1  # of the peak, at the end
     warmup: int = 200  # steps
     steps: int | None = None
@@ -83,7 +85,9 @@ class OptimiserConfig:
     beta2: float = 0.99
     epsilon: float = 1e-8
     goal_rate: float = 1.0  # times the learning rate, for what positions are told of goals: rare, and zero at first
-    position_rate: float = 1.0  # times the learning rate, for the parameters of the encoding of position
+    position_rate: float = (
+        1.0  # times the learning rate, for the parameters of the encoding of position
+    )
     clip: float = 1.0  # norm of the gradient
     accumulate: int = 1  # backward passes a step; the batch is divided among them
     redraw: float = 0.05  # probability of new random features at a step, or before a sequence of several windows
@@ -100,13 +104,13 @@ class OptimiserConfig:
         for name in ("learning_rate", "goal_rate", "position_rate", "clip", "epsilon"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("redraw", "final_rate"):
+        for name in ("redraw", "final_rate", "tail"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies from 0 to below 1")
-        if self.warmup < 0 or self.weight_decay < 0:
+        if min(self.warmup, self.weight_decay) < 0:
             raise ValueError(
                 f"warmup {self.warmup} and weight_decay {self.weight_decay} are at least 0"
             )
