@@ -39,6 +39,7 @@ class DataConfig:
     skip_chance: float = 1.0  # of sequences that do
     skip_step: int = 1  # bars: with more, whole steps of so many, over half of the piece at most
     prefetch: int = 4  # batches prepared ahead
+    workers: int = 0  # processes that cut them; 0: a thread
 
     def __post_init__(self) -> None:
         check_fields(self, "length", "windows", "batch", "prefetch", "skip_step")
@@ -50,7 +51,7 @@ class DataConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 1")
         goals = (self.endings, self.gaps, self.accompaniments)
-        if min(goals) < 0 or sum(goals) > 1:
+        if min(*goals, self.workers) < 0 or sum(goals) > 1:
             raise ValueError(
                 f"endings, gaps and accompaniments are {', '.join(map(str, goals))}; "
                 "they are shares, of 1 together at most"
@@ -147,7 +148,7 @@ class DeviceConfig:
     nodes: int = 1
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     precision: Literal["32-true", "bf16-mixed", "64-true", "auto"] = "32-true"  # auto: the fastest
-    compile: bool = False  # torch.compile
+    compile: bool | None = None  # the layers, by torch.compile; null: on a GPU, if it works
 
     def __post_init__(self) -> None:
         check_fields(self, "devices", "nodes")

@@ -31,6 +31,7 @@ from training.config import RunConfig
 from training.course.cuda import to_device
 from training.course.schedule import Limit, Schedule
 from training.data.batches import Batches, Loader, Part
+from training.data.spread import Spread
 from training.disk import full_disk_named
 from training.fabric_model import FabricModel, Sealed
 from training.initial_model import first_model, origin
@@ -68,9 +69,7 @@ class Run:
         self.state = saving.RunState(data=batches.shards.checksum)
         self.model = first_model(config, batches.language)
         self.origin = origin(config)  # read once: what a run began as may be gone before it ends
-        module: Any = FabricModel(self.model)
-        module = torch.compile(module) if config.device.compile else module
-        self.module = fabric.setup_module(module)
+        self.module: Any = fabric.setup_module(FabricModel(self.model))
         self.raw_optimiser = optimiser_of(config.optimiser, self.model)  # of the parameters set up
         self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
         self.validation = Validation(config, batches, self.model)
@@ -105,9 +104,9 @@ class Run:
         self.schedule.start(self.state.step)
         sums = StepSums(self.fabric.device, self.state.window if first else ())
         state = self.state
-        loader = Loader(
-            self.batches, state.step, self.steps, self.config.data.prefetch, state.batches
-        )
+        data, number = self.config.data, state.step if state.batches is None else state.batches
+        spread = Spread(self.batches, number, data.workers) if data.workers else None
+        loader = Loader(spread or self.batches, state.step, self.steps, data.prefetch, number)
         with full_disk_named(self.folder, "go on with --resume when there is some"):
             log = Log(self.folder, self.state.step, enabled=first)
             try:
@@ -119,6 +118,8 @@ class Run:
                     self._save(sums)
             finally:
                 log.close()
+                if spread is not None:
+                    spread.close()
         return ending
 
     def _learn_all(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:
@@ -235,7 +236,7 @@ class Run:
     def _validate(self, log: Log, listener: Listener, sums: StepSums) -> None:
         self._check(sums)
         self.model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):  # of another length
             code = Sealed(self.model.begin(self._generator(VALIDATE)))
             result = self.validation.measure(self.fabric, self.module, code)
         state, model = self.state, whole_model(self.model)

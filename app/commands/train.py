@@ -149,6 +149,7 @@ def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str,
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from app.training_line import training_line
+    from training.course.compiling import compiled
     from training.loop import MODEL, STOPPED
     from training.storage import saving
 
@@ -159,6 +160,9 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
         of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
         going = f"Going on from step {run.state.step:,}{of}."
         output.remark([going] if resumed else [])
+
+    said = compiled(run.model, run.module, run.fabric, run.config, run.batches)
+    output.remark(said if first else [])
 
     def samples(model: Performer, step: int) -> list[str]:
         return _write_samples(run, model, step)

@@ -7,9 +7,9 @@ ends in can go on in the next, so that what a block leaves is one state and not 
 A query stands at the time after its token, where the next token's key stands. So T tokens have T + 1 times: time e has
 the key of token e and the query of token e − 1, which sees the keys at earlier places of its stretch.
 
-The stretches of rows.py give the same sums and hand the memory on. There each of some hundred positions fades and copies
-a memory of all rows: on a GPU, with 1,500 rows, several times as many bytes as here. On a CPU a layer forward and
-backward takes 82 ms by dense products (dense_sums.py) and 33 ms so: 2 × 1,024 tokens, six heads, one thread.
+The stretches of rows.py give the same sums and hand the memory on. There each of some hundred positions fades and
+copies a memory of all rows: on a GPU, with 1,500 rows, several times as many bytes as here. On a CPU a layer forward
+and backward takes 82 ms by dense products (dense_sums.py) and 33 ms so: 2 × 1,024 tokens, six heads, one thread.
 
 B batch, T time, H metric heads, M features, D value width and a 1, n blocks of c places, E = n·c ≥ T + 1.
 """
@@ -77,7 +77,7 @@ def sorted_times(rows: Tensor, periods: Tensor, ratios: Tensor, faded: float) ->
 
 
 def sorted_sums(q: Tensor, k: Tensor, v: Tensor, times: Sorted, guard: float) -> Tensor:
-    """Return the weighted means of values, (B, T, H, D − 1), from queries, keys, (B, T, H, M), and values, (B, T, H, D).
+    """Return the weighted means of values, (B, T, H, D − 1), from q and k, (B, T, H, M), and v, (B, T, H, D).
 
     The last column of the values is the 1 whose sum is the denominator, to which `guard` is added.
     """

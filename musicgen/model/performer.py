@@ -212,17 +212,16 @@ class Performer(nn.Module):
         x = x * math.sqrt(self.config.width)  # unit variance, as position's
         return self.dropout(self.position.embed(x, passage.start))
 
-    def _hidden(
-        self, tokens: Tensor, state: State, *, whole: bool = False
-    ) -> tuple[Tensor, State]:
+    def _hidden(self, tokens: Tensor, state: State, *, whole: bool = False) -> tuple[Tensor, State]:
         passage, after = self.passage(tokens, state, whole=whole)
         x = self.embed(tokens, passage)
         layers = []
-        for block, layer in zip(self.blocks, state.layers, strict=True):
+        for number, (block, layer) in enumerate(zip(self.blocks, state.layers, strict=True)):
+            own = passage.of_layer(number) if whole else passage
             if self.training and self.config.checkpoint_activations:
-                x, layer = checkpoint(block, x, passage, layer, use_reentrant=False)
+                x, layer = checkpoint(block, x, own, layer, use_reentrant=False)
             else:
-                x, layer = block(x, passage, layer)
+                x, layer = block(x, own, layer)
             layers.append(layer)
         return self.norm(x), replace(after, layers=tuple(layers))
 

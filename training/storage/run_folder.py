@@ -21,7 +21,7 @@ from training.storage import saving
 CONFIG = "config.yaml"
 # What may differ when a run goes on, and it stays the same run.
 _FREE = (
-    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch"),
+    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch", "data.workers"),
     *("device.accelerator", "device.devices", "device.nodes", "device.strategy"),
     *("device.compile", "validation.batch", "validation.patience"),
     *("validation.samples", "validation.sample_tokens", "model.checkpoint_activations"),
