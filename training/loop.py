@@ -8,9 +8,8 @@ it logs; there it also looks whether every loss since was finite.
 Long sequences may be learned from in windows, a step each: attention's state is handed on, as it would be were the
 sequence read at once, its gradient is not (truncated backpropagation through time: Williams and Peng 1990). Within a
 sequence a stochastic encoding keeps its draw and random features stay. A run saves and stops where a batch of
-sequences ends, so that no state of attention is part of a checkpoint.
-
-A run by the clock ends with a tail (course/schedule.py). It saves before it and not in it.
+sequences ends, so that no state of attention is part of a checkpoint. A run by the clock ends with a tail
+(course/schedule.py), before which it saves and in which it does not.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from __future__ import annotations
 import math
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from musicgen.common.learning import generator_of, seed_of
@@ -44,6 +42,9 @@ from training.storage import saving
 from training.storage.logs import Log
 from training.storage.model_card import card_of, has_tail, learned_from
 from training.validation import Validation
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 # Purposes of randomness, so that no two draws share a stream.
 CODE, DROPOUT, REDRAW, VALIDATE = range(4)
@@ -105,8 +106,8 @@ class Run:
         sums = StepSums(self.fabric.device, self.state.window if first else ())
         state = self.state
         data, number = self.config.data, state.step if state.batches is None else state.batches
-        spread = Spread(self.batches, number, data.workers) if data.workers else None
-        loader = Loader(spread or self.batches, state.step, self.steps, data.prefetch, number)
+        source = Spread(self.batches, number, data.workers) if data.workers else self.batches
+        loader = Loader(source, state.step, self.steps, data.prefetch, number)
         with full_disk_named(self.folder, "go on with --resume when there is some"):
             log = Log(self.folder, self.state.step, enabled=first)
             try:
@@ -118,8 +119,6 @@ class Run:
                     self._save(sums)
             finally:
                 log.close()
-                if spread is not None:
-                    spread.close()
         return ending
 
     def _learn_all(self, listener: Listener, loader: Loader, sums: StepSums, log: Log) -> str:

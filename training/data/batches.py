@@ -124,6 +124,9 @@ class Batches:
         """Return a batch as steps learn from it, the first of which is given."""
         return windows_of(self.batch(number), self.config.length, number, step)
 
+    def close(self) -> None:
+        """Do nothing: batches are cut where they are asked for."""
+
     def validation(self, count: int, length: int) -> np.ndarray:
         """Return held-out sequences, the same for every run: (up to count, length + 1), unaugmented.
 
@@ -163,6 +166,10 @@ class Source(Protocol):
         """Return a batch as steps learn from it, the first of which is given."""
         ...
 
+    def close(self) -> None:
+        """End what cuts them."""
+        ...
+
 
 def windows_of(batch: np.ndarray, length: int, number: int, step: int) -> Iterator[Part]:
     """Yield the windows of a batch, a step each, the first of which is given."""
@@ -197,6 +204,7 @@ class Loader:
                 self._queue.get_nowait()
             except queue.Empty:
                 self._thread.join(0.01)
+        self.batches.close()
 
     def __iter__(self) -> Iterator[Part]:
         for _ in range(self.start, self.stop):

@@ -15,13 +15,11 @@ def test_processes_cut_what_a_thread_cuts(pianos: Path, tmp_path: Path, windows:
     config = toy_config(tmp_path, pianos, data={"windows": windows})
     batches = Batches(config.data, config.seed)
     spread = Spread(batches, 3, workers=2)
-    try:
-        found = []
-        for source in (batches, spread):
-            with Loader(source, 3, 10, 2) as loader:
-                found.append([*loader])
-    finally:
-        spread.close()
+    found = []
+    for source in (batches, spread):
+        with Loader(source, 3, 10, 2) as loader:
+            found.append([*loader])
+    assert not any(worker.is_alive() for worker in spread._workers)
     assert len(found[0]) == 7
     for one, other in zip(*found, strict=True):
         assert one[:-1] == other[:-1]
