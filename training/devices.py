@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 
 from training.config import DeviceConfig
+from training.course.one_device import OneDevice
 from training.sharding import sharded_strategy
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 
 
 def start_fabric(device: DeviceConfig) -> Fabric:
-    """Return Fabric with its processes running, or say which device is missing."""
+    """Return Fabric with its processes running, or say which device is missing.
+
+    Where Fabric is not installed, one device does without it.
+    """
     check_device(device)
+    if torch.cuda.is_available() and device.precision == "bf16-mixed":
+        torch.set_float32_matmul_precision("high")  # what is left of float32 may be rounded, too
+    if find_spec("lightning_fabric") is None:
+        alone: Any = OneDevice(device)
+        return alone
+    from lightning_fabric import Fabric
+
     fabric = Fabric(
         accelerator=device.accelerator,
         devices=device.devices,

@@ -5,19 +5,23 @@ Every process calls these functions, in the same order: those that make somethin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from musicgen.model.performer import Performer
 from training.fabric_model import FabricModel
 
+if TYPE_CHECKING:
+    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
+
 
 def sharded_strategy(processes: int) -> ModelParallelStrategy:
     """Return the strategy that gives each process a part of every weight."""
+    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
+
     return ModelParallelStrategy(_shard, data_parallel_size=processes, tensor_parallel_size=1)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 
 from musicgen.generation.likelihood import stretch
 from musicgen.model.performer import Performer
@@ -16,6 +15,9 @@ from training.config import RunConfig
 from training.data.batches import Batches
 from training.fabric_model import Sealed
 from training.loss import IGNORED, next_token_loss
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 BINS = 12  # of positions, in the table
 

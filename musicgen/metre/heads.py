@@ -19,6 +19,7 @@ from musicgen.layers.row_products import row_products
 from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.metre.dense_sums import touched_sums
 from musicgen.metre.rows import MetreConfig, Stretch, Stretches
+from musicgen.metre.sorted_sums import sorted_sums
 
 LEAST = 1e-2  # of a feature: a row that was written to is never empty
 
@@ -38,11 +39,14 @@ class MetricHeads(nn.Module):
 
     def forward(
         self, x: Tensor, stretches: Stretches, memory: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return (B, T, C) → (B, T, H·D), and the memory after it: (B, R, M, D + 1)."""
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return (B, T, C) → (B, T, H·D), and the memory after it: (B, R, M, D + 1), but for sorted times."""
         qkv = self.qkv(x)
         with without_autocast(x.device):
             q, k, v = self._split(qkv.to(torch.promote_types(qkv.dtype, torch.float32)))
+            if stretches.sorted is not None:
+                out = sorted_sums(q, k, v, stretches.sorted, GUARD)
+                return out.flatten(2).to(qkv.dtype), None
             batch, rows = len(x), len(stretches.each[0].fading)
             if memory is None:
                 memory = v.new_zeros(batch, rows // batch, self.features, v.shape[-1])

@@ -38,6 +38,7 @@ from torch import Tensor, nn
 from musicgen.layers.precision import eager_on_cpu
 from musicgen.metre.clock import Clock
 from musicgen.metre.dense_sums import Touched, touched
+from musicgen.metre.sorted_sums import Sorted, sorted_times
 
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 MOST_BARS = 64  # of a period: a memory has a row a tick of it
@@ -96,10 +97,14 @@ class Stretch:
 
 
 class Stretches(NamedTuple):
-    """All stretches of a pass, and how dense products take them where those pay: in training on a CPU."""
+    """All stretches of a pass, and how dense products take them where those pay: in training on a CPU.
+
+    Of whole sequences that are learned from, and of any on a GPU, there are no stretches but all times sorted.
+    """
 
     each: list[Stretch]
     dense: Touched | None
+    sorted: Sorted | None = None
 
 
 class Metre(nn.Module):
@@ -138,6 +143,17 @@ class Metre(nn.Module):
             stretch, newest = self._stretch(at, after[:, at], before[:, at], newest)
             stretches.append(stretch)
         return Stretches(stretches, _together(stretches, size) if dense else None), newest
+
+    def whole(self, after: Tensor, before: Tensor) -> Stretches | None:
+        """Say the same of whole sequences, from which none goes on: where sorted times pay, so not of a few tokens.
+
+        What lies in a block depends on all tokens, and with it the last bit; so on a CPU they are for training alone.
+        """
+        if eager_on_cpu(after) and not torch.is_grad_enabled():
+            return None
+        rows, periods = self._rows(torch.cat([before[:, :1], after], 1))
+        ratios = self.ratios.to(torch.promote_types(self.ratios.dtype, torch.float32))
+        return Stretches([], None, sorted_times(rows.mT, periods.mT, ratios, FADED))
 
     def step(
         self, after: Tensor, before: Tensor, newest: Tensor, places: Tensor | None = None

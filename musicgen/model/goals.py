@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -38,4 +39,6 @@ class Goals(nn.Module):
     def forward(self, standing: Tensor) -> Tensor:
         """Return the vectors of goals, (…,) → (…, C)."""
         weight = self.vectors.weight
-        return torch.cat([weight.new_zeros(1, weight.shape[1]), weight])[standing]
+        vectors = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
+        # Not by an index: its gradient adds thousands of positions to a vector one after the other on a GPU.
+        return F.embedding(standing, vectors, padding_idx=0)

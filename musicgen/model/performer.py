@@ -110,7 +110,7 @@ class Performer(nn.Module):
             raise ValueError(
                 f"{self.config.position_name} draws a code for each sequence; pass code=model.begin(generator)"
             )
-        return self._logits(self._hidden(tokens, self._start(code))[0])
+        return self._logits(self._hidden(tokens, self._start(code), whole=True)[0])
 
     def start(self, generator: Generator) -> State:
         """Return the state before a sequence's first token."""
@@ -174,15 +174,22 @@ class Performer(nn.Module):
     def _start(self, code: Any) -> State:
         return State(layers=(None,) * self.config.layers, code=code, position=0)
 
-    def passage(self, tokens: Tensor, state: State) -> tuple[Passage, State]:
-        """Say where tokens stand, (B, T), that come after a state; and the state after them but for its layers."""
+    def passage(
+        self, tokens: Tensor, state: State, *, whole: bool = False
+    ) -> tuple[Passage, State]:
+        """Say where tokens stand, (B, T), that come after a state; and the state after them but for its layers.
+
+        From what is whole nobody goes on, so that layers need not say what they remember.
+        """
         start, stop = state.position, state.position + tokens.shape[1]
         around, metre, goals, times = None, None, None, state.times
         if self.time is not None:
             ticks, newest, goal = times or self._first_times(len(tokens))
             around = self.time.around(tokens, ticks)
             if self.metre is not None:
-                metre, newest = self.metre.stretches(around[0], around[1], newest)
+                metre = self.metre.whole(around[0], around[1]) if whole else None
+                if metre is None:
+                    metre, newest = self.metre.stretches(around[0], around[1], newest)
             if self.goals is not None:
                 goals = self.goals.standing(tokens, goal)
                 goal = goals[:, -1]
@@ -205,15 +212,16 @@ class Performer(nn.Module):
         x = x * math.sqrt(self.config.width)  # unit variance, as position's
         return self.dropout(self.position.embed(x, passage.start))
 
-    def _hidden(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        passage, after = self.passage(tokens, state)
+    def _hidden(self, tokens: Tensor, state: State, *, whole: bool = False) -> tuple[Tensor, State]:
+        passage, after = self.passage(tokens, state, whole=whole)
         x = self.embed(tokens, passage)
         layers = []
-        for block, layer in zip(self.blocks, state.layers, strict=True):
+        for number, (block, layer) in enumerate(zip(self.blocks, state.layers, strict=True)):
+            own = passage.of_layer(number) if whole else passage
             if self.training and self.config.checkpoint_activations:
-                x, layer = checkpoint(block, x, passage, layer, use_reentrant=False)
+                x, layer = checkpoint(block, x, own, layer, use_reentrant=False)
             else:
-                x, layer = block(x, passage, layer)
+                x, layer = block(x, own, layer)
             layers.append(layer)
         return self.norm(x), replace(after, layers=tuple(layers))
 

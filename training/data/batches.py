@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -128,12 +128,11 @@ class Batches:
         return _padded([*sequences.values()], windows * config.length + 1)
 
     def parts(self, number: int, step: int) -> Iterator[Part]:
-        """Yield a batch as steps learn from it, the first of which is given."""
-        batch, length = self.batch(number), self.config.length
-        windows = (batch.shape[1] - 1) // length
-        for window in range(windows):
-            tokens = batch[:, window * length : (window + 1) * length + 1]
-            yield Part(step + window, number, window, windows, tokens)
+        """Return a batch as steps learn from it, the first of which is given."""
+        return windows_of(self.batch(number), self.config.length, number, step)
+
+    def close(self) -> None:
+        """Do nothing: batches are cut where they are asked for."""
 
     def validation(self, count: int, length: int) -> np.ndarray:
         """Return held-out sequences, the same for every run: (up to count, length + 1), unaugmented.
@@ -177,11 +176,31 @@ class Batches:
         return self.shards.ids(self._files.draw(file, random))
 
 
+class Source(Protocol):
+    """What has batches."""
+
+    def parts(self, number: int, step: int) -> Iterator[Part]:
+        """Return a batch as steps learn from it, the first of which is given."""
+        ...
+
+    def close(self) -> None:
+        """End what cuts them."""
+        ...
+
+
+def windows_of(batch: np.ndarray, length: int, number: int, step: int) -> Iterator[Part]:
+    """Yield the windows of a batch, a step each, the first of which is given."""
+    windows = (batch.shape[1] - 1) // length
+    for window in range(windows):
+        tokens = batch[:, window * length : (window + 1) * length + 1]
+        yield Part(step + window, number, window, windows, tokens)
+
+
 class Loader:
     """Prepares batches ahead in a thread, and measures how long the model waits for them."""
 
     def __init__(
-        self, batches: Batches, start: int, stop: int, ahead: int, number: int | None = None
+        self, batches: Source, start: int, stop: int, ahead: int, number: int | None = None
     ) -> None:
         """Prepare for the steps start … stop − 1, the first of which begins the batch of its number, or another."""
         self.batches, self.start, self.stop = batches, start, stop
@@ -202,6 +221,7 @@ class Loader:
                 self._queue.get_nowait()
             except queue.Empty:
                 self._thread.join(0.01)
+        self.batches.close()
 
     def __iter__(self) -> Iterator[Part]:
         for _ in range(self.start, self.stop):

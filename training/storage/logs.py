@@ -22,9 +22,14 @@ class Log:
 
     def __init__(self, folder: Path, step: int, *, enabled: bool) -> None:
         self.enabled = enabled
-        self.folder = folder
         self.board: Any = None
-        if not enabled:
+        self.move(folder, step)
+
+    def move(self, folder: Path, step: int) -> None:
+        """Write to the tables of another folder from here on."""
+        self.close()
+        self.folder = folder
+        if not self.enabled:
             return
         folder.mkdir(parents=True, exist_ok=True)
         for name, header in TABLES.items():

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from musicgen.storage.checkpoint import Card
+from musicgen.storage.checkpoint import CONFIG, Card
 from training.config import RunConfig
 from training.data.batches import Batches
 from training.storage.saving import RunState, read_card, read_state
+
+TAIL_FROM = "tail_from"  # of a card: the step before the tail that the model comes from
 
 
 def learned_from(folder: Path, batches: Batches) -> bool:
@@ -19,10 +21,22 @@ def learned_from(folder: Path, batches: Batches) -> bool:
     return read_card(folder)[1].training.get("counts", counts) == counts
 
 
+def has_tail(model: Path) -> bool:
+    """Say whether a run's model comes from a tail: no model of a held rate takes its place."""
+    return (model / CONFIG).is_file() and TAIL_FROM in read_card(model)[1].training
+
+
 def card_of(
-    config: RunConfig, batches: Batches, state: RunState, start: dict[str, Any] | None = None
+    config: RunConfig,
+    batches: Batches,
+    state: RunState,
+    start: dict[str, Any] | None = None,
+    held: int | None = None,
 ) -> Card:
-    """Return the card of the model as it stands, which began as `start`; nothing depends on the machine's speed."""
+    """Return the card of the model as it stands, which began as `start`; nothing depends on the machine's speed.
+
+    One from a tail says which step was held before it.
+    """
     return Card(
         name=Path(config.run).name,
         language=batches.language,
@@ -43,5 +57,6 @@ def card_of(
             "validation_loss": state.validation_loss,
             "validation_loss_beyond": state.validation_beyond,
             **({} if start is None else {"start": start}),
+            **({} if held is None else {TAIL_FROM: held}),
         },
     )

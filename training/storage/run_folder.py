@@ -9,8 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from musicgen.storage.library import shipped
 from tokenization.records import from_plain, yaml_of
 from tokenization.whole_file import make_folder, write_whole
@@ -21,7 +19,7 @@ from training.storage import saving
 CONFIG = "config.yaml"
 # What may differ when a run goes on, and it stays the same run.
 _FREE = (
-    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch"),
+    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch", "data.workers"),
     *("device.accelerator", "device.devices", "device.nodes", "device.strategy"),
     *("device.compile", "validation.batch", "validation.patience"),
     *("validation.samples", "validation.sample_tokens", "model.checkpoint_activations"),
@@ -49,7 +47,9 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
 
 def write_config(config: RunConfig) -> None:
     """Write what a run is trained with from here on: once it is known that it fits, and a step is to be made."""
-    text = yaml.safe_dump(_plain(config), sort_keys=False)
+    import yaml  # here, since a run is read and saved without it
+
+    text = yaml.safe_dump(plain(config), sort_keys=False)
     write_whole(Path(config.run) / CONFIG, text.encode())
 
 
@@ -79,7 +79,7 @@ def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
         before = yaml_of(known)
     except ValueError as error:
         raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
-    changes = _differences(before, _plain(config))
+    changes = _differences(before, plain(config))
     if not changes:
         return []
     said = "; ".join(changes)
@@ -91,7 +91,7 @@ def differences(config: RunConfig) -> list[str]:
     known = Path(config.run) / CONFIG
     if not known.is_file() or saving.newest(Path(config.run)) is None:
         return []
-    return _differences(yaml_of(known), _plain(config))
+    return _differences(yaml_of(known), plain(config))
 
 
 def _differences(old: Any, new: dict[str, Any]) -> list[str]:
@@ -107,7 +107,7 @@ def _differences(old: Any, new: dict[str, Any]) -> list[str]:
 def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an older configuration with the defaults of settings that have come since."""
     try:
-        return _plain(from_plain(RunConfig, old, "the run"))
+        return plain(from_plain(RunConfig, old, "the run"))
     except ValueError:  # of a setting that is no more
         return old
 
@@ -122,7 +122,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _plain(config: RunConfig) -> dict[str, Any]:
+def plain(config: RunConfig) -> dict[str, Any]:
     """Return the configuration with its paths made whole, to be read from anywhere."""
     plain = asdict(config)
     plain["run"] = str(Path(config.run).resolve())

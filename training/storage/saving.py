@@ -43,6 +43,7 @@ class RunState:
 
     step: int = 0  # steps done
     batches: int | None = None  # learned from; null where one is a step
+    began: int = 0  # the step at which the optimiser had no averages yet: warm-up counts from there
     best_loss: float | None = None  # on the validation data, within the trained length
     best_step: int = 0
     stale: int = 0  # validations since the best
