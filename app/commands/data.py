@@ -19,12 +19,15 @@ DESCRIPTIONS = {
     "groove-songs": "more styles of a groove set, over the chords of whole songs: bbNNNN.STYLE.mid, all to train on",
     "human-drums": "the Groove MIDI Dataset: human drumming, to train on beside grooves",
     "lieder": "OpenScore Lieder: songs for voice and piano in every metre, as MusicXML",
+    "quartets": "OpenScore String Quartets: four parts with dynamics in every metre, as MusicXML",
+    "polish-keyboard": "Polish keyboard music of the Chopin Institute: MIDI files made from scores",
     "midi": "any folder of MIDI, MusicXML and ABC files",
 }
 # The languages that a source can be spelled in, by what their names begin with; any other has a language of its own.
 FAMILIES = {
-    **{"midi": "", "pop909": "remi", "pop-piano": "remi"},
-    **{"groove": "groove", "groove-songs": "groove", "human-drums": "groove"},
+    **{"midi": "", "quartets": "", "polish-keyboard": "", "pop-piano": "remi"},
+    **{"pop909": ("remi", "ensemble"), "lieder": ("remi", "ensemble")},
+    **dict.fromkeys(("groove", "groove-songs", "human-drums"), ("groove", "ensemble")),
 }
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
 EXAMPLES = """\
@@ -67,7 +70,8 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         add_language(parser, None, FAMILIES[name], otherwise="the source's own")
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
-        help="share held out, by a hash of the names, where the source has no split",
+        help="share held out, by a hash of the names, where the source has no split; in ensemble, by a hash of the "
+        "works, and as much for test again",
     )  # fmt: skip
     parser.add_argument(
         "--title", metavar="TEXT", help="what these pieces are, for the model's README"

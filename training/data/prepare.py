@@ -23,6 +23,7 @@ from training.data.report import PrepareReport
 from training.data.sources import SOURCES, recognise
 from training.data.sources.listing import Listing, Skipped, list_files
 from training.data.sources.source import Found, Piece, Source
+from training.data.sources.works import split_works
 from training.data.writer import PreparedWriter, check_destination
 
 # What stands in the source's top folder under these names goes beside the prepared set.
@@ -31,6 +32,7 @@ _NOTICES = {
     **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),
 }
 
+BY_WORKS = "ensemble"  # languages of this family hold out works, the others pieces by their names
 LIMIT_SECONDS = 300.0  # of processor time; no file takes as long
 MEMORY_BYTES = 2 << 30  # … or more than this, beyond what the program takes
 
@@ -42,7 +44,9 @@ class PrepareOptions:
     """How a data set is prepared."""
 
     language: str | None = None  # by default the source's
-    validation: float = 0.05  # share held out where the source has no split of its own
+    validation: float = (
+        0.05  # share held out where the source has no split; of works, for test again
+    )
     workers: Workers | None = None  # by default one a processor; 0 works in this process
     replace: bool = False  # a prepared set that stands in the destination
     title: str | None = None  # by default the source's
@@ -63,6 +67,7 @@ class Spelled:
     losses: Counter[str]
     remarks: tuple[str, ...]
     digest: bytes  # of the tokens
+    works: tuple[str, ...] = ()  # the keys of the work, where pieces are held out by works
 
 
 def prepare(
@@ -84,6 +89,8 @@ def prepare(
         with PreparedWriter(destination, replace=options.replace) as writer:
             _fill(writer, report, found, partial(spell, kind.name, speaks.name), options, progress)
             _check_filled(writer, report, found, folder)
+            if speaks.family == BY_WORKS:
+                _hold_out(writer, kind, options)
             meta = _meta(kind, speaks, folder, options, report)
             writer.commit(meta, _notices(root))
     return read_meta(destination)
@@ -95,6 +102,8 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
     try:
         scores = SOURCES[source].scores(piece, speaker)
         spellings = [speaker.encode(score) for score in scores]
+        by_works = speaker.family == BY_WORKS
+        works = SOURCES[source].works(piece, scores[0]) if by_works else []
     except (ValueError, OSError) as error:
         # The folder may be a passing one, and where it lies is nobody's business.
         return Skipped(piece.name, str(error).replace(str(piece.path), piece.name))
@@ -108,6 +117,7 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
         losses=sum((Counter(s.losses) for s in spellings), Counter()),
         remarks=tuple(dict.fromkeys(remark for score in scores for remark in score.remarks)),
         digest=digest.digest(),
+        works=tuple(works),
     )
 
 
@@ -165,8 +175,17 @@ def _take(
         # In two splits it would be tested on what was learned.
         report.skip(piece.name, f"it has the same notes as {twin}")
     else:
-        writer.add(piece.name, answer.rows, split=piece.split, style=piece.style)
+        kind = {"split": piece.split, "style": piece.style}
+        writer.add(piece.name, answer.rows, **kind, work=piece.work, works=answer.works)
         report.take(answer.losses, answer.remarks)
+
+
+def _hold_out(writer: PreparedWriter, kind: Source, options: PrepareOptions) -> None:
+    """Give the pieces of a source without splits of its own those of their works."""
+    names = writer.names_of_works
+    if all(names):
+        share, by_name = options.validation, kind.by_name
+        writer.hold_out(split_works(names, writer.works, share, by_name=by_name))
 
 
 def _check_filled(
@@ -197,6 +216,7 @@ def _meta(
         "language": speaks.spec(),
         "vocabulary": speaks.vocabulary.to_json(),
         "validation": options.validation,
+        "style": kind.style,
         **report.meta(),
     }
 

@@ -34,6 +34,7 @@ class Shards:
                 )
         _check_styles(self.sets)
         _check_pieces(self.sets)
+        _check_works(self.sets)
         self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
         files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
         self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
@@ -133,6 +134,33 @@ def _check_pieces(sets: Sequence[Prepared]) -> None:
                             f"{here.folder} trains on {here.name(row)}, which {there.folder} holds out as "
                             f"{there.name(twin)}: train on one of the two sets, or prepare their files as one"
                         )
+
+
+def _check_works(sets: Sequence[Prepared]) -> None:
+    """Raise ValueError where a work that one set holds out is trained on in another, in whatever edition."""
+    trained = [_works(one, ("train",)) for one in sets]
+    held_out = [_works(one, ("validation", "test")) for one in sets]
+    for here, learned in zip(sets, trained, strict=True):
+        for there, others in zip(sets, held_out, strict=True):
+            if here is not there and (leaked := sorted(learned.keys() & others.keys())):
+                raise ValueError(
+                    f"{here.folder} trains on {learned[leaked[0]]}, which begins as or is called what "
+                    f"{there.folder} holds out as {others[leaked[0]]}: train on one of the two sets, "
+                    "or prepare their files as one"
+                )
+
+
+def _works(prepared: Prepared, splits: Sequence[str]) -> dict[str, str]:
+    """Return a file's name by each key of the works in some splits."""
+    pieces = prepared.pieces
+    wanted = np.isin(pieces.split, [SPLITS.index(split) for split in splits])
+    files = np.unique(pieces.file[wanted])
+    return {
+        key: str(name)
+        for name, keys in zip(pieces.names[files], pieces.works[files], strict=True)
+        for key in str(keys).split("\n")
+        if key
+    }
 
 
 def _families(prepared: Prepared, splits: Sequence[str]) -> set[str]:

@@ -43,6 +43,8 @@ class PreparedWriter:
         self._rows: list[tuple[int, int, int, int, int]] = []  # length, notes, file, split, style
         self._bars: list[np.ndarray] = []
         self._names: list[str] = []
+        self.names_of_works: list[str] = []  # of each file, in its source
+        self.works: list[tuple[str, ...]] = []  # the keys of each file's work
         self._styles: dict[str, int] = {}
 
     def __enter__(self) -> PreparedWriter:
@@ -78,7 +80,16 @@ class PreparedWriter:
         """How many files were added."""
         return len(self._names)
 
-    def add(self, name: str, rows: Sequence[Encoded], *, split: str, style: str = "") -> None:
+    def add(
+        self,
+        name: str,
+        rows: Sequence[Encoded],
+        *,
+        split: str,
+        style: str = "",
+        work: str = "",
+        works: tuple[str, ...] = (),
+    ) -> None:
         """Append the rows of a file."""
         number = NO_STYLE if not style else self._styles.setdefault(style, len(self._styles))
         for row in rows:
@@ -91,6 +102,13 @@ class PreparedWriter:
             self._rows.append(entry)
             self._bars.append(np.asarray(row.bars, dtype=np.uint32))
         self._names.append(name)
+        self.names_of_works.append(work)
+        self.works.append(works)
+
+    def hold_out(self, splits: Sequence[str]) -> None:
+        """Give each file another split, in their order."""
+        numbers = [SPLITS.index(split) for split in splits]
+        self._rows = [(*row[:3], numbers[row[2]], row[4]) for row in self._rows]
 
     def commit(self, meta: dict[str, Any], notices: Sequence[tuple[Path, str]] = ()) -> None:
         """Put the set in its place, with its description and copies of the source's notices."""
@@ -104,7 +122,10 @@ class PreparedWriter:
         }
         with self._disk():
             self._file.close()
-            _save(self._part / PIECES_FILE, vars(self._pieces()))
+            columns = vars(self._pieces())
+            if not any(self.works):  # as sets were before there were any
+                columns = {name: column for name, column in columns.items() if name != "works"}
+            _save(self._part / PIECES_FILE, columns)
             text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
             (self._part / META_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
             for source, name in notices:
@@ -136,6 +157,7 @@ class PreparedWriter:
             split=split.astype(np.uint8),
             style=style.astype(np.int32),
             names=np.array(self._names, dtype=np.str_),
+            works=np.array(["\n".join(keys) for keys in self.works], dtype=np.str_),
         )
 
     def _counts(self) -> dict[str, dict[str, int]]:

@@ -1,19 +1,21 @@
 """The kinds of data sets that people have, a file each, by name."""
 
-from training.data.sources.groove import Groove
+from training.data.sources.groove import Groove, GrooveSongs
 from training.data.sources.human_drums import HumanDrums
-from training.data.sources.lieder import Lieder
 from training.data.sources.listing import Listing
 from training.data.sources.midi_folder import MidiFolder
+from training.data.sources.openscore import Lieder, Quartets
+from training.data.sources.polish_keyboard import PolishKeyboard
 from training.data.sources.pop909 import Pop909
 from training.data.sources.pop_piano import PopPiano
 from training.data.sources.source import Source
-from training.data.sources.whole_songs import GrooveSongs
 
 # In the order in which a folder is compared with them: the most particular first.
 SOURCES: dict[str, Source] = {
     "pop909": Pop909(),
     "lieder": Lieder(),
+    "quartets": Quartets(),
+    "polish-keyboard": PolishKeyboard(),
     "human-drums": HumanDrums(),
     "groove-songs": GrooveSongs(),
     "groove": Groove(),

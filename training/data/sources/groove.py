@@ -22,6 +22,7 @@ from training.data.sources.source import Found, Piece, Source, arranged, read
 from training.data.sources.splits import check_styles, split_by_name
 
 _NAME = re.compile(r"[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
+_SONG = re.compile(r"(?:^|.*/)bb\d{4}\.[^/.]+\.midi?", re.IGNORECASE)
 _SPLITS = {
     **{"train": "train", "test": "test"},
     **{"val": "validation", "valid": "validation", "validation": "validation"},
@@ -56,6 +57,7 @@ class Groove(Source):
     shape = "accompaniments named CHART.STYLE.mid, in folders train, val and test or in one"
     language = "groove"
     licence = "not stated: that of the files"
+    style = "band"
 
     def fits(self, listing: Listing) -> bool:
         files = listing.midi_files
@@ -80,6 +82,24 @@ class Groove(Source):
             score = excerpt(merged(score), COUNT_IN_BEATS * score.ticks_per_beat)
         # A program made these files: their beats are right, also where the notes swing.
         return arranged(score.replace(beats_known=True), language)
+
+
+class GrooveSongs(Groove):
+    """As a groove set; its charts are songs of the McGill Billboard annotations (Burgoyne et al., ISMIR 2011)."""
+
+    name = "groove-songs"
+    title = "Groove songs: MMA accompaniments over whole songs"
+    shape = "accompaniments named bbNNNN.STYLE.mid"
+    licence = (
+        "made with MMA (GPL-2.0-or-later) over chords of the McGill Billboard annotations (CC0)"
+    )
+
+    def fits(self, listing: Listing) -> bool:
+        files = listing.midi_files
+        return 2 * sum(bool(_SONG.fullmatch(file)) for file in files) > len(files)
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        return super().find(listing, 0.0)
 
 
 def merged(score: Score) -> Score:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from tokenization.any_file import read_file
 from tokenization.groove.arrange import trios
 from tokenization.language import Language
-from tokenization.score import Score
+from tokenization.score import Score, Track
 from training.data.sources.listing import Listing, Skipped
 
 
@@ -21,6 +24,8 @@ class Piece:
     path: Path
     split: str
     style: str = ""
+    work: str = ""  # its work's name in the source; empty where the source has a split of its own
+    metre: str = "4/4"  # where the source says it
     tune: int | None = None  # which one, of a book of tunes in ABC
 
 
@@ -41,6 +46,8 @@ class Source(ABC):
     shape: str  # what its folder holds, to end a sentence
     language: str  # the language it is spelled in, if nobody says otherwise
     licence: str
+    style: str | None = None  # that its pieces name in the ensemble language
+    by_name = False  # whether the names of works decide what is held out, not how they begin
 
     @abstractmethod
     def fits(self, listing: Listing) -> bool:
@@ -54,10 +61,14 @@ class Source(ABC):
         """Read a piece as one or more arranged scores, of which training draws one at a time."""
         return arranged(read(piece), language)
 
+    def works(self, piece: Piece, score: Score) -> list[str]:
+        """Return the keys by which a piece's work is known (works.py), from its arranged score."""
+        return []
 
-def read(piece: Piece) -> Score:
+
+def read(piece: Piece, *, staves: bool = False) -> Score:
     """Read a piece's file; errors call it `it`, since its name stands before them."""
-    return read_file(piece.path, name="it", tune=piece.tune)
+    return read_file(piece.path, name="it", tune=piece.tune, staves=staves)
 
 
 def arranged(score: Score, language: Language) -> list[Score]:
@@ -65,3 +76,21 @@ def arranged(score: Score, language: Language) -> list[Score]:
     if language.family == "groove":
         return trios(score)
     return [language.arrange(score)]
+
+
+def joined(
+    score: Score, groups: Sequence[Sequence[int]], track: Track | None = None
+) -> list[Score]:
+    """Return an arranged score with each group of its tracks as one, the first of them or a given one.
+
+    Where no group has several, there is nothing to join, and no score.
+    """
+    groups = [group for group in groups if len(group)]
+    if all(len(group) == 1 for group in groups):
+        return []
+    number = np.zeros(len(score.tracks), dtype=np.int64)
+    for place, group in enumerate(groups):
+        number[list(group)] = place
+    notes = score.notes.replace(track=number[score.notes.track]).sorted()
+    tracks = tuple(track or score.tracks[group[0]] for group in groups)
+    return [score.replace(notes=notes, tracks=tracks)]

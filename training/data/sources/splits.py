@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tokenization.set_description import SPLITS
 
@@ -15,11 +15,18 @@ def split_by_name(name: str, *, validation: float, test: float = 0.0) -> str:
             f"shares of {validation:g} for validation and {test:g} for test leave nothing to "
             "train on; they are at least 0 and less than 1 together"
         )
+    return split_of(name, {"validation": validation, "test": test})
+
+
+def split_of(name: str, shares: Mapping[str, float]) -> str:
+    """Return the split of a name where so large shares of all names are held out, in this order."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
     place = int.from_bytes(digest[:8], "big") / 2**64
-    if place < validation:
-        return "validation"
-    return "test" if place < validation + test else "train"
+    for split, share in shares.items():
+        if place < share:
+            return split
+        place -= share
+    return "train"
 
 
 def check_styles(pieces: Iterable[tuple[str, str]]) -> None:
