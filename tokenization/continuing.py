@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from tokenization.constraints.scripted import Script, Scripted
 from tokenization.goal import COUNTED, LEFT
 from tokenization.grammar import Grammar
 from tokenization.language import Language
+
+MOST_BARS = 512  # that are scripted where the length is given in tokens
 
 
 def continuing(
@@ -22,6 +24,8 @@ def continuing(
     end_in: int | None = None,
     chords: list[list[str]] | None = None,
     longest_ticks: Sequence[int] | None = None,
+    bars: int = MOST_BARS,
+    plan: Mapping[str, np.ndarray] | None = None,
 ) -> Grammar:
     """Return the grammar of sequences that begin with a prompt; it stands before the prompt's first token.
 
@@ -31,8 +35,12 @@ def continuing(
     The bars after the prompt keep to the line of `chords`, over and over.
 
     With `end_in`, the music ends with the last of so many bars, and says in each how many are left; the prompt has
-    begun the first of them.
+    begun the first of them. A `plan` says what the new bars, so many, are to be like.
     """
+    if plan is not None or chords is not None:
+        ends, count = end_in is not None, bars if end_in is None else end_in
+        if grammar := language.directed(prompt, count, ends=ends, chords=chords, plan=plan):
+            return grammar
     if chords is not None:
         grammar = language.on_chords(chords, prompt_bars)
     else:

@@ -9,7 +9,7 @@ last tick, and encode(decode(t)) = t for every valid sequence t.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise
@@ -104,6 +104,25 @@ class Language(ABC):
             f"this model speaks {self.name}, which names no chords; choose one for pop piano"
         )
 
+    def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:
+        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
+        raise ValueError(
+            f"this model speaks {self.name}, in which nothing can be asked of bars; choose one that speaks ensemble"
+        )
+
+    def directed(
+        self,
+        prompt: np.ndarray,
+        /,
+        bars: int,
+        *,
+        ends: bool = False,
+        chords: Sequence[Sequence[str]] | None = None,
+        plan: Mapping[str, np.ndarray] | None = None,
+    ) -> Grammar | None:
+        """Return the grammar of a prompt that goes on by a plan or over chords, in a language that scripts bars."""
+        return None
+
     def infilling(
         self,
         /,
@@ -112,6 +131,7 @@ class Language(ABC):
         stop: int,
         *,
         longest_ticks: Sequence[int] | None = None,
+        plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
         raise ValueError(
@@ -125,6 +145,7 @@ class Language(ABC):
         write: Collection[str],
         *,
         longest_ticks: Sequence[int] | None = None,
+        plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
         raise ValueError(

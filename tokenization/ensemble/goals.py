@@ -6,16 +6,22 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from tokenization.analysis.chord_names import CHORDS
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.constraints.scripted import Script, Scripted
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import Plan, bar_offsets, beyond, body_start, plain, with_parts
 from tokenization.ensemble.spelling import Reading, voices_of
 from tokenization.ensemble.tokens import (
+    AT,
     BAR,
+    CHORD,
     END,
     HARMONY,
+    HARMONY_ID,
+    LEFT_1,
     METRE,
+    METRE_STEPS,
     MOST_PARTS,
     PART,
     PART_NAMES,
@@ -24,7 +30,8 @@ from tokenization.ensemble.tokens import (
     VOCABULARY,
     VOICE,
 )
-from tokenization.goal import Goal, check_gap, given_until
+from tokenization.goal import COUNTED, Goal, check_gap, given_until
+from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.records import nearest
 from tokenization.score import Notes, Score
@@ -132,6 +139,53 @@ def accompanying(
         whole=whole,
         tracks=tuple(target[number] for number in written if order[number] != HARMONY),
     )
+
+
+def directed(
+    language: Language,
+    prompt: np.ndarray,
+    bars: int,
+    *,
+    ends: bool = False,
+    chords: Sequence[Sequence[str]] | None = None,
+    plan: Plan | None = None,
+) -> Grammar:
+    """Return the grammar of a prompt, which has begun the first of some new bars, that go on by a plan or over chords.
+
+    The chords are those of each bar, over and over; `ends` counts down to the last of the bars.
+    """
+    reading = Reading(plain(prompt))
+    before = max(len(reading.bars) - 1, 0)
+    said = _plan_tokens(plan, bars)
+    if chords is not None and HARMONY not in reading.parts:
+        raise ValueError(
+            "over given chords a piece goes on that has pitched notes; this prompt has none"
+        )
+    metre = int(reading.bars.metre[-1]) if before else FOUR_FOUR
+    after = [
+        [
+            *([LEFT_1 + bars - bar - 1] if ends and bars - bar <= COUNTED else []),
+            *said[bar],
+            *([] if chords is None else _chord_tokens(chords[bar % len(chords)], metre)),
+        ]
+        for bar in range(bars)
+    ]
+    # What stops the music that does not end is its length.
+    after += [] if ends else [[]]
+    script = Script.around(language, [[]] * (before + len(after)), [*[[]] * before, *after])
+    write = None if chords is None else np.flatnonzero(reading.parts != HARMONY)
+    grammar = EnsembleGrammar(write=write, metres=chords is None)
+    return Scripted(grammar, language, script, hears=True, may_end_silent=True)
+
+
+def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
+    """Return the chords of a bar, each as long as the others."""
+    steps, ids = int(METRE_STEPS[metre]), []
+    for number, chord in enumerate(chords):
+        if not number or chord != chords[number - 1]:
+            at = AT.start + number * steps // len(chords)
+            ids += [at, CHORD.start + CHORDS.index(chord)]
+    return [HARMONY_ID, *ids]
 
 
 def declared(parts: np.ndarray) -> np.ndarray:

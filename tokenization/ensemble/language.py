@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tokenization.ensemble import goals
 from tokenization.ensemble.arrange import arrange
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import body_start, plain
+from tokenization.ensemble.plans import plan_for
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
@@ -62,6 +63,7 @@ class Ensemble(Language):
     parts = PART_NAMES
     infilling = goals.infilling
     accompanying = goals.accompanying
+    directed = goals.directed
 
     def arrange(self, score: Score, tracks: Any = None) -> Score:
         """Bring any score to this grid, each track a part, with chords; its remarks explain.
@@ -87,6 +89,10 @@ class Ensemble(Language):
     def sheet(self, ids: np.ndarray) -> Sheet:
         """Return what a valid plain sequence says, on the grid."""
         return Reading(closed(ids)).sheet()
+
+    def plan(self, asked: Mapping[str, Any], bars: int, /) -> dict[str, np.ndarray]:
+        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
+        return plan_for(asked, bars)
 
     def grammar(
         self,

@@ -35,6 +35,7 @@ def infilling(
     stop: int,
     *,
     longest_ticks: Sequence[int] | None = None,
+    plan: object = None,
 ) -> Goal:
     """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
     notes, bars = language.notes(ids), len(language.bars(ids))
@@ -77,6 +78,7 @@ def accompanying(
     write: Collection[str],
     *,
     longest_ticks: Sequence[int] | None = None,
+    plan: object = None,
 ) -> Goal:
     """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
     notes, bars = language.notes(ids), len(language.bars(ids))

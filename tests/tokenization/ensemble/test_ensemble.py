@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tokenization.analysis.metres import METRES
 from tokenization.ensemble import layouts
-from tokenization.ensemble.goals import accompanying, infilling
+from tokenization.ensemble.goals import accompanying, directed, infilling
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.language import Ensemble
 from tokenization.ensemble.spelling import Reading
@@ -299,6 +299,42 @@ def test_a_plan_can_be_asked_for():
 def test_what_cannot_be_written_is_said(write: list[str], reason: str):
     with pytest.raises(ValueError, match=reason):
         accompanying(LANGUAGE, LANGUAGE.encode(song()).ids, write)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_music_goes_on_by_a_plan_and_over_chords(ends: bool):
+    encoded = LANGUAGE.encode(song())
+    prompt = np.append(encoded.ids[: encoded.bars[4]], BAR).astype(np.int64)
+    plan = LANGUAGE.plan({"density": [1, 2, 4, None], "form": "A B B A"}, 4)
+    chords = [["C_M"], ["F_M", "G_7"]]
+    grammar = directed(LANGUAGE, prompt, 4, ends=ends, chords=chords, plan=plan)
+    written = walk(grammar, prompt, 3, 100_000 if ends else 1500)
+    new = LANGUAGE.text(written[len(prompt) - 1 :]).splitlines()[:4]
+    left = [f"left_{4 - bar} " if ends else "" for bar in range(4)]
+    asked = [f"bar {left[0]}return_new density_2", f"bar {left[1]}return_new density_3",
+             f"bar {left[2]}return_1 density_4", f"bar {left[3]}return_other"]  # fmt: skip
+    said = ["chords at_0 chord_C_M", "chords at_0 chord_F_M at_48 chord_G_7"] * 2
+    for line, first, chord in zip(new, asked, said, strict=True):
+        assert line.startswith(f"{first} {chord}")
+        assert line.count("chords") == 1
+    assert written[-1] == END if ends else (written == BAR).sum() > 8
+    assert LANGUAGE.validate(layouts.plain(written)) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"tempo": 3}, "a plan has no 'tempo'"),
+        ({"density": [1, 2]}, "has 2 numbers for 8 bars"),
+        ({"density": 100}, "density is 100; it goes from 0 to 24"),
+        ({"register": "high"}, "register is 'high'; it goes from 0 to 127"),
+        ({"form": "A A B"}, "3 sections, which do not divide 8 bars"),
+        ({"form": "B A"}, "names B before A"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(asked: dict, reason: str):
+    with pytest.raises(ValueError, match=reason):
+        LANGUAGE.plan(asked, 8)
 
 
 def test_musical_time_goes_back_for_each_part():
