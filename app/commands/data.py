@@ -23,10 +23,10 @@ DESCRIPTIONS = {
     "polish-keyboard": "Polish keyboard music of the Chopin Institute: MIDI files made from scores",
     "midi": "any folder of MIDI, MusicXML and ABC files",
 }
-# The languages that a source can be spelled in, by what their names begin with; any other has a language of its own.
+# The languages that a source can be spelled in, by what their names begin with.
 FAMILIES = {
     **{"midi": "", "quartets": "", "polish-keyboard": "", "pop-piano": "remi"},
-    **{"pop909": ("remi", "ensemble"), "lieder": ("remi", "ensemble")},
+    **{"pop909": ("remi", "ensemble"), "lieder": ("remi-2", "ensemble")},
     **dict.fromkeys(("groove", "groove-songs", "human-drums"), ("groove", "ensemble")),
 }
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
@@ -34,6 +34,7 @@ EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
   musicgen data lieder lieder.tar data/lieder
+  musicgen data pop909 POP909 data/pop909-ensemble --language ensemble    # melodies and piano apart, and together
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
   musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786    # on many machines, the same bytes
   musicgen data inspect data/pop909
@@ -66,8 +67,7 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         "source", metavar="SOURCE", type=Path, help="its folder, or a tar or zip archive of it"
     )
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
-    if name in FAMILIES:
-        add_language(parser, None, FAMILIES[name], otherwise="the source's own")
+    add_language(parser, None, FAMILIES[name], otherwise="the source's own")
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
         help="share held out, by a hash of the names, where the source has no split; in ensemble, by a hash of the "

@@ -23,7 +23,7 @@ from tokenization.score import Score
 from training.data.sources import SOURCES
 from training.data.sources.listing import list_files
 
-NEAR_BEATS, GRID_BEATS = 0.5, 1 / 48
+NEAR_BEATS, GRID_BEATS, TOLERANCE = 0.5, 1 / 48, 1e-6
 LANGUAGES = ("ensemble", "remi-2", "groove-2")
 SHIFTS = np.arange(-32, 33) / 4  # beats by which a language may lay a piece later
 Notes = tuple[np.ndarray, np.ndarray]  # (N,) key: pitch, and 128 more on drums; (N,) onset in beats
@@ -38,17 +38,24 @@ def notes_of(score: Score) -> Notes:
 
 
 def paired(notes: Notes, read: Notes) -> np.ndarray:
-    """Return how far each note is from the one that stands for it, in order on its key; infinite if none does: (N,)."""
+    """Return how far each note is from the one that stands for it, infinite if none does: (N,).
+
+    Notes of a key are paired in order, first those that are near enough, then what is left of both.
+    """
     away = np.full(len(notes[0]), np.inf)
     for key in np.unique(notes[0]):
-        there = read[1][read[0] == key]
-        at = 0
-        for index in np.flatnonzero(notes[0] == key):
-            while at < len(there) and there[at] < notes[1][index] - NEAR_BEATS:
-                at += 1
-            if at < len(there) and there[at] <= notes[1][index] + NEAR_BEATS:
-                away[index] = abs(there[at] - notes[1][index])
-                at += 1
+        own, there = np.flatnonzero(notes[0] == key), read[1][read[0] == key].tolist()
+        for most in (GRID_BEATS + TOLERANCE, NEAR_BEATS):
+            left, at = [], 0
+            for index in own[np.isinf(away[own])]:
+                onset = notes[1][index]
+                while at < len(there) and there[at] < onset - most:
+                    left.append(there[at])
+                    at += 1
+                if at < len(there) and there[at] <= onset + most:
+                    away[index] = abs(there[at] - onset)
+                    at += 1
+            there = left + there[at:]
     return away
 
 
@@ -113,7 +120,7 @@ def measure(source: str, folder: Path, every: int) -> tuple[int, dict[str, Count
                 continue
             away = best_pairing(notes, notes_of(read))
             lost = int(np.isinf(away).sum())
-            off = int(((away > GRID_BEATS + 1e-6) & ~np.isinf(away)).sum())
+            off = int(((away > GRID_BEATS + TOLERANCE) & ~np.isinf(away)).sum())
             counts[name].update(
                 tokens=tokens, notes=len(away), kept=len(away) - lost, lost=lost, off=off
             )

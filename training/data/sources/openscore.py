@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from itertools import islice
 
 from tokenization.language import Language
 from tokenization.midi.limits import GENEROUS
@@ -101,18 +102,27 @@ class Quartets(OpenScore):
 
 
 def sung(score: Score) -> Score:
-    """Return the score with the parts of singers on voices, whatever the file has play them."""
-    return score.replace(tracks=tuple(_sung(track) for track in score.tracks))
+    """Return the score with the parts of singers on voices, whatever the file has play them.
+
+    Where no name speaks of a singer, the first part that is not on a keyboard sings.
+    """
+    tracks = score.tracks
+    singers = {index for index, track in enumerate(tracks) if _sings(track)}
+    others = (index for index, track in enumerate(tracks) if track.program not in _KEYBOARDS)
+    singers = singers or {*islice(others, 1)}
+    return score.replace(
+        tracks=tuple(
+            Track(track.name, VOICE) if index in singers else track
+            for index, track in enumerate(tracks)
+        )
+    )
 
 
-def _sung(track: Track) -> Track:
+def _sings(track: Track) -> bool:
     name = _STAFF.sub("", track.name)
-    played = _PLAYED.search(name) or track.is_drum
-    if _SUNG.search(name) and not played:
-        return Track(track.name, VOICE)
-    if track.program in _KEYBOARDS or played:
-        return track
-    return Track(track.name, VOICE)
+    if track.is_drum or _PLAYED.search(name):
+        return False
+    return track.program not in _KEYBOARDS or bool(_SUNG.search(name))
 
 
 def _by_player(score: Score) -> list[list[int]]:

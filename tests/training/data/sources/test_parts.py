@@ -100,8 +100,18 @@ def test_a_lied_has_a_voice_and_two_hands(tmp_path: Path):
     ],
 )
 def test_what_is_sung_is_a_voice(name: str, program: int, heard: int):
-    (track,) = sung(disk.piano().replace(tracks=(Track(name, program),))).tracks
-    assert track == Track(name, heard)
+    tracks = (Track("Voice", 68), Track(name, program))
+    assert sung(disk.band(names=("Piano", "Guitar")).replace(tracks=tracks)).tracks == (
+        *(Track("Voice", 52), Track(name, heard)),
+    )
+
+
+def test_where_nobody_is_called_a_singer_the_first_part_sings():
+    names = [("Piano", 0), ("Oboe", 68), ("Flute", 73)]
+    tracks = tuple(Track(*one) for one in names)
+    score = disk.band(names=("Piano", "Guitar", "Strings")).replace(tracks=tracks)
+    assert [track.program for track in sung(score).tracks] == [0, 52, 73]
+    assert sung(disk.piano()).tracks == (Track("piano", 0),)
 
 
 def test_all_tracks_of_a_groove_are_parts(tmp_path: Path):
