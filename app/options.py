@@ -21,9 +21,12 @@ def check_counts(arguments: argparse.Namespace, *options: str) -> None:
 
 
 def add_language(
-    parser: argparse.ArgumentParser, default: str | None, family: str = "", otherwise: str = ""
+    parser: argparse.ArgumentParser,
+    default: str | None,
+    family: str | tuple[str, ...] = "",
+    otherwise: str = "",
 ) -> None:
-    """Declare the option, for all languages or the versions of one; `otherwise` is taken without a default."""
+    """Declare the option, for all languages or those of some families; `otherwise` is taken without a default."""
     from tokenization.language import LANGUAGES
 
     named = {name: row.title for name, row in LANGUAGES.items() if name.startswith(family)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,8 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Optio
     first, last = (whole_number(bar, "a bar to write anew") for bar in (first, last))
     longest = longest_ticks(model, piece.encoded.ids, piece.score)
     ids = piece.encoded.ids
-    goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest)
+    plan = _plan(model, options, piece.bars, first - 1, last)
+    goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest, plan=plan)
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
 
     def is_new(notes: Notes) -> np.ndarray:
@@ -107,23 +108,42 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Optio
     return Completion(model, piece, goal, options, {"written_bars": [first, last]}, is_new)
 
 
+def _plan(
+    model: Player, options: Options, bars: int, first: int, stop: int
+) -> dict[str, np.ndarray] | None:
+    """Return the plan of a piece of so many bars, of which some are asked for something."""
+    if not options.plan:
+        return None
+    plan = {}
+    for name, level in model.language.plan(options.plan, stop - first).items():
+        plan[name] = np.full(bars, -1)
+        plan[name][first:stop] = level
+    return plan
+
+
 def accompaniment(
     model: Player, piece: Piece, write: Collection[str], options: Options
 ) -> Completion:
     """Return the work to write some parts anew to the others."""
-    goal = accompaniment_goal(model, piece.encoded.ids, write, piece.score.ticks_per_beat)
-    tracks = [model.language.parts.index(part) for part in write]
+    plan = _plan(model, options, piece.bars, 0, piece.bars)
+    goal = accompaniment_goal(
+        model, piece.encoded.ids, write, piece.score.ticks_per_beat, plan=plan
+    )
 
     def is_new(notes: Notes) -> np.ndarray:
-        return np.isin(notes.track, tracks)
+        return np.isin(notes.track, goal.tracks)
 
     return Completion(model, piece, goal, options, {"written_parts": list(write)}, is_new)
 
 
 def accompaniment_goal(
-    model: Player, ids: np.ndarray, write: Collection[str], ticks_per_beat: int
+    model: Player,
+    ids: np.ndarray,
+    write: Collection[str],
+    ticks_per_beat: int,
+    plan: Mapping[str, np.ndarray] | None = None,
 ) -> Goal:
     """Return the goal that some parts of a piece are written to the others, with notes of at most HELD_BARS."""
     known, most = model.longest_ticks, 4 * HELD_BARS * ticks_per_beat
     longest = None if known is None else [min(one, most) for one in known]
-    return model.language.accompanying(ids, write, longest_ticks=longest)
+    return model.language.accompanying(ids, write, longest_ticks=longest, plan=plan)

@@ -287,6 +287,11 @@ class Continuation(MusicGeneration):
         if options.ends and not by_bars:
             raise ValueError("music ends with a bar: to have it end, give bars and not tokens")
         closed = model.language.close(prompt.ids, prompt.bars)  # what sounds at its end, too
+        plan = None
+        if options.plan:
+            if not by_bars:
+                raise ValueError("a plan is for bars: give the length in bars, not in tokens")
+            plan = model.language.plan(options.plan, options.bars)
         grammar = continuing(
             model.language,
             prompt.ids,
@@ -295,6 +300,8 @@ class Continuation(MusicGeneration):
             end_in=options.bars if options.ends else None,
             chords=options.chords,
             longest_ticks=longest_ticks(model, closed, prompt.score),
+            plan=plan,
+            **({"bars": options.bars} if by_bars else {}),
         )
         before_bar = prompt.bars + options.bars if by_bars and not options.ends else None
         super().__init__(
@@ -324,6 +331,7 @@ class Continuation(MusicGeneration):
                 **heard_facts(prompt.ids, prompt.tracks),
                 "length": options.length(),
                 **({"chords": options.chords} if options.chords else {}),
+                **({"plan": options.plan} if options.plan else {}),
             },
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from musicgen.generation.sampling import MUSICAL, Sampling
 from tokenization.records import whole_number
@@ -20,6 +21,8 @@ class Options:
     may_end: bool = False  # let the music end by itself before that length
     ends: bool = False  # with the last of these bars the music comes to its end
     chords: list[list[str]] | None = None  # of each bar, over and over
+    # What is asked of the new bars, by name, where the language has a plan (tokenization/ensemble/plans.py).
+    plan: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("bars", "tokens", "variations", "seed"):

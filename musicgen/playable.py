@@ -91,11 +91,13 @@ class Playable:
         may_end: bool = Options.may_end,
         ends: bool = Options.ends,
         chords: str | None = None,
+        plan: dict[str, Any] | None = None,
     ) -> list[Take]:
         """Return variations that go on from the first bars of a piece, or from all of it; from nothing without one.
 
         The length is `bars`, 16 where nothing is said, or `tokens` instead. `chords` is a line such as
-        "C | G7 | Am F | C", a bar between bars, kept to over and over.
+        "C | G7 | Am F | C", a bar between bars, kept to over and over. `plan` says what
+        the new bars are to be like: {"density": 4, "form": "A A B A"} (tokenization/ensemble/plans.py).
         """
         from tokenization.remi.goals import read_chords
 
@@ -112,6 +114,7 @@ class Playable:
             may_end=may_end,
             ends=ends,
             chords=None if chords is None else read_chords(chords),
+            plan=plan,
         )
         if source is None:
             prompt = no_prompt(self.language)
@@ -128,9 +131,10 @@ class Playable:
         variations: int = Options.variations,
         seed: int = Options.seed,
         sampling: Sampling = Options.sampling,
+        plan: dict[str, Any] | None = None,
     ) -> list[Take]:
         """Return the piece with its bars from the first to the last one written anew, counted from 1."""
-        options = Options(variations=variations, seed=seed, sampling=sampling)
+        options = Options(variations=variations, seed=seed, sampling=sampling, plan=plan)
         return infilling(self, self.read(source, tracks=tracks), bars, options).finish().takes()
 
     def accompany(
@@ -142,9 +146,10 @@ class Playable:
         variations: int = Options.variations,
         seed: int = Options.seed,
         sampling: Sampling = Options.sampling,
+        plan: dict[str, Any] | None = None,
     ) -> list[Take]:
-        """Return the piece with a part of it or some, bass, drums or other, written anew to the rest."""
-        options = Options(variations=variations, seed=seed, sampling=sampling)
+        """Return the piece with some parts written to the rest: instruments, or bass, drums and other of a groove."""
+        options = Options(variations=variations, seed=seed, sampling=sampling, plan=plan)
         parts = [write] if isinstance(write, str) else [*dict.fromkeys(write)]
         piece = self.read(source, tracks=tracks)
         return accompaniment(self, piece, parts, options).finish().takes()

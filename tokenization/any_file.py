@@ -26,11 +26,13 @@ def read_file(
     name: str | None = None,
     suffix: str | None = None,
     tune: int | None = None,
+    staves: bool = False,
 ) -> Score:
     """Read a file, or a file's bytes, which errors call by `name`; a MidiError says what is wrong.
 
     What it is, its bytes say, or where they do not, the `suffix` of its name: by default that of `name`.
-    Of an ABC file with several tunes one is read, by default the first.
+    Of an ABC file with several tunes one is read, by default the first. With `staves`, each staff of a part in
+    MusicXML is a track.
     """
     path = "" if isinstance(source, bytes) else Path(source)
     name = printable(name or (Path(path).name or str(path) or "this file"))
@@ -51,7 +53,7 @@ def read_file(
 
     if not data.startswith(ZIP) and not _is_xml(data):
         refuse_foreign(data, name, "a score")
-    return read_musicxml(data, limits, name)
+    return read_musicxml(data, limits, name, staves=staves)
 
 
 def _kind(data: bytes, suffix: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,24 +85,31 @@ class Script:
 class Scripted(Grammar):
     """Another grammar whose music has as many bars as the script, and then ends.
 
-    The other grammar hears nothing of what the script says, but the bar tokens. A bar is over by whichever token a
-    model would end it: the next bar's, the end, or what the script says there. Each stands for what comes in fact. To
-    forbid the others would push a model that expects one of them into notes that it does not want.
+    The other grammar hears nothing of what the script says, but the bar tokens, unless it is one that `hears`. A bar is
+    over by whichever token a model would end it: the next bar's, the end, or what the script says there. Each stands
+    for what comes in fact. To forbid the others would push a model that expects one of them into notes that it does not
+    want.
     """
 
     def __init__(
-        self, grammar: Grammar, language: Language, script: Script, *, may_end_silent: bool = False
+        self,
+        grammar: Grammar,
+        language: Language,
+        script: Script,
+        *,
+        may_end_silent: bool = False,
+        hears: bool = False,
     ) -> None:
         """Stand where `grammar` stands, at the start of a sequence.
 
         `may_end_silent`: the end may also come where another bar could, in a language that has no end after an empty
-        bar.
+        bar. `hears`: the other grammar takes all tokens of the script, not the bar tokens alone.
         """
         assert language.bar is not None, "a script stands around bar tokens"
         assert language.idle is not None, "the grammar of a language with goals takes a token idly"
         self._grammar, self._script = grammar, script
         self._bar, self._end, self._idle = language.bar, language.end, language.idle
-        self._may_end_silent = may_end_silent
+        self._may_end_silent, self._hears = may_end_silent, hears
         self._place = np.full(len(grammar.bars), FREE)
 
     @property
@@ -142,7 +149,7 @@ class Scripted(Grammar):
         scripted = opens | (self._place != FREE)
         first = self._script.first[np.where(opens, self._grammar.bars, 0)]
         place = np.where(opens, first, np.maximum(self._place, 0))
-        own = ~scripted | self._script.is_bar[place]
+        own = ~scripted | self._script.is_bar[place] | self._hears
         self._grammar.advance(np.where(own, tokens, self._idle))
         goes_on = scripted & (place + 1 < self._script.stop[place])
         self._place = np.where(goes_on, place + 1, FREE)
@@ -154,6 +161,9 @@ class Scripted(Grammar):
         return (self._place == FREE) & rest & (tokens == self._script.opening[bars])
 
 
+MOST_BARS = 512  # that are scripted where the length is given in tokens
+
+
 def continuing(
     language: Language,
     prompt: np.ndarray,
@@ -163,6 +173,8 @@ def continuing(
     end_in: int | None = None,
     chords: list[list[str]] | None = None,
     longest_ticks: Sequence[int] | None = None,
+    bars: int = MOST_BARS,
+    plan: Mapping[str, np.ndarray] | None = None,
 ) -> Grammar:
     """Return the grammar of sequences that begin with a prompt; it stands before the prompt's first token.
 
@@ -172,8 +184,12 @@ def continuing(
     The bars after the prompt keep to the line of `chords`, over and over.
 
     With `end_in`, the music ends with the last of so many bars, and says in each how many are left; the prompt has
-    begun the first of them.
+    begun the first of them. A `plan` says what the new bars, so many, are to be like.
     """
+    if plan is not None or chords is not None:
+        ends, count = end_in is not None, bars if end_in is None else end_in
+        if grammar := language.directed(prompt, count, ends=ends, chords=chords, plan=plan):
+            return grammar
     if chords is not None:
         grammar = language.on_chords(chords, prompt_bars)
     else:

@@ -9,7 +9,7 @@ last tick, and encode(decode(t)) = t for every valid sequence t.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -129,6 +129,8 @@ class Goal:
     """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """What stood where writing begins, after the prompt's last bar token."""
+    tracks: tuple[int, ...] = ()
+    """The tracks of the whole piece that are written, where some parts are written to others."""
 
 
 def given_until(stop: int, bars_before: int) -> int:
@@ -231,6 +233,25 @@ class Language(ABC):
             f"this model speaks {self.name}, which names no chords; choose one for pop piano"
         )
 
+    def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:
+        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
+        raise ValueError(
+            f"this model speaks {self.name}, in which nothing can be asked of bars; choose one that speaks ensemble"
+        )
+
+    def directed(
+        self,
+        prompt: np.ndarray,
+        /,
+        bars: int,
+        *,
+        ends: bool = False,
+        chords: Sequence[Sequence[str]] | None = None,
+        plan: Mapping[str, np.ndarray] | None = None,
+    ) -> Grammar | None:
+        """Return the grammar of a prompt that goes on by a plan or over chords, in a language that scripts bars."""
+        return None
+
     def infilling(
         self,
         /,
@@ -239,6 +260,7 @@ class Language(ABC):
         stop: int,
         *,
         longest_ticks: Sequence[int] | None = None,
+        plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
         raise ValueError(
@@ -252,6 +274,7 @@ class Language(ABC):
         write: Collection[str],
         *,
         longest_ticks: Sequence[int] | None = None,
+        plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
         raise ValueError(
@@ -379,6 +402,7 @@ LANGUAGES = {
         "that in bars, with ends, gaps and parts written to others",
         earlier=("Groove2WithoutChords",),
     ),
+    "ensemble": Row("tokenization.ensemble.language", "Ensemble", "any parts, with a plan of each bar"),
 }  # fmt: skip
 
 

@@ -173,6 +173,7 @@ class Pieces:
     split: np.ndarray  # (R,) uint8: index into SPLITS
     style: np.ndarray  # (R,) int32: index into the meta's styles, or NO_STYLE
     names: np.ndarray  # (F,) the name of each file
+    works: np.ndarray  # (F,) the keys of each file's work, a line each; empty in sets that were not held out by works
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -258,8 +259,11 @@ def _read_pieces(path: Path, meta: dict[str, Any]) -> Pieces:
             unpacked = sum(column.file_size for column in columns.zip.infolist())
             if unpacked > FREE_BYTES + MOST_TIMES * path.stat().st_size:
                 raise ValueError("a bomb")
-            pieces = Pieces(**{field.name: columns[field.name] for field in fields(Pieces)})
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            named = (field.name for field in fields(Pieces))
+            found = {name: columns[name] for name in named if name in columns}
+            found.setdefault("works", np.zeros_like(found["names"], dtype="U1"))  # of earlier sets
+            pieces = Pieces(**found)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         raise ValueError(f"{path} is missing or damaged; prepare the set again") from None
     if not _fit(pieces, meta["tokens"], len(meta["styles"])):
         raise ValueError(f"{path} does not belong to the tokens beside it; prepare the set again")
@@ -280,7 +284,9 @@ def _fit(pieces: Pieces, tokens: int, styles: int) -> bool:
     # Of 64 bits without a sign, numpy would make numbers with a point.
     if any(kind.kind not in "iu" or not np.can_cast(kind, np.int64) for kind in kinds):
         return False
-    if pieces.names.dtype.kind != "U":
+    if {pieces.names.dtype.kind, pieces.works.dtype.kind} != {"U"}:
+        return False
+    if len(pieces.works) != len(pieces.names):
         return False
     lies = np.array_equal(pieces.start, np.cumsum(pieces.length) - pieces.length)
     return bool(

@@ -17,15 +17,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 Record = TypeVar("Record")
 LONGEST_YAML = 1 << 16  # characters; reading takes longer than they grow
 LONGEST_JSON = 1 << 24  # bytes of a file that describes a model or a run
 MOST_BRACKETS = 500
 MOST_ALIASES = 20  # of a YAML file: each may stand for all that was said before
-# The last ones of what is said to be a date or a number, and is none.
-NOT_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError)
+# What a reader of YAML raises of what is said to be a date or a number, and is none.
+NO_VALUE = (ValueError, LookupError, AttributeError, TypeError)
 
 
 class Open:
@@ -37,6 +35,8 @@ _SPOKEN = {int: "a whole number", float: "a number", bool: "true or false", str:
 
 def from_yaml(text: str, where: str) -> Any:
     """Return what a YAML text says; `where` says in errors what was being read."""
+    import yaml  # here, since prepared data and models are read without it
+
     if len(text) > LONGEST_YAML or text.count("[") + text.count("{") > MOST_BRACKETS:
         raise ValueError(
             f"{where} is not a configuration: up to {LONGEST_YAML} characters and {MOST_BRACKETS} brackets are read"
@@ -47,7 +47,7 @@ def from_yaml(text: str, where: str) -> Any:
             return yaml.safe_load(text)
     except RecursionError:
         raise ValueError(f"{where} is nested more deeply than anything here is") from None
-    except NOT_YAML as error:
+    except (yaml.YAMLError, *NO_VALUE) as error:
         raise ValueError(f"{where} is not YAML: {' '.join(str(error).split())}") from None
     raise ValueError(f"{where} has {aliases} aliases; {MOST_ALIASES} can be followed")
 

@@ -24,7 +24,8 @@ _ALTERNATIVES = {"steps": "epochs", "epochs": "steps"}  # to set one is to unset
 class DataConfig:
     """Which pieces, and how a batch is cut from them."""
 
-    folder: str | tuple[str, ...]  # a prepared data set, or several that are trained on as one
+    # A prepared data set, or several that are trained on as one; a mapping says how often each is drawn from.
+    folder: str | dict[str, float] | tuple[str, ...]
     length: int = 2048  # tokens a step sees of a sequence
     windows: int = 1  # of that length, in which a sequence is learned from, a step each (loop.py)
     batch: int = 4  # sequences a step, over all devices together
@@ -39,9 +40,12 @@ class DataConfig:
     skip_chance: float = 1.0  # of sequences that do
     skip_step: int = 1  # bars: with more, whole steps of so many, over half of the piece at most
     prefetch: int = 4  # batches prepared ahead
+    workers: int = 0  # processes that cut them; 0: a thread
 
     def __post_init__(self) -> None:
         check_fields(self, "length", "windows", "batch", "prefetch", "skip_step")
+        if self.weights is not None and (not self.weights or min(self.weights) <= 0):
+            raise ValueError("data.folder gives each set a weight; each must be above 0")
         if not 0 <= self.transpose <= 12 or not 0 <= self.drop_track < 1:
             raise ValueError(
                 f"transpose is {self.transpose} (0 to 12 semitones) and drop_track {self.drop_track} (0 to below 1)"
@@ -50,7 +54,7 @@ class DataConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 1")
         goals = (self.endings, self.gaps, self.accompaniments)
-        if min(goals) < 0 or sum(goals) > 1:
+        if min(*goals, self.workers) < 0 or sum(goals) > 1:
             raise ValueError(
                 f"endings, gaps and accompaniments are {', '.join(map(str, goals))}; "
                 "they are shares, of 1 together at most"
@@ -64,15 +68,22 @@ class DataConfig:
     @property
     def folders(self) -> tuple[str, ...]:
         """The prepared data sets."""
-        return (self.folder,) if isinstance(self.folder, str) else self.folder
+        return (self.folder,) if isinstance(self.folder, str) else tuple(self.folder)
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """How often each set is drawn from, where that is said."""
+        return tuple(self.folder.values()) if isinstance(self.folder, dict) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
-    """Adam or Muon, decoupled weight decay, warm-up and cosine; `epochs` is used where `steps` is not given."""
+    """Adam or Muon, decoupled weight decay, and a schedule; `epochs` is used where `steps` is not given."""
 
     method: Literal["adam", "muon"] = "adam"  # muon: for the matrices of layers, Adam for the rest
     learning_rate: float = 2e-4
+    schedule: Literal["cosine", "hold"] = "cosine"  # after warm-up; hold falls in the tail alone
+    tail: float = 0.2  # the share of a run, at its end
     final_rate: float = 0.1  # of the peak, at the end
     warmup: int = 200  # steps
     steps: int | None = None
@@ -83,6 +94,9 @@ class OptimiserConfig:
     beta2: float = 0.99
     epsilon: float = 1e-8
     goal_rate: float = 1.0  # times the learning rate, for what positions are told of goals: rare, and zero at first
+    position_rate: float = (
+        1.0  # times the learning rate, for the parameters of the encoding of position
+    )
     clip: float = 1.0  # norm of the gradient
     accumulate: int = 1  # backward passes a step; the batch is divided among them
     redraw: float = 0.05  # probability of new random features at a step, or before a sequence of several windows
@@ -96,16 +110,16 @@ class OptimiserConfig:
             raise ValueError(f"steps {self.steps}, epochs {self.epochs}: more than 0 is needed")
         if self.cosine_epochs is not None and not self.cosine_epochs > 0:
             raise ValueError(f"cosine_epochs is {self.cosine_epochs}; it must be above 0")
-        for name in ("learning_rate", "goal_rate", "clip", "epsilon"):
+        for name in ("learning_rate", "goal_rate", "position_rate", "clip", "epsilon"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("redraw", "final_rate"):
+        for name in ("redraw", "final_rate", "tail"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it lies from 0 to below 1")
-        if self.warmup < 0 or self.weight_decay < 0:
+        if min(self.warmup, self.weight_decay) < 0:
             raise ValueError(
                 f"warmup {self.warmup} and weight_decay {self.weight_decay} are at least 0"
             )
@@ -142,7 +156,7 @@ class DeviceConfig:
     nodes: int = 1
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     precision: Literal["32-true", "bf16-mixed", "64-true", "auto"] = "32-true"  # auto: the fastest
-    compile: bool = False  # torch.compile
+    compile: bool | None = None  # the layers, by torch.compile; null: on a GPU, if it works
 
     def __post_init__(self) -> None:
         check_fields(self, "devices", "nodes")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from musicgen.model.performer import Performer
 from training.config import DeviceConfig
+from training.course.one_device import OneDevice
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
+
 
 # The model as Lightning Fabric runs it: the code of a stochastic encoding passes through untouched.
 #
@@ -51,6 +56,8 @@ class FabricModel(nn.Module):
 
 def sharded_strategy(processes: int) -> ModelParallelStrategy:
     """Return the strategy that gives each process a part of every weight."""
+    from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
+
     return ModelParallelStrategy(_shard, data_parallel_size=processes, tensor_parallel_size=1)
 
 
@@ -88,8 +95,18 @@ def whole_model(model: Performer) -> Performer:
 
 
 def start_fabric(device: DeviceConfig) -> Fabric:
-    """Return Fabric with its processes running, or say which device is missing."""
+    """Return Fabric with its processes running, or say which device is missing.
+
+    Where Fabric is not installed, one device does without it.
+    """
     check_device(device)
+    if torch.cuda.is_available() and device.precision == "bf16-mixed":
+        torch.set_float32_matmul_precision("high")  # what is left of float32 may be rounded, too
+    if find_spec("lightning_fabric") is None:
+        alone: Any = OneDevice(device)
+        return alone
+    from lightning_fabric import Fabric
+
     fabric = Fabric(
         accelerator=device.accelerator,
         devices=device.devices,

@@ -8,7 +8,8 @@ it logs; there it also looks whether every loss since was finite.
 Long sequences may be learned from in windows, a step each: attention's state is handed on, as it would be were the
 sequence read at once, its gradient is not (truncated backpropagation through time: Williams and Peng 1990). Within a
 sequence a stochastic encoding keeps its draw and random features stay. A run saves and stops where a batch of
-sequences ends, so that no state of attention is part of a checkpoint.
+sequences ends, so that no state of attention is part of a checkpoint. A run by the clock ends with a tail
+(course/schedule.py), before which it saves and in which it does not.
 """
 
 from __future__ import annotations
@@ -23,26 +24,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
-from musicgen.common.learning import generator_of, learning_rate, seed_of
+from musicgen.common.learning import generator_of, seed_of
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from tokenization.whole_file import is_text, write_whole
 from training import run_folder
 from training.config import RunConfig
+from training.course.cuda import to_device
+from training.course.schedule import Limit, Schedule
 from training.data.batches import IGNORED, Batches, Loader, Part, next_token_loss
+from training.data.spread import Spread
 from training.devices import FabricModel, Sealed, whole, whole_model
 from training.disk import full_disk_named
 from training.initial_model import first_model, origin
 from training.optimiser import TIMES, optimiser_of
-from training.run_folder import card_of, learned_from
+from training.run_folder import card_of, has_tail, learned_from
 from training.validation import Measured, Validation
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +152,14 @@ class Log:
 
     def __init__(self, folder: Path, step: int, *, enabled: bool) -> None:
         self.enabled = enabled
-        self.folder = folder
         self.board: Any = None
-        if not enabled:
+        self.move(folder, step)
+
+    def move(self, folder: Path, step: int) -> None:
+        """Write to the tables of another folder from here on."""
+        self.close()
+        self.folder = folder
+        if not self.enabled:
             return
         folder.mkdir(parents=True, exist_ok=True)
         for name, header in TABLES.items():
@@ -205,7 +216,7 @@ def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
 CODE, DROPOUT, REDRAW, VALIDATE = range(4)
 # How a run may end.
 FINISHED, OUT_OF_PATIENCE, STOPPED = "finished", "out of patience", "stopped"
-MODEL = "model"  # the folder of the best model, inside the run's
+MODEL, TAIL = "model", "tail"  # folders inside the run's: its model, and the tables of tails
 
 
 class Diverged(ValueError):
@@ -215,18 +226,17 @@ class Diverged(ValueError):
 class Run:
     """One training run: what it was given, and where it stands."""
 
-    def __init__(self, config: RunConfig, fabric: Fabric, batches: Batches) -> None:
+    def __init__(
+        self, config: RunConfig, fabric: Fabric, batches: Batches, limit: Limit | None = None
+    ) -> None:
         self.config, self.fabric, self.batches = config, fabric, batches
         self.folder = Path(config.run)
-        self.steps = batches.steps(config.optimiser.steps, config.optimiser.epochs)
-        falling = config.optimiser.cosine_epochs
-        self.falling = self.steps if falling is None else batches.steps(None, falling)
+        self.schedule = Schedule(config.optimiser, batches, limit)
+        self.steps = self.schedule.steps
         self.state = run_folder.RunState(data=batches.shards.checksum)
         self.model = first_model(config, batches.language)
         self.origin = origin(config)  # read once: what a run began as may be gone before it ends
-        module: Any = FabricModel(self.model)
-        module = torch.compile(module) if config.device.compile else module
-        self.module = fabric.setup_module(module)
+        self.module: Any = fabric.setup_module(FabricModel(self.model))
         self.raw_optimiser = optimiser_of(config.optimiser, self.model)  # of the parameters set up
         self.optimiser: Any = fabric.setup_optimizers(self.raw_optimiser)
         self.validation = Validation(config, batches, self.model)
@@ -258,17 +268,21 @@ class Run:
     def fit(self, listener: Listener) -> str:
         """Train to the last step, to the end of patience or until stopped; return which it was."""
         first = self.fabric.is_global_zero
+        self.schedule.start(self.state.step)
         sums = StepSums(self.fabric.device, self.state.window if first else ())
         state = self.state
-        loader = Loader(
-            self.batches, state.step, self.steps, self.config.data.prefetch, state.batches
-        )
+        data, number = self.config.data, state.step if state.batches is None else state.batches
+        source = Spread(self.batches, number, data.workers) if data.workers else self.batches
+        loader = Loader(source, state.step, self.steps, data.prefetch, number)
         with full_disk_named(self.folder, "go on with --resume when there is some"):
             log = Log(self.folder, self.state.step, enabled=first)
             try:
                 with loader:
                     ending = self._learn_all(listener, loader, sums, log)
-                self._save(sums)
+                if self.schedule.in_tail:
+                    self._validate(log, listener, sums)
+                else:
+                    self._save(sums)
             finally:
                 log.close()
         return ending
@@ -278,18 +292,25 @@ class Run:
         if self._is_out_of_patience():  # it was, before it was resumed
             return OUT_OF_PATIENCE
         for part in loader:
+            if part.window == 0 and self.schedule.is_over:
+                return FINISHED
+            if part.window == 0 and self.schedule.turns(self.state.step):
+                with sums.paused():
+                    self._save(sums)
+                log.move(self.folder / TAIL, self.state.step)
             rate = self._learn(part, sums)
             self.state.step = part.step + 1
             if self.config.data.windows > 1 or self.state.batches is not None:
                 self.state.batches = part.number + 1
             if self.fabric.is_global_zero:
-                listener.stepped(self.state.step, self.steps)
+                listener.stepped(self.state.step, self.schedule.expected(self.state.step))
             if self._due(self.config.log_every):
                 self._log(log, listener, sums, rate, loader.share())
             with sums.paused():
                 if self._due(self.config.validation.every):
                     self._validate(log, listener, sums)
-                if part.is_last and self._due(self.config.save_every, since=part.first_step):
+                saves = part.is_last and not self.schedule.in_tail
+                if saves and self._due(self.config.save_every, since=part.first_step):
                     self._save(sums)
             if part.is_last and self._is_out_of_patience():
                 return OUT_OF_PATIENCE
@@ -311,7 +332,7 @@ class Run:
         if step == first:
             self._carried = [Sealed(None)] * len(shares)
         for number, share in enumerate(shares):
-            tokens = _to_device(share, self.fabric.device)
+            tokens = to_device(share, self.fabric.device)
             waits = number + 1 < len(shares)
             with self.fabric.no_backward_sync(self.module, enabled=waits):
                 logits = self._logits(tokens[:, :-1].clamp(min=0), code, number, part.windows)
@@ -336,14 +357,7 @@ class Run:
         return logits
 
     def _set_learning_rate(self, step: int) -> float:
-        settings = self.config.optimiser
-        rate = learning_rate(
-            step,
-            peak=settings.learning_rate,
-            floor=settings.learning_rate * settings.final_rate,
-            warmup=settings.warmup,
-            total=self.falling,
-        )
+        rate = self.schedule.rate(step, self.state.began)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get(TIMES, 1)
         return rate
@@ -374,10 +388,9 @@ class Run:
             **values,
         )
         if self.fabric.is_global_zero:
-            validation = self.state.validation_loss
-            listener.progress(
-                Progress(step=self.state.step, steps=self.steps, validation=validation, **values)
-            )
+            step, validation = self.state.step, self.state.validation_loss
+            ends = self.schedule.expected(step)
+            listener.progress(Progress(step=step, steps=ends, validation=validation, **values))
 
     def _total(self, sums: StepSums) -> list[float]:
         """Return the sums of all processes; every process calls it."""
@@ -388,7 +401,7 @@ class Run:
     def _validate(self, log: Log, listener: Listener, sums: StepSums) -> None:
         self._check(sums)
         self.model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):  # of another length
             code = Sealed(self.model.begin(self._generator(VALIDATE)))
             result = self.validation.measure(self.fabric, self.module, code)
         state, model = self.state, whole_model(self.model)
@@ -396,10 +409,12 @@ class Run:
             raise self._diverged(state.step)  # by its last update
         log.validation(state.step, result)
         state.validation_loss, state.validation_beyond = result.inside, result.beyond
-        if state.best_loss is None or result.inside < state.best_loss:
+        in_tail = self.schedule.in_tail
+        if state.best_loss is None or result.inside < state.best_loss or in_tail:
             state.best_loss, state.best_step, state.stale = result.inside, state.step, 0
-            if self.fabric.is_global_zero:
-                card = card_of(self.config, self.batches, state, self.origin)
+            if self.fabric.is_global_zero and (in_tail or not has_tail(self.folder / MODEL)):
+                held = self.schedule.held if in_tail else None
+                card = card_of(self.config, self.batches, state, self.origin, held)
                 checkpoint.save(self.folder / MODEL, model, card)
         else:
             state.stale += 1
@@ -434,7 +449,9 @@ class Run:
 
     def _is_out_of_patience(self) -> bool:
         patience = self.config.validation.patience
-        return patience is not None and self.state.stale >= patience
+        if self.schedule.seconds is not None or patience is None:
+            return False
+        return self.state.stale >= patience
 
     def _is_stopped(self, since: int) -> bool:
         """Tell whether to stop after a batch that began with a step; processes agree where they wait anyway."""
@@ -446,10 +463,3 @@ class Run:
         someone = torch.tensor(float(asked), device=self.fabric.device)
         total = self.fabric.all_reduce(someone, reduce_op="sum")
         return bool(total)
-
-
-def _to_device(tokens: np.ndarray, device: torch.device) -> Tensor:
-    tensor = torch.from_numpy(tokens)
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)

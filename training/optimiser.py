@@ -26,6 +26,8 @@ class Float32Muon(Muon):
     torch computes them in bfloat16. A processor that has to imitate that takes ten times longer so than for all else.
     """
 
+    within = torch.float32  # what the iteration is computed in
+
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Move each matrix W against the orthogonal factor O of its averaged gradient: W ← W − r √max(O, I)/5 · O."""
@@ -35,22 +37,29 @@ class Float32Muon(Muon):
                 if parameter.grad is not None:
                     alike.setdefault(parameter.shape, []).append(parameter)
             for shape, parameters in alike.items():
-                averaged = torch.stack([self._averaged(p, group["momentum"]) for p in parameters])
+                averaged = torch.stack(self._averaged(parameters, group["momentum"]))
                 settings = (group[name] for name in ("ns_coefficients", "ns_steps", "eps"))
                 rate = group["lr"] * math.sqrt(max(shape)) / 5  # as large as a step of Adam's
-                for parameter, move in zip(
-                    parameters, orthogonal(averaged, *settings), strict=True
-                ):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.add_(move, alpha=-rate)
+                moves = orthogonal(averaged.to(self.within), *settings).to(averaged.dtype)
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])  # pyright: ignore[reportPrivateImportUsage]
+                torch._foreach_add_(parameters, [*moves.unbind()], alpha=-rate)  # pyright: ignore[reportPrivateImportUsage]
 
-    def _averaged(self, parameter: Tensor, momentum: float) -> Tensor:
-        """Take in a gradient; return the average with Nesterov's look ahead."""
-        gradient, state = parameter.grad, self.state[parameter]
-        assert gradient is not None
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = torch.zeros_like(gradient)
-        return gradient.lerp(state["momentum_buffer"].lerp_(gradient, 1 - momentum), momentum)
+    def _averaged(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
+        """Take in gradients; return the averages with Nesterov's look ahead."""
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        states = [self.state[parameter] for parameter in parameters]
+        for state, gradient in zip(states, gradients, strict=True):
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = torch.zeros_like(gradient)
+        averages = [state["momentum_buffer"] for state in states]
+        torch._foreach_lerp_(averages, gradients, 1 - momentum)  # pyright: ignore[reportPrivateImportUsage]
+        return [*torch._foreach_lerp(gradients, averages, momentum)]  # pyright: ignore[reportPrivateImportUsage]
+
+
+class GpuMuon(Float32Muon):
+    """Muon as torch computes it, in bfloat16, but matrices of one shape together: a GPU waits for each call."""
+
+    within = torch.bfloat16
 
 
 def orthogonal(
@@ -97,8 +106,8 @@ def optimiser_of(settings: OptimiserConfig, model: Performer) -> Optimizer:
 def _muon_and_adam(settings: OptimiserConfig, model: Performer) -> MuonAndAdam:
     """Return Muon for the matrices of layers, and Adam for the rest."""
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
-    in_bfloat16 = matrices[0].is_cuda or multiplies_bfloat16()
-    muon = (Muon if in_bfloat16 else Float32Muon)(
+    kind = Muon if multiplies_bfloat16() else Float32Muon
+    muon = (GpuMuon if matrices[0].is_cuda else kind)(
         matrices,
         lr=settings.learning_rate,
         weight_decay=settings.weight_decay,
@@ -116,12 +125,19 @@ def kept_of(optimiser: Optimizer, parameter: Tensor) -> Sequence[str]:
 def _adam(
     settings: OptimiserConfig, model: Performer, others: Collection[int] = frozenset()
 ) -> AdamW:
-    """Return Adam for the parameters whose ids are not among the others'; goals may learn at a rate of their own."""
-    own = [] if model.goals is None or settings.goal_rate == 1 else [*model.goals.parameters()]
-    apart = {*others, *map(id, own)}
-    groups = decayed([p for p in model.parameters() if id(p) not in apart], settings.weight_decay)
-    if own:
-        groups.append({"params": own, "weight_decay": 0.0, TIMES: settings.goal_rate})
+    """Return Adam for the parameters whose ids are not among the others'.
+
+    What places tokens and what tells them of goals never decays: zero means nothing special there. Either may learn at
+    a rate of its own.
+    """
+    goals = [] if model.goals is None else [*model.goals.parameters()]
+    apart = ((goals, settings.goal_rate), ([*model.position.parameters()], settings.position_rate))
+    taken = {*others, *(id(p) for own, _ in apart for p in own)}
+    groups = decayed([p for p in model.parameters() if id(p) not in taken], settings.weight_decay)
+    for own, times in apart:
+        if own:
+            rate = {} if times == 1 else {TIMES: times}
+            groups.append({"params": own, "weight_decay": 0.0, **rate})
     return AdamW(
         groups,
         lr=settings.learning_rate,

@@ -20,7 +20,6 @@ from typing import Any
 
 import safetensors.torch
 import torch
-import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch.optim import Optimizer
@@ -28,7 +27,7 @@ from torch.optim import Optimizer
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
-from musicgen.storage.checkpoint import Card
+from musicgen.storage.checkpoint import CONFIG, Card
 from musicgen.storage.library import shipped
 from tokenization.records import from_plain, json_of, yaml_of
 from tokenization.whole_file import make_folder, sync, write_whole
@@ -37,6 +36,8 @@ from training.data.batches import Batches
 from training.devices import laid_out_like, whole
 from training.disk import full_disk_named, held
 from training.optimiser import kept_of
+
+TAIL_FROM = "tail_from"  # of a card: the step before the tail that the model comes from
 
 
 def learned_from(folder: Path, batches: Batches) -> bool:
@@ -47,10 +48,22 @@ def learned_from(folder: Path, batches: Batches) -> bool:
     return read_card(folder)[1].training.get("counts", counts) == counts
 
 
+def has_tail(model: Path) -> bool:
+    """Say whether a run's model comes from a tail: no model of a held rate takes its place."""
+    return (model / CONFIG).is_file() and TAIL_FROM in read_card(model)[1].training
+
+
 def card_of(
-    config: RunConfig, batches: Batches, state: RunState, start: dict[str, Any] | None = None
+    config: RunConfig,
+    batches: Batches,
+    state: RunState,
+    start: dict[str, Any] | None = None,
+    held: int | None = None,
 ) -> Card:
-    """Return the card of the model as it stands, which began as `start`; nothing depends on the machine's speed."""
+    """Return the card of the model as it stands, which began as `start`; nothing depends on the machine's speed.
+
+    One from a tail says which step was held before it.
+    """
     return Card(
         name=Path(config.run).name,
         language=batches.language,
@@ -71,6 +84,7 @@ def card_of(
             "validation_loss": state.validation_loss,
             "validation_loss_beyond": state.validation_beyond,
             **({} if start is None else {"start": start}),
+            **({} if held is None else {TAIL_FROM: held}),
         },
     )
 
@@ -87,6 +101,7 @@ class RunState:
 
     step: int = 0  # steps done
     batches: int | None = None  # learned from; null where one is a step
+    began: int = 0  # the step at which the optimiser had no averages yet: warm-up counts from there
     best_loss: float | None = None  # on the validation data, within the trained length
     best_step: int = 0
     stale: int = 0  # validations since the best
@@ -261,7 +276,7 @@ def _advice(folder: Path) -> str:
 CONFIG = "config.yaml"
 # What may differ when a run goes on, and it stays the same run.
 _FREE = (
-    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch"),
+    *("run", "log_every", "save_every", "keep", "data.folder", "data.prefetch", "data.workers"),
     *("device.accelerator", "device.devices", "device.nodes", "device.strategy"),
     *("device.compile", "validation.batch", "validation.patience"),
     *("validation.samples", "validation.sample_tokens", "model.checkpoint_activations"),
@@ -289,7 +304,9 @@ def run_folder(config: RunConfig, *, resume: bool) -> Iterator[list[str]]:
 
 def write_config(config: RunConfig) -> None:
     """Write what a run is trained with from here on: once it is known that it fits, and a step is to be made."""
-    text = yaml.safe_dump(_plain(config), sort_keys=False)
+    import yaml  # here, since a run is read and saved without it
+
+    text = yaml.safe_dump(plain(config), sort_keys=False)
     write_whole(Path(config.run) / CONFIG, text.encode())
 
 
@@ -319,7 +336,7 @@ def check_folder(config: RunConfig, *, resume: bool) -> list[str]:
         before = yaml_of(known)
     except ValueError as error:
         raise ValueError(f"{error}; delete it, and --resume goes on as you say now") from None
-    changes = _differences(before, _plain(config))
+    changes = _differences(before, plain(config))
     if not changes:
         return []
     said = "; ".join(changes)
@@ -331,7 +348,7 @@ def differences(config: RunConfig) -> list[str]:
     known = Path(config.run) / CONFIG
     if not known.is_file() or newest(Path(config.run)) is None:
         return []
-    return _differences(yaml_of(known), _plain(config))
+    return _differences(yaml_of(known), plain(config))
 
 
 def _differences(old: Any, new: dict[str, Any]) -> list[str]:
@@ -347,7 +364,7 @@ def _differences(old: Any, new: dict[str, Any]) -> list[str]:
 def _completed(old: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an older configuration with the defaults of settings that have come since."""
     try:
-        return _plain(from_plain(RunConfig, old, "the run"))
+        return plain(from_plain(RunConfig, old, "the run"))
     except ValueError:  # of a setting that is no more
         return old
 
@@ -362,7 +379,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _plain(config: RunConfig) -> dict[str, Any]:
+def plain(config: RunConfig) -> dict[str, Any]:
     """Return the configuration with its paths made whole, to be read from anywhere."""
     plain = asdict(config)
     plain["run"] = str(Path(config.run).resolve())

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 
 from musicgen.generation.likelihood import stretch
 from musicgen.model.performer import Performer
 from training.config import RunConfig
 from training.data.batches import IGNORED, Batches, next_token_loss
 from training.devices import Sealed
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 BINS = 12  # of positions, in the table
 

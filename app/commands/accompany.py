@@ -12,6 +12,7 @@ examples:
   musicgen accompany band.mid --write drums
   musicgen accompany band.mid --write bass drums --variations 3 --audio -o output
   musicgen accompany band.mid --write drums --tracks bass=2 other=Piano
+  musicgen accompany song.mid --write violin --model runs/ensemble
 """
 
 
@@ -23,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="PART",
-        help="the parts to write: one or two of bass, drums and other",
+        help="the parts to write: of a groove one or two of bass, drums and other; else any instruments",
     )
     add_tracks(parser)
     add_options(parser, model="groove-2", lengths=False)

@@ -78,18 +78,22 @@ DESCRIPTIONS = {
     "groove-songs": "more styles of a groove set, over the chords of whole songs: bbNNNN.STYLE.mid, all to train on",
     "human-drums": "the Groove MIDI Dataset: human drumming, to train on beside grooves",
     "lieder": "OpenScore Lieder: songs for voice and piano in every metre, as MusicXML",
+    "quartets": "OpenScore String Quartets: four parts with dynamics in every metre, as MusicXML",
+    "polish-keyboard": "Polish keyboard music of the Chopin Institute: MIDI files made from scores",
     "midi": "any folder of MIDI, MusicXML and ABC files",
 }
-# The languages that a source can be spelled in, by what their names begin with; any other has a language of its own.
+# The languages that a source can be spelled in, by what their names begin with.
 FAMILIES = {
-    **{"midi": "", "pop909": "remi", "pop-piano": "remi"},
-    **{"groove": "groove", "groove-songs": "groove", "human-drums": "groove"},
+    **{"midi": "", "quartets": "", "polish-keyboard": "", "pop-piano": "remi"},
+    **{"pop909": ("remi", "ensemble"), "lieder": ("remi-2", "ensemble")},
+    **dict.fromkeys(("groove", "groove-songs", "human-drums"), ("groove", "ensemble")),
 }
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
 EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
   musicgen data lieder lieder.tar data/lieder
+  musicgen data pop909 POP909 data/pop909-ensemble --language ensemble    # melodies and piano apart, and together
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
   musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786    # on many machines, the same bytes
   musicgen data inspect data/pop909
@@ -120,11 +124,11 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         "source", metavar="SOURCE", type=Path, help="its folder, or a tar or zip archive of it"
     )
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
-    if name in FAMILIES:
-        add_language(parser, None, FAMILIES[name], otherwise="the source's own")
+    add_language(parser, None, FAMILIES[name], otherwise="the source's own")
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
-        help="share held out, by a hash of the names, where the source has no split",
+        help="share held out, by a hash of the names, where the source has no split; in ensemble, by a hash of the "
+        "works, and as much for test again",
     )  # fmt: skip
     parser.add_argument(
         "--title", metavar="TEXT", help="what these pieces are, for the model's README"

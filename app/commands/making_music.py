@@ -154,6 +154,7 @@ def add_options(
         help="be so daring within kinds of tokens, as notes or bar lines, each as likely as the model says: as busy as "
         "that expects (default: where a gap is filled or a part is written)",
     )  # fmt: skip
+    _add_plan(parser)
     parser.add_argument(
         "--seed", type=int, default=Options.seed, help="the same seed, the same music"
     )
@@ -183,6 +184,31 @@ def _add_lengths(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    """Declare what may be asked of the bars that are written."""
+    plan = parser.add_argument_group("plan", "of the new bars, by a model that plans")
+    plan.add_argument("--density", type=float, metavar="N", help="notes a beat")
+    plan.add_argument(
+        "--register", type=float, metavar="PITCH", help="MIDI pitch of the highest line"
+    )
+    plan.add_argument("--loudness", type=float, metavar="V", help="mean velocity")
+    plan.add_argument("--form", metavar="LETTERS", help="sections of equal length, as 'A A B A'")
+    plan.add_argument(
+        "--plan", type=Path, metavar="FILE.json", help="all of these, for each bar, from a file"
+    )
+
+
+def _plan_of(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """Return what is asked of the bars: what the file says, and over it what the options say."""
+    from tokenization.records import json_of
+
+    asked = {} if arguments.plan is None else json_of(arguments.plan)
+    if not isinstance(asked, dict):
+        raise ValueError(f"{arguments.plan} holds no plan: a mapping of names to numbers is wanted")
+    said = {name: getattr(arguments, name) for name in ("density", "register", "loudness", "form")}
+    return {**asked, **{name: value for name, value in said.items() if value is not None}} or None
+
+
 def options_of(arguments: argparse.Namespace) -> Options:
     """Return what is asked for, checked before anything is read."""
     from musicgen.generation.sampling import Sampling
@@ -209,6 +235,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     return Options(
         variations=arguments.variations,
         seed=arguments.seed,
+        plan=_plan_of(arguments),
         sampling=Sampling(
             temperature=arguments.temperature, top_p=arguments.top_p, top_k=arguments.top_k, min_p=arguments.min_p,
             by_kind=arguments.by_kind, recall=arguments.recall,

@@ -17,6 +17,7 @@ from app import output
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
     from training.config import RunConfig
+    from training.course.schedule import Limit
     from training.loop import Run
 
 LAST_STEP_SECONDS = 60  # for the step, a validation and saving, once the end is asked for
@@ -46,6 +47,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a trained model that learns on: of `musicgen models`, or a folder",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    parser.add_argument(
+        "--seconds", type=float, metavar="N",
+        help="train for so long from where the run stands, the last part with a falling rate; "
+        "--resume goes on from before that part",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tail", type=float, metavar="SHARE",
+        help="of the seconds, in which the rate falls (default: optimiser.tail)",
+    )  # fmt: skip
+    parser.add_argument("--device", help="cpu, cuda, mps, or auto")
     parser.add_argument("--devices", type=int, metavar="N", help="GPUs, or processes on a CPU")
     parser.add_argument("--strategy", help="ddp: every device has the model; fsdp: a part of it")
     parser.add_argument("--precision", help="32-true, bf16-mixed, or auto: the faster here")
@@ -55,7 +66,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train, and say what came out."""
-    result = train(configured(arguments), resume=arguments.resume)
+    from training.course.schedule import Limit
+
+    if arguments.tail is not None and arguments.seconds is None:
+        raise ValueError("--tail is a share of --seconds; give both")
+    limit = None
+    if arguments.seconds is not None:
+        limit = Limit(seconds=arguments.seconds, tail=arguments.tail)
+    result = train(configured(arguments), resume=arguments.resume, limit=limit)
     if result is None:  # not the first process
         return
     if arguments.json:
@@ -74,6 +92,7 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
 
     options = {
         "start": arguments.start,
+        "device.accelerator": arguments.device,
         "device.devices": arguments.devices,
         "device.strategy": arguments.strategy,
         "device.precision": arguments.precision,
@@ -88,19 +107,19 @@ def configured(arguments: argparse.Namespace) -> RunConfig:
     return config
 
 
-def train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
+def train(config: RunConfig, *, resume: bool, limit: Limit | None = None) -> dict[str, Any] | None:
     """Train a model; return what came out, in the first process. KeyboardInterrupt says that it was stopped."""
     from training.devices import is_first_process
 
     try:
-        return _train(config, resume=resume)
+        return _train(config, resume=resume, limit=limit)
     except (ValueError, OSError):
         if is_first_process():
             raise
         raise SystemExit(2) from None  # the first process says it for all
 
 
-def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
+def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str, Any] | None:
     from training.data.batches import Batches
     from training.devices import check_device, is_first_process, start_fabric
     from training.initial_model import model_config
@@ -125,20 +144,25 @@ def _train(config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
         fabric = start_fabric(config.device)
         rank, world = fabric.global_rank, fabric.world_size
         batches = Batches(config.data, config.seed, process=rank, processes=world)
-        return _fit(Run(config, fabric, batches), remarks)
+        return _fit(Run(config, fabric, batches, limit), remarks)
 
 
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from app.training_line import training_line
     from training import run_folder
+    from training.course.compiling import compiled
     from training.loop import MODEL, STOPPED
 
     first = run.fabric.is_global_zero
     resumed = run.resume()
     if first:
         output.remark(_begun(run, remarks))
-        going = f"Going on from step {run.state.step:,} of {run.steps:,}."
+        of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
+        going = f"Going on from step {run.state.step:,}{of}."
         output.remark([going] if resumed else [])
+
+    said = compiled(run.model, run.module, run.fabric, run.config, run.batches)
+    output.remark(said if first else [])
 
     def samples(model: Performer, step: int) -> list[str]:
         return _write_samples(run, model, step)
@@ -154,7 +178,10 @@ def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
             f"its last one is {run_folder.newest(run.folder)}"
         )
     if ending == STOPPED:
-        output.remark([f"Saved at step {state.step:,} of {run.steps:,}; --resume goes on."])
+        found = run_folder.newest(run.folder)
+        saved = state.step if found is None else int(found.name)
+        of = f" of {run.steps:,}" if run.schedule.seconds is None else ""
+        output.remark([f"Saved at step {saved:,}{of}; --resume goes on."])
         raise KeyboardInterrupt
     output.remark(_draw_curves(run))
     return {

@@ -36,6 +36,21 @@ def learning_rate(step: int, *, peak: float, floor: float, warmup: int, total: i
     return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
 
 
+def held_rate(
+    step: int, *, peak: float, floor: float, warmup: int, total: int | None, tail: float
+) -> float:
+    """Rise linearly to `peak`, stay there, and fall linearly to `floor` over the last share of `total` steps.
+
+    Without a total it stays.
+    """
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if total is None or tail == 0:
+        return peak
+    left = (total - 1 - step) / max(1.0, tail * total)  # 0 at the last step
+    return floor + (peak - floor) * min(1.0, max(0.0, left))
+
+
 def decayed(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
     """Return the groups of an optimiser's parameters: matrices decay, the rest does not."""
     every = [*parameters]

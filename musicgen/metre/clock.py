@@ -63,11 +63,17 @@ class Timekeeper(nn.Module):
         self.register_buffer("tick", tick, persistent=False)
 
     def after(self, tokens: Tensor, ticks: Tensor) -> Tensor:
-        """Return the time after each token, (B, T), of sequences that stand at `ticks`, (B,)."""
+        """Return the time after each token, (B, T), of sequences that stand at `ticks`, (B,).
+
+        It may go back inside a step: the parts of a bar stand one after the other.
+        """
         ticks = ticks.unsqueeze(1)
         steps = ticks // self.step_ticks + self.steps[tokens].cumsum(1)
-        named = steps * self.step_ticks + self.tick[tokens]
-        return torch.maximum(ticks, named.cummax(1).values)
+        tick = self.tick[tokens]
+        place = torch.arange(1, tokens.shape[1] + 1, device=tokens.device) * (tick >= 0)
+        last = place.cummax(1).values  # the latest token that moved time, 0 before the first
+        named = torch.cat([ticks, steps * self.step_ticks + tick], 1)
+        return named.gather(1, last)
 
     def around(self, tokens: Tensor, ticks: Tensor) -> Tensor:
         """Return the times after and before each token, (2, B, T)."""

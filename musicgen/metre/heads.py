@@ -42,6 +42,7 @@ from musicgen.layers.precision import eager_on_cpu, without_autocast
 from musicgen.layers.step_calls import Call, StepInputs, row_products
 from musicgen.metre.clock import Clock
 from musicgen.metre.dense_sums import Touched, touched, touched_sums
+from musicgen.metre.sorted_sums import Sorted, sorted_sums, sorted_times
 
 FADED = 1e-20  # what no weight falls below: far from GUARD, and far below what float32 can add to 1
 MOST_BARS = 64  # of a period: a memory has a row a tick of it
@@ -100,10 +101,14 @@ class Stretch:
 
 
 class Stretches(NamedTuple):
-    """All stretches of a pass, and how dense products take them where those pay: in training on a CPU."""
+    """All stretches of a pass, and how dense products take them where those pay: in training on a CPU.
+
+    Of whole sequences that are learned from, and of any on a GPU, there are no stretches but all times sorted.
+    """
 
     each: list[Stretch]
     dense: Touched | None
+    sorted: Sorted | None = None
 
 
 class Metre(nn.Module):
@@ -142,6 +147,17 @@ class Metre(nn.Module):
             stretch, newest = self._stretch(at, after[:, at], before[:, at], newest)
             stretches.append(stretch)
         return Stretches(stretches, _together(stretches, size) if dense else None), newest
+
+    def whole(self, after: Tensor, before: Tensor) -> Stretches | None:
+        """Say the same of whole sequences, from which none goes on: where sorted times pay, so not of a few tokens.
+
+        What lies in a block depends on all tokens, and with it the last bit; so on a CPU they are for training alone.
+        """
+        if eager_on_cpu(after) and not torch.is_grad_enabled():
+            return None
+        rows, periods = self._rows(torch.cat([before[:, :1], after], 1))
+        ratios = self.ratios.to(torch.promote_types(self.ratios.dtype, torch.float32))
+        return Stretches([], None, sorted_times(rows.mT, periods.mT, ratios, FADED))
 
     def step(
         self, after: Tensor, before: Tensor, newest: Tensor, places: Tensor | None = None
@@ -257,11 +273,14 @@ class MetricHeads(nn.Module):
 
     def forward(
         self, x: Tensor, stretches: Stretches, memory: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return (B, T, C) → (B, T, H·D), and the memory after it: (B, R, M, D + 1)."""
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return (B, T, C) → (B, T, H·D), and the memory after it: (B, R, M, D + 1), but for sorted times."""
         qkv = self.qkv(x)
         with without_autocast(x.device):
             q, k, v = self._split(qkv.to(torch.promote_types(qkv.dtype, torch.float32)))
+            if stretches.sorted is not None:
+                out = sorted_sums(q, k, v, stretches.sorted, GUARD)
+                return out.flatten(2).to(qkv.dtype), None
             batch, rows = len(x), len(stretches.each[0].fading)
             if memory is None:
                 memory = v.new_zeros(batch, rows // batch, self.features, v.shape[-1])

@@ -6,7 +6,7 @@ B batch, T time, H heads, D head width, C model width.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -65,6 +65,14 @@ class Passage:
     start: int  # position of the first token
     metre: Stretches | None  # their places in the metre, where the model has metric heads
     goals: Tensor | None = None  # which goal stands at each, (B, T), where the model is told
+    layer: int | None = (
+        None  # by which hooks find the layer's part of the code; None: its own number
+    )
+
+    def of_layer(self, layer: int) -> Passage:
+        """Return what one layer needs to know."""
+        code, found = self.position.of_layer(self.code, layer)
+        return replace(self, code=code, layer=found)
 
 
 class Attention(nn.Module):
@@ -96,7 +104,8 @@ class Attention(nn.Module):
     def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return what the heads find that count tokens, (B, T, C) → (B, T, C), and the state after."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, D) each
-        q, k = passage.position.qk(q, k, passage.code, passage.start, self.layer)
+        layer = self.layer if passage.layer is None else passage.layer
+        q, k = passage.position.qk(q, k, passage.code, passage.start, layer)
         if self.features is None:
             out, state = softmax_attend(q, k, v, state=state)
         else:
@@ -109,7 +118,8 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Any]:
         """Weigh values by features, (B, T, H, ·) → (B, T, H, D), beside the state after: where other mixers differ."""
         position = passage.position
-        placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, self.layer)
+        layer = self.layer if passage.layer is None else passage.layer
+        placed_fq, placed_fk = position.features(fq, fk, passage.code, passage.start, layer)
         return attend(
             placed_fq,
             placed_fk,

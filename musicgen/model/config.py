@@ -12,14 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Any, Literal
 
-import yaml
-
 from musicgen.attention.features import FEATURES
 from musicgen.attention.linear_attention import BACKENDS
 from musicgen.metre.clock import Clock
 from musicgen.metre.heads import MetreConfig
 from musicgen.position import POSITIONS, Position, Shape
-from tokenization.records import check_fields, from_plain, suggestion
+from tokenization.records import check_fields, from_plain, from_yaml, suggestion
 
 LARGEST = 1 << 20  # of all sizes; no computer holds a model that has one beyond
 
@@ -181,7 +179,7 @@ class ModelConfig:
         names = sorted(file.name.removesuffix(".yaml") for file in folder.iterdir())
         if name not in names:
             raise ValueError(f"there is no preset {name!r}{suggestion(name, names)}")
-        values = yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
+        values = from_yaml((folder / f"{name}.yaml").read_text(encoding="utf-8"), f"preset {name}")
         return cls.read({**values, **overrides}, f"preset {name}")
 
     def with_realisations(self, realisations: int) -> ModelConfig:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -94,7 +95,9 @@ class Goals(nn.Module):
     def forward(self, standing: Tensor) -> Tensor:
         """Return the vectors of goals, (…,) → (…, C)."""
         weight = self.vectors.weight
-        return torch.cat([weight.new_zeros(1, weight.shape[1]), weight])[standing]
+        vectors = torch.cat([weight.new_zeros(1, weight.shape[1]), weight])
+        # Not by an index: its gradient adds thousands of positions to a vector one after the other on a GPU.
+        return F.embedding(standing, vectors, padding_idx=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +170,7 @@ class Performer(nn.Module):
             raise ValueError(
                 f"{self.config.position_name} draws a code for each sequence; pass code=model.begin(generator)"
             )
-        return self._logits(self._hidden(tokens, self._start(code))[0])
+        return self._logits(self._hidden(tokens, self._start(code), whole=True)[0])
 
     def start(self, generator: Generator) -> State:
         """Return the state before a sequence's first token."""
@@ -231,15 +234,22 @@ class Performer(nn.Module):
     def _start(self, code: Any) -> State:
         return State(layers=(None,) * self.config.layers, code=code, position=0)
 
-    def passage(self, tokens: Tensor, state: State) -> tuple[Passage, State]:
-        """Say where tokens stand, (B, T), that come after a state; and the state after them but for its layers."""
+    def passage(
+        self, tokens: Tensor, state: State, *, whole: bool = False
+    ) -> tuple[Passage, State]:
+        """Say where tokens stand, (B, T), that come after a state; and the state after them but for its layers.
+
+        From what is whole nobody goes on, so that layers need not say what they remember.
+        """
         start, stop = state.position, state.position + tokens.shape[1]
         around, metre, goals, times = None, None, None, state.times
         if self.time is not None:
             ticks, newest, goal = times or self._first_times(len(tokens))
             around = self.time.around(tokens, ticks)
             if self.metre is not None:
-                metre, newest = self.metre.stretches(around[0], around[1], newest)
+                metre = self.metre.whole(around[0], around[1]) if whole else None
+                if metre is None:
+                    metre, newest = self.metre.stretches(around[0], around[1], newest)
             if self.goals is not None:
                 goals = self.goals.standing(tokens, goal)
                 goal = goals[:, -1]
@@ -262,15 +272,16 @@ class Performer(nn.Module):
         x = x * math.sqrt(self.config.width)  # unit variance, as position's
         return self.dropout(self.position.embed(x, passage.start))
 
-    def _hidden(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        passage, after = self.passage(tokens, state)
+    def _hidden(self, tokens: Tensor, state: State, *, whole: bool = False) -> tuple[Tensor, State]:
+        passage, after = self.passage(tokens, state, whole=whole)
         x = self.embed(tokens, passage)
         layers = []
-        for block, layer in zip(self.blocks, state.layers, strict=True):
+        for number, (block, layer) in enumerate(zip(self.blocks, state.layers, strict=True)):
+            own = passage.of_layer(number) if whole else passage
             if self.training and self.config.checkpoint_activations:
-                x, layer = checkpoint(block, x, passage, layer, use_reentrant=False)
+                x, layer = checkpoint(block, x, own, layer, use_reentrant=False)
             else:
-                x, layer = block(x, passage, layer)
+                x, layer = block(x, own, layer)
             layers.append(layer)
         return self.norm(x), replace(after, layers=tuple(layers))
 

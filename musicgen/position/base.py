@@ -171,6 +171,13 @@ class Position(nn.Module):
         """Position queries and keys before the feature map: (B, T, H, D) → (B, T, H, qk_width)."""
         return q, k
 
+    def of_layer(self, code: Any, layer: int) -> tuple[Any, int]:
+        """Return what the hooks of one layer need of a code, and the number by which they find it there.
+
+        Where that is 0 for all layers, a compiler that sees only these needs to compile one layer.
+        """
+        return code, 0
+
     def for_steps(self, layer: int, qk: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
         """Return `qk` of a layer as calls for one token a row after the other, each at what `inputs` says.
 

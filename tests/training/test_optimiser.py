@@ -83,6 +83,48 @@ def test_goals_learn_at_a_rate_of_their_own(method: str):
     assert not any(TIMES in group for group in same.param_groups)
 
 
+@pytest.mark.parametrize("method", ["adam", "muon"])
+@pytest.mark.parametrize("position", ["sine_spe", "conv_spe", "flt", "lrpe", "learned"])
+def test_what_places_tokens_learns_at_a_rate_of_its_own_and_never_decays(
+    method: str, position: str
+):
+    if position == "learned":
+        position = {"name": "learned", "max_length": 20}
+    learner = toy_model(goals=(5, 6, 7), position=position)
+    settings = OptimiserConfig(steps=1, method=method, position_rate=30, weight_decay=0.5)  # type: ignore[arg-type]
+    optimiser = optimiser_of(settings, learner)
+    assert sorted(id(p) for group in optimiser.param_groups for p in group["params"]) == sorted(
+        id(p) for p in learner.parameters()
+    )
+    placing = {id(p) for p in learner.position.parameters()}
+    assert placing
+    assert learner.goals is not None
+    never = placing | {id(p) for p in learner.goals.parameters()}
+    for group in optimiser.param_groups:
+        own = {id(p) for p in group["params"]}
+        assert own <= placing if group.get(TIMES) == 30 else not own & placing
+        if own & never:
+            assert own <= never
+            assert group["weight_decay"] == 0
+        elif any(p.ndim > 1 for p in group["params"]):
+            assert group["weight_decay"] == 0.5
+
+
+def test_gates_hardly_move_at_the_common_rate_and_do_at_their_own():
+    moved = []
+    for rate in (1, 30):
+        learner = toy_model(position="sine_spe")
+        gates = learner.position.get_parameter("gates")
+        before = gates.detach().clone()
+        optimiser = optimiser_of(OptimiserConfig(steps=1, position_rate=rate), learner)
+        for group in optimiser.param_groups:
+            group["lr"] = 0.001 * group.get(TIMES, 1)
+        learner(TOKENS % 11, learner.begin(generator())).square().sum().backward()
+        optimiser.step()
+        moved.append((gates.detach() - before).abs().mean().item())
+    assert moved[1] == pytest.approx(30 * moved[0], rel=0.01)
+
+
 def on_a_processor(monkeypatch: pytest.MonkeyPatch, bfloat16: str | None) -> Performer:
     """Return a model that has taken three steps of Muon on a processor that multiplies bfloat16 or not."""
     monkeypatch.setattr("training.optimiser.multiplies_bfloat16", lambda: bfloat16)

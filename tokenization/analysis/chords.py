@@ -300,7 +300,7 @@ def _templates() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 BY_TONES, BY_BASS, BONUS = _templates()
 
 
-# The key of some music, as far as its tonic goes.
+# The key of some music, or as far as its tonic goes.
 #
 # It is the key whose profile is most like the pitch classes of the music by duration (Krumhansl and Kessler 1982, as
 # in Krumhansl 1990).
@@ -312,7 +312,12 @@ _KEYS = np.array([np.roll(mode, tonic) for mode in (_MAJOR, _MINOR) for tonic in
 
 def tonic(pitch: np.ndarray, weight: np.ndarray) -> int:
     """Return the pitch class of the likeliest key's tonic."""
+    return key(pitch, weight) % 12
+
+
+def key(pitch: np.ndarray, weight: np.ndarray) -> int:
+    """Return the likeliest key: its tonic, a pitch class, and 12 more in minor."""
     classes = np.bincount(pitch % 12, weights=weight, minlength=12)
     profiles = _KEYS - _KEYS.mean(1, keepdims=True)
     likeness = profiles @ (classes - classes.mean()) / np.linalg.norm(profiles, axis=1)
-    return int(likeness.argmax()) % 12
+    return int(likeness.argmax())

@@ -189,6 +189,7 @@ def infilling(
     stop: int,
     *,
     longest_ticks: Sequence[int] | None = None,
+    plan: object = None,
 ) -> Goal:
     """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
     notes, bars = language.notes(ids), len(language.bars(ids))
@@ -231,6 +232,7 @@ def accompanying(
     write: Collection[str],
     *,
     longest_ticks: Sequence[int] | None = None,
+    plan: object = None,
 ) -> Goal:
     """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
     notes, bars = language.notes(ids), len(language.bars(ids))
@@ -273,6 +275,7 @@ def accompanying(
         grammar=Scripted(grammar, language, script, may_end_silent=True),
         whole=_joined(kept, ours, bars * BAR_TICKS),
         logit_bias=toward_chords() if len(chord_tokens.ids) else None,
+        tracks=tuple(track for track, part in enumerate(PARTS) if part in write),
     )
 
 

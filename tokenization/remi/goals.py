@@ -147,6 +147,7 @@ def infilling(
     stop: int,
     *,
     longest_ticks: Sequence[int] | None = None,
+    plan: object = None,
 ) -> Goal:
     """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays.
 

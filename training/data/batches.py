@@ -3,7 +3,8 @@
 Each batch is learned from in one step, or window by window in as many as its longest sequence fills.
 
 In each epoch every file comes once, in a new order, with one of its rows drawn (a groove file has a row for each of its
-other tracks). Of P processes, process p takes the rows p, p + P, … of each batch.
+other tracks). Where sets have weights, each has epochs of its own. Of P processes, process p takes the rows p, p + P, …
+of each batch.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tokenization.ensemble.language import Ensemble
 from tokenization.language import language_from_spec
 from training.config import DataConfig
+from training.data.ensemble_examples import cut_ensemble
 from training.data.examples import Cut, cut_groove, cut_remi
 from training.data.shards import Shards
 
@@ -33,12 +36,18 @@ IGNORED = -1  # a target after the end of a piece
 def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the loss of each position in nats, (B, T, V) against (B, T) → (B, T); 0 where IGNORED."""
     scores = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if scores.is_cuda:  # where a sum over the last dimension is the fast one
+        losses = F.cross_entropy(
+            scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none"
+        )
+        return losses.view_as(targets)
     return F.cross_entropy(scores.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none")
 
 
 # What cuts training sequences out of pieces, by the family of the language that they are in.
 CUTS: dict[str, Cut] = {"remi": cut_remi, "groove": cut_groove}
-ORDER, CROP = range(2)  # purposes of randomness
+ORDER, CROP, MIX = range(3)  # purposes of randomness
+_BLOCK = 512  # sequences in which each set comes as often as its weight says
 _HELD_OUT_SEED = 0  # one for all runs, so that their losses compare
 
 
@@ -77,14 +86,15 @@ class Batches:
         self.process, self.processes = process, processes
         self.language = self.shards.language
         self._speaks = language_from_spec(self.language)
-        self._cut = CUTS[self._speaks.family]
-        self._files = _Files(self.shards, "train")
-        self._held_out = _Files(self.shards, "validation")
+        self._cut = CUTS.get(self._speaks.family)
+        self._files = _Files(self.shards, self.shards.rows("train"))
+        self._held_out = _Files(self.shards, self.shards.rows("validation"))
         if not len(self._files) or not len(self._held_out):
             raise ValueError(
                 f"{config.folder} has {len(self._files)} files to train on and {len(self._held_out)} "
                 "to validate with; both are needed: prepare a larger set"
             )
+        self._mixture = None if config.weights is None else _Mixture(self.shards, config, seed)
         self._order: tuple[int, np.ndarray] = (-1, np.array([]))
 
     @cached_property
@@ -102,6 +112,8 @@ class Batches:
         """
         if steps is not None:
             return steps
+        if self._mixture is not None:
+            raise ValueError("sets with weights have no common epoch; give optimiser.steps")
         batches = math.ceil((epochs or 0) * len(self._files) / self.config.batch)
         return batches if self.config.windows == 1 else self._steps_of(batches)
 
@@ -130,12 +142,11 @@ class Batches:
         return _padded([*sequences.values()], windows * config.length + 1)
 
     def parts(self, number: int, step: int) -> Iterator[Part]:
-        """Yield a batch as steps learn from it, the first of which is given."""
-        batch, length = self.batch(number), self.config.length
-        windows = (batch.shape[1] - 1) // length
-        for window in range(windows):
-            tokens = batch[:, window * length : (window + 1) * length + 1]
-            yield Part(step + window, number, window, windows, tokens)
+        """Return a batch as steps learn from it, the first of which is given."""
+        return windows_of(self.batch(number), self.config.length, number, step)
+
+    def close(self) -> None:
+        """Do nothing: batches are cut where they are asked for."""
 
     def validation(self, count: int, length: int) -> np.ndarray:
         """Return held-out sequences, the same for every run: (up to count, length + 1), unaugmented.
@@ -151,13 +162,23 @@ class Batches:
 
     def _sequence(self, number: int) -> np.ndarray:
         """Return the training sequence that comes at a place of the endless stream."""
+        random = np.random.default_rng([self.seed, CROP, number])
+        row = self._row(number, random)
+        ids, bars = self.shards.ids(row), self.shards.bars(row)
+        if isinstance(self._speaks, Ensemble):
+            style = self.shards.style(row)
+            return cut_ensemble(self._speaks, ids, bars, self.config, random, style)
+        assert self._cut is not None, "a language of the papers has a cut of its own"
+        return self._cut(self._speaks, ids, bars, self.config, random, self._another)
+
+    def _row(self, number: int, random: np.random.Generator) -> int:
+        """Return the row that comes at a place of the endless stream."""
+        if self._mixture is not None:
+            return self._mixture.row(number, random)
         epoch, place = divmod(number, len(self._files))
         if self._order[0] != epoch:
             self._order = (epoch, self._order_of(epoch))
-        random = np.random.default_rng([self.seed, CROP, number])
-        row = self._files.draw(int(self._order[1][place]), random)
-        ids, bars = self.shards.ids(row), self.shards.bars(row)
-        return self._cut(self._speaks, ids, bars, self.config, random, self._another)
+        return self._files.draw(int(self._order[1][place]), random)
 
     def _order_of(self, epoch: int) -> np.ndarray:
         """Return the files in the order of an epoch."""
@@ -169,11 +190,31 @@ class Batches:
         return self.shards.ids(self._files.draw(file, random))
 
 
+class Source(Protocol):
+    """What has batches."""
+
+    def parts(self, number: int, step: int) -> Iterator[Part]:
+        """Return a batch as steps learn from it, the first of which is given."""
+        ...
+
+    def close(self) -> None:
+        """End what cuts them."""
+        ...
+
+
+def windows_of(batch: np.ndarray, length: int, number: int, step: int) -> Iterator[Part]:
+    """Yield the windows of a batch, a step each, the first of which is given."""
+    windows = (batch.shape[1] - 1) // length
+    for window in range(windows):
+        tokens = batch[:, window * length : (window + 1) * length + 1]
+        yield Part(step + window, number, window, windows, tokens)
+
+
 class Loader:
     """Prepares batches ahead in a thread, and measures how long the model waits for them."""
 
     def __init__(
-        self, batches: Batches, start: int, stop: int, ahead: int, number: int | None = None
+        self, batches: Source, start: int, stop: int, ahead: int, number: int | None = None
     ) -> None:
         """Prepare for the steps start … stop − 1, the first of which begins the batch of its number, or another."""
         self.batches, self.start, self.stop = batches, start, stop
@@ -194,6 +235,7 @@ class Loader:
                 self._queue.get_nowait()
             except queue.Empty:
                 self._thread.join(0.01)
+        self.batches.close()
 
     def __iter__(self) -> Iterator[Part]:
         for _ in range(self.start, self.stop):
@@ -224,11 +266,46 @@ class Loader:
             self._queue.put(error)
 
 
-class _Files:
-    """The files of a split, each a stretch of rows."""
+class _Mixture:
+    """Draws from sets by their weights: which set a number takes from, and which of its files."""
 
-    def __init__(self, shards: Shards, split: str) -> None:
-        rows = shards.rows(split)
+    def __init__(self, shards: Shards, config: DataConfig, seed: int) -> None:
+        assert config.weights is not None, "a mixture has weights"
+        rows = shards.rows("train")
+        number = shards.set_of(rows)
+        self._files = [_Files(shards, rows[number == one]) for one in range(len(shards.sets))]
+        for files, one in zip(self._files, shards.sets, strict=True):
+            if not len(files):
+                raise ValueError(f"{one.folder} has no files to train on; leave it out")
+        share = np.array(config.weights) / sum(config.weights) * _BLOCK
+        self._counts = share.astype(np.int64)
+        rest = np.argsort(self._counts - share, kind="stable")[: _BLOCK - self._counts.sum()]
+        self._counts[rest] += 1
+        self._seed = seed
+        self._block: tuple[int, np.ndarray] = (-1, np.array([]))
+        self._orders: dict[int, tuple[int, np.ndarray]] = {}
+
+    def row(self, number: int, random: np.random.Generator) -> int:
+        """Return the row that comes at a place of the endless stream."""
+        block, place = divmod(number, _BLOCK)
+        if self._block[0] != block:
+            sets = np.repeat(np.arange(len(self._counts)), self._counts)
+            drawn = np.random.default_rng([self._seed, MIX, block]).permutation(sets)
+            self._block = (block, drawn)
+        sets = self._block[1]
+        one = int(sets[place])
+        files, before = self._files[one], int((sets[:place] == one).sum())
+        epoch, place = divmod(block * int(self._counts[one]) + before, len(files))
+        if self._orders.get(one, (-1,))[0] != epoch:
+            draws = np.random.default_rng([self._seed, ORDER, epoch, one])
+            self._orders[one] = (epoch, draws.permutation(len(files)))
+        return files.draw(int(self._orders[one][1][place]), random)
+
+
+class _Files:
+    """Rows as files, each a stretch of them."""
+
+    def __init__(self, shards: Shards, rows: np.ndarray) -> None:
         edges = np.flatnonzero(np.diff(shards.file[rows], prepend=-1))
         self._rows, self._first = rows, rows[edges]
         self._count = np.diff(edges, append=len(rows))

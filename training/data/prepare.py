@@ -38,6 +38,7 @@ from tokenization.whole_file import make_folder, sync
 from training.data.archive import unpacked
 from training.data.sources import SOURCES, recognise
 from training.data.sources.source import Found, Listing, Piece, Skipped, Source, list_files
+from training.data.sources.works import split_works
 from training.disk import full_disk_named, held
 
 # The report on a prepared set: what was skipped, lost and assumed, over all of its files.
@@ -111,6 +112,8 @@ class PreparedWriter:
         self._rows: list[tuple[int, int, int, int, int]] = []  # length, notes, file, split, style
         self._bars: list[np.ndarray] = []
         self._names: list[str] = []
+        self.names_of_works: list[str] = []  # of each file, in its source
+        self.works: list[tuple[str, ...]] = []  # the keys of each file's work
         self._styles: dict[str, int] = {}
 
     def __enter__(self) -> PreparedWriter:
@@ -146,7 +149,16 @@ class PreparedWriter:
         """How many files were added."""
         return len(self._names)
 
-    def add(self, name: str, rows: Sequence[Encoded], *, split: str, style: str = "") -> None:
+    def add(
+        self,
+        name: str,
+        rows: Sequence[Encoded],
+        *,
+        split: str,
+        style: str = "",
+        work: str = "",
+        works: tuple[str, ...] = (),
+    ) -> None:
         """Append the rows of a file."""
         number = NO_STYLE if not style else self._styles.setdefault(style, len(self._styles))
         for row in rows:
@@ -159,6 +171,13 @@ class PreparedWriter:
             self._rows.append(entry)
             self._bars.append(np.asarray(row.bars, dtype=np.uint32))
         self._names.append(name)
+        self.names_of_works.append(work)
+        self.works.append(works)
+
+    def hold_out(self, splits: Sequence[str]) -> None:
+        """Give each file another split, in their order."""
+        numbers = [SPLITS.index(split) for split in splits]
+        self._rows = [(*row[:3], numbers[row[2]], row[4]) for row in self._rows]
 
     def commit(self, meta: dict[str, Any], notices: Sequence[tuple[Path, str]] = ()) -> None:
         """Put the set in its place, with its description and copies of the source's notices."""
@@ -172,7 +191,10 @@ class PreparedWriter:
         }
         with self._disk():
             self._file.close()
-            _save(self._part / PIECES_FILE, vars(self._pieces()))
+            columns = vars(self._pieces())
+            if not any(self.works):  # as sets were before there were any
+                columns = {name: column for name, column in columns.items() if name != "works"}
+            _save(self._part / PIECES_FILE, columns)
             text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
             (self._part / META_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
             for source, name in notices:
@@ -204,6 +226,7 @@ class PreparedWriter:
             split=split.astype(np.uint8),
             style=style.astype(np.int32),
             names=np.array(self._names, dtype=np.str_),
+            works=np.array(["\n".join(keys) for keys in self.works], dtype=np.str_),
         )
 
     def _counts(self) -> dict[str, dict[str, int]]:
@@ -263,6 +286,7 @@ _NOTICES = {
     **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),
 }
 
+BY_WORKS = "ensemble"  # languages of this family hold out works, the others pieces by their names
 LIMIT_SECONDS = 300.0  # of processor time; no file takes as long
 MEMORY_BYTES = 2 << 30  # … or more than this, beyond what the program takes
 
@@ -274,7 +298,9 @@ class PrepareOptions:
     """How a data set is prepared."""
 
     language: str | None = None  # by default the source's
-    validation: float = 0.05  # share held out where the source has no split of its own
+    validation: float = (
+        0.05  # share held out where the source has no split; of works, for test again
+    )
     workers: Workers | None = None  # by default one a processor; 0 works in this process
     replace: bool = False  # a prepared set that stands in the destination
     title: str | None = None  # by default the source's
@@ -295,6 +321,7 @@ class Spelled:
     losses: Counter[str]
     remarks: tuple[str, ...]
     digest: bytes  # of the tokens
+    works: tuple[str, ...] = ()  # the keys of the work, where pieces are held out by works
 
 
 def prepare(
@@ -316,6 +343,8 @@ def prepare(
         with PreparedWriter(destination, replace=options.replace) as writer:
             _fill(writer, report, found, partial(spell, kind.name, speaks.name), options, progress)
             _check_filled(writer, report, found, folder)
+            if speaks.family == BY_WORKS:
+                _hold_out(writer, kind, options)
             meta = _meta(kind, speaks, folder, options, report)
             writer.commit(meta, _notices(root))
     return read_meta(destination)
@@ -327,6 +356,8 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
     try:
         scores = SOURCES[source].scores(piece, speaker)
         spellings = [speaker.encode(score) for score in scores]
+        by_works = speaker.family == BY_WORKS
+        works = SOURCES[source].works(piece, scores[0]) if by_works else []
     except (ValueError, OSError) as error:
         # The folder may be a passing one, and where it lies is nobody's business.
         return Skipped(piece.name, str(error).replace(str(piece.path), piece.name))
@@ -340,6 +371,7 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
         losses=sum((Counter(s.losses) for s in spellings), Counter()),
         remarks=tuple(dict.fromkeys(remark for score in scores for remark in score.remarks)),
         digest=digest.digest(),
+        works=tuple(works),
     )
 
 
@@ -397,8 +429,17 @@ def _take(
         # In two splits it would be tested on what was learned.
         report.skip(piece.name, f"it has the same notes as {twin}")
     else:
-        writer.add(piece.name, answer.rows, split=piece.split, style=piece.style)
+        kind = {"split": piece.split, "style": piece.style}
+        writer.add(piece.name, answer.rows, **kind, work=piece.work, works=answer.works)
         report.take(answer.losses, answer.remarks)
+
+
+def _hold_out(writer: PreparedWriter, kind: Source, options: PrepareOptions) -> None:
+    """Give the pieces of a source without splits of its own those of their works."""
+    names = writer.names_of_works
+    if all(names):
+        share, by_name = options.validation, kind.by_name
+        writer.hold_out(split_works(names, writer.works, share, by_name=by_name))
 
 
 def _check_filled(
@@ -429,6 +470,7 @@ def _meta(
         "language": speaks.spec(),
         "vocabulary": speaks.vocabulary.to_json(),
         "validation": options.validation,
+        "style": kind.style,
         **report.meta(),
     }
 

@@ -33,6 +33,7 @@ class Shards:
                 )
         _check_styles(self.sets)
         _check_pieces(self.sets)
+        _check_works(self.sets)
         self._starts = np.cumsum([0, *(len(one) for one in self.sets)])
         files = np.cumsum([0, *(len(one.pieces.names) for one in self.sets)])
         self.length = np.concatenate([one.pieces.length for one in self.sets])  # (R,)
@@ -91,6 +92,14 @@ class Shards:
         one, row = self._place(row)
         return one.bars(row)
 
+    def set_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the number of the set that each row lies in."""
+        return np.searchsorted(self._starts, rows, side="right") - 1
+
+    def style(self, row: int) -> str | None:
+        """Return the style of music that a row's set says it holds."""
+        return self._place(row)[0].meta.get("style")
+
     def _place(self, row: int) -> tuple[Prepared, int]:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self.sets[number], row - int(self._starts[number])
@@ -124,6 +133,33 @@ def _check_pieces(sets: Sequence[Prepared]) -> None:
                             f"{here.folder} trains on {here.name(row)}, which {there.folder} holds out as "
                             f"{there.name(twin)}: train on one of the two sets, or prepare their files as one"
                         )
+
+
+def _check_works(sets: Sequence[Prepared]) -> None:
+    """Raise ValueError where a work that one set holds out is trained on in another, in whatever edition."""
+    trained = [_works(one, ("train",)) for one in sets]
+    held_out = [_works(one, ("validation", "test")) for one in sets]
+    for here, learned in zip(sets, trained, strict=True):
+        for there, others in zip(sets, held_out, strict=True):
+            if here is not there and (leaked := sorted(learned.keys() & others.keys())):
+                raise ValueError(
+                    f"{here.folder} trains on {learned[leaked[0]]}, which begins as or is called what "
+                    f"{there.folder} holds out as {others[leaked[0]]}: train on one of the two sets, "
+                    "or prepare their files as one"
+                )
+
+
+def _works(prepared: Prepared, splits: Sequence[str]) -> dict[str, str]:
+    """Return a file's name by each key of the works in some splits."""
+    pieces = prepared.pieces
+    wanted = np.isin(pieces.split, [SPLITS.index(split) for split in splits])
+    files = np.unique(pieces.file[wanted])
+    return {
+        key: str(name)
+        for name, keys in zip(pieces.names[files], pieces.works[files], strict=True)
+        for key in str(keys).split("\n")
+        if key
+    }
 
 
 def _families(prepared: Prepared, splits: Sequence[str]) -> set[str]:

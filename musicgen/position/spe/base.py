@@ -250,7 +250,7 @@ class StochasticPosition(Position):
             return SpeCode(noise=noise, gate_noise=None)
         size = (self.slots, self.shape.heads, self.shape.head_width, self.realisations)
         drawn = torch.randn(size, generator=generator, device=generator.device)
-        return SpeCode(noise=noise, gate_noise=drawn.to(self.gates) * self.scale)
+        return SpeCode(noise=noise, gate_noise=moved(drawn, self.gates) * self.scale)
 
     def cover(self, code: SpeCode, start: int, stop: int, times: Tensor | None = None) -> SpeCode:
         """Make the positions ready, in the form that suits their number."""
@@ -304,6 +304,12 @@ class StochasticPosition(Position):
             torch.einsum("bthd,hdr->bthr", (x * let).to(noise.dtype), noise) for x in (q, k)
         )
         return placed_q + gate_q, placed_k + gate_k
+
+    def of_layer(self, code: SpeCode, layer: int) -> tuple[SpeCode, int]:
+        """Return the code with the layer's gate alone; where layers do not share, as it is."""
+        if not self.config.shared:
+            return code, layer
+        return replace(code, mix=code.mix[layer : layer + 1]), 0
 
     def for_steps(self, layer: int, qk: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
         """Return the contraction of all heads' queries and keys, row by row of the batch."""
@@ -394,6 +400,11 @@ def _contract_step(x: Tensor, code: Tensor) -> Tensor:
     then depend, in the last bit, on how many others there are.
     """
     return contract(x, code) if len(x) > 1 else contract(torch.cat([x, x]), code)[:1]
+
+
+def moved(drawn: Tensor, like: Tensor) -> Tensor:
+    """Return what was drawn in the type and on the device of a parameter; nobody waits for a GPU to take it."""
+    return (drawn.pin_memory() if like.is_cuda else drawn).to(like, non_blocking=like.is_cuda)
 
 
 def working_dtype(parameter: Tensor) -> torch.dtype:

@@ -30,7 +30,13 @@ from torch.autograd import Function
 from musicgen.attention.features import orthogonal_matrices
 from musicgen.position.base import Shape
 from musicgen.position.phase import MusicalFrequencies, exact, phases, waves
-from musicgen.position.spe.base import SpeCode, SpeConfig, StochasticPosition, working_dtype
+from musicgen.position.spe.base import (
+    SpeCode,
+    SpeConfig,
+    StochasticPosition,
+    moved,
+    working_dtype,
+)
 from tokenization.records import check_fields
 
 # The product at the heart of sineSPE: queries times waves times weights, summed, with gradients.
@@ -216,9 +222,11 @@ class SineSpe(StochasticPosition):
         _, heads, width, sines = self.raw_gains.shape
         counts = [2 * sines, 1 if self.config.gated else 0]
         drawn = [
-            orthogonal_rows(heads, width * sum(counts), self.realisations, generator)
+            moved(
+                orthogonal_rows(heads, width * sum(counts), self.realisations, generator),
+                self.raw_gains,
+            )
             .unflatten(1, (width, -1))
-            .to(self.raw_gains)
             .split(counts, 2)
             for _ in range(self.slots)
         ]  # (H, D, 2K, R) and (H, D, 1 or 0, R) a slot
@@ -232,8 +240,9 @@ class SineSpe(StochasticPosition):
         """Draw Z, (H, D, W, R), a cosine's and a sine's row for each k in turn."""
         _, heads, width, sines = self.raw_gains.shape
         size = (heads, width, 2 * sines, self.realisations)
-        drawn = torch.randn(size, generator=generator, device=generator.device)
-        return drawn.to(self.raw_gains)
+        return moved(
+            torch.randn(size, generator=generator, device=generator.device), self.raw_gains
+        )
 
     def long(
         self, noise: Tensor, slot: int, start: int, stop: int, times: Tensor | None

@@ -16,6 +16,7 @@ from tests.training.makers import outcome, prepared_set, toy_file
 from training import run_folder
 from training.config import CONFIGS
 from training.results.curves import read_table
+from training.run_folder import TAIL_FROM
 
 ROOT = Path(__file__).parents[3]
 QUICK = {"optimiser": {"steps": 4}, "validation": {"every": 2, "samples": 1, "sample_tokens": 60}}
@@ -48,6 +49,23 @@ def test_a_run_leaves_a_folder_with_all_of_it(toy: Path, capsys: pytest.CaptureF
         "00000004_0.mid",
     }
     assert "step 4 of 4: loss " in said.err
+
+
+def test_a_run_by_the_clock_goes_on_from_before_its_tail(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+):
+    quick = ["--set", "validation.samples=0", "--set", "validation.every=1000"]
+    hold = [*quick, "--set", "optimiser.schedule=hold", "--seconds", "1"]
+    assert main(["train", str(toy), *hold, "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["ending"] == "finished"
+    run = Path(first["run"])
+    held = int(max(path.name for path in (run / "checkpoints").iterdir()))
+    assert held == checkpoint.read_card(run / "model")[1].training[TAIL_FROM]
+    assert main(["train", str(run), "--resume", *hold[-2:]]) == 0
+    assert f"Going on from step {held:,}." in capsys.readouterr().err
+    assert main(["train", str(run), "--resume", "--tail", "0.5"]) == 2
+    assert "--tail is a share of --seconds; give both" in capsys.readouterr().err
 
 
 def test_a_run_that_is_there_is_not_overwritten(toy: Path, capsys: pytest.CaptureFixture[str]):

@@ -123,6 +123,37 @@ def test_dense_products_and_their_gradients_are_those_of_each_token() -> None:
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("length", [1, 30, 31, 32, 300])
+def test_sums_over_sorted_times_and_their_gradients_are_those_of_each_token(length: int) -> None:
+    shared, made = Metre(METRE, CLOCK), heads()
+    around = torch.cat([times(music(length)), times(music(length, seed=3)) + 17], 1)  # (2, B, T)
+    stretches, _ = shared.stretches(*around, shared.start(2))
+    whole = shared.whole(*around)
+    assert whole is not None
+    found = []
+    for one in (stretches, whole):
+        x = torch.randn(2, length, 16, dtype=torch.float64, generator=generator()).requires_grad_()
+        out, _ = made(x, one, None)
+        weights = torch.randn(out.shape, dtype=torch.float64, generator=generator())
+        gradients = torch.autograd.grad((out * weights).sum(), [x, made.qkv.weight])
+        found.append([out, *gradients])
+    for one, other in zip(*found, strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)  # weights are float32
+
+
+def test_sorted_times_after_a_long_silence_are_heard() -> None:
+    shared, made = Metre(METRE, CLOCK), heads()
+    tokens = torch.cat([music(40), torch.zeros(1, 400, dtype=torch.long), music(40)], 1)
+    around, found = times(tokens), []
+    stretches, _ = shared.stretches(*around, shared.start(1))
+    x = torch.randn(1, 480, 16, dtype=torch.float64, generator=generator())
+    for one in (stretches, shared.whole(*around)):
+        assert one is not None
+        found.append(made(x, one, None)[0])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
 def test_what_stood_at_the_same_place_of_an_earlier_bar_is_heard_and_no_other() -> None:
     made, shared = heads(), Metre(METRE, CLOCK)
     tokens = torch.tensor([[5, 1, 6, 3, 7, 0, 8, 1, 9]])  # ticks 0 0 2 2 5 5→6 6 6→8 8

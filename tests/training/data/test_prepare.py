@@ -182,6 +182,37 @@ def test_a_folder_may_be_spoken_as_groove(tmp_path: Path):
     ]
 
 
+def test_works_are_held_out_for_validation_and_again_for_test(tmp_path: Path):
+    source = disk.polish_keyboard(tmp_path / "source")
+    options = PrepareOptions(workers=0, validation=0.45)
+    meta = prepare("polish-keyboard", source, tmp_path / "set", options)
+    assert (meta["language"]["language"], meta["style"]) == ("ensemble", "keyboard")
+    found = Prepared.open(tmp_path / "set").pieces
+    split = dict(zip(found.names[found.file].tolist(), found.split.tolist(), strict=True))
+    assert split["pl-0.mid"] == split["pl-2.mid"]  # two editions of one work
+    assert len({*split.values()}) > 1
+    assert meta["counts"]["test"]["files"] + meta["counts"]["validation"]["files"] > 0
+
+
+def test_songs_of_the_ensemble_have_rows_of_several_kinds_and_a_test_split(tmp_path: Path):
+    source = disk.pop909(tmp_path / "source", count=12)
+    options = PrepareOptions(workers=0, language="ensemble", validation=0.3)
+    meta = prepare("pop909", source, tmp_path / "set", options)
+    assert meta["style"] == "pop"
+    assert all(count["files"] for count in meta["counts"].values())
+    assert sum(count["files"] for count in meta["counts"].values()) == 12
+    earlier = prepare("pop909", source, tmp_path / "old", PrepareOptions(workers=0, validation=0.3))
+    assert not earlier["counts"]["test"]["files"]
+    tested, chosen = (
+        {one.name(row) for row in one.rows(split)}
+        for one, split in (
+            (Prepared.open(tmp_path / "set"), "test"),
+            (Prepared.open(tmp_path / "old"), "validation"),
+        )
+    )
+    assert tested == chosen
+
+
 class TestRefusals:
     @pytest.mark.parametrize("name", SOURCES)
     def test_an_empty_folder(self, name: str, tmp_path: Path):

@@ -5,6 +5,7 @@ import pytest
 
 from tests.training.data.sources import on_disk as disk
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from tokenization.formats import write_score
 from tokenization.groove.language import Groove
 from tokenization.groove.spelling import DRUMS
 from tokenization.prepared import Prepared
@@ -137,3 +138,26 @@ def test_a_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path)
         with pytest.raises(ValueError, match=r"here trains on piece2, which .*there holds out as"):
             Shards(order)
     assert len(Shards(folders[:1] * 2).sets) == 2
+
+
+def test_a_work_that_is_held_out_may_not_come_in_by_another_edition(tmp_path: Path):
+    options = PrepareOptions(workers=0, language="ensemble", validation=0.45)
+    for number in range(24):
+        path = tmp_path / "here" / f"{number}.mid"
+        path.parent.mkdir(exist_ok=True)
+        write_score(path, disk.piano(number, bars=8))
+    prepare("midi", tmp_path / "here", tmp_path / "a", options)
+    one = Prepared.open(tmp_path / "a")
+    name = one.name(one.rows("test")[0])
+    edition = disk.piano(int(name.removesuffix(".mid")), bars=8)
+    edition = edition.replace(notes=edition.notes.replace(pitch=edition.notes.pitch + 1))
+    (tmp_path / "there").mkdir()
+    write_score(tmp_path / "there" / "edition.mid", edition)
+    prepare("midi", tmp_path / "there", tmp_path / "b", options)
+    assert len(Prepared.open(tmp_path / "b").rows("test"))  # the same, wherever it lies
+    Shards([str(tmp_path / "a"), str(tmp_path / "b")])
+
+    options = PrepareOptions(workers=0, language="ensemble", validation=0)
+    prepare("midi", tmp_path / "there", tmp_path / "c", options)
+    with pytest.raises(ValueError, match=f"c trains on edition.mid, which .* holds out as {name}"):
+        Shards([str(tmp_path / "a"), str(tmp_path / "c")])

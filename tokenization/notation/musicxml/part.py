@@ -60,9 +60,10 @@ class PartReader:
     """Reads the bars of a part one after the other."""
 
     def __init__(
-        self, tracks: list[Track], instruments: Mapping[str, tuple[int, int | None]]
+        self, tracks: list[Track], instruments: Mapping[str, tuple[int, int | None]], staves: bool
     ) -> None:
         self.part = Part(tracks)
+        self._staves: dict[tuple[int, int], int] | None = {} if staves else None  # their tracks
         self._instruments = instruments
         self._drum_track = next((i for i, track in enumerate(tracks) if track.is_drum), None)
         self._divisions, self._transpose, self._velocity = 1.0, 0, VELOCITY
@@ -176,7 +177,17 @@ class PartReader:
         velocity = _UNSAID
         if element.get("dynamics") is not None:
             velocity = _velocity(element)
-        return WrittenNote(0, 0, pitch, velocity, track)
+        return WrittenNote(0, 0, pitch, velocity, self._on_staff(element, track))
+
+    def _on_staff(self, element: ET.Element, track: int) -> int:
+        """Return the track of a note's staff: that of its instrument for the first one."""
+        staff, first = round(number_in(element, "staff") or 1), self.part.tracks[track]
+        if staff <= 1 or self._staves is None or first.is_drum:
+            return track
+        if (track, staff) not in self._staves:
+            self._staves[track, staff] = len(self.part.tracks)
+            self.part.tracks.append(replace(first, name=f"{first.name} (staff {staff})"))
+        return self._staves[track, staff]
 
     def _pitch(self, element: ET.Element) -> int:
         step = (element.findtext("pitch/step") or "").strip()

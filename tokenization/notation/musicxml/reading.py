@@ -234,17 +234,20 @@ _SCORES = ("score-partwise", "score-timewise")
 _WANTED = {1: {"part-list"}, 2: {"measure", "part"}}
 _IGNORED = {
     *("notations", "lyric", "beam", "stem", "type", "voice", "notehead", "accidental", "print"),
-    *("staff", "figured-bass", "listening", "play", "identification", "part-name-display"),
+    *("figured-bass", "listening", "play", "identification", "part-name-display"),
 }
 
 
-def read_musicxml(data: bytes, limits: Limits, name: str) -> Score:
-    """Return the score; a MidiError says in one sentence what is wrong with the file."""
-    reader = _Reader(limits, name)
+def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Score:
+    """Return the score; a MidiError says in one sentence what is wrong with the file.
+
+    With `staves`, each staff of a part is a track, such as the right and the left hand of a piano.
+    """
+    reader = _Reader(limits, name, staves)
     try:
         if data.startswith(ZIP):
             data = unzipped(data, UNPACKED * limits.bytes)
-        stream(data, _WANTED, _IGNORED, reader.take)
+        stream(data, _WANTED, _IGNORED if staves else _IGNORED | {"staff"}, reader.take)
     except Unreadable as error:
         raise MidiError(f"{name} {error}") from None
     return played(reader.written(), limits, name)
@@ -253,8 +256,8 @@ def read_musicxml(data: bytes, limits: Limits, name: str) -> Score:
 class _Reader:
     """Takes the list of parts, then bar by bar."""
 
-    def __init__(self, limits: Limits, name: str) -> None:
-        self._limits, self._name = limits, name
+    def __init__(self, limits: Limits, name: str, staves: bool) -> None:
+        self._limits, self._name, self._staves = limits, name, staves
         self._parts: dict[str, PartReader] = {}
         self._lines: list[Line] = []
         self._line_reader = LineReader()
@@ -267,12 +270,14 @@ class _Reader:
             raise Unreadable(f"is an XML document, but no MusicXML score: it holds <{root[:40]}>")
         if element.tag == "part-list":
             for part in element.findall("score-part"):
-                self._parts.setdefault(part.get("id", ""), PartReader(*_instruments(part)))
+                reader = PartReader(*_instruments(part), self._staves)
+                self._parts.setdefault(part.get("id", ""), reader)
                 self._limits.check(self._name, "tracks", len(self._parts))
             return
         outer = ancestors[1]  # the part of a measure, or the measure of a part
         holder, measure = (outer, element) if root == "score-partwise" else (element, outer)
-        part = self._parts.setdefault(holder.get("id", ""), PartReader([Track()], {}))
+        nameless = PartReader([Track()], {}, self._staves)
+        part = self._parts.setdefault(holder.get("id", ""), nameless)
         number = len(part.bars)
         self._limits.check(self._name, "beats", number)
         self._bars += 1

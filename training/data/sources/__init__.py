@@ -2,8 +2,9 @@
 
 from training.data.sources.groove import Groove, GrooveSongs
 from training.data.sources.human_drums import HumanDrums
-from training.data.sources.lieder import Lieder
 from training.data.sources.midi_folder import MidiFolder
+from training.data.sources.openscore import Lieder, Quartets
+from training.data.sources.polish_keyboard import PolishKeyboard
 from training.data.sources.pop909 import Pop909
 from training.data.sources.pop_piano import PopPiano
 from training.data.sources.source import Listing, Source
@@ -12,6 +13,8 @@ from training.data.sources.source import Listing, Source
 SOURCES: dict[str, Source] = {
     "pop909": Pop909(),
     "lieder": Lieder(),
+    "quartets": Quartets(),
+    "polish-keyboard": PolishKeyboard(),
     "human-drums": HumanDrums(),
     "groove-songs": GrooveSongs(),
     "groove": Groove(),

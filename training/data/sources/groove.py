@@ -30,6 +30,7 @@ from training.data.sources.source import (
 )
 
 _NAME = re.compile(r"[^/]+\.([^/.]+)\.midi?", re.IGNORECASE)
+_SONG = re.compile(r"(?:^|.*/)bb\d{4}\.[^/.]+\.midi?", re.IGNORECASE)
 _SPLITS = {
     **{"train": "train", "test": "test"},
     **{"val": "validation", "valid": "validation", "validation": "validation"},
@@ -64,6 +65,7 @@ class Groove(Source):
     shape = "accompaniments named CHART.STYLE.mid, in folders train, val and test or in one"
     language = "groove"
     licence = "not stated: that of the files"
+    style = "band"
 
     def fits(self, listing: Listing) -> bool:
         files = listing.midi_files
@@ -88,6 +90,24 @@ class Groove(Source):
             score = excerpt(merged(score), COUNT_IN_BEATS * score.ticks_per_beat)
         # A program made these files: their beats are right, also where the notes swing.
         return arranged(score.replace(beats_known=True), language)
+
+
+class GrooveSongs(Groove):
+    """As a groove set; its charts are songs of the McGill Billboard annotations (Burgoyne et al., ISMIR 2011)."""
+
+    name = "groove-songs"
+    title = "Groove songs: MMA accompaniments over whole songs"
+    shape = "accompaniments named bbNNNN.STYLE.mid"
+    licence = (
+        "made with MMA (GPL-2.0-or-later) over chords of the McGill Billboard annotations (CC0)"
+    )
+
+    def fits(self, listing: Listing) -> bool:
+        files = listing.midi_files
+        return 2 * sum(bool(_SONG.fullmatch(file)) for file in files) > len(files)
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        return super().find(listing, 0.0)
 
 
 def merged(score: Score) -> Score:
@@ -186,26 +206,3 @@ def _groove2groove(listing: Listing, files: list[_Named], validation: float) -> 
 
 def _piece(listing: Listing, name: _Named, split: str) -> Piece:
     return Piece(name=shown(name.file), path=listing.path(name.file), split=split, style=name.style)
-
-
-# More styles of a groove set's training families over the chords of whole songs: bbNNNN.STYLE.mid, all to train on.
-
-_SONG = re.compile(r"(?:^|.*/)bb\d{4}\.[^/.]+\.midi?", re.IGNORECASE)
-
-
-class GrooveSongs(Groove):
-    """As a groove set; its charts are songs of the McGill Billboard annotations (Burgoyne et al., ISMIR 2011)."""
-
-    name = "groove-songs"
-    title = "Groove songs: MMA accompaniments over whole songs"
-    shape = "accompaniments named bbNNNN.STYLE.mid"
-    licence = (
-        "made with MMA (GPL-2.0-or-later) over chords of the McGill Billboard annotations (CC0)"
-    )
-
-    def fits(self, listing: Listing) -> bool:
-        files = listing.midi_files
-        return 2 * sum(bool(_SONG.fullmatch(file)) for file in files) > len(files)
-
-    def find(self, listing: Listing, validation: float) -> Found:
-        return super().find(listing, 0.0)

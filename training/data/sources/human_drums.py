@@ -1,12 +1,15 @@
 """The Groove MIDI Dataset (Gillick et al., ICML 2019): human drumming to a click, on an electronic kit.
 
 Its drums become pieces of the groove language without bass and other, with the authors' splits. Trained
-on beside grooves, they are also what `data.mix_drums` draws drums from.
+on beside grooves, they are also what `data.mix_drums` draws drums from. In a language of every metre, those that
+are not in 4/4 are pieces too.
 """
 
 from __future__ import annotations
 
 import csv
+import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ import numpy as np
 
 from tokenization.language import Language
 from tokenization.prepared import SPLITS
-from tokenization.score import Score
+from tokenization.score import Meters, Score
 from tokenization.wording import counted
 from training.data.sources.source import (
     Found,
@@ -31,6 +34,7 @@ from training.data.sources.source import (
 LIST = "info.csv"
 _COLUMNS = {"midi_filename", "time_signature", "split", "beat_type"}
 FEWEST_BARS = 4
+_METRE = re.compile(r"[1-9]\d?-(?:1|2|4|8|16)")
 # Notes of the kit (Roland TD-11) that mean another drum in General MIDI, or none; as the data set's
 # own page maps them, but for the rims of the toms and the second crash.
 _GENERAL_MIDI = {22: 42, 26: 46, 40: 38, 47: 45, 50: 48, 52: 57, 55: 49, 58: 43}
@@ -48,6 +52,8 @@ class HumanDrums(Source):
         "by General MIDI, laid on a grid"
     )
 
+    style = "drums"
+
     def fits(self, listing: Listing) -> bool:
         return self._list(listing) is not None
 
@@ -62,7 +68,9 @@ class HumanDrums(Source):
             if reason:
                 skipped.append(Skipped(shown(name), reason))
             else:
-                pieces.append(Piece(name=shown(name), path=listing.path(name), split=row["split"]))
+                metre = row["time_signature"].replace("-", "/")
+                path = listing.path(name)
+                pieces.append(Piece(name=shown(name), path=path, split=row["split"], metre=metre))
         twice = [name for name, count in Counter(p.name for p in pieces).items() if count > 1]
         if twice:
             raise ValueError(
@@ -75,14 +83,19 @@ class HumanDrums(Source):
         )
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
+        if piece.metre != "4/4" and not language.every_metre:
+            raise ValueError(f"its metre is {piece.metre}; grooves are in 4/4")
         score = with_general_drums(read(piece))
-        bars = -(-score.end_ticks // (4 * score.ticks_per_beat))
+        numerator, denominator = map(int, piece.metre.split("/"))
+        bar_beats = 4 * numerator / denominator
+        bars = math.ceil(score.end_ticks / (bar_beats * score.ticks_per_beat))
         if bars < FEWEST_BARS:
             raise ValueError(
                 f"it is a fill or break of {counted(bars, 'bar')}; {FEWEST_BARS} make a piece"
             )
+        meters = Meters(np.array([0]), np.array([numerator]), np.array([denominator]))
         # It was played to a click: its beats are right, however loosely the drums lie on them.
-        return arranged(score.replace(beats_known=True), language)
+        return arranged(score.replace(beats_known=True, meters=meters), language)
 
     def _list(self, listing: Listing) -> str | None:
         """Return the list of performances, if there is one with the columns that are needed."""
@@ -110,8 +123,8 @@ def _reason(row: dict[str, Any], is_there: bool) -> str | None:
         return "its line of the list breaks off"
     if not is_there:
         return "it is listed, but missing"
-    if row["time_signature"] != "4-4":
-        return f"its metre is {row['time_signature'].replace('-', '/')}; grooves are in 4/4"
+    if not _METRE.fullmatch(row["time_signature"]):
+        return f"its metre is {row['time_signature']!r}; one such as 4-4 is known"
     if row["split"] not in SPLITS:
         return f"its split is {row['split']!r}; train, validation and test are known"
     return None

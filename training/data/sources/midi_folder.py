@@ -6,7 +6,9 @@ from pathlib import Path, PurePosixPath
 
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.abc.reading import tunes_of
+from tokenization.score import Score
 from training.data.sources.source import Found, Listing, Piece, Source, shown, split_by_name
+from training.data.sources.works import opening
 
 
 class MidiFolder(Source):
@@ -30,8 +32,13 @@ class MidiFolder(Source):
                 stem = str(PurePosixPath(file).with_suffix("")) if tunes == 1 else name
                 split = of_name.setdefault(stem, split_by_name(name, validation=validation))
                 path, number = listing.path(file), tune if tunes > 1 else None
-                pieces.append(Piece(name=shown(name), path=path, split=split, tune=number))
+                pieces.append(
+                    Piece(name=shown(name), path=path, split=split, work=shown(stem), tune=number)
+                )
         return Found(pieces=pieces)
+
+    def works(self, piece: Piece, score: Score) -> list[str]:
+        return opening(score)
 
 
 def _tunes(path: Path) -> int:

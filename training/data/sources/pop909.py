@@ -19,9 +19,18 @@ from tokenization.analysis.beats import (
 from tokenization.analysis.chords import parse
 from tokenization.language import Language
 from tokenization.midi.reading import read_midi
-from tokenization.score import Marker, Meters, Score
+from tokenization.score import Marker, Meters, Score, Track
 from tokenization.wording import counted
-from training.data.sources.source import Found, Listing, Piece, Skipped, Source, split_by_name
+from training.data.sources.source import (
+    Found,
+    Listing,
+    Piece,
+    Skipped,
+    Source,
+    joined,
+    split_by_name,
+)
+from training.data.sources.works import opening
 
 # Which beats of a song start a bar: an annotation, mended where the notes say otherwise.
 #
@@ -295,6 +304,7 @@ def _remarks(song: Song, starts: np.ndarray) -> list[str]:
     return remarks
 
 
+BRIDGE = "BRIDGE"  # the name of the track of a second melody
 _SONG = re.compile(r"(?:^|.*/)((\d{3})/\2)\.mid")
 
 
@@ -306,6 +316,8 @@ class Pop909(Source):
     shape = f"a folder NNN a song, with NNN.mid, {BEATS_FILE} and {CHORDS_FILE}"
     language = "remi-2"
     licence = "MIT, copyright 2020 Music X Lab"
+    style = "pop"
+    by_name = True
 
     def fits(self, listing: Listing) -> bool:
         files = {*listing.files}
@@ -329,8 +341,22 @@ class Pop909(Source):
                 skipped.append(Skipped(folder, f"another folder holds song {name}, too"))
             else:
                 split = split_by_name(name, validation=validation)
-                pieces[name] = Piece(name=name, path=listing.path(folder), split=split)
+                path = listing.path(folder)
+                pieces[name] = Piece(name=name, path=path, split=split, work=name)
         return Found(pieces=list(pieces.values()), skipped=skipped)
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
-        return [language.arrange(read_song(piece.path))]
+        score = language.arrange(read_song(piece.path))
+        return in_three_ways(score) if language.family == "ensemble" else [score]
+
+    def works(self, piece: Piece, score: Score) -> list[str]:
+        return opening(score)
+
+
+def in_three_ways(score: Score) -> list[Score]:
+    """Return a song with its melodies apart, as one part, and all on one piano, as users play it."""
+    tracks = range(len(score.tracks))
+    melodies = [index for index in tracks if score.tracks[index].name in (MELODY, BRIDGE)]
+    piano = [index for index in tracks if index not in melodies]
+    together = joined(score, [melodies, piano])
+    return [score, *together, *joined(score, [tracks], Track("Piano", 0))]

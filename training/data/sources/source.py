@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from tokenization.any_file import ENDINGS, MIDI_ENDINGS, read_file
 from tokenization.groove.language import trios
 from tokenization.language import Language
 from tokenization.prepared import SPLITS
-from tokenization.score import Score
+from tokenization.score import Score, Track
 
 # Which split a piece belongs to: a hash of its name decides, so that more files move no piece.
 
@@ -25,11 +27,18 @@ def split_by_name(name: str, *, validation: float, test: float = 0.0) -> str:
             f"shares of {validation:g} for validation and {test:g} for test leave nothing to "
             "train on; they are at least 0 and less than 1 together"
         )
+    return split_of(name, {"validation": validation, "test": test})
+
+
+def split_of(name: str, shares: Mapping[str, float]) -> str:
+    """Return the split of a name where so large shares of all names are held out, in this order."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
     place = int.from_bytes(digest[:8], "big") / 2**64
-    if place < validation:
-        return "validation"
-    return "test" if place < validation + test else "train"
+    for split, share in shares.items():
+        if place < share:
+            return split
+        place -= share
+    return "train"
 
 
 def check_styles(pieces: Iterable[tuple[str, str]]) -> None:
@@ -123,6 +132,8 @@ class Piece:
     path: Path
     split: str
     style: str = ""
+    work: str = ""  # its work's name in the source; empty where the source has a split of its own
+    metre: str = "4/4"  # where the source says it
     tune: int | None = None  # which one, of a book of tunes in ABC
 
 
@@ -143,6 +154,8 @@ class Source(ABC):
     shape: str  # what its folder holds, to end a sentence
     language: str  # the language it is spelled in, if nobody says otherwise
     licence: str
+    style: str | None = None  # that its pieces name in the ensemble language
+    by_name = False  # whether the names of works decide what is held out, not how they begin
 
     @abstractmethod
     def fits(self, listing: Listing) -> bool:
@@ -156,10 +169,14 @@ class Source(ABC):
         """Read a piece as one or more arranged scores, of which training draws one at a time."""
         return arranged(read(piece), language)
 
+    def works(self, piece: Piece, score: Score) -> list[str]:
+        """Return the keys by which a piece's work is known (works.py), from its arranged score."""
+        return []
 
-def read(piece: Piece) -> Score:
+
+def read(piece: Piece, *, staves: bool = False) -> Score:
     """Read a piece's file; errors call it `it`, since its name stands before them."""
-    return read_file(piece.path, name="it", tune=piece.tune)
+    return read_file(piece.path, name="it", tune=piece.tune, staves=staves)
 
 
 def arranged(score: Score, language: Language) -> list[Score]:
@@ -167,3 +184,21 @@ def arranged(score: Score, language: Language) -> list[Score]:
     if language.family == "groove":
         return trios(score)
     return [language.arrange(score)]
+
+
+def joined(
+    score: Score, groups: Sequence[Sequence[int]], track: Track | None = None
+) -> list[Score]:
+    """Return an arranged score with each group of its tracks as one, the first of them or a given one.
+
+    Where no group has several, there is nothing to join, and no score.
+    """
+    groups = [group for group in groups if len(group)]
+    if all(len(group) == 1 for group in groups):
+        return []
+    number = np.zeros(len(score.tracks), dtype=np.int64)
+    for place, group in enumerate(groups):
+        number[list(group)] = place
+    notes = score.notes.replace(track=number[score.notes.track]).sorted()
+    tracks = tuple(track or score.tracks[group[0]] for group in groups)
+    return [score.replace(notes=notes, tracks=tracks)]

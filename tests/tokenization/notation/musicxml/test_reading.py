@@ -271,3 +271,20 @@ def test_equal_to_music21(tmp_path):
             for pitch in n.pitches
         )
     assert sorted(heard(read(path.read_bytes()))) == theirs
+
+
+def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():
+    hands = bars(
+        note("C", 5, 8, "<staff>1</staff>")
+        + "<backup><duration>8</duration></backup>"
+        + note("C", 3, 8, "<staff>2</staff>"),
+        note("E", 3, 4, "<tie type='start'/><staff>2</staff>")
+        + note("E", 3, 4, "<tie type='stop'/><staff>1</staff>"),  # where it began, it is played
+    )
+    data = score(bars(note("G", 4, 8), rest(8)), hands)
+    together, apart = read(data), read_musicxml(data, GENEROUS, "song", staves=True)
+    assert [track.name for track in together.tracks] == ["part 1", "part 2"]
+    assert [track.name for track in apart.tracks] == ["part 1", "part 2", "part 2 (staff 2)"]
+    assert sorted(heard(apart)) == sorted(heard(together))
+    assert heard(apart, 1) == [(0, 4, 72)]
+    assert heard(apart, 2) == [(0, 4, 48), (4, 4, 52)]

@@ -149,6 +149,26 @@ def lieder(folder: Path, count: int = 3) -> Path:
     return folder
 
 
+def quartets(folder: Path, count: int = 3) -> Path:
+    """Write scores of four parts, compressed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        parts = [bars(*(note(step, octave, 8) for step in "CDEF")) for octave in (5, 4, 4, 3)]
+        (folder / f"sq{100 + number}.mxl").write_bytes(compressed(score(*parts)))
+    return folder
+
+
+def polish_keyboard(folder: Path) -> Path:
+    """Write MIDI files of keyboard music, and a list in which two of them are editions of one work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for number, name in enumerate(("Polonez", "Mazur", "Polonez", "Walc")):
+        write_score(folder / f"pl-{number}.mid", piano(number))
+        rows.append(f"pl-{number}\tOgiński, Michał\t{name}\t4/4\t64\t4\t0")
+    (folder / "list.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
 DRUM_LIST = "drummer,style,beat_type,time_signature,midi_filename,split"
 
 

@@ -19,6 +19,8 @@ MAKERS = {
     "groove": disk.groove,
     "pop-piano": disk.pop_piano_midi,
     "lieder": disk.lieder,
+    "quartets": disk.quartets,
+    "polish-keyboard": disk.polish_keyboard,
     "human-drums": disk.human_drums,
     "groove-songs": disk.groove_songs,
     "midi": disk.midi_folder,
@@ -176,13 +178,15 @@ class TestHumanDrums:
         disk.human_drums(tmp_path, odd=True)
         found = find("human-drums", tmp_path)
         assert [piece.split for piece in found.pieces] == [
-            *("train", "train", "validation", "test", "train")
+            *("train", "train", "validation", "test", "train", "train")
         ]
         reasons = {skipped.name[9:10]: skipped.reason for skipped in found.skipped}
-        assert reasons == {
-            "5": "its metre is 3/4; grooves are in 4/4",
-            "6": "it is listed, but missing",
-        }
+        assert reasons == {"6": "it is listed, but missing"}
+        waltz = next(piece for piece in found.pieces if "3-4" in piece.name)
+        with pytest.raises(ValueError, match="its metre is 3/4; grooves are in 4/4"):
+            SOURCES["human-drums"].scores(waltz, language("groove"))
+        (score,) = SOURCES["human-drums"].scores(waltz, language("ensemble"))
+        assert (score.meters.numerator, score.meters.denominator) == (3, 4)
         fill = next(piece for piece in found.pieces if "fill" in piece.name)
         with pytest.raises(ValueError, match="it is a fill or break of 1 bar; 4 make a piece"):
             SOURCES["human-drums"].scores(fill, language("groove"))

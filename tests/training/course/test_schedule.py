@@ -1,0 +1,131 @@
+"""The rate of a run that holds it, and the tail of a run by the clock."""
+
+from pathlib import Path
+
+import pytest
+
+from musicgen.common.learning import held_rate
+from musicgen.storage import checkpoint
+from tests.training.makers import Heard, Stopper, outcome, toy_config, toy_run
+from training import run_folder
+from training.config import RunConfig
+from training.course.schedule import Limit, Schedule
+from training.data.batches import Batches
+from training.devices import start_fabric
+from training.loop import FINISHED, STOPPED, Run
+from training.results.curves import read_table
+from training.run_folder import TAIL_FROM
+
+HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
+
+
+def clocked(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch, seconds: float, tail: float | None = None
+) -> Run:
+    """Return a run of so many seconds, each of which is a step."""
+    batches = Batches(config.data, config.seed)
+    run = Run(config, start_fabric(config.device), batches, Limit(seconds=seconds, tail=tail))
+    run.resume()
+    first = run.state.step
+    monkeypatch.setattr(Schedule, "elapsed", property(lambda _: float(run.state.step - first)))
+    return run
+
+
+def test_a_held_rate_falls_in_a_straight_line_at_the_end():
+    rates = [
+        held_rate(step, peak=1.0, floor=0.1, warmup=4, total=20, tail=0.25) for step in range(20)
+    ]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[4:15] == [1.0] * 11
+    assert rates[15:] == pytest.approx([0.82, 0.64, 0.46, 0.28, 0.1])
+    assert held_rate(10**9, peak=1.0, floor=0.1, warmup=4, total=None, tail=0.25) == 1.0
+    assert held_rate(19, peak=1.0, floor=0.1, warmup=4, total=20, tail=0) == 1.0
+
+
+def test_a_run_in_pieces_is_the_run_at_once_where_the_rate_is_held(pianos: Path, tmp_path: Path):
+    whole = toy_run(toy_config(tmp_path / "whole", pianos, optimiser=HOLD))
+    whole.fit(Heard())
+    config = toy_config(tmp_path / "pieces", pianos, optimiser=HOLD)
+    for stop_at in (3, 17, None):
+        run = toy_run(config)
+        run.resume()
+        assert run.fit(Stopper(run, stop_at)) == (STOPPED if stop_at else FINISHED)
+    last = "checkpoints/00000020"
+    ours, theirs = ({k: v for k, v in outcome(r.folder).items() if last in k} for r in (run, whole))
+    assert ours
+    assert ours == theirs
+
+
+def test_a_run_by_the_clock_ends_with_a_tail_and_goes_on_from_before_it(
+    pianos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    changes = {"log_every": 1, "keep": 9, "optimiser": HOLD}
+    once = clocked(toy_config(tmp_path / "once", pianos, **changes), monkeypatch, 25)
+    assert once.fit(Heard()) == FINISHED
+    config = toy_config(tmp_path / "twice", pianos, **changes)
+    run = clocked(config, monkeypatch, 10)
+    heard = Heard()
+    assert run.fit(heard) == FINISHED
+    assert heard.steps == [*range(1, 11)]
+    assert heard.progresses[-1].steps == 10
+    assert heard.validations[-1] == 10
+    assert run_folder.newest(run.folder).name == "00000008"
+    card = checkpoint.read_card(run.folder / "model")[1].training
+    assert (card["steps"], card[TAIL_FROM]) == (10, 8)
+    annealed = card["validation_loss"]
+    rates = read_table(run.folder / "tail" / "train.csv")["learning_rate"]
+    assert rates == pytest.approx([1e-2, 0.55e-2])
+    assert max(read_table(run.folder / "train.csv")["step"]) == 8
+
+    run = clocked(config, monkeypatch, 15)
+    assert run.state.step == 8
+    run.state.best_loss = 1e9  # what any validation is better than
+    assert run.fit(Stopper(run, 19)) == STOPPED
+    assert checkpoint.read_card(run.folder / "model")[1].training["validation_loss"] == annealed
+    run = clocked(config, monkeypatch, 1, tail=0.0)
+    run.fit(Heard())
+    names = {path.name for path in (run.folder / "checkpoints").iterdir()}
+    assert {"00000008", "00000019", "00000020"} <= names
+
+    ours, theirs = (
+        outcome(r.folder / "checkpoints" / "00000020")["model.safetensors"] for r in (run, once)
+    )
+    assert ours == theirs
+
+
+def test_a_tail_that_is_stopped_leaves_its_model(
+    pianos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = clocked(toy_config(tmp_path, pianos, optimiser=HOLD), monkeypatch, 10, tail=1.0)
+    assert run.fit(Stopper(run, 4)) == STOPPED
+    assert checkpoint.read_card(run.folder / "model")[1].training["steps"] == 4
+    assert run_folder.newest(run.folder) is None
+
+
+def test_warm_up_counts_from_where_the_optimiser_had_no_averages(pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path, pianos, optimiser={**HOLD, "warmup": 4})
+    schedule = Schedule(config.optimiser, Batches(config.data, 1), Limit(seconds=9))
+    assert [schedule.rate(step) for step in (0, 3, 10)] == [2.5e-3, 1e-2, 1e-2]
+    assert [schedule.rate(step, began=10) for step in (10, 13, 14)] == [2.5e-3, 1e-2, 1e-2]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"seconds": 0}, "lasts more than 0 seconds, not 0"),
+        ({"seconds": float("nan")}, "not nan"),
+        ({"seconds": 1, "tail": 1.5}, "the tail is 1.5: a share"),
+    ],
+)
+def test_a_wrong_limit_is_refused(values: dict, says: str):
+    with pytest.raises(ValueError, match=says):
+        Limit(**values)
+
+
+def test_what_does_not_go_together_is_refused(pianos: Path, tmp_path: Path):
+    config = toy_config(tmp_path, pianos)
+    with pytest.raises(ValueError, match=r"--set optimiser.schedule=hold says so"):
+        Schedule(config.optimiser, Batches(config.data, 1), Limit(seconds=1))
+    config = toy_config(tmp_path, pianos, optimiser=HOLD)
+    with pytest.raises(ValueError, match="takes one device"):
+        Schedule(config.optimiser, Batches(config.data, 1, processes=2), Limit(seconds=1))

@@ -1,0 +1,289 @@
+"""Goals of the ensemble language: bars rewritten, and parts written to others, with a plan if one is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from tokenization.analysis.chords import CHORDS
+from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.continuing import Script, Scripted
+from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.layouts import Plan, bar_offsets, beyond, body_start, plain, with_parts
+from tokenization.ensemble.spelling import Reading, voices_of
+from tokenization.ensemble.tokens import (
+    AT,
+    BAR,
+    CHORD,
+    END,
+    HARMONY,
+    HARMONY_ID,
+    LEFT_1,
+    METRE,
+    METRE_STEPS,
+    MOST_PARTS,
+    PART,
+    PART_NAMES,
+    PLAN,
+    SEAM_1,
+    VOCABULARY,
+    VOICE,
+)
+from tokenization.grammar import Grammar
+from tokenization.language import COUNTED, Goal, Language, check_gap, given_until
+from tokenization.records import nearest
+from tokenization.score import Notes, Score
+from tokenization.wording import listed
+
+
+def infilling(
+    language: Language,
+    /,
+    ids: np.ndarray,
+    start: int,
+    stop: int,
+    *,
+    longest_ticks: Sequence[int] | None = None,
+    plan: Plan | None = None,
+) -> Goal:
+    """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays.
+
+    No note is longer than a token can say, whatever `longest_ticks` is.
+    """
+    ids = plain(ids)
+    lines = bar_offsets(ids)
+    bars = len(lines) - 1
+    check_gap(start, stop, bars)
+    reading = Reading(ids)
+    metres = _metre_tokens(reading)
+    said = _plan_tokens(plan, bars)
+    later, head = beyond(ids, stop, stop), body_start(ids)
+    seams = [[SEAM_1 + stop - 1 - bar, *said[bar], *metres[bar]] for bar in range(start, stop)]
+    prompt = np.concatenate([ids[:head], later, ids[head : lines[start]], [BAR], seams[0]])
+    script = Script.around(language, [later.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *seams])
+    grammar = EnsembleGrammar(metres=False)
+    piece = language.decode(ids)
+    line, seam = (24 * reading.bars.start // 4)[[start, stop - 1]]
+    seam = seam + 6 * int(reading.bars.length[stop - 1])
+
+    def inside(notes: Notes) -> np.ndarray:
+        return (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
+
+    def whole(written: np.ndarray) -> np.ndarray:
+        new = language.decode(_begun(plain(written)))
+        kept = piece.notes[~inside(piece.notes)]
+        markers = [m for m in piece.markers if not line <= m.onset_ticks < seam]
+        markers += [m for m in new.markers if line <= m.onset_ticks < seam]
+        notes = Notes.concatenate([kept, new.notes[inside(new.notes)]])
+        markers = tuple(sorted(markers, key=lambda marker: marker.onset_ticks))
+        return _spelled(language, piece.replace(notes=notes.sorted(), markers=markers), ids)
+
+    return Goal(
+        prompt=prompt,
+        grammar=Scripted(grammar, language, script, may_end_silent=True, hears=True),
+        whole=whole,
+        elsewhere=_from(ids, lines, given_until(stop, stop)),
+        replaced=ids[lines[start] + 1 : lines[stop]],
+    )
+
+
+def accompanying(
+    language: Language,
+    /,
+    ids: np.ndarray,
+    write: Collection[str],
+    *,
+    longest_ticks: Sequence[int] | None = None,
+    plan: Plan | None = None,
+) -> Goal:
+    """Return the goal to write some parts to the others of a piece, which stay note for note.
+
+    `write` names instruments, or `chords`; a part of the piece that has such a name is replaced, any other is new. The
+    new parts come after those that there were.
+    """
+    ids = plain(ids)
+    reading = Reading(ids)
+    existing, added = _named(reading.parts, write)
+    given = [part for part in range(len(reading.parts)) if part not in existing]
+    if not any(reading.parts[part] != HARMONY for part in given):
+        raise ValueError(
+            f"there is nothing to write {listed(list(write))} to: the piece has no other part"
+        )
+    if len(reading.parts) + len(added) > MOST_PARTS:
+        raise ValueError(
+            f"the piece would have {len(reading.parts) + len(added)} parts; {MOST_PARTS} can be written"
+        )
+    bars, said = len(reading.bars), _plan_tokens(plan, len(reading.bars))
+    kept = with_parts(ids, given)
+    lines = bar_offsets(kept)
+    order = np.concatenate([reading.parts[given], reading.parts[existing], added]).astype(np.int64)
+    header = np.concatenate([kept[: _declared_at(kept)], declared(order)])
+    after = [[*said[bar], *kept[lines[bar] + 1 : lines[bar + 1]].tolist()] for bar in range(bars)]
+    script = Script.around(language, [[]] * bars, after)
+    written = range(len(given), len(order))
+    grammar = EnsembleGrammar(write=written, metres=False)
+    piece = language.decode(ids)
+    # Tracks are parts but for the chords; of the whole piece, the new ones come last.
+    of_track = [part for part in range(len(reading.parts)) if reading.parts[part] != HARMONY]
+    target = _targets(order, [*given, *existing], of_track)
+
+    def whole(sequence: np.ndarray) -> np.ndarray:
+        new = language.decode(_begun(plain(sequence)))
+        return _spelled(language, _joined(piece, new, target, len(given), order), ids)
+
+    return Goal(
+        prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
+        grammar=Scripted(grammar, language, script, may_end_silent=True, hears=True),
+        whole=whole,
+        tracks=tuple(target[number] for number in written if order[number] != HARMONY),
+    )
+
+
+def directed(
+    language: Language,
+    prompt: np.ndarray,
+    bars: int,
+    *,
+    ends: bool = False,
+    chords: Sequence[Sequence[str]] | None = None,
+    plan: Plan | None = None,
+) -> Grammar:
+    """Return the grammar of a prompt, which has begun the first of some new bars, that go on by a plan or over chords.
+
+    The chords are those of each bar, over and over; `ends` counts down to the last of the bars.
+    """
+    reading = Reading(plain(prompt))
+    before = max(len(reading.bars) - 1, 0)
+    said = _plan_tokens(plan, bars)
+    if chords is not None and HARMONY not in reading.parts:
+        raise ValueError(
+            "over given chords a piece goes on that has pitched notes; this prompt has none"
+        )
+    metre = int(reading.bars.metre[-1]) if before else FOUR_FOUR
+    after = [
+        [
+            *([LEFT_1 + bars - bar - 1] if ends and bars - bar <= COUNTED else []),
+            *said[bar],
+            *([] if chords is None else _chord_tokens(chords[bar % len(chords)], metre)),
+        ]
+        for bar in range(bars)
+    ]
+    # What stops the music that does not end is its length.
+    after += [] if ends else [[]]
+    script = Script.around(language, [[]] * (before + len(after)), [*[[]] * before, *after])
+    write = None if chords is None else np.flatnonzero(reading.parts != HARMONY)
+    grammar = EnsembleGrammar(write=write, metres=chords is None)
+    return Scripted(grammar, language, script, hears=True, may_end_silent=True)
+
+
+def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
+    """Return the chords of a bar, each as long as the others."""
+    steps, ids = int(METRE_STEPS[metre]), []
+    for number, chord in enumerate(chords):
+        if not number or chord != chords[number - 1]:
+            at = AT.start + number * steps // len(chords)
+            ids += [at, CHORD.start + CHORDS.index(chord)]
+    return [HARMONY_ID, *ids]
+
+
+def declared(parts: np.ndarray) -> np.ndarray:
+    """Return the tokens that declare parts of these instruments, in order."""
+    ids = np.stack([PART.start + parts, VOICE.start + voices_of(parts) - 2], 1)
+    said = np.stack([parts >= 0, voices_of(parts) > 1], 1)
+    return ids[said]
+
+
+def _declared_at(ids: np.ndarray) -> int:
+    """Return where the header begins to declare parts."""
+    return int(np.argmax(PART.holds(ids)))
+
+
+def _named(parts: np.ndarray, write: Collection[str]) -> tuple[list[int], list[int]]:
+    """Return which parts of a piece some names mean, and the instruments of those that it has not."""
+    if not write:
+        raise ValueError("no part is named; name an instrument to write, such as piano or drums")
+    labels = [
+        PART_NAMES[part] + (f"_{voice}" if voice > 1 else "")
+        for part, voice in zip(parts.tolist(), voices_of(parts).tolist(), strict=True)
+    ]
+    existing, added = [], []
+    for name in dict.fromkeys(write):
+        label = name.strip().casefold().replace(" ", "_")
+        if label in labels:
+            existing.append(labels.index(label))
+        elif label in PART_NAMES:
+            added.append(PART_NAMES.index(label))
+        else:
+            raise ValueError(
+                f"there is no instrument {name!r}{nearest(label, PART_NAMES)}; "
+                f"instruments are {', '.join(PART_NAMES)}"
+            )
+    return sorted(existing), added
+
+
+def _targets(order: np.ndarray, old: list[int], of_track: list[int]) -> dict[int, int]:
+    """Return the track of each part in the order of writing: its old one, or after all others."""
+    target = {}
+    for number, instrument in enumerate(order.tolist()):
+        if instrument != HARMONY:
+            is_old = number < len(old)
+            later = sum(order[len(old) : number] != HARMONY)
+            target[number] = of_track.index(old[number]) if is_old else len(of_track) + int(later)
+    return target
+
+
+def _joined(
+    piece: Score, new: Score, target: dict[int, int], given: int, order: np.ndarray
+) -> Score:
+    """Return a piece with parts replaced by written ones, and others added."""
+    numbers = [number for number in range(len(order)) if order[number] != HARMONY]
+    track_of = np.array([target[number] for number in numbers])
+    written = np.array([number >= given for number in numbers])
+    notes = new.notes
+    notes = notes.replace(track=track_of[notes.track])[written[notes.track]]
+    replaced = track_of[written]
+    kept = piece.notes[~np.isin(piece.notes.track, replaced)]
+    tracks = list(piece.tracks) + [None] * (len(track_of) - len(piece.tracks))
+    for number, track in zip(track_of.tolist(), new.tracks, strict=True):
+        tracks[number] = tracks[number] or track
+    harmony_is_new = (order[given:] == HARMONY).any()
+    return piece.replace(
+        notes=Notes.concatenate([kept, notes]).sorted(),
+        tracks=tuple(tracks),
+        markers=new.markers if harmony_is_new else piece.markers,
+    )
+
+
+def _metre_tokens(reading: Reading) -> list[list[int]]:
+    """Return what each bar says of its metre: a token where it changes."""
+    metres = reading.bars.metre.tolist()
+    before = [FOUR_FOUR, *metres[:-1]]
+    return [
+        [METRE.start + metre] if metre != last else []
+        for metre, last in zip(metres, before, strict=True)
+    ]
+
+
+def _plan_tokens(plan: Plan | None, bars: int) -> list[list[int]]:
+    """Return what is asked of each bar, in the order of a plan's families."""
+    asked: list[list[int]] = [[] for _ in range(bars)]
+    for name in PLAN:
+        for bar, level in enumerate([] if plan is None else plan.get(name, [])[:bars]):
+            if level >= 0:
+                asked[bar].append(VOCABULARY[name].start + int(level))
+    return asked
+
+
+def _begun(ids: np.ndarray) -> np.ndarray:
+    """Return a sequence without its end token, so that what follows it need not be valid."""
+    return ids[ids != END]
+
+
+def _spelled(language: Language, score: Score, ids: np.ndarray) -> np.ndarray:
+    return language.encode(score).ids if len(score.notes) else ids[:1]
+
+
+def _from(ids: np.ndarray, lines: np.ndarray, bar: int) -> np.ndarray:
+    """Return a piece's bars from one on, without its header and its end."""
+    return ids[lines[bar] : lines[-1]] if bar < len(lines) - 1 else ids[:0]

@@ -1,0 +1,313 @@
+"""The rules of the ensemble language: what may follow, token by token over a batch.
+
+They are those of spelling.py, and two more: only certain parts may be written, where others are given; and plan tokens
+may stand after a bar token, in their order. Tokens of goals change nothing. There is always a way on: a place in a bar
+is only entered where some key of the part is free.
+
+Letters: B rows of a batch, V tokens of the vocabulary, P parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.ensemble.tokens import (
+    AFTER,
+    AT,
+    BAR,
+    BEFORE,
+    BEGIN,
+    CHORD,
+    DRUM,
+    DRUMS,
+    END,
+    FLAT,
+    HARMONY,
+    KEY,
+    LEFT_1,
+    LENGTH,
+    LENGTHS,
+    LONGEST_BAR,
+    LOUDNESS,
+    METRE,
+    METRE_STEPS,
+    MOST_PARTS,
+    MOST_VOICES,
+    PART,
+    PITCH,
+    PITCHED,
+    PLAN_FAMILIES,
+    PLAN_START,
+    PLAN_STOP,
+    STYLE,
+    TEMPO,
+    VOCABULARY,
+    VOICE,
+)
+from tokenization.grammar import Grammar
+
+# What a position is after: nothing, or a token of one of these kinds. A goal's token changes nothing.
+NOTHING, BEGUN, DECLARED, AFTER_BAR, AFTER_PLAN, AFTER_METRE, NAMED, PLACED = range(8)
+AFTER_LENGTH, AFTER_LOUDNESS, AFTER_VALUE, ENDED, GOAL, ABOUT = range(8, 14)
+KEYS = 128
+FAR = np.iinfo(np.int64).max // 2
+
+
+def _kinds() -> np.ndarray:
+    """Return the kind of each token in a bar: (V,)."""
+    kind = np.full(len(VOCABULARY), NOTHING)
+    kind[[BEGIN, END, BAR, FLAT]] = BEGUN, ENDED, AFTER_BAR, ABOUT
+    blocks = {METRE: AFTER_METRE, PART: NAMED, VOICE: NAMED, AT: PLACED, LENGTH: AFTER_LENGTH}
+    blocks |= {LOUDNESS: AFTER_LOUDNESS, PITCH: AFTER_VALUE, DRUM: AFTER_VALUE, CHORD: AFTER_VALUE}
+    for block, number in blocks.items():
+        kind[block.start : block.stop] = number
+    kind[STYLE.start : KEY.stop] = ABOUT
+    kind[TEMPO.start : TEMPO.stop] = ABOUT
+    kind[PLAN_START:PLAN_STOP] = AFTER_PLAN
+    kind[LEFT_1:] = GOAL
+    return kind
+
+
+def _ranks() -> np.ndarray:
+    """Return the place of each token among those that say what a piece or a bar is like, from 1: (V,)."""
+    rank = np.zeros(len(VOCABULARY), dtype=np.int64)
+    families = ["style", "key", "tempo", "flat"], [name for name, _ in PLAN_FAMILIES]
+    for names in families:
+        for number, name in enumerate(names, 1):
+            rank[VOCABULARY[name].start : VOCABULARY[name].stop] = number
+    return rank
+
+
+KIND, RANK = _kinds(), _ranks()
+STEP_OF = np.arange(len(VOCABULARY)) - AT.start
+ABOUT_IDS = np.flatnonzero(KIND == ABOUT)
+VALUES = slice(PITCH.start, CHORD.stop)
+
+
+class EnsembleGrammar(Grammar):
+    """What may follow, over a batch; after `end` nothing may."""
+
+    def __init__(
+        self, *, write: Collection[int] | None = None, metres: bool = True, metre: int = FOUR_FOUR
+    ) -> None:
+        """Stand at the start of one sequence, before the begin token.
+
+        Of the parts only those in `write`, indices into the declared ones, are free to be written; by default all. With
+        `metres`, a bar may have another metre than the one before it, the first another than `metre`.
+        """
+        self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
+        if write is not None:
+            self._may_write = np.isin(np.arange(MOST_PARTS), [*write])[None]
+        self._metres = metres
+        self._kind = np.full(1, NOTHING)
+        self._rank = np.zeros(1, dtype=np.int64)  # of the last token about the piece or the bar
+        self._flat = np.zeros(1, dtype=bool)
+        self._beyond = np.zeros(1, dtype=bool)  # inside what stands after a gap
+        self._instrument = np.full((1, MOST_PARTS), -1)
+        self._voice = np.zeros((1, MOST_PARTS), dtype=np.int64)
+        self._count = np.zeros(1, dtype=np.int64)  # of declared parts
+        self._bars = np.zeros(1, dtype=np.int64)  # begun
+        self._start = np.zeros(1, dtype=np.int64)  # the step at which the bar begins …
+        self._metre = np.full(1, metre)  # … and its metre
+        self._noted = np.zeros(1, dtype=bool)  # whether the bar has a note
+        self._part = np.full(1, -1)  # the one in hand; after an instrument, the first of it
+        self._last = np.full(1, -1)  # the part in hand before that
+        self._pending = np.full(1, -1)  # an instrument that was just named
+        self._at = np.full(1, -1)
+        self._length = np.full(1, -1)
+        self._loudness = np.full(1, -1)
+        self._value = np.full(1, -1)  # the last one of this onset and loudness
+        self._free_at = np.zeros((1, MOST_PARTS, KEYS), dtype=np.int64)  # step
+
+    @property
+    def bars(self) -> np.ndarray:
+        """How many bars each row has begun: (B,)."""
+        return self._bars
+
+    def allowed(self) -> np.ndarray:
+        """Return which tokens may come next: (B, V) bool."""
+        kind = self._kind
+        mask = np.zeros((len(kind), len(VOCABULARY)), dtype=bool)
+        mask[:, BEGIN] = kind == NOTHING
+        heading = np.flatnonzero((kind == BEGUN) | (kind == DECLARED))
+        if len(heading):
+            self._head(mask, heading)
+        in_bar = (kind == AFTER_BAR) | (kind == AFTER_PLAN)
+        if in_bar.any():
+            plan = in_bar[:, None] & (RANK[PLAN_START:PLAN_STOP] > self._rank[:, None])
+            mask[:, PLAN_START:PLAN_STOP] = plan
+            if self._metres:
+                mask[:, METRE.start : METRE.stop] = in_bar[:, None]
+                mask[np.arange(len(kind)), METRE.start + self._metre] = False
+        opening = in_bar | (kind == AFTER_METRE) | (kind == AFTER_VALUE)
+        if opening.any():
+            rows = np.flatnonzero(opening)
+            self._open(mask, rows)
+            mask[rows, BAR] = True
+            mask[rows, END] = self._noted[rows]
+        # A given part says no more than what is given.
+        ours = self._may_write[np.arange(len(kind)), self._part] | (self._pending >= 0)
+        playing = np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & ours)
+        if len(playing):
+            self._play(mask, playing)
+        return mask
+
+    def _head(self, mask: np.ndarray, rows: np.ndarray) -> None:
+        """Allow what declares a piece: what it is like, its parts, and its first bar."""
+        new = self._kind[rows] == BEGUN
+        mask[np.ix_(rows, ABOUT_IDS)] = new[:, None] & (RANK[ABOUT_IDS] > self._rank[rows, None])
+        of_each = self._count_of_each(rows)
+        pending = self._pending[rows]
+        voices = np.where(pending >= 0, of_each[np.arange(len(rows)), pending], 0)
+        numbered = (pending >= 0) & (voices > 1)
+        may = of_each < np.append(np.full(PITCHED, MOST_VOICES), [1, 1])
+        may &= ((self._count[rows] < MOST_PARTS) & ~numbered)[:, None]
+        mask[rows, PART.start : PART.stop] = may
+        mask[rows, BAR] = ~new & ~numbered
+        mask[rows[numbered], VOICE.start + voices[numbered] - 2] = True
+
+    def _count_of_each(self, rows: np.ndarray) -> np.ndarray:
+        """Return how many parts of each instrument are declared: (rows, instruments)."""
+        return (self._instrument[rows, :, None] == np.arange(len(PART))).sum(1)
+
+    def _open(self, mask: np.ndarray, rows: np.ndarray) -> None:
+        """Allow the instruments of parts that may play next in the bar."""
+        end = self._start[rows] + METRE_STEPS[self._metre[rows]]
+        later = np.arange(MOST_PARTS) > self._last_part(rows)[:, None]
+        later &= (np.arange(MOST_PARTS) < self._count[rows, None]) & self._may_write[rows]
+        later &= self._free_at[rows].min(2) < end[:, None]
+        row, part = np.nonzero(later)
+        mask[rows[row], PART.start + self._instrument[rows[row], part]] = True
+
+    def _last_part(self, rows: np.ndarray) -> np.ndarray:
+        """Return the last part of the bar that is named in full."""
+        return np.where(self._pending[rows] >= 0, self._last[rows], self._part[rows])
+
+    def _play(self, mask: np.ndarray, rows: np.ndarray) -> None:
+        """Allow what a part plays: places, lengths, loudness and values."""
+        kind, part, at = self._kind[rows], self._part[rows], self._at[rows]
+        kept = self._last_part(rows)
+        pending = self._pending[rows]
+        named = kind == NAMED
+        # After an instrument, a voice that is still to come; a place only if the first voice is.
+        if (pending >= 0).any():
+            for index in np.flatnonzero(pending >= 0):
+                row = rows[index]
+                of_it = np.flatnonzero(self._instrument[row] == pending[index])
+                of_it = of_it[(of_it > kept[index]) & self._may_write[row, of_it]]
+                voices = self._voice[row, of_it]
+                mask[row, VOICE.start + voices[voices > 1] - 2] = True
+                named[index] = (voices == 1).any()
+        instrument = self._instrument[rows, part]
+        pitched, harmony = instrument < PITCHED, instrument == HARMONY
+        free_at = self._free_at[rows, part]  # (rows, KEYS)
+        start = self._start[rows]
+        steps = np.arange(LONGEST_BAR)
+        places = (steps > at[:, None]) & (steps < METRE_STEPS[self._metre[rows]][:, None])
+        places &= start[:, None] + steps >= free_at.min(1)[:, None]
+        places &= (named | (kind == AFTER_VALUE))[:, None]
+        mask[rows, AT.start : AT.stop] = places
+
+        first, after = kind == PLACED, kind == AFTER_VALUE
+        now = (start + np.maximum(at, 0))[:, None]
+        free = free_at <= now
+        more = first | (after & free.any(1))
+        length, loudness = self._length[rows, None], self._loudness[rows, None]
+        lengths, levels = np.arange(len(LENGTH)), np.arange(len(LOUDNESS))
+        may_length = np.where(first[:, None], lengths != length, lengths > length)
+        may_length &= (more & pitched)[:, None]
+        mask[rows, LENGTH.start : LENGTH.stop] = may_length
+        sized = (~pitched | (self._length[rows] >= 0)) & more | (kind == AFTER_LENGTH)
+        anew = first | (kind == AFTER_LENGTH)
+        may_level = np.where(anew[:, None], levels != loudness, levels > loudness)
+        loud = ~harmony & ~self._flat[rows]
+        mask[rows, LOUDNESS.start : LOUDNESS.stop] = may_level & (loud & sized)[:, None]
+
+        ready = first & (~pitched | (self._length[rows] >= 0)) | (kind == AFTER_LENGTH)
+        ready = ready & (~loud | (self._loudness[rows] >= 0)) | (kind == AFTER_LOUDNESS) | after
+        keys = np.arange(KEYS)
+        above = free & (keys > self._value[rows, None]) & ready[:, None]
+        mask[rows, PITCH.start : PITCH.stop] = above & pitched[:, None]
+        drum = (ready & (instrument == DRUMS))[:, None]
+        mask[rows, DRUM.start : DRUM.stop] = above[:, : len(DRUM)] & drum
+        chord = np.arange(len(CHORD)) != self._value[rows, None]
+        mask[rows, CHORD.start : CHORD.stop] = chord & (harmony & first)[:, None]
+
+    def advance(self, tokens: np.ndarray) -> None:
+        """Take one more token a row: (B,) ids that `allowed` allowed; those of goals change nothing."""
+        tokens = np.asarray(tokens, dtype=np.int64)
+        # What stands after a gap is no part of the music before it.
+        self._beyond = np.where(tokens == AFTER, True, self._beyond & (tokens != BEFORE))
+        kind = np.where(self._beyond, GOAL, KIND[tokens])
+        for row in np.flatnonzero((kind == NAMED) | (kind == AFTER_BAR)):
+            self._name(int(row), int(tokens[row]))
+        self._flat = self._flat | (tokens == FLAT)
+        said = (kind == ABOUT) | (kind == AFTER_PLAN)
+        self._rank = np.where(said, RANK[tokens], self._rank)
+        self._metre = np.where(kind == AFTER_METRE, tokens - METRE.start, self._metre)
+        placed, lengthened = kind == PLACED, kind == AFTER_LENGTH
+        self._at = np.where(placed, tokens - AT.start, self._at)
+        self._length = np.where(lengthened, tokens - LENGTH.start, self._length)
+        louder = kind == AFTER_LOUDNESS
+        self._loudness = np.where(louder, tokens - LOUDNESS.start, self._loudness)
+        harmony = self._instrument[np.arange(len(tokens)), self._part] == HARMONY
+        self._value = np.where((placed & ~harmony) | lengthened | louder, -1, self._value)
+        rows = np.flatnonzero(kind == AFTER_VALUE)
+        if len(rows):
+            self._strike(rows, tokens[rows])
+        self._pending = np.where(placed, -1, self._pending)
+        keeps = (kind == GOAL) | (kind == ABOUT)
+        heading = (self._bars == 0) & (kind == NAMED)
+        self._kind = np.where(keeps, self._kind, np.where(heading, DECLARED, kind))
+
+    def _name(self, row: int, token: int) -> None:
+        """Take a bar, an instrument or a voice of one row."""
+        if token == BAR:
+            if self._bars[row]:
+                self._start[row] += METRE_STEPS[self._metre[row]]
+            self._bars[row] += 1
+            self._noted[row], self._rank[row] = False, 0
+            self._part[row] = self._last[row] = self._pending[row] = -1
+        elif not self._bars[row]:
+            self._declare(row, token)
+        elif PART.holds(np.array(token)):
+            last = self._last_part(np.array([row]))[0]
+            instrument = token - PART.start
+            of_it = np.flatnonzero(self._instrument[row] == instrument)
+            self._last[row], self._pending[row] = last, instrument
+            self._part[row] = of_it[0] if len(of_it) else -1
+        else:
+            of_it = self._instrument[row] == self._pending[row]
+            found = np.flatnonzero(of_it & (self._voice[row] == token - VOICE.start + 2))
+            self._part[row], self._pending[row] = (found[0] if len(found) else -1), -1
+        self._at[row] = self._length[row] = self._loudness[row] = self._value[row] = -1
+
+    def _declare(self, row: int, token: int) -> None:
+        if not PART.holds(np.array(token)):
+            self._pending[row] = -1
+            return
+        count = self._count[row]
+        instrument = token - PART.start
+        self._instrument[row, count] = instrument
+        self._voice[row, count] = (self._instrument[row] == instrument).sum()
+        if instrument == DRUMS:
+            self._free_at[row, count, len(DRUM) :] = FAR
+        self._pending[row] = instrument
+        self._count[row] += 1
+
+    def _strike(self, rows: np.ndarray, tokens: np.ndarray) -> None:
+        """Take the values of some rows."""
+        part = self._part[rows]
+        instrument = self._instrument[rows, part]
+        pitched, harmony = instrument < PITCHED, instrument == HARMONY
+        start = np.where(pitched, PITCH.start, np.where(harmony, CHORD.start, DRUM.start))
+        value = tokens - start
+        now = self._start[rows] + self._at[rows]
+        lasts = np.where(pitched, LENGTHS[self._length[rows]], 1)
+        sounds = ~harmony
+        self._free_at[rows[sounds], part[sounds], value[sounds]] = (now + lasts)[sounds]
+        self._value[rows] = value
+        self._noted[rows] |= sounds

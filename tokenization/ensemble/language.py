@@ -1,0 +1,198 @@
+"""The ensemble language: any score, in all its parts, as tokens and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.ensemble import goals
+from tokenization.ensemble.arrange import arrange
+from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.layouts import body_start, plain
+from tokenization.ensemble.plans import plan_for
+from tokenization.ensemble.spelling import (
+    Reading,
+    Setting,
+    Sheet,
+    closed,
+    score_of,
+    sheet_of,
+    spell,
+)
+from tokenization.ensemble.tokens import (
+    AFTER,
+    AT,
+    BAR,
+    BEGIN,
+    CLOCK_STEPS,
+    END,
+    EXTRA_START,
+    FLAT_VELOCITY,
+    HARMONY,
+    HIGHEST_DRUM,
+    LENGTHS,
+    LONGEST_BAR,
+    LOUDNESS_LEVELS,
+    LOWEST_DRUM,
+    MOST_PARTS,
+    PART,
+    PART_NAMES,
+    PITCHED,
+    PLAN_STOP,
+    STEPS_PER_BEAT,
+    STEPS_PER_SUBBEAT,
+    VOCABULARY,
+)
+from tokenization.language import Encoded, Language
+from tokenization.score import Score, steps_of
+
+
+class Ensemble(Language):
+    """Any parts with their instruments, in every metre, with a plan, ends and gaps."""
+
+    name = "ensemble"
+    vocabulary = VOCABULARY
+    begin = BEGIN
+    end = END
+    bar = BAR
+    idle = AFTER
+    every_metre = True
+    parts = PART_NAMES
+    infilling = goals.infilling
+    accompanying = goals.accompanying
+    directed = goals.directed
+
+    def arrange(self, score: Score, tracks: Any = None) -> Score:
+        """Bring any score to this grid, each track a part, with chords; its remarks explain.
+
+        `tracks` names the tracks to play, by index or name; else all are.
+        """
+        return arrange(score, tracks)
+
+    def encode(self, score: Score) -> Encoded:
+        """Spell an arranged score, from the begin token to the end token."""
+        sheet, losses = sheet_of(score)
+        ids = spell(sheet).astype(np.uint16)
+        onset = steps_of(score.tempos.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT).tolist()
+        tempos = zip(onset, score.tempos.beats_per_minute.tolist(), strict=True)
+        notes = int((sheet.instrument != HARMONY).sum())
+        setting = Setting(tracks=score.tracks, tempos=tuple(tempos))
+        return Encoded(ids=ids, bars=self.bars(ids), notes=notes, losses=losses, setting=setting)
+
+    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
+        """Read a sequence or a prefix of one, without its plan and goals; what is not complete is left out."""
+        return score_of(Reading(closed(self.valid(plain(ids)))).sheet(), setting or Setting())
+
+    def sheet(self, ids: np.ndarray) -> Sheet:
+        """Return what a valid plain sequence says, on the grid."""
+        return Reading(closed(ids)).sheet()
+
+    def plan(self, asked: Mapping[str, Any], bars: int, /) -> dict[str, np.ndarray]:
+        """Return the plan of so many bars by what is asked of them, or say what cannot be."""
+        return plan_for(asked, bars)
+
+    def grammar(
+        self,
+        *,
+        prompt_tokens: int = 0,
+        prompt_bars: int = 0,
+        longest_ticks: Sequence[int] | None = None,
+    ) -> EnsembleGrammar:
+        """Return the grammar to generate by."""
+        return EnsembleGrammar()
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and full configuration as plain data, to go with data sets and models."""
+        return {
+            **super().spec(),
+            "steps_per_beat": STEPS_PER_BEAT,
+            "lengths": LENGTHS.tolist(),
+            "loudness_levels": LOUDNESS_LEVELS,
+            "flat_velocity": FLAT_VELOCITY,
+            "drums": [LOWEST_DRUM, HIGHEST_DRUM],
+        }
+
+    def clock(self) -> dict[str, Any]:
+        """Return how bars and places move time, in eighths of a beat.
+
+        Each bar takes as long as the longest there is. So what stands at the same place of the bar before lies one bar
+        back in every metre. Each part goes back to the start of its bar.
+        """
+        stride = LONGEST_BAR // CLOCK_STEPS
+        places = np.minimum((np.arange(LONGEST_BAR) + 1) // CLOCK_STEPS, stride - 1)
+        moves = [[BAR, 1, 0], *([part, 0, 0] for part in range(PART.start, PART.stop))]
+        moves += [[AT.start + step, 0, int(tick)] for step, tick in enumerate(places)]
+        return {"bar_ticks": stride, "step_ticks": stride, "moves": moves}
+
+    def first_fault(self, ids: np.ndarray) -> int | None:
+        """Return the first position whose token may not stand there.
+
+        What is spelled as `spell` would spell it is valid; only what is not is read token by token.
+        """
+        about = (ids >= EXTRA_START) & (ids < PLAN_STOP)
+        position = _first_fault(ids[~about])
+        return None if position is None else int(np.flatnonzero(~about)[position])
+
+    @staticmethod
+    def reason(ids: np.ndarray) -> str:
+        """Say why the last of these ids may not follow the others."""
+        names = [VOCABULARY.names[int(token)] for token in ids[-2:]]
+        if len(names) < 2:
+            return f"a piece starts with begin, but {names[-1]} does"
+        return f"{names[1]} may not follow {names[0]} here"
+
+
+def _first_fault(ids: np.ndarray) -> int | None:
+    if not len(ids):
+        return None
+    complete = closed(ids)
+    if _is_spelled(complete):
+        # The rest is the beginning of a part or a note in the last bar, which can be read by itself.
+        start, header = int(np.flatnonzero(complete == BAR)[-1]), ids[: body_start(ids)]
+        metre = Reading(complete[:start]).bars.metre
+        metre = int(metre[-1]) if len(metre) else FOUR_FOUR
+        found = _scan(np.concatenate([header, ids[start:]]), metre)
+        return None if found is None else found - len(header) + start
+    return _scan(ids)
+
+
+def _is_spelled(ids: np.ndarray) -> bool:
+    """Say whether complete tokens are the one spelling of what they say, with no key struck while it sounds."""
+    if not len(ids) or ids[0] != BEGIN or not (ids == BAR).any():
+        return False
+    reading = Reading(ids)
+    sheet = reading.sheet()
+    ended = bool(ids[-1] == END)
+    if len(reading.parts) > MOST_PARTS or not np.array_equal(spell(sheet, ended=ended), ids):
+        return False
+    if ended and not (sheet.bar[sheet.instrument != HARMONY] == len(sheet.bars) - 1).any():
+        return False
+    if (sheet.bars.of(sheet.onset // STEPS_PER_SUBBEAT) != sheet.bar).any():
+        return False
+    columns = (sheet.value, sheet.loudness, sheet.length, sheet.onset, sheet.part, sheet.bar)
+    if (np.diff(np.lexsort(columns)) != 1).any():
+        return False
+    # A chord is another one than that before it in the bar, and the only one of its onset.
+    follows = (np.diff(sheet.bar) == 0) & (sheet.instrument[1:] == HARMONY)
+    follows &= sheet.instrument[:-1] == HARMONY
+    if (follows & ((np.diff(sheet.value) == 0) | (np.diff(sheet.onset) == 0))).any():
+        return False
+    sounds = np.flatnonzero(sheet.instrument != HARMONY)
+    order = np.lexsort((sheet.onset[sounds], sheet.value[sounds], sheet.part[sounds]))
+    kept = sounds[order]
+    same = (np.diff(sheet.part[kept]) == 0) & (np.diff(sheet.value[kept]) == 0)
+    lasts = np.where(sheet.instrument[kept] < PITCHED, LENGTHS[sheet.length[kept]], 1)
+    return not (same & (np.diff(sheet.onset[kept]) < lasts[:-1])).any()
+
+
+def _scan(ids: np.ndarray, metre: int = FOUR_FOUR) -> int | None:
+    """Return the first position that the grammar forbids, read token by token, from a metre on."""
+    grammar = EnsembleGrammar(metre=metre)
+    for position, token in enumerate(ids):
+        if not grammar.allowed()[0, token]:
+            return position
+        grammar.advance(np.array([token]))
+    return None

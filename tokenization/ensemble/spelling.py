@@ -1,0 +1,427 @@
+"""A score on the grid of the ensemble language ↔ its tokens, as array operations.
+
+    begin tempo? flat? (part voice?)+ (bar metre? (part voice? (at (length? loudness? value)+)+)*)* end
+
+The first tokens declare the parts in order; a part of an instrument that came before has a `voice` number. A bar names
+its metre where it changes, and then the parts that play in it, in their order. In a part's bar length and loudness
+stand where they change, and always before the first note, so that every bar can be read by itself. The notes of an
+onset ascend by length, loudness and pitch. A value is a pitch, a drum or a chord; drums have no length, chords neither
+length nor loudness.
+
+Letters: T tokens, E events, P parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tokenization.analysis.chords import CHORDS
+from tokenization.analysis.metres import FOUR_FOUR, Bars, bars_of
+from tokenization.ensemble.tokens import (
+    AT,
+    BAR,
+    BEGIN,
+    CHORD,
+    DRUM,
+    DRUMS,
+    END,
+    FLAT,
+    FLAT_VELOCITY,
+    HARMONY,
+    HIGHEST_DRUM,
+    INSTRUMENT_OF,
+    INSTRUMENTS,
+    LENGTH,
+    LENGTHS,
+    LOUDNESS,
+    LOWEST_DRUM,
+    METRE,
+    MOST_PARTS,
+    MOST_VOICES,
+    PART,
+    PART_NAMES,
+    PITCH,
+    PITCHED,
+    STEPS_PER_BEAT,
+    STEPS_PER_SUBBEAT,
+    TEMPO,
+    TEMPOS,
+    VOICE,
+    longest_within,
+    loudness_of,
+    nearest_length,
+    tempo_level,
+    velocity_of,
+)
+from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
+
+MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
+NO_TEMPO = -1
+DRUM_STEPS = 6  # how long a drum is written to last
+_UNBOUNDED = 1 << 40
+_CHORD_NUMBER = {name: number for number, name in enumerate(CHORDS)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sheet:
+    """What the tokens of a piece say; events are sorted by bar, part, onset, length, loudness and value."""
+
+    bars: Bars
+    parts: np.ndarray  # (P,) the instrument of each part
+    tempo: int  # its level, NO_TEMPO where none is said
+    flat: bool  # without dynamics
+    bar: np.ndarray  # (E,)
+    part: np.ndarray  # (E,) index of the part
+    onset: np.ndarray  # (E,) steps from the start of the piece
+    length: np.ndarray  # (E,) index of the note value, 0 for drums and chords
+    loudness: np.ndarray  # (E,) level, 0 for chords and without dynamics
+    value: np.ndarray  # (E,) pitch, drum or chord, counted from 0
+
+    @property
+    def voices(self) -> np.ndarray:
+        """The number of each part among those of its instrument, from 1: (P,)."""
+        return voices_of(self.parts)
+
+    @cached_property
+    def instrument(self) -> np.ndarray:
+        """The instrument of each event: (E,)."""
+        return self.parts[self.part] if len(self.parts) else self.part
+
+
+def voices_of(parts: np.ndarray) -> np.ndarray:
+    """Return the number of each part among those of its instrument, from 1: (P,)."""
+    same = parts[:, None] == parts
+    return np.tril(same).sum(1) if len(parts) else parts
+
+
+def sheet_of(score: Score) -> tuple[Sheet, dict[str, int]]:
+    """Round an arranged score to the grid; also count the notes that are left out or changed beyond that."""
+    is_drum = np.array([track.is_drum for track in score.tracks], dtype=bool)
+    instruments = np.array(
+        [DRUMS if track.is_drum else INSTRUMENT_OF[track.program] for track in score.tracks],
+        dtype=np.int64,
+    )
+    chord_onset, chord = _chords(score)
+    parts = np.concatenate([[HARMONY] if len(chord) else [], instruments]).astype(np.int64)
+    _check_parts(parts)
+    events, losses = _notes(score, is_drum, flat := _is_flat(score))
+    onset, part, length, loudness, value = events
+    bars = _bars(score, int(onset.max()))
+    tempo = _tempo(score, int(onset.min()), int(onset.max()))
+    end = (bars.start[-1] + bars.length[-1]) * STEPS_PER_SUBBEAT
+    chord, chord_onset = chord[chord_onset < end], chord_onset[chord_onset < end]
+    if len(parts) > len(instruments):  # the chords stand first
+        silent = np.zeros_like(chord)
+        columns = (chord_onset, silent, silent, silent, chord)
+        onset, part, length, loudness, value = (
+            np.concatenate([first, rest])
+            for first, rest in zip(columns, (onset, part + 1, length, loudness, value), strict=True)
+        )
+    bar = bars.of(onset // STEPS_PER_SUBBEAT)
+    order = np.lexsort((value, loudness, length, onset, part, bar))
+    columns = (bar, part, onset, length, loudness, value)
+    bar, part, onset, length, loudness, value = (column[order] for column in columns)
+    again = (np.diff(bar, prepend=-1) == 0) & (np.diff(value, prepend=-1) == 0)
+    again &= (np.diff(part, prepend=-1) == 0) & (parts[part] == HARMONY)
+    columns = (bar, part, onset, length, loudness, value)
+    bar, part, onset, length, loudness, value = (column[~again] for column in columns)
+    sheet = Sheet(
+        bars=bars, parts=parts, tempo=tempo, flat=flat,
+        bar=bar, part=part, onset=onset, length=length, loudness=loudness, value=value,
+    )  # fmt: skip
+    return sheet, losses
+
+
+def _check_parts(parts: np.ndarray) -> None:
+    if len(parts) > MOST_PARTS or (len(parts) and np.bincount(parts).max() > MOST_VOICES):
+        raise ValueError(
+            f"the score has {len(parts)} parts; {MOST_PARTS} can be written, {MOST_VOICES} of one instrument"
+        )
+    for number in (DRUMS, HARMONY):
+        if (parts == number).sum() > 1:
+            raise ValueError(f"the score has {PART_NAMES[number]} twice; they are one part")
+
+
+def _tempo(score: Score, first: int, last: int) -> int:
+    """Return the level of the mean tempo from one step to the beat after another."""
+    tempos = score.tempos
+    if not len(tempos):
+        return NO_TEMPO
+    onset = steps_of(tempos.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT)
+    onset[0] = min(onset[0], first)
+    edges = np.clip(np.append(onset, _UNBOUNDED), first, last + STEPS_PER_BEAT)
+    minutes = np.diff(edges) / np.clip(tempos.beats_per_minute, 1, 10_000)
+    return tempo_level(float((edges[-1] - edges[0]) / minutes.sum()))
+
+
+def _is_flat(score: Score) -> bool:
+    return bool((score.notes.velocity == FLAT_VELOCITY).all())
+
+
+def _chords(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """Return onset (steps) and number of the chords that markers name; of several on one step the last."""
+    named = [
+        (m.onset_ticks, _CHORD_NUMBER[m.text]) for m in score.markers if m.text in _CHORD_NUMBER
+    ]
+    if not named:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    ticks, number = np.array(sorted(named, key=lambda chord: chord[0]), dtype=np.int64).T
+    onset = np.maximum(steps_of(ticks, score.ticks_per_beat, STEPS_PER_BEAT), 0)
+    last = np.diff(onset, append=-1) != 0
+    return onset[last], number[last]
+
+
+def _notes(
+    score: Score, is_drum: np.ndarray, flat: bool
+) -> tuple[tuple[np.ndarray, ...], dict[str, int]]:
+    """Return onset, part, length, loudness and value of the notes, one at a time on each key of a part."""
+    notes = score.notes
+    drum = is_drum[notes.track]
+    known = ~drum | ((notes.pitch >= LOWEST_DRUM) & (notes.pitch <= HIGHEST_DRUM))
+    if not known.any():
+        raise ValueError("there is nothing to spell: the score has no notes that have a token")
+    drum, notes = drum[known], notes[known]
+    onset = steps_of(notes.onset_ticks, score.ticks_per_beat, STEPS_PER_BEAT)
+    if onset.min() < 0:
+        raise ValueError(
+            "the first note lies before the first bar; move the score to start at tick 0"
+        )
+    steps = np.maximum(steps_of(notes.duration_ticks, score.ticks_per_beat, STEPS_PER_BEAT), 1)
+    loudness = np.zeros_like(onset) if flat else loudness_of(notes.velocity)
+    value = np.where(drum, notes.pitch - LOWEST_DRUM, notes.pitch)
+
+    order = np.lexsort((onset, value, notes.track))
+    onset, part, value, steps, loudness, drum = (
+        column[order] for column in (onset, notes.track, value, steps, loudness, drum)
+    )
+    first = (np.diff(part, prepend=-1) != 0) | (np.diff(value, prepend=-1) != 0)
+    first = np.flatnonzero(first | (np.diff(onset, prepend=-1) != 0))
+    steps, loudness = np.maximum.reduceat(steps, first), np.maximum.reduceat(loudness, first)
+    merged = len(onset) - len(first)
+    onset, part, value, drum = (column[first] for column in (onset, part, value, drum))
+
+    same_key = (np.diff(part, append=-1) == 0) & (np.diff(value, append=-1) == 0)
+    room = np.where(same_key, np.diff(onset, append=_UNBOUNDED), _UNBOUNDED)
+    length = np.minimum(nearest_length(steps), longest_within(room))
+    losses = {
+        "drums without a name": int((~known).sum()),
+        "merged": merged,
+        "cut where struck again": int(((steps > room) & ~drum).sum()),
+        f"cut to {LENGTHS[-1] // STEPS_PER_BEAT} beats": int(
+            ((steps > LENGTHS[-1]) & (room > LENGTHS[-1]) & ~drum).sum()
+        ),
+    }
+    events = (onset, part, np.where(drum, 0, length), loudness, value)
+    return events, {reason: count for reason, count in losses.items() if count}
+
+
+def _bars(score: Score, last_step: int) -> Bars:
+    """Return the bars up to the one of the last note."""
+    last = last_step // STEPS_PER_SUBBEAT
+    if last < MOST_BARS * 16:
+        bars = bars_of(score.meters, score.ticks_per_beat, last)
+        if len(bars) <= MOST_BARS:
+            return bars
+    raise ValueError(f"the score lasts over {MOST_BARS} bars; that many at most can be spelled")
+
+
+def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
+    """Return the tokens of a piece, or without the end token those of what it begins with: (T,) int64."""
+    header = _header(sheet)
+    bar_width = 1 + _metre_changes(sheet.bars)  # (bars,)
+    new_part = (np.diff(sheet.bar, prepend=-1) != 0) | (np.diff(sheet.part, prepend=-1) != 0)
+    voice = sheet.voices[sheet.part] if len(sheet.parts) else sheet.part
+    pitched = sheet.instrument < PITCHED
+    loud = (sheet.instrument != HARMONY) & (not sheet.flat)
+    # What each event says, in order; what changes nothing is left out.
+    columns = (
+        (new_part, PART.start + sheet.instrument),
+        (new_part & (voice > 1), VOICE.start + voice - 2),
+        (new_part | _changes(sheet.onset), AT.start + sheet.onset - _starts(sheet)),
+        (pitched & (new_part | _changes(sheet.length)), LENGTH.start + sheet.length),
+        (loud & (new_part | _changes(sheet.loudness)), LOUDNESS.start + sheet.loudness),
+        (np.ones(len(sheet.bar), dtype=bool), _value_start(sheet.instrument) + sheet.value),
+    )
+    said = np.stack([column[0] for column in columns], 1)  # (E, 6)
+    width = said.sum(1)
+    bars_before = np.cumsum(bar_width)[sheet.bar] if len(sheet.bar) else sheet.bar
+    event_at = len(header) + bars_before + np.cumsum(width) - width
+    events_before = np.bincount(sheet.bar, width, len(bar_width)).cumsum().astype(np.int64)
+    bar_at = len(header) + np.cumsum(bar_width) - bar_width
+    bar_at[1:] += events_before[:-1]
+
+    total = len(header) + int(bar_width.sum() + width.sum()) + ended
+    ids = np.full(total, END, dtype=np.int64)
+    ids[: len(header)] = header
+    ids[bar_at] = BAR
+    changes = np.flatnonzero(bar_width == 2)
+    ids[bar_at[changes] + 1] = METRE.start + sheet.bars.metre[changes]
+    place = event_at[:, None] + said.cumsum(1) - 1
+    values = np.stack([column[1] for column in columns], 1)
+    ids[place[said]] = values[said]
+    return ids
+
+
+def _header(sheet: Sheet) -> np.ndarray:
+    tempo = [TEMPO.start + sheet.tempo] if sheet.tempo != NO_TEMPO else []
+    ids = [BEGIN, *tempo, *([FLAT] if sheet.flat else [])]
+    for instrument, voice in zip(sheet.parts.tolist(), sheet.voices.tolist(), strict=True):
+        ids += [PART.start + instrument, *([VOICE.start + voice - 2] if voice > 1 else [])]
+    return np.array(ids, dtype=np.int64)
+
+
+def _metre_changes(bars: Bars) -> np.ndarray:
+    return (np.diff(bars.metre, prepend=FOUR_FOUR) != 0).astype(np.int64)
+
+
+def _changes(column: np.ndarray) -> np.ndarray:
+    return np.diff(column, prepend=-1) != 0
+
+
+def _starts(sheet: Sheet) -> np.ndarray:
+    return (sheet.bars.start * STEPS_PER_SUBBEAT)[sheet.bar] if len(sheet.bar) else sheet.bar
+
+
+def _value_start(instrument: np.ndarray) -> np.ndarray:
+    """Return the id of the first value of each event's kind."""
+    others = np.where(instrument == DRUMS, DRUM.start, CHORD.start)
+    return np.where(instrument < PITCHED, PITCH.start, others)
+
+
+def _value_count(instrument: np.ndarray) -> np.ndarray:
+    """Return how many values each event's kind has."""
+    others = np.where(instrument == DRUMS, len(DRUM), len(CHORD))
+    return np.where(instrument < PITCHED, len(PITCH), others)
+
+
+class Reading:
+    """What each position of a sequence of plain tokens says; right up to the first fault."""
+
+    def __init__(self, ids: np.ndarray) -> None:
+        self.ids = ids = np.asarray(ids, dtype=np.int64)
+        place = np.arange(len(ids))
+        self.bar = np.cumsum(ids == BAR) - 1  # (T,) −1 before the first
+        inside = self.bar >= 0
+        self.parts = ids[PART.holds(ids) & ~inside] - PART.start  # (P,) instruments
+        bar_at = np.maximum.accumulate(np.where(ids == BAR, place, -1))
+        part_at = np.maximum.accumulate(np.where(PART.holds(ids) & inside, place, -1))
+        self.part_at = np.where(part_at > bar_at, part_at, -1)  # where the part in hand was named
+        said = self.part_at >= 0
+        self.part = self._parts_at()  # (T,) index of the part in hand, −1 without
+
+        def latest(block: object) -> np.ndarray:
+            """Return what the last token of a block said since the part was named, −1 if none."""
+            at = np.maximum.accumulate(np.where(block.holds(ids), place, -1))  # type: ignore[attr-defined]
+            return np.where(said & (at > self.part_at), ids[at] - block.start, -1)  # type: ignore[attr-defined]
+
+        self.step, self.length, self.loudness = latest(AT), latest(LENGTH), latest(LOUDNESS)
+
+    def _parts_at(self) -> np.ndarray:
+        index = np.full((len(PART), MOST_VOICES + 2), -1)
+        parts = self.parts[: MOST_PARTS * 2]
+        index[parts, np.minimum(voices_of(parts), MOST_VOICES + 1)] = np.arange(len(parts))
+        named = np.flatnonzero(PART.holds(self.ids) & (self.bar >= 0))
+        following = self.ids[np.minimum(named + 1, len(self.ids) - 1)] if len(named) else named
+        voice = np.where(VOICE.holds(following), following - VOICE.start + 2, 1)
+        found = np.full(len(self.ids), -1)
+        found[named] = index[self.ids[named] - PART.start, voice]
+        return np.where(self.part_at >= 0, found[self.part_at], -1)
+
+    @cached_property
+    def bars(self) -> Bars:
+        """The bars begun."""
+        named = np.flatnonzero(METRE.holds(self.ids) & (self.bar >= 0))
+        count = int(self.bar[-1]) + 1 if len(self.bar) else 0
+        metre = np.append(FOUR_FOUR, self.ids[named] - METRE.start)
+        return Bars(metre[np.searchsorted(self.bar[named], np.arange(count), side="right")])
+
+    @cached_property
+    def events(self) -> np.ndarray:
+        """The positions of pitches, drums and chords."""
+        ids = self.ids
+        return np.flatnonzero((ids >= PITCH.start) & (ids < CHORD.stop))
+
+    def sheet(self) -> Sheet:
+        """Return what the sequence says."""
+        at, head = self.events, self.ids[1:3]
+        flat, tempo = bool((head == FLAT).any()), head[TEMPO.holds(head)]
+        at = at[(self.part[at] >= 0) & (self.step[at] >= 0)]
+        instrument = self.parts[self.part[at]] if len(self.parts) else at[:0]
+        ids, start = self.ids[at], _value_start(instrument)
+        fits = (ids >= start) & (ids < start + _value_count(instrument))
+        at, instrument = at[fits], instrument[fits]
+        part, bar = self.part[at], self.bar[at]
+        starts = self.bars.start * STEPS_PER_SUBBEAT
+        return Sheet(
+            bars=self.bars,
+            parts=self.parts,
+            tempo=int(tempo[0]) - TEMPO.start if len(tempo) else NO_TEMPO,
+            flat=flat,
+            bar=bar,
+            part=part,
+            onset=starts[bar] + self.step[at] if len(at) else bar,
+            length=np.where(instrument < PITCHED, np.maximum(self.length[at], 0), 0),
+            loudness=np.where((instrument == HARMONY) | flat, 0, np.maximum(self.loudness[at], 0)),
+            value=self.ids[at] - _value_start(instrument),
+        )
+
+
+def closed(ids: np.ndarray) -> np.ndarray:
+    """Return a sequence without what has begun and is not complete at its end, such as a note without a pitch."""
+    ids = np.asarray(ids)
+    begun = AT.holds(ids) | LENGTH.holds(ids) | LOUDNESS.holds(ids)
+    begun |= (PART.holds(ids) | VOICE.holds(ids)) & (np.cumsum(ids == BAR) > 0)
+    complete = np.flatnonzero(~begun)
+    return ids[: complete[-1] + 1] if len(complete) else ids[:0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is kept beside the tokens: names and programs of the parts, and the tempo."""
+
+    tracks: tuple[Track, ...] = ()
+    tempos: tuple[tuple[int, float], ...] = ()  # (steps, beats a minute)
+
+
+def score_of(sheet: Sheet, setting: Setting) -> Score:
+    """Return the score that a piece's tokens stand for, with the tracks and tempos of its setting."""
+    harmony = sheet.instrument == HARMONY
+    drum = sheet.instrument == DRUMS
+    sound = ~harmony
+    track = np.cumsum(sheet.parts != HARMONY) - 1  # of each part
+    length = np.where(drum, DRUM_STEPS, LENGTHS[sheet.length])
+    velocity = velocity_of(sheet.loudness)
+    if sheet.flat:
+        velocity = np.full_like(velocity, FLAT_VELOCITY)
+    pitch = np.where(drum, sheet.value + LOWEST_DRUM, sheet.value)
+    columns = (sheet.onset, length, pitch, velocity, track[sheet.part] if len(track) else pitch)
+    chords = zip(sheet.onset[harmony].tolist(), sheet.value[harmony].tolist(), strict=True)
+    said = ((0, float(TEMPOS[sheet.tempo])),) if sheet.tempo != NO_TEMPO else ()
+    onsets, tempos = (
+        zip(*(setting.tempos or said), strict=True) if setting.tempos or said else ((), ())
+    )
+    return Score(
+        ticks_per_beat=STEPS_PER_BEAT,
+        notes=Notes(*(column[sound] for column in columns)).sorted(),
+        tracks=_tracks(sheet, setting),
+        tempos=Tempos(np.array(onsets, np.int64), np.array(tempos, np.float64)),
+        meters=sheet.bars.meters(STEPS_PER_SUBBEAT),
+        markers=tuple(Marker(onset, CHORDS[chord]) for onset, chord in sorted(chords)),
+    )
+
+
+def _tracks(sheet: Sheet, setting: Setting) -> tuple[Track, ...]:
+    """Return the tracks: those of the setting as far as they go, then one for each further part."""
+    parts = sheet.parts[sheet.parts != HARMONY]
+    new = [_new_track(int(part), int(v)) for part, v in zip(parts, voices_of(parts), strict=True)]
+    kept = setting.tracks[: len(new)]
+    return (*kept, *new[len(kept) :])
+
+
+def _new_track(instrument: int, voice: int) -> Track:
+    name = PART_NAMES[instrument].replace("_", " ").capitalize()
+    program = 0 if instrument == DRUMS else INSTRUMENTS[instrument].programs[0]
+    return Track(name if voice == 1 else f"{name} {voice}", program, instrument == DRUMS)

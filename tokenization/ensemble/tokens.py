@@ -1,0 +1,180 @@
+"""The vocabulary of the ensemble language: its grid, its instruments, and what each token stands for.
+
+A beat (quarter note) has 24 steps, so that triplets and thirty-seconds both lie on the grid. Lengths are the written
+note values, dotted and tied ones too, and in between the nearest of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tokenization.analysis.chords import CHORDS, QUALITIES, ROOTS
+from tokenization.analysis.metres import LENGTHS as METRE_SUBBEATS
+from tokenization.analysis.metres import NAMES as METRE_NAMES
+from tokenization.language import GOAL_FAMILIES, Vocabulary
+
+STEPS_PER_BEAT = 24
+STEPS_PER_SUBBEAT = STEPS_PER_BEAT // 4  # metres are counted in sixteenths
+METRE_STEPS = METRE_SUBBEATS * STEPS_PER_SUBBEAT  # (metres,)
+LONGEST_BAR = int(METRE_STEPS.max())
+CLOCK_STEPS = (
+    3  # steps in a tick of musical time: eight ticks a beat keep the places of a bar apart
+)
+
+MOST_PARTS = 16  # of a piece
+MOST_VOICES = 8  # parts of one instrument
+LOUDNESS_LEVELS = 16
+FLAT_VELOCITY = 72  # of every note where a piece has no dynamics; no level is written so
+
+# Note values in steps: exact for what is notated, at most a fifth off for what was played.
+LENGTHS = np.array([
+    1, 2, 3, 4, 6, 8, 9, 12, 15, 16, 18, 21, 24, 27, 30, 32, 36, 42, 48, 54, 60, 66, 72, 84, 96, 108,
+    120, 132, 144, 168, 192, 240, 288, 336, 384,
+])  # fmt: skip
+
+
+class Instrument(NamedTuple):
+    """A family of General MIDI programs that sound and are played alike; the first is what new parts get."""
+
+    name: str
+    programs: tuple[int, ...]
+
+
+INSTRUMENTS = (
+    Instrument("piano", (0, 1, 3)),
+    Instrument("electric_piano", (4, 2, 5)),
+    Instrument("harpsichord", (6, 7)),
+    Instrument("mallets", (11, 8, 9, 10, 12, 13, 14, 15, 108)),
+    Instrument("organ", (16, 17, 18, 19, 20)),
+    Instrument("accordion", (21, 22, 23)),
+    Instrument("nylon_guitar", (24,)),
+    Instrument("steel_guitar", (25,)),
+    Instrument("electric_guitar", (26, 27)),
+    Instrument("muted_guitar", (28,)),
+    Instrument("distorted_guitar", (29, 30, 31)),
+    Instrument("acoustic_bass", (32,)),
+    Instrument("electric_bass", (33, 34, 36, 37)),
+    Instrument("fretless_bass", (35,)),
+    Instrument("synth_bass", (38, 39)),
+    Instrument("violin", (40, 110)),
+    Instrument("viola", (41,)),
+    Instrument("cello", (42,)),
+    Instrument("contrabass", (43,)),
+    Instrument("strings", (48, 44, 49, 50, 51)),
+    Instrument("pizzicato", (45,)),
+    Instrument("harp", (46,)),
+    Instrument("timpani", (47,)),
+    Instrument("voice", (52, 53, 54, 85)),
+    Instrument("trumpet", (56, 59)),
+    Instrument("trombone", (57,)),
+    Instrument("tuba", (58,)),
+    Instrument("horn", (60,)),
+    Instrument("brass", (61, 55, 62, 63)),
+    Instrument("alto_sax", (65, 64)),
+    Instrument("tenor_sax", (66, 67)),
+    Instrument("oboe", (68, 69, 109, 111)),
+    Instrument("bassoon", (70,)),
+    Instrument("clarinet", (71,)),
+    Instrument("flute", (73, 72)),
+    Instrument("recorder", (74, 75, 76, 77, 78, 79)),
+    Instrument("lead", (80, 81, 82, 83, 84, 86, 87)),
+    Instrument("pad", (89, 88, 90, 91, 92, 93, 94, 95)),
+    Instrument("synth_effects", (99, 96, 97, 98, 100, 101, 102, 103)),
+    Instrument("plucked", (105, 104, 106, 107)),
+    Instrument("percussion", (115, 112, 113, 114, 116, 117, 118, 119)),
+    Instrument("sound_effects", (120, 121, 122, 123, 124, 125, 126, 127)),
+)
+PITCHED = len(INSTRUMENTS)  # numbers of instruments below this are pitched
+DRUMS, HARMONY = PITCHED, PITCHED + 1  # the drum kit; chord symbols, which are a part too
+PART_NAMES = (*(instrument.name for instrument in INSTRUMENTS), "drums", "chords")
+LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # what General MIDI 2 names
+STYLES = ("pop", "song", "quartet", "keyboard", "band", "drums")
+# Beats a minute of each tempo, and the lower edges of all but the first.
+TEMPOS = (44, 55, 65, 75, 85, 95, 106, 120, 135, 156, 184, 215)
+TEMPO_EDGES = (50, 60, 70, 80, 90, 100, 112, 126, 144, 168, 200)
+RETURNS = ("new", "1", "2", "4", "8", "16", "other")  # bars back
+DENSITIES, REGISTERS, DYNAMICS, PLAYERS = 8, 10, 8, 8
+
+PLAN_FAMILIES: list[tuple[str, list[str]]] = [
+    ("return", [f"return_{bars}" for bars in RETURNS]),  # new, or like the bar so many bars back
+    ("density", [f"density_{level}" for level in range(DENSITIES)]),  # notes a beat
+    ("register", [f"register_{level}" for level in range(REGISTERS)]),  # of the highest line
+    ("dynamics", [f"dynamics_{level}" for level in range(DYNAMICS)]),
+    ("players", [f"players_{count}" for count in range(1, PLAYERS + 1)]),  # parts that play
+]
+PLAN = tuple(name for name, _ in PLAN_FAMILIES)
+
+VOCABULARY = Vocabulary([
+    ("special", ["padding", "begin", "end"]),
+    ("bar", ["bar"]),
+    ("tempo", [f"tempo_{tempo}" for tempo in TEMPOS]),
+    ("flat", ["flat"]),  # the piece has no dynamics
+    ("metre", [f"metre_{name}" for name in METRE_NAMES]),
+    ("part", list(PART_NAMES)),
+    ("voice", [f"voice_{number}" for number in range(2, MOST_VOICES + 1)]),
+    ("at", [f"at_{step}" for step in range(LONGEST_BAR)]),
+    ("length", [f"length_{steps}" for steps in LENGTHS]),
+    ("loudness", [f"loudness_{level}" for level in range(LOUDNESS_LEVELS)]),
+    ("pitch", [f"pitch_{pitch}" for pitch in range(128)]),
+    ("drum", [f"drum_{pitch}" for pitch in range(LOWEST_DRUM, HIGHEST_DRUM + 1)]),
+    ("chord", [f"chord_{name}" for name in CHORDS]),
+    ("style", [f"style_{name}" for name in STYLES]),
+    ("key", [f"key_{root}_{mode}" for mode in ("major", "minor") for root in ROOTS]),
+    *PLAN_FAMILIES,
+    *GOAL_FAMILIES,
+])  # fmt: skip
+BEGIN, END, BAR = (VOCABULARY.id(name) for name in ("begin", "end", "bar"))
+FLAT, AFTER, BEFORE = (VOCABULARY.id(name) for name in ("flat", "after", "before"))
+METRE, PART, VOICE, AT = (VOCABULARY[name] for name in ("metre", "part", "voice", "at"))
+LENGTH, LOUDNESS, PITCH = (VOCABULARY[name] for name in ("length", "loudness", "pitch"))
+DRUM, CHORD = VOCABULARY["drum"], VOCABULARY["chord"]
+STYLE, TEMPO, KEY = (VOCABULARY[name] for name in ("style", "tempo", "key"))
+LEFT_1, SEAM_1 = VOCABULARY["left"].start, VOCABULARY["seam"].start
+# From here on tokens say nothing that a score holds: what a piece is like, its plan, its goals.
+EXTRA_START = STYLE.start
+PLAN_START, PLAN_STOP = VOCABULARY[PLAN[0]].start, VOCABULARY[PLAN[-1]].stop
+DRUMS_ID, HARMONY_ID = PART.start + DRUMS, PART.start + HARMONY
+
+INSTRUMENT_OF = np.zeros(128, dtype=np.int64)  # the number of each program's instrument
+for _number, _instrument in enumerate(INSTRUMENTS):
+    INSTRUMENT_OF[list(_instrument.programs)] = _number
+_MIDDLES = np.sqrt(LENGTHS[1:] * LENGTHS[:-1])
+
+
+def nearest_length(steps: np.ndarray) -> np.ndarray:
+    """Return the index of the note value whose ratio to each length is nearest to 1."""
+    return np.searchsorted(_MIDDLES, steps, side="right")
+
+
+def longest_within(steps: np.ndarray) -> np.ndarray:
+    """Return the index of the longest note value that fits into so many steps, one at least."""
+    return np.searchsorted(LENGTHS, steps, side="right") - 1
+
+
+def loudness_of(velocity: np.ndarray) -> np.ndarray:
+    """Return the loudness level of velocities."""
+    return np.clip(velocity, 0, 127) * LOUDNESS_LEVELS // 128
+
+
+def velocity_of(level: np.ndarray) -> np.ndarray:
+    """Return the velocity in the middle of a loudness level."""
+    return np.asarray(level) * (128 // LOUDNESS_LEVELS) + 64 // LOUDNESS_LEVELS
+
+
+def tempo_level(beats_per_minute: float) -> int:
+    """Return the number of the tempo that stands for so many beats a minute."""
+    return int(np.searchsorted(TEMPO_EDGES, beats_per_minute, side="right"))
+
+
+def transposition(semitones: int) -> np.ndarray:
+    """Return the id of each token when the music is moved by semitones, -1 where a pitch leaves the range: (V,)."""
+    ids = np.arange(len(VOCABULARY))
+    pitches = ids[PITCH.start : PITCH.stop] + semitones
+    ids[PITCH.start : PITCH.stop] = np.where(PITCH.holds(pitches), pitches, -1)
+    chords = ids[CHORD.start : CHORD.stop - 1].reshape(len(ROOTS), len(QUALITIES))
+    ids[CHORD.start : CHORD.stop - 1] = np.roll(chords, -semitones, axis=0).ravel()
+    keys = ids[KEY.start : KEY.stop].reshape(2, len(ROOTS))  # major, minor
+    ids[KEY.start : KEY.stop] = np.roll(keys, -semitones, axis=1).ravel()
+    return ids

@@ -1,0 +1,160 @@
+"""OpenScore (Gotham and Jonas, MEC 2022): songs for voice and piano, and string quartets, as compressed MusicXML."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from itertools import islice
+
+from tokenization.language import Language
+from tokenization.midi.limits import GENEROUS
+from tokenization.notation.musicxml.reading import unzipped
+from tokenization.score import Score, Track
+from training.data.sources.source import (
+    Found,
+    Listing,
+    Piece,
+    Source,
+    arranged,
+    joined,
+    read,
+    shown,
+    split_by_name,
+)
+from training.data.sources.works import opening, title
+
+VOICE = 52  # the program of a choir: scores have an oboe or a piano play what is sung
+_KEYBOARDS = (*range(8), *range(16, 24))
+_SUNG = re.compile(
+    r"voice|voix|chant|canto|gesang|sing|stimme|sopran|mezzo|\balt|contralt|tenor|tén|t[eé]nor|barit|bar[iy]ton"
+    r"|\bbas+[eos]?\b|chor|cor[io]\b|vocal|solo|^[satb]\b",
+    re.IGNORECASE,
+)
+_PLAYED = re.compile(
+    r"piano|klavier|forte|organ|harmoni|harp|guitar|flut|flöt|oboe|clarin|klarin|horn|viol|cello|bass[oi]?on|fagott"
+    r"|trump|tromb|drum|timp|tambour|triang|string",
+    re.IGNORECASE,
+)
+_STAFF = re.compile(r" \(staff \d+\)$")
+_HEAD_BYTES = 1 << 16  # of a score, with its titles
+
+
+class OpenScore(Source):
+    """A file a score, named by the corpus's own number, at any depth."""
+
+    language = "remi-2"
+    file: re.Pattern[str]  # how files are named
+
+    def fits(self, listing: Listing) -> bool:
+        files = listing.music_files
+        return 2 * sum(bool(self.file.fullmatch(file)) for file in files) > len(files)
+
+    def find(self, listing: Listing, validation: float) -> Found:
+        found = [(file, named[1]) for file in listing.files if (named := self.file.fullmatch(file))]
+        return Found(
+            pieces=[
+                Piece(
+                    name=shown(file),
+                    path=listing.path(file),
+                    split=split_by_name(number, validation=validation),
+                    work=number,
+                )
+                for file, number in found
+            ]
+        )
+
+    def works(self, piece: Piece, score: Score) -> list[str]:
+        composer, whole, movement = _titles(piece)
+        return [*opening(score), *title(composer, self.work_of(whole, movement))]
+
+    def work_of(self, whole: str, movement: str) -> str:
+        """Return the title of what is held out together."""
+        return whole
+
+
+class Lieder(OpenScore):
+    """Songs, named lcNNN."""
+
+    name = "lieder"
+    title = "OpenScore Lieder"
+    shape = "scores named lcNNN.mxl"
+    licence = "CC0, OpenScore Lieder Corpus"
+    style = "song"
+    file = re.compile(r"(?:^|.*/)(lc\d+)\.mxl")
+
+    def scores(self, piece: Piece, language: Language) -> list[Score]:
+        if language.family != "ensemble":
+            return super().scores(piece, language)
+        score = language.arrange(sung(read(piece, staves=True)))
+        tracks = range(len(score.tracks))
+        one_piano = joined(score, [tracks], Track("Piano", 0))
+        return [score, *joined(score, _by_player(score)), *one_piano]
+
+    def work_of(self, whole: str, movement: str) -> str:
+        return movement or whole
+
+
+class Quartets(OpenScore):
+    """String quartets, named sqNNN: whole ones, or a movement a file."""
+
+    name = "quartets"
+    title = "OpenScore String Quartets"
+    shape = "scores named sqNNN.mxl"
+    language = "ensemble"
+    licence = "CC0, OpenScore String Quartet Corpus"
+    style = "quartet"
+    file = re.compile(r"(?:^|.*/)(sq\d+)\.mxl")
+
+    def scores(self, piece: Piece, language: Language) -> list[Score]:
+        return arranged(read(piece), language)
+
+
+def sung(score: Score) -> Score:
+    """Return the score with the parts of singers on voices, whatever the file has play them.
+
+    Where no name speaks of a singer, the first part that is not on a keyboard sings.
+    """
+    tracks = score.tracks
+    singers = {index for index, track in enumerate(tracks) if _sings(track)}
+    others = (index for index, track in enumerate(tracks) if track.program not in _KEYBOARDS)
+    singers = singers or {*islice(others, 1)}
+    return score.replace(
+        tracks=tuple(
+            Track(track.name, VOICE) if index in singers else track
+            for index, track in enumerate(tracks)
+        )
+    )
+
+
+def _sings(track: Track) -> bool:
+    name = _STAFF.sub("", track.name)
+    if track.is_drum or _PLAYED.search(name):
+        return False
+    return track.program not in _KEYBOARDS or bool(_SUNG.search(name))
+
+
+def _by_player(score: Score) -> list[list[int]]:
+    """Return the tracks in groups: the staves of a part together."""
+    groups: dict[str, list[int]] = {}
+    result = []
+    for index, track in enumerate(score.tracks):
+        name = _STAFF.sub("", track.name)
+        if name == track.name or name not in groups:
+            groups[name] = []
+            result.append(groups[name])
+        groups[name].append(index)
+    return result
+
+
+def _titles(piece: Piece) -> tuple[str, str, str]:
+    """Return composer, title of the work and title of the movement, each empty where it is not said."""
+    data = unzipped(piece.path.read_bytes(), 16 * GENEROUS.bytes)[:_HEAD_BYTES]
+    head = data.decode("utf-8", "replace")
+    patterns = (
+        r'<creator type="composer">(.*?)</creator>',
+        r"<work-title>(.*?)</work-title>",
+        r"<movement-title>(.*?)</movement-title>",
+    )
+    found = (re.search(pattern, head, re.DOTALL) for pattern in patterns)
+    composer, whole, movement = (unescape(one[1]) if one else "" for one in found)
+    return composer, whole, movement

@@ -1,0 +1,84 @@
+"""A round of training on a GPU machine without network (docs/gpu-round.md).
+
+python -m training.round pack CONFIG build/round [--set KEY=VALUE …]
+python3 build/round/run.py --seconds 480 --out OUT
+python -m training.round unpack OUT runs/NAME
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; return the exit status."""
+    given = _parser().parse_args(arguments)
+    try:
+        return {"pack": _pack, "run": _run, "unpack": _unpack}[given.command](given)
+    except (ValueError, OSError) as error:
+        print(f"round: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m training.round", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    pack = commands.add_parser("pack", help="make the folder that is carried to the GPU machine")
+    pack.add_argument("config", help="a configuration, or the folder of a run that is to go on")
+    pack.add_argument("folder", type=Path)
+    pack.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
+    pack.add_argument("--part-mb", type=float, default=15.0, help="largest piece of the weights")
+    run = commands.add_parser("run", help="train there")
+    run.add_argument("folder", type=Path)
+    run.add_argument("--out", type=Path, required=True, help="where all that comes back is written")
+    run.add_argument("--seconds", type=float, default=480.0, help="of training")
+    run.add_argument("--within", type=float, help="of all (default: 100 more)")
+    run.add_argument(
+        "--batch", type=int, help="sequences a step (default: as many as the card takes)"
+    )
+    run.add_argument("--most-batch", type=int, default=64, help="which it is at most")
+    run.add_argument("--device", default="auto")
+    run.add_argument("--precision", default="bf16-mixed")
+    run.add_argument("--compile", choices=["auto", "yes", "no"], default="auto")
+    run.add_argument("--workers", type=int, help="processes that cut batches")
+    run.add_argument("--part-mb", type=float, default=15.0, help="largest file that comes back")
+    run.add_argument("--total-mb", type=float, default=60.0, help="all that comes back")
+    run.add_argument("--files", type=int, default=8, help="most files that come back")
+    unpack = commands.add_parser("unpack", help="make a run of what came back")
+    unpack.add_argument("folder", type=Path)
+    unpack.add_argument("run", type=Path)
+    return parser
+
+
+def _pack(given: argparse.Namespace) -> int:
+    from training.config import find, read
+    from training.round.pack import pack
+
+    config = read(find(given.config), given.changes)
+    if (Path(given.config) / "config.yaml").is_file():
+        config = replace(config, run=given.config)
+    size = pack(config, given.folder, int(given.part_mb * 1e6))
+    print(f"{given.folder}: {size / 1e6:.1f} MB")
+    return 0
+
+
+def _run(given: argparse.Namespace) -> int:
+    from training.round.run import Round
+
+    return Round(given).run()
+
+
+def _unpack(given: argparse.Namespace) -> int:
+    from training.round.unpack import unpack
+
+    for key, value in unpack(given.folder, given.run).items():
+        print(f"{key}: {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
