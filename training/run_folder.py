@@ -27,7 +27,8 @@ from torch.optim import Optimizer
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
-from musicgen.storage.checkpoint import CONFIG, Card
+from musicgen.storage.checkpoint import CONFIG as MODEL_CONFIG
+from musicgen.storage.checkpoint import Card
 from musicgen.storage.library import shipped
 from tokenization.records import from_plain, json_of, yaml_of
 from tokenization.whole_file import make_folder, sync, write_whole
@@ -50,7 +51,7 @@ def learned_from(folder: Path, batches: Batches) -> bool:
 
 def has_tail(model: Path) -> bool:
     """Say whether a run's model comes from a tail: no model of a held rate takes its place."""
-    return (model / CONFIG).is_file() and TAIL_FROM in read_card(model)[1].training
+    return (model / MODEL_CONFIG).is_file() and TAIL_FROM in read_card(model)[1].training
 
 
 def card_of(
