@@ -1,18 +1,20 @@
-"""Devices, processes and precision of a run: Lightning Fabric, started."""
+"""Devices, processes and precision of a run: Lightning Fabric, or for one device what the loop needs of it."""
 
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.optim import Optimizer
 
 from musicgen.model.performer import Performer
 from training.config import DeviceConfig
-from training.course.one_device import OneDevice
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -147,3 +149,72 @@ def check_device(device: DeviceConfig) -> None:
             f"{device.devices} GPUs are wanted and {found} {'is' if found == 1 else 'are'} at hand; "
             f"--devices {found} would work"
         )
+
+
+def to_device(tokens: np.ndarray, device: torch.device) -> Tensor:
+    """Return tokens as a tensor on a device."""
+    tensor = torch.from_numpy(tokens)
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+class OneDevice:
+    """One process with one device, named as Fabric names it."""
+
+    global_rank, world_size, is_global_zero = 0, 1, True
+
+    def __init__(self, device: DeviceConfig) -> None:
+        if device.devices * device.nodes > 1 or device.strategy != "auto":
+            raise ValueError("several devices, ddp and fsdp need the package lightning-fabric")
+        if device.precision not in ("32-true", "bf16-mixed"):
+            raise ValueError(f"precision {device.precision} needs the package lightning-fabric")
+        kind = device.accelerator
+        if kind == "auto":
+            kind = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device("cuda:0" if kind == "cuda" else kind)
+        self.mixed = device.precision == "bf16-mixed"
+
+    def setup_module(self, module: nn.Module) -> nn.Module:
+        """Put a module on the device; it computes in the precision of the run."""
+        return _Mixed(module.to(self.device), self.device.type, self.mixed)
+
+    def setup_optimizers(self, optimiser: Optimizer) -> Optimizer:
+        """Return an optimiser as it is."""
+        return optimiser
+
+    def no_backward_sync(self, module: nn.Module, enabled: bool) -> AbstractContextManager[Any]:
+        """Do nothing: there is nobody to wait for."""
+        return nullcontext()
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute gradients."""
+        loss.backward()
+
+    def clip_gradients(
+        self, module: nn.Module, optimiser: Optimizer, *, max_norm: float, error_if_nonfinite: bool
+    ) -> Tensor:
+        """Shorten the gradient to a norm; return the one that it had."""
+        parameters = [p for group in optimiser.param_groups for p in group["params"]]
+        return nn.utils.clip_grad_norm_(parameters, max_norm, error_if_nonfinite=error_if_nonfinite)
+
+    def all_reduce(self, value: Tensor, reduce_op: str) -> Tensor:
+        """Return what one process has."""
+        return value
+
+    def barrier(self) -> None:
+        """Wait for nobody."""
+
+
+class _Mixed(nn.Module):
+    """A module that computes under autocast, and returns float32."""
+
+    def __init__(self, module: nn.Module, device: str, mixed: bool) -> None:
+        super().__init__()
+        self.module, self.device, self.mixed = module, device, mixed
+
+    def forward(self, *given: Any) -> Any:
+        """Return what the module does."""
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.mixed):
+            found = self.module(*given)
+        return found.float() if isinstance(found, Tensor) else (found[0].float(), *found[1:])

@@ -36,15 +36,14 @@ from musicgen.storage import checkpoint
 from tokenization.whole_file import is_text, write_whole
 from training import run_folder
 from training.config import RunConfig
-from training.course.cuda import to_device
-from training.course.schedule import Limit, Schedule
 from training.data.batches import IGNORED, Batches, Loader, Part, next_token_loss
 from training.data.spread import Spread
-from training.devices import FabricModel, Sealed, whole, whole_model
+from training.devices import FabricModel, Sealed, to_device, whole, whole_model
 from training.disk import full_disk_named
 from training.initial_model import first_model, origin
 from training.optimiser import TIMES, optimiser_of
 from training.run_folder import card_of, has_tail, learned_from
+from training.schedule import Limit, Schedule
 from training.validation import Measured, Validation
 
 if TYPE_CHECKING:

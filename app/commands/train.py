@@ -17,8 +17,8 @@ from app import output
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
     from training.config import RunConfig
-    from training.course.schedule import Limit
     from training.loop import Run
+    from training.schedule import Limit
 
 LAST_STEP_SECONDS = 60  # for the step, a validation and saving, once the end is asked for
 LAST_OPERATION_SECONDS = 15  # for one multiplication
@@ -66,7 +66,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Train, and say what came out."""
-    from training.course.schedule import Limit
+    from training.schedule import Limit
 
     if arguments.tail is not None and arguments.seconds is None:
         raise ValueError("--tail is a share of --seconds; give both")
@@ -150,7 +150,7 @@ def _train(config: RunConfig, *, resume: bool, limit: Limit | None) -> dict[str,
 def _fit(run: Run, remarks: list[str]) -> dict[str, Any] | None:
     from app.training_line import training_line
     from training import run_folder
-    from training.course.compiling import compiled
+    from training.compiling import compiled
     from training.loop import MODEL, STOPPED
 
     first = run.fabric.is_global_zero

@@ -23,9 +23,8 @@ import torch
 
 from tokenization.records import from_plain
 from training import run_folder
+from training.compiling import compiled
 from training.config import RunConfig
-from training.course.compiling import compiled
-from training.course.schedule import Limit
 from training.data.batches import Batches
 from training.devices import start_fabric
 from training.loop import Run
@@ -33,6 +32,7 @@ from training.round.pack import ROUND, START
 from training.round.parts import join_parts, write_checkpoint
 from training.round.report import TRIAL_STEPS, Report, Trial
 from training.run_folder import card_of
+from training.schedule import Limit
 
 FILLED = 0.85  # of a card's memory that a larger batch may be expected to take
 LAST_SECONDS = 25.0  # to validate and write, at the end

@@ -11,9 +11,8 @@ import torch
 
 from musicgen.storage import checkpoint
 from tests.training.makers import toy_file
-from training import run_folder
+from training import run_folder, schedule
 from training.config import read
-from training.course import schedule
 from training.loop import Run
 from training.round.__main__ import main
 from training.run_folder import TAIL_FROM

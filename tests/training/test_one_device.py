@@ -7,7 +7,7 @@ import pytest
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import devices
 from training.config import DeviceConfig
-from training.course.one_device import OneDevice
+from training.devices import OneDevice
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])

@@ -16,9 +16,8 @@ import torch
 from musicgen.common.learning import generator_of
 from musicgen.model.performer import Performer
 from training.config import RunConfig
-from training.course.cuda import to_device
 from training.data.batches import Batches, next_token_loss
-from training.devices import Sealed
+from training.devices import Sealed, to_device
 
 
 def compiled(
@@ -31,7 +30,7 @@ def compiled(
     if config.data.windows > 1:
         return ["Nothing is compiled: sequences in several windows are learned from as they come."]
     for block in model.blocks:
-        block.compile(dynamic=False)
+        block.forward = torch.compile(block.forward, dynamic=False)
     try:
         with warnings.catch_warnings():  # which a compiler gives of what it looks at
             warnings.simplefilter("ignore")
@@ -40,7 +39,7 @@ def compiled(
         raise
     except Exception as error:  # whatever a compiler may run into
         for block in model.blocks:
-            block._compiled_call_impl = None
+            del block.forward  # the method of its class again
         reason = " ".join(str(error).split())[:200]
         return [f"The layers are not compiled: {type(error).__name__}: {reason}"]
     finally:

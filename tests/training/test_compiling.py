@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from tests.training.makers import Heard, toy_config, toy_run
-from training.course.compiling import compiled
+from training.compiling import compiled
 from training.loop import Run
 
 MODEL = {
@@ -24,10 +23,10 @@ def tried(run: Run) -> list[str]:
 
 def by(backend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let blocks be compiled by a backend."""
-    plain = nn.Module.compile
+    plain = torch.compile
     torch.compiler.reset()
     monkeypatch.setattr(
-        nn.Module, "compile", lambda self, **given: plain(self, **given, backend=backend)
+        torch, "compile", lambda code, **given: plain(code, **given, backend=backend)
     )
 
 
@@ -72,4 +71,4 @@ def test_a_compiler_that_fails_is_done_without(
 def test_nothing_is_compiled_on_a_cpu_unasked(pianos: Path, tmp_path: Path):
     run = toy_run(toy_config(tmp_path, pianos))
     assert tried(run) == []
-    assert not any(block._compiled_call_impl for block in run.model.blocks)
+    assert not any("forward" in vars(block) for block in run.model.blocks)

@@ -9,12 +9,12 @@ from musicgen.storage import checkpoint
 from tests.training.makers import Heard, Stopper, outcome, toy_config, toy_run
 from training import run_folder
 from training.config import RunConfig
-from training.course.schedule import Limit, Schedule
 from training.data.batches import Batches
 from training.devices import start_fabric
 from training.loop import FINISHED, STOPPED, Run
 from training.results.curves import read_table
 from training.run_folder import TAIL_FROM
+from training.schedule import Limit, Schedule
 
 HOLD = {"schedule": "hold", "warmup": 2, "final_rate": 0.1}
 

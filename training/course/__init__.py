@@ -1,1 +1,0 @@
-"""How a run goes on: its rate, and the device that it runs on."""
