@@ -6,7 +6,7 @@ merged last. The model is a preset with overrides, as in musicgen/model/config.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -69,6 +69,12 @@ class DataConfig:
     def folders(self) -> tuple[str, ...]:
         """The prepared data sets."""
         return (self.folder,) if isinstance(self.folder, str) else tuple(self.folder)
+
+    def moved(self, folders: Sequence[str]) -> str | dict[str, float] | tuple[str, ...]:
+        """Return what `folder` says of the same sets in other folders, one for each."""
+        if isinstance(self.folder, dict):
+            return dict(zip(folders, self.folder.values(), strict=True))
+        return folders[0] if isinstance(self.folder, str) else tuple(folders)
 
     @property
     def weights(self) -> tuple[float, ...] | None:

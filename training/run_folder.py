@@ -387,5 +387,6 @@ def plain(config: RunConfig) -> dict[str, Any]:
     folders = [str(Path(folder).resolve()) for folder in config.data.folders]
     if config.start is not None and config.start not in shipped():
         plain["start"] = str(Path(config.start).resolve())
-    plain["data"]["folder"] = folders[0] if isinstance(config.data.folder, str) else folders
+    moved = config.data.moved(folders)
+    plain["data"]["folder"] = [*moved] if isinstance(moved, tuple) else moved
     return plain

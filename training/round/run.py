@@ -113,7 +113,7 @@ class Round:
         workers = self.given.workers
         if workers is None:
             workers = max(1, min(8, cores - 2)) if on_gpu else 0
-        data = replace(config.data, folder=tuple(folders), workers=workers)
+        data = replace(config.data, folder=config.data.moved(folders), workers=workers)
         compiles = {"auto": None, "yes": True, "no": False}[self.given.compile]
         device = replace(
             config.device, accelerator=self.given.device, devices=1, nodes=1, strategy="auto",
