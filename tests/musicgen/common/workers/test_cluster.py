@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -52,6 +53,15 @@ training.data.prepare.spell = reader.read
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 """
+
+
+@pytest.fixture(autouse=True)
+def no_loop_of_the_browser() -> Iterator[None]:
+    """Hide playwright's loop, which the page's tests leave running in this thread: asyncio starts no other."""
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(loop)
 
 
 # A program of dask that says to be of another version.
