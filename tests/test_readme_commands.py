@@ -112,12 +112,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a folder with what the README takes for given: a song, raw data, and what earlier commands left."""
     monkeypatch.chdir(tmp_path)
     train = app.commands.train.train
-    monkeypatch.setattr(
-        app.commands.train, "train", lambda c, resume: train(small(c), resume=resume)
-    )
-    monkeypatch.setattr(
-        "app.commands.compare.train", lambda c, resume: train(small(c), resume=resume)
-    )
+    monkeypatch.setattr(app.commands.train, "train", lambda c, **given: train(small(c), **given))
+    monkeypatch.setattr("app.commands.compare.train", lambda c, **given: train(small(c), **given))
     shutil.copy(ROOT / "app" / "examples" / "piano-g-minor.mid", "song.mid")
     shutil.copy(ROOT / "app" / "examples" / "trio-disco.mid", "band.mid")
     disk.pop909_song(disk.pop909(Path("POP909")), HELD_OUT_SONG)

@@ -65,14 +65,14 @@ class Passage:
     start: int  # position of the first token
     metre: Stretches | None  # their places in the metre, where the model has metric heads
     goals: Tensor | None = None  # which goal stands at each, (B, T), where the model is told
-    layer: int | None = (
-        None  # by which hooks find the layer's part of the code; None: its own number
-    )
+    whole: bool = False  # nobody goes on from here: no state is returned
+    # By which hooks find the layer's part of the code; None: its own number.
+    layer: int | None = None
 
     def of_layer(self, layer: int) -> Passage:
-        """Return what one layer needs to know."""
+        """Return what one layer of a whole pass needs to know."""
         code, found = self.position.of_layer(self.code, layer)
-        return replace(self, code=code, layer=found)
+        return replace(self, code=code, layer=found, whole=True)
 
 
 class Attention(nn.Module):
@@ -98,8 +98,9 @@ class Attention(nn.Module):
             assert passage.metre is not None, "a model with metric heads knows the metre"
             memory = None if state is None else state.metre
             by_metre, memory = self.metre(x, passage.metre, memory)
-            out, after = torch.cat([out, by_metre], -1), after._replace(metre=memory)
-        return self.output(out), after
+            out = torch.cat([out, by_metre], -1)
+            after = after if memory is None else after._replace(metre=memory)
+        return self.output(out), None if passage.whole else after
 
     def _by_tokens(self, x: Tensor, passage: Passage, state: Any) -> tuple[Tensor, Any]:
         """Return what the heads find that count tokens, (B, T, C) → (B, T, C), and the state after."""
