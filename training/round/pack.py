@@ -51,7 +51,7 @@ def pack(config: RunConfig, folder: Path, part_bytes: int) -> int:
     _copy_code(folder / "code")
     for number, one in enumerate(config.data.folders):
         with tarfile.open(folder / f"data-{number}.tar.xz", "w:xz") as archive:
-            archive.add(one, ".", filter=_without_owner)
+            archive.add(Path(one).resolve(), ".", filter=_without_owner)
     content: dict[str, Any] = {
         "config": plain(config),
         "model": model_config(config, batches.language).plain(),

@@ -203,7 +203,10 @@ class TestDetokenize:
         ("text", "message"),
         [
             ("", "tokens holds no tokens"),
-            ("one two", "holds no tokens of the languages remi, remi-2, groove and groove-2"),
+            (
+                "one two",
+                "holds no tokens of the languages remi, remi-2, groove, groove-2 and ensemble",
+            ),
             (
                 "begin\nbar subbeat_0 pitch_999",
                 "token 3 in line 2 of .*tokens is 'pitch_999', which is not a token",

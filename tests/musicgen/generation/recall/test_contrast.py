@@ -230,7 +230,8 @@ def test_a_language_says_which_tokens_are_pitches_and_which_move_time(name: str)
     language = language_of(name)
     tokens = language.note_tokens()
     if tokens is None:
-        assert "pitch" not in language.vocabulary.blocks
+        # Of several parts none is led; their plan says how high bars are.
+        assert "pitch" not in language.vocabulary.blocks or "part" in language.vocabulary.blocks
         return
     for token, text in enumerate(language.vocabulary.ids):
         pitch = int(text.removeprefix("pitch_")) if text.startswith("pitch_") else -1
