@@ -13,6 +13,7 @@ import argparse
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,11 +89,12 @@ def miditok_remi() -> Callable[[Score], tuple[int, Score]]:
     tokenizer = REMI()
 
     def spell(score: Score) -> tuple[int, Score]:
-        song = symusic.Score.from_midi(write_midi(score))
-        sequences = tokenizer(song)
+        song: Any = symusic.Score.from_midi(write_midi(score))
+        sequences: Any = tokenizer(song)
         programs = [(track.program, track.is_drum) for track in song.tracks]
+        tokens = sum(len(one.ids) for one in sequences)
         read = tokenizer.decode(sequences, programs)
-        return sum(len(one) for one in sequences), read_midi(read.dumps_midi())
+        return tokens, read_midi(read.dumps_midi())
 
     return spell
 
@@ -134,7 +136,9 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=20, metavar="N", help="take each Nth piece")
     arguments = parser.parse_args()
     pieces, counts = measure(arguments.source, arguments.folder, arguments.every)
-    rows = [("language", "tokens a note", "notes lost", "onsets off", "refused")]
+    rows: list[tuple[object, ...]] = [
+        ("language", "tokens a note", "notes lost", "onsets off", "refused")
+    ]
     for name, count in counts.items():
         kept = max(count["kept"], 1)
         rows.append((
