@@ -1,0 +1,154 @@
+"""A round is packed, run and unpacked, and goes on here; whatever happens there, the last weights come back."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from musicgen.storage import checkpoint
+from tests.training.makers import toy_file
+from training.config import read
+from training.course import schedule
+from training.loop import Run
+from training.round.__main__ import main
+from training.storage import saving
+from training.storage.model_card import TAIL_FROM
+
+HOLD = {"schedule": "hold", "method": "muon", "steps": 1000}
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Put back what a round does to signals."""
+    before = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for name, handler in before.items():
+        signal.signal(name, handler)
+
+
+@pytest.fixture
+def packed(pianos: Path, tmp_path: Path) -> Path:
+    """Return a packed round of a toy."""
+    changes = {"optimiser": HOLD, "validation": {"every": 1000}, "model": {"layers": 2}}
+    file = toy_file(tmp_path, pianos, **changes)
+    assert main(["pack", str(file), str(tmp_path / "round")]) == 0
+    return tmp_path / "round"
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each step take a second."""
+    ticks, plain = [0.0], Run._learn
+
+    def learn(self: Run, part, sums):
+        ticks[0] += 1
+        return plain(self, part, sums)
+
+    monkeypatch.setattr(Run, "_learn", learn)
+    monkeypatch.setattr(schedule, "time", SimpleNamespace(monotonic=lambda: ticks[0]))
+
+
+def run(packed: Path, seconds: float = 10, *more: str) -> tuple[int, Path]:
+    """Run a round of so many steps; return its status, and what came back."""
+    out = packed.with_name("out")
+    given = ["--seconds", str(seconds), "--out", str(out), "--device", "cpu", *more]
+    return main(["run", str(packed), *given]), out
+
+
+def test_a_round_goes_on_here_and_there(packed: Path, capsys: pytest.CaptureFixture[str]):
+    assert not (packed / "code" / "musicgen" / "pretrained").exists()
+    status, out = run(packed)
+    assert status == 0
+    said = capsys.readouterr().out
+    assert "tokens/s; the run begins" in said
+    assert "finished: " in said
+    content = json.loads((out / "round.json").read_text())
+    assert content["batch"] == 4
+    home = packed.with_name("home")
+    assert main(["unpack", str(out), str(home)]) == 0
+    held = saving.newest(home)
+    assert held is not None
+    card = checkpoint.load(home / "model")[1].training
+    assert (card[TAIL_FROM], int(held.name), card["steps"]) == (8, 8, 10)
+    state = saving.read_state(held)
+    assert (state.began, state.batches) == (state.step, state.step)
+    assert main(["unpack", str(out), str(home)]) == 2  # once is enough
+    assert "stands at step" in capsys.readouterr().err
+
+    assert main(["pack", str(home), str(packed)]) == 0
+    assert run(packed, 10, "--batch", "8")[0] == 0
+    assert main(["unpack", str(out), str(home)]) == 0
+    later = saving.newest(home)
+    assert later is not None
+    state = saving.read_state(later)
+    assert (state.step, state.batches, state.began) == (16, 8 + 2 * 8, 16)
+    assert read(home / "config.yaml").data.batch == 4
+
+
+def test_a_full_card_halves_the_batch_and_goes_on(
+    packed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    plain, seen = Run._learn, []
+
+    def learn(self: Run, part, sums):
+        batch = len(part.tokens)
+        seen.append((batch, part.step))
+        if batch == 8 or (batch == 4 and part.step == 25 and "work/run" in str(self.folder)):
+            raise torch.OutOfMemoryError("full")
+        return plain(self, part, sums)
+
+    monkeypatch.setattr(Run, "_learn", learn)
+    status, out = run(packed, 50, "--batch", "8")
+    assert status == 0
+    said = capsys.readouterr().out
+    assert "batch 8 does not fit" in said
+    assert "the card is full at batch 4; 2 from here on" in said
+    assert (2, 25) in seen  # no step is lost
+    content = json.loads((out / "round.json").read_text())
+    assert (content["batch"], content["ending"]) == (2, "finished")
+
+
+def test_what_fails_leaves_the_last_weights(packed: Path, monkeypatch: pytest.MonkeyPatch):
+    plain = Run._learn
+
+    def learn(self: Run, part, sums):
+        if part.step == 30 and "work/run" in str(self.folder):
+            raise RuntimeError("a cable was pulled")
+        return plain(self, part, sums)
+
+    monkeypatch.setattr(Run, "_learn", learn)
+    status, out = run(packed, 60)
+    assert status == 1
+    home = packed.with_name("home")
+    assert main(["unpack", str(out), str(home)]) == 0
+    held = saving.newest(home)
+    assert held is not None
+    assert int(held.name) == 30
+
+
+def test_weights_come_back_in_parts_of_a_size(packed: Path):
+    status, out = run(packed, 10, "--part-mb", "0.004")
+    assert status == 0
+    parts = [*out.glob("model.safetensors.*")]
+    assert len(parts) > 1
+    assert max(path.stat().st_size for path in parts) <= 4000
+    assert not [*out.glob("hold.*")]  # more than eight files would come back
+    home = packed.with_name("home")
+    assert main(["unpack", str(out), str(home)]) == 0
+    checkpoint.load(home / "model")
+
+
+def test_damage_and_a_falling_cosine_are_refused(
+    packed: Path, pianos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["pack", str(toy_file(tmp_path / "x", pianos)), str(tmp_path / "y")]) == 2
+    assert "add --set optimiser.schedule=hold" in capsys.readouterr().err
+    _, out = run(packed, 2)
+    part = out / "model.safetensors.1"
+    part.write_bytes(part.read_bytes()[:-5])
+    assert main(["unpack", str(out), str(tmp_path / "home")]) == 2
+    assert "bytes of the" in capsys.readouterr().err
