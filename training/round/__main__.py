@@ -32,6 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     pack.add_argument("folder", type=Path)
     pack.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     pack.add_argument("--part-mb", type=float, default=15.0, help="largest piece of the weights")
+    pack.add_argument(
+        "--weights", choices=["bfloat16", "int8"], default="bfloat16", help="how they are carried"
+    )
     run = commands.add_parser("run", help="train there")
     run.add_argument("folder", type=Path)
     run.add_argument("--out", type=Path, required=True, help="where all that comes back is written")
@@ -61,7 +64,7 @@ def _pack(given: argparse.Namespace) -> int:
     config = read(find(given.config), given.changes)
     if (Path(given.config) / "config.yaml").is_file():
         config = replace(config, run=given.config)
-    size = pack(config, given.folder, int(given.part_mb * 1e6))
+    size = pack(config, given.folder, int(given.part_mb * 1e6), given.weights)
     print(f"{given.folder}: {size / 1e6:.1f} MB")
     return 0
 

@@ -34,7 +34,7 @@ if __name__ == "__main__":
 '''
 
 
-def pack(config: RunConfig, folder: Path, part_bytes: int) -> int:
+def pack(config: RunConfig, folder: Path, part_bytes: int, weights: str = "bfloat16") -> int:
     """Pack a run, from where it stands if it has been trained; return the bytes of the folder."""
     if config.start is not None and run_folder.newest(Path(config.run)) is None:
         raise ValueError(
@@ -60,7 +60,7 @@ def pack(config: RunConfig, folder: Path, part_bytes: int) -> int:
     found = run_folder.newest(Path(config.run))
     if found is not None:
         model, card = checkpoint.load(found)
-        content["start"] = write_parts(folder, START, model, card, "bfloat16", part_bytes)
+        content["start"] = write_parts(folder, START, model, card, weights, part_bytes)
         content["state"] = asdict(run_folder.read_state(found))
     (folder / ROUND).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     (folder / "run.py").write_text(LAUNCHER, encoding="utf-8")

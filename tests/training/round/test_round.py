@@ -58,7 +58,10 @@ def run(packed: Path, seconds: float = 10, *more: str) -> tuple[int, Path]:
     return main(["run", str(packed), *given]), out
 
 
-def test_a_round_goes_on_here_and_there(packed: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
+def test_a_round_goes_on_here_and_there(
+    packed: Path, weights: str, capsys: pytest.CaptureFixture[str]
+):
     assert not (packed / "code" / "musicgen" / "pretrained").exists()
     status, out = run(packed)
     assert status == 0
@@ -78,7 +81,7 @@ def test_a_round_goes_on_here_and_there(packed: Path, capsys: pytest.CaptureFixt
     assert main(["unpack", str(out), str(home)]) == 2  # once is enough
     assert "stands at step" in capsys.readouterr().err
 
-    assert main(["pack", str(home), str(packed)]) == 0
+    assert main(["pack", str(home), str(packed), "--weights", weights]) == 0
     assert run(packed, 10, "--batch", "8")[0] == 0
     assert main(["unpack", str(out), str(home)]) == 0
     later = run_folder.newest(home)
