@@ -18,7 +18,7 @@ from musicgen.generation.sampling import MUSICAL
 
 TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
-PLAYERS = {"remi": "piano", "groove": "trio"}  # by family of languages
+PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by family of languages
 STYLES = ("tokens", "page", "roll", "desk", "small")  # in the order of use
 
 
