@@ -291,12 +291,13 @@ class Run:
         if self._is_out_of_patience():  # it was, before it was resumed
             return OUT_OF_PATIENCE
         for part in loader:
-            if part.window == 0 and self.schedule.is_over:
-                return FINISHED
+            # A step may outlast the tail: then it has no step, and gives the model all the same.
             if part.window == 0 and self.schedule.turns(self.state.step):
                 with sums.paused():
                     self._save(sums)
                 log.move(self.folder / TAIL, self.state.step)
+            if part.window == 0 and self.schedule.is_over:
+                return FINISHED
             rate = self._learn(part, sums)
             self.state.step = part.step + 1
             if self.config.data.windows > 1 or self.state.batches is not None:

@@ -129,3 +129,16 @@ def test_what_does_not_go_together_is_refused(pianos: Path, tmp_path: Path):
     config = toy_config(tmp_path, pianos, optimiser=HOLD)
     with pytest.raises(ValueError, match="takes one device"):
         Schedule(config.optimiser, Batches(config.data, 1, processes=2), Limit(seconds=1))
+
+
+def test_a_tail_that_a_step_outlasts_gives_the_model_all_the_same(
+    pianos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = clocked(toy_config(tmp_path, pianos, optimiser=HOLD), monkeypatch, 6)
+    monkeypatch.setattr(Schedule, "elapsed", property(lambda _: 4.0 * run.state.step))
+    heard = Heard()
+    assert run.fit(heard) == FINISHED
+    assert heard.steps == [1, 2]
+    card = checkpoint.read_card(run.folder / "model")[1].training
+    assert (card["steps"], card[TAIL_FROM]) == (2, 2)
+    assert run_folder.newest(run.folder).name == "00000002"
