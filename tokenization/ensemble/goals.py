@@ -11,7 +11,7 @@ from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.continuing import Script, Scripted
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import Plan, bar_offsets, beyond, body_start, plain, with_parts
-from tokenization.ensemble.spelling import Reading, voices_of
+from tokenization.ensemble.spelling import Reading, declared, voices_of
 from tokenization.ensemble.tokens import (
     AT,
     BAR,
@@ -27,8 +27,8 @@ from tokenization.ensemble.tokens import (
     PART_NAMES,
     PLAN,
     SEAM_1,
+    STEPS_PER_SUBBEAT,
     VOCABULARY,
-    VOICE,
 )
 from tokenization.grammar import Grammar
 from tokenization.language import COUNTED, Goal, Language, check_gap, given_until
@@ -64,8 +64,8 @@ def infilling(
     script = Script.around(language, [later.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *seams])
     grammar = EnsembleGrammar(metres=False)
     piece = language.decode(ids)
-    line, seam = (24 * reading.bars.start // 4)[[start, stop - 1]]
-    seam = seam + 6 * int(reading.bars.length[stop - 1])
+    line = int(reading.bars.start[start]) * STEPS_PER_SUBBEAT
+    seam = int(reading.bars.start[stop - 1] + reading.bars.length[stop - 1]) * STEPS_PER_SUBBEAT
 
     def inside(notes: Notes) -> np.ndarray:
         return (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
@@ -185,13 +185,6 @@ def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
             at = AT.start + number * steps // len(chords)
             ids += [at, CHORD.start + CHORDS.index(chord)]
     return [HARMONY_ID, *ids]
-
-
-def declared(parts: np.ndarray) -> np.ndarray:
-    """Return the tokens that declare parts of these instruments, in order."""
-    ids = np.stack([PART.start + parts, VOICE.start + voices_of(parts) - 2], 1)
-    said = np.stack([parts >= 0, voices_of(parts) > 1], 1)
-    return ids[said]
 
 
 def _declared_at(ids: np.ndarray) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenization.analysis.chords import key as likeliest_key
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.ensemble.spelling import Reading, Sheet, voices_of
+from tokenization.ensemble.spelling import Reading, Sheet, declared, voices_of
 from tokenization.ensemble.tokens import (
     AFTER,
     BAR,
@@ -103,11 +103,9 @@ def with_parts(
     voice = voices[which]
     numbered = voice > 1
     body = np.insert(body, named[numbered] + 1, VOICE.start + voice[numbered] - 2)
-    header = [PART.start + parts, VOICE.start + voices - 2]
-    declared = np.stack(header, 1).ravel()[np.stack([voices > 0, voices > 1], 1).ravel()]
     head = ids[1:3]
     head = head[TEMPO.holds(head) | (head == FLAT)]
-    return np.concatenate([ids[:1], head, declared, body, ids[-1:] if ended else ids[:0]])
+    return np.concatenate([ids[:1], head, declared(parts), body, ids[-1:] if ended else ids[:0]])
 
 
 def about(ids: np.ndarray, *, style: str | None = None, key: int | None = None) -> np.ndarray:

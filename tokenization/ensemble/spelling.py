@@ -267,10 +267,15 @@ def spell(sheet: Sheet, *, ended: bool = True) -> np.ndarray:
 
 def _header(sheet: Sheet) -> np.ndarray:
     tempo = [TEMPO.start + sheet.tempo] if sheet.tempo != NO_TEMPO else []
-    ids = [BEGIN, *tempo, *([FLAT] if sheet.flat else [])]
-    for instrument, voice in zip(sheet.parts.tolist(), sheet.voices.tolist(), strict=True):
-        ids += [PART.start + instrument, *([VOICE.start + voice - 2] if voice > 1 else [])]
-    return np.array(ids, dtype=np.int64)
+    head = np.array([BEGIN, *tempo, *([FLAT] if sheet.flat else [])], dtype=np.int64)
+    return np.concatenate([head, declared(sheet.parts)])
+
+
+def declared(parts: np.ndarray) -> np.ndarray:
+    """Return the tokens that declare parts of these instruments, in order."""
+    voices = voices_of(parts)
+    ids = np.stack([PART.start + parts, VOICE.start + voices - 2], 1)
+    return ids[np.stack([voices > 0, voices > 1], 1)]
 
 
 def _metre_changes(bars: Bars) -> np.ndarray:
