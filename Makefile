@@ -8,7 +8,7 @@ COUNTS ?= build/fuzz.json
 
 WORK ?= build/models
 
-.PHONY: help app test test-matrix smoke lint format fuzz bench models model install fast-transformers vendor clean
+.PHONY: help app test test-all test-profile test-matrix smoke lint format fuzz bench models model install fast-transformers vendor clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -16,8 +16,14 @@ help: ## say what can be made
 app: $(INSTALLED) ## open the web app
 	$(BIN)/musicgen app
 
-test: $(INSTALLED) ## run the tests
+test: $(INSTALLED) ## run the tests that take minutes
 	$(BIN)/python -m pytest
+
+test-all: $(INSTALLED) ## run all tests: kills, long trainings, long sequences, the whole page in a browser
+	$(BIN)/python -m pytest -m ""
+
+test-profile: $(INSTALLED) ## run the tests and print what they spend their time on (ARGS=-m\ long)
+	$(BIN)/python -m tests.tools.profile $(ARGS)
 
 test-matrix: $(INSTALLED) ## run the tests as on other machines, a line each (ROWS="threads-2 lang-c", or all)
 	$(BIN)/python -m tests.tools.matrix $(ROWS)
