@@ -8,7 +8,8 @@ COUNTS ?= build/fuzz.json
 
 WORK ?= build/models
 
-.PHONY: help app test test-all test-profile test-matrix smoke lint format fuzz bench models model install fast-transformers vendor clean
+.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint format fuzz bench models model \
+  install fast-transformers vendor clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -25,8 +26,19 @@ test-all: $(INSTALLED) ## run all tests: kills, long trainings, long sequences, 
 test-profile: $(INSTALLED) ## run the tests and print what they spend their time on (ARGS=-m\ long)
 	$(BIN)/python -m tests.tools.profile $(ARGS)
 
-test-matrix: $(INSTALLED) ## run the tests as on other machines, a line each (ROWS="threads-2 lang-c", or all)
-	$(BIN)/python -m tests.tools.matrix $(ROWS)
+# Other kernels, the loops that numba compiles switched off, more threads than cores, a locale without UTF-8, another order.
+KERNELS = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE $(BIN)/python -m pytest
+NUMERIC = tests/musicgen tests/evaluation tests/training
+
+test-kernels: $(INSTALLED) ## run the tests of the model's arithmetic with the kernels of an old processor
+	$(KERNELS) tests/musicgen/attention tests/musicgen/layers tests/musicgen/metre tests/musicgen/generation
+
+test-matrix: $(INSTALLED) ## run the tests as on other machines: other kernels, threads, locale and order
+	$(KERNELS) -m "" $(NUMERIC)
+	MUSICGEN_COMPILED=0 $(BIN)/python -m pytest -m "" $(NUMERIC)
+	OMP_NUM_THREADS=4 MKL_NUM_THREADS=4 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(NUMERIC)
+	LANG=C LC_ALL=C PYTHONCOERCECLOCALE=0 PYTHONUTF8=0 $(BIN)/python -m pytest -m "" tests/app tests/training
+	TESTS_SHUFFLED=1 $(BIN)/python -m pytest -m ""
 
 smoke: ## build the wheel, install it into a fresh environment, use it from there (PYTHON=python3.13)
 	$(PYTHON) -m tests.tools.smoke
@@ -112,7 +124,7 @@ install: $(INSTALLED) ## the set-up alone
 # torch goes first and by its exact version, so that no newer build with gigabytes of GPU libraries is drawn in.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; make PYTHON=python3.12 names another")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)  # none, or half of one
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@

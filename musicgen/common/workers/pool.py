@@ -1,8 +1,7 @@
 """Work spread over processes, of this machine or of a cluster, where the end of a process costs only its own task.
 
 An executor of the standard library would do, but for its answer to a death: it drops all tasks under way and does not
-say which one ended the process. Here every process holds one task at a time. `python -m tests.tools.measure.engines`
-prints what other engines do, and how long they take.
+say which one ended the process. Here every process holds one task at a time.
 """
 
 from __future__ import annotations
