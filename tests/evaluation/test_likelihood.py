@@ -1,3 +1,5 @@
+"""The loss by position: each piece counts once, and changes are paired by piece."""
+
 import numpy as np
 import pytest
 
@@ -41,17 +43,12 @@ def test_a_piece_is_summed_up_by_stretches():
     np.testing.assert_allclose(
         found["sums"], [whole[:10].sum(), whole[10:20].sum(), whole[20:].sum()]
     )
-
-
-def test_a_model_with_a_longest_sequence_is_asked_no_further():
-    model = toy_model(position={"name": "learned", "max_length": 16})
-    found = piece_loss(model, toy_tokens(1, 30)[0].numpy(), [0, 10, 20, 30], seed=0)
-    assert found["tokens"] == [10, 6, 0]
+    limited = toy_model(position={"name": "learned", "max_length": 16})
+    assert piece_loss(limited, ids, [0, 10, 20, 30], seed=0)["tokens"] == [10, 6, 0]
 
 
 def test_parts_count_pieces_once_and_drift_is_paired():
-    pieces = [loss(1, 3, 5), loss(2, 2), loss(3, 7, 9)]
-    found = summary(pieces, EDGES, trained_length=4)
+    found = summary([loss(1, 3, 5), loss(2, 2), loss(3, 7, 9)], EDGES, trained_length=4)
     trained, near = found["parts"]["trained"], found["parts"]["near"]
     assert trained["mean"] == pytest.approx((2 + 2 + 5) / 3)
     assert trained["deviation"] == pytest.approx(np.std([2, 2, 5], ddof=1))
@@ -60,6 +57,9 @@ def test_parts_count_pieces_once_and_drift_is_paired():
     drift = found["drift"]["near"]
     assert (drift["mean"], drift["pieces"]) == (pytest.approx((3 + 4) / 2), 2)
     assert found["tokens"] == 16
+    one = summary([loss(1, 3, 5)], EDGES, trained_length=4)
+    assert one["parts"]["trained"]["deviation"] is None
+    assert (one["drift"]["near"]["deviation"], one["drift"]["near"]["pieces"]) == (None, 1)
 
 
 def test_a_part_ends_where_the_longest_reading_does():
@@ -68,14 +68,6 @@ def test_a_part_ends_where_the_longest_reading_does():
     assert [(row["start"], row["stop"]) for row in parts.values()] == [(0, 4), (4, 5)]
     assert summary([loss(1, 1)], EDGES, trained_length=4)["parts"]["near"] is None
     assert summary([loss(1)], EDGES, trained_length=4)["parts"]["trained"]["stop"] == 4
-
-
-def test_one_piece_has_no_deviation():
-    found = summary([loss(1, 3, 5)], EDGES, trained_length=4)
-    assert found["parts"]["trained"]["deviation"] is None
-    assert (found["drift"]["near"]["deviation"], found["drift"]["near"]["pieces"]) == (None, 1)
-    longer = summary([loss(1, 3, 5), loss(2, 2)], EDGES, trained_length=4)
-    assert [row["deviation"] is None for row in longer["positions"]] == [False, False, True]
 
 
 def test_what_is_hard_for_every_model_cancels():
@@ -109,15 +101,13 @@ def test_a_change_is_paired_by_piece():
 def test_with_a_window_what_lies_past_it_is_predicted_from_the_last_tokens_too():
     model, ids = toy_model(), toy_tokens(1, 30)[0].numpy()
     edges, whole = [0, 8, 12, 16, 40], position_losses(model, ids, 0)
-    found = piece_loss(model, ids, edges, 0, window=8)
-    assert found["sums"] == piece_loss(model, ids, edges, 0)["sums"]
-    assert "nearby" not in piece_loss(model, ids, edges, 0)
+    found, plain = piece_loss(model, ids, edges, 0, window=8), piece_loss(model, ids, edges, 0)
+    assert found["sums"] == plain["sums"]
+    assert "nearby" not in plain
     # Windows of 8 begin every 4 tokens; the second half of each counts.
     parts = [position_losses(model, ids[start : start + 9], 0)[4:] for start in range(4, 28, 4)]
-    assert found["nearby"][0] == pytest.approx(whole[:8].sum())
-    assert found["nearby"][1] == pytest.approx(parts[0].sum())
-    assert found["nearby"][2] == pytest.approx(parts[1].sum())
-    assert found["nearby"][3] == pytest.approx(sum(part.sum() for part in parts[2:]))
+    expected = [whole[:8].sum(), parts[0].sum(), parts[1].sum(), np.concatenate(parts[2:]).sum()]
+    assert found["nearby"] == pytest.approx(expected)
     assert found["nearby"][1] != pytest.approx(found["sums"][1])
     short = piece_loss(model, ids[:7], edges, 0, window=8)
     assert short["nearby"] == short["sums"]
@@ -127,9 +117,8 @@ def test_what_the_whole_past_is_worth_counts_tokens_past_the_trained_length():
     pieces = [
         loss(1, 3, 5) | {"nearby": [2.0, 8, 12]},
         loss(2, 2, 2) | {"nearby": [4.0, 4, 8]},
-        loss(1),
+        loss(1) | {"nearby": [2.0, 0, 0]},
     ]
-    pieces[2]["nearby"] = [2.0, 0, 0]
     found = against_nearby(pieces, EDGES, trained_length=2)
     assert found is not None
     assert (found["mean"], found["pieces"]) == (pytest.approx((-1 - 1) / 2), 2)

@@ -28,27 +28,23 @@ from tokenization.midi.reading import read_midi
 GROOVE = language("groove")
 
 
-@pytest.fixture
-def prompts(tmp_path: Path) -> list[PromptedPiece]:
-    return read_prompts(write_pieces(tmp_path / "midi"), GROOVE, bars=2, tokens=PLAN.tokens)[0]
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> list[PromptedPiece]:
+    folder = write_pieces(tmp_path_factory.mktemp("midi"))
+    return read_prompts(folder, GROOVE, bars=2, tokens=PLAN.tokens)[0]
 
 
-def continuations(model: Playable, prompt: PromptedPiece, plan: Plan) -> list[np.ndarray]:
+def continuations(prompt: PromptedPiece, plan: Plan = PLAN) -> list[np.ndarray]:
     """Return what a prompt gets by itself."""
-    return sequences(continuing_work(model, prompt, plan).finish(), plan)
+    return sequences(continuing_work(playable(), prompt, plan).finish(), plan)
 
 
 def never() -> None:
     raise AssertionError("nothing is left to be written")
 
 
-def idle(model: Playable) -> Playable:
-    """Return a model that cannot be loaded."""
-    return replace(model, weights=never)  # type: ignore[arg-type]
-
-
-def test_samples_are_valid_of_the_planned_length_and_differ(prompts):
-    found = continuations(playable(), prompts[0], PLAN)
+def test_samples_are_valid_of_the_planned_length_and_a_function_of_the_seed(prompts):
+    found = continuations(prompts[0])
     assert len(found) == PLAN.samples
     for ids in found:
         assert GROOVE.validate(ids) is None
@@ -56,22 +52,23 @@ def test_samples_are_valid_of_the_planned_length_and_differ(prompts):
         assert GROOVE.end not in ids
         np.testing.assert_array_equal(ids[: len(prompts[0].ids)], prompts[0].ids)
     assert not np.array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found, continuations(prompts[0]))
+    assert not np.array_equal(found, continuations(prompts[0], replace(PLAN, seed=1)))
 
 
-def test_samples_depend_on_seed_and_prompt_and_on_nothing_else(prompts):
-    first = continuations(playable(), prompts[0], PLAN)
-    again = continuations(playable(), prompts[0], PLAN)
-    other = continuations(playable(), prompts[0], replace(PLAN, seed=1))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_what_is_written_can_be_read_and_heard(prompts, tmp_path: Path):
+def test_what_is_written_can_be_read_and_heard_and_is_not_written_again(prompts, tmp_path: Path):
     model, told = playable(), []
-    write_samples(model, prompts, PLAN, tmp_path, progress=lambda *now: told.append(now))
-    assert told == [(0, 4), (4, 4)]  # all in one batch
-    expected = continuations(playable(), prompts[1], PLAN)
-    np.testing.assert_array_equal(read_samples(model, prompts[1], PLAN, tmp_path), expected)
+
+    def progress(done: int, total: int) -> None:
+        told.append((done, total))
+
+    write_samples(model, prompts[:1], PLAN, tmp_path, progress=progress)
+    idle: Playable = replace(model, weights=never)  # type: ignore[arg-type]
+    write_samples(idle, prompts[:1], PLAN, tmp_path)
+    write_samples(model, prompts, PLAN, tmp_path, progress=progress)
+    assert told == [(0, 1), (1, 1), (1, 4), (4, 4)]  # the rest in one batch
+    alone = continuations(prompts[1])
+    np.testing.assert_array_equal(read_samples(model, prompts[1], PLAN, tmp_path), alone)
     home = home_of(model, PLAN, tmp_path)
     assert len(list(home.glob("*.json"))) == 4
     heard = sorted(home.glob("*.prompt_cont_*.mid"))
@@ -81,26 +78,15 @@ def test_what_is_written_can_be_read_and_heard(prompts, tmp_path: Path):
     assert not list(home.glob("*.new"))
 
 
-def test_a_finished_prompt_is_not_written_again(prompts, tmp_path: Path):
-    model = playable()
-    write_samples(model, prompts[:2], PLAN, tmp_path)
-    write_samples(idle(model), prompts[:2], PLAN, tmp_path)
-    told = []
-    write_samples(model, prompts, PLAN, tmp_path, progress=lambda *now: told.append(now))
-    assert told == [(2, 4), (4, 4)]  # both in one batch
-
-
 def test_what_answers_to_something_else_is_written_again(prompts, tmp_path: Path):
     model, prompt = playable(), prompts[0]
     write_samples(model, [prompt], PLAN, tmp_path)
-    for change in ({"seed": 1}, {"temperature": 0.7}, {"tokens": 139}):
+    others = [(model, prompt, replace(PLAN, seed=1))]
+    others.append((replace(model, sha256="f" * 64), prompt, PLAN))
+    others.append((model, replace(prompt, ids=prompt.ids[:-1]), PLAN))
+    for other in others:
         with pytest.raises(FileNotFoundError, match="has not continued"):
-            read_samples(model, prompt, replace(PLAN, **change), tmp_path)
-    with pytest.raises(FileNotFoundError, match="has not continued"):
-        read_samples(replace(model, sha256="f" * 64), prompt, PLAN, tmp_path)
-    changed = replace(prompt, ids=prompt.ids[:-1])
-    with pytest.raises(FileNotFoundError, match="has not continued"):
-        read_samples(model, changed, PLAN, tmp_path)
+            read_samples(*other, tmp_path)
     (path,) = home_of(model, PLAN, tmp_path).glob("*.json")
     for broken in (b"", b"[]", path.read_bytes()[:-30], json.dumps({"prompt": "x"}).encode()):
         path.write_bytes(broken)
@@ -121,20 +107,19 @@ def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch)
 
     monkeypatch.setattr(experiment, "write_score", break_off)
     with pytest.raises(KeyboardInterrupt):
-        write_samples(model, prompts, PLAN, tmp_path)
+        write_samples(model, prompts[:1], PLAN, tmp_path)
     with pytest.raises(FileNotFoundError, match="has not continued"):
         read_samples(model, prompts[0], PLAN, tmp_path)
 
 
+@pytest.mark.long
 def test_two_processes_write_what_one_does(prompts, tmp_path: Path):
     model, plan = playable(), replace(PLAN, tokens=110)
-    write_samples(model, prompts[:2], plan, tmp_path / "one", workers=1)
-    write_samples(model, prompts[:2], plan, tmp_path / "two", workers=2)
+    for workers in (1, 2):
+        write_samples(model, prompts[:2], plan, tmp_path / str(workers), workers=workers)
     for prompt in prompts[:2]:
-        np.testing.assert_array_equal(
-            read_samples(model, prompt, plan, tmp_path / "one"),
-            read_samples(model, prompt, plan, tmp_path / "two"),
-        )
+        one, two = (read_samples(model, prompt, plan, tmp_path / name) for name in "12")
+        np.testing.assert_array_equal(one, two)
 
 
 def test_names_of_files_stay_apart(prompts, tmp_path: Path):
@@ -145,14 +130,11 @@ def test_names_of_files_stay_apart(prompts, tmp_path: Path):
     assert len(list(home.glob("*.json"))) == 3
 
 
-def test_a_plan_is_checked():
+def test_a_plan_is_checked_and_models_of_another_language_are_left_out():
     with pytest.raises(ValueError, match="samples is 0; it must be 1 or more"):
         Plan(samples=0)
     with pytest.raises(ValueError, match="seed is -1"):
         Plan(seed=-1)
-
-
-def test_models_of_another_language_are_left_out():
     groove, remi = playable("a"), replace(playable("b"), language=language("remi"))
     kept, told = of_one_language([groove, remi, playable("c")])
     assert [model.name for model in kept] == ["a", "c"]

@@ -1,21 +1,30 @@
-"""Form is counted bar by bar: what returns, what repeats, how chords move."""
+"""Form is counted bar by bar: what returns, what repeats, how chords move, and what shows that a piece ends."""
 
 import math
 
+import numpy as np
 import pytest
 
-from evaluation.metrics.form import form, overlap
+from evaluation.metrics.form import form, last_bar, overlap, signs
 from tests.evaluation.scores import piano_of
+from tokenization.analysis.chords import tonic
+from tokenization.score import Score
 
 BAR = 4 * 12
 THEME = [(0, 60), (12, 64), (24, 67), (36, 72)]
 OTHER = [(6, 61), (18, 66), (30, 68), (42, 70)]
+RUN = [(6 * step, 60 + pitch) for step, pitch in enumerate([0, 4, 7, 5, 4, 2, 7, 12])]
+CHORD = [(0, 48, 48), (0, 60, 48), (0, 64, 48), (0, 67, 48)]
 
 
-def music(*bars: list[tuple[int, int]]):
-    """Return a score with a bar for each list of (tick in the bar, pitch)."""
+def music(*bars: list[tuple]) -> Score:
+    """Return a score with a bar for each list of (tick in the bar, pitch, length or a sixteenth)."""
     return piano_of(
-        [(number * BAR + tick, 6, pitch) for number, bar in enumerate(bars) for tick, pitch in bar]
+        [
+            (number * BAR + tick, *(length or [6]), pitch)
+            for number, bar in enumerate(bars)
+            for tick, pitch, *length in bar
+        ]
     )
 
 
@@ -65,12 +74,35 @@ def test_phrases_contrast_by_how_high_their_tops_lie_and_swell_by_their_notes():
     assert (alone["contrast"], alone["swell"]) == (None, None)  # a rest is no phrase
 
 
-def test_bass_notes_on_the_line_are_counted():
+def test_bass_notes_on_the_line_are_counted_and_silence_has_no_measures():
     bars = [[(0, 40), (24, 60)], [(12, 40), (0, 60)], [(36, 60)]]
     assert form(music(*bars), 0, 3)["downbeat"] == 0.5  # nothing in the first half of the third
-
-
-def test_what_is_silent_has_no_measures_but_its_counts():
     found = form(music(THEME, [], [], [], [], []), 4, 6)
     assert (found["returns"], found["repeats"], found["downbeat"]) == (None, None, None)
     assert found["notes"] == 0
+
+
+def test_signs_of_an_end():
+    ended = signs(music(RUN, RUN, RUN, CHORD), 3)
+    assert ended == {"tonic": True, "thinner": True, "longer": True, "all": True}
+    going = signs(music(RUN, RUN, RUN, RUN), 3)
+    assert going is not None
+    assert (going["thinner"], going["longer"], going["all"]) == (False, False, False)
+    dominant = [(tick, pitch + 7, length) for tick, pitch, length in CHORD]
+    other = signs(music(*[RUN] * 20, dominant), 20)
+    assert other is not None
+    assert (other["tonic"], other["thinner"], other["all"]) == (False, True, False)
+    assert signs(music(RUN, RUN), 2) is None  # a silent bar
+
+
+def test_a_piece_ends_with_the_bar_in_which_its_last_note_begins():
+    ringing = [(tick, pitch, 3 * BAR) for tick, pitch, _ in CHORD]
+    assert last_bar(music(RUN, RUN, RUN, ringing)) == 3
+    assert last_bar(music(RUN)) == 0
+    assert last_bar(music()) == 0
+
+
+def test_the_key_of_a_scale_is_its_own_in_every_key():
+    scale = np.array([0, 2, 4, 5, 7, 9, 11, 12, 7, 4, 0])
+    weight = np.array([3, 1, 2, 1, 2, 1, 1, 3, 2, 2, 4])
+    assert [tonic(scale + key, weight) for key in range(12)] == [*range(12)]
