@@ -20,12 +20,12 @@ from evaluation.continuation.experiment import (
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import PromptedPiece, read_prompts
 from evaluation.study.models import of_one_language
-from musicgen.playable import Playable
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 
 GROOVE = language("groove")
+MODEL = playable()
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> list[PromptedPiece]:
     return read_prompts(folder, GROOVE, bars=2, tokens=PLAN.tokens)[0]
 
 
-def continuations(prompt: PromptedPiece, plan: Plan = PLAN) -> list[np.ndarray]:
+def alone(prompt: PromptedPiece, plan: Plan = PLAN) -> list[np.ndarray]:
     """Return what a prompt gets by itself."""
-    return sequences(continuing_work(playable(), prompt, plan).finish(), plan)
+    return sequences(continuing_work(MODEL, prompt, plan).finish(), plan)
 
 
 def never() -> None:
@@ -44,7 +44,7 @@ def never() -> None:
 
 
 def test_samples_are_valid_of_the_planned_length_and_a_function_of_the_seed(prompts):
-    found = continuations(prompts[0])
+    found = alone(prompts[0])
     assert len(found) == PLAN.samples
     for ids in found:
         assert GROOVE.validate(ids) is None
@@ -52,24 +52,21 @@ def test_samples_are_valid_of_the_planned_length_and_a_function_of_the_seed(prom
         assert GROOVE.end not in ids
         np.testing.assert_array_equal(ids[: len(prompts[0].ids)], prompts[0].ids)
     assert not np.array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found, continuations(prompts[0]))
-    assert not np.array_equal(found, continuations(prompts[0], replace(PLAN, seed=1)))
+    assert not np.array_equal(found, alone(prompts[0], replace(PLAN, seed=1)))
 
 
 def test_what_is_written_can_be_read_and_heard_and_is_not_written_again(prompts, tmp_path: Path):
-    model, told = playable(), []
-
-    def progress(done: int, total: int) -> None:
-        told.append((done, total))
-
-    write_samples(model, prompts[:1], PLAN, tmp_path, progress=progress)
-    idle: Playable = replace(model, weights=never)  # type: ignore[arg-type]
-    write_samples(idle, prompts[:1], PLAN, tmp_path)
-    write_samples(model, prompts, PLAN, tmp_path, progress=progress)
-    assert told == [(0, 1), (1, 1), (1, 4), (4, 4)]  # the rest in one batch
-    alone = continuations(prompts[1])
-    np.testing.assert_array_equal(read_samples(model, prompts[1], PLAN, tmp_path), alone)
-    home = home_of(model, PLAN, tmp_path)
+    told = []
+    for model, some in (
+        (MODEL, prompts[:1]),
+        (replace(MODEL, weights=never), prompts[:1]),
+        (MODEL, prompts),
+    ):
+        write_samples(model, some, PLAN, tmp_path, progress=lambda *now: told.append(now))
+    assert told == [(0, 1), (1, 1), (1, 1), (1, 4), (4, 4)]  # the rest in one batch
+    kept = read_samples(MODEL, prompts[1], PLAN, tmp_path)
+    np.testing.assert_array_equal(kept, alone(prompts[1]))
+    home = home_of(MODEL, PLAN, tmp_path)
     assert len(list(home.glob("*.json"))) == 4
     heard = sorted(home.glob("*.prompt_cont_*.mid"))
     assert len(heard) == 8
@@ -79,25 +76,25 @@ def test_what_is_written_can_be_read_and_heard_and_is_not_written_again(prompts,
 
 
 def test_what_answers_to_something_else_is_written_again(prompts, tmp_path: Path):
-    model, prompt = playable(), prompts[0]
-    write_samples(model, [prompt], PLAN, tmp_path)
-    others = [(model, prompt, replace(PLAN, seed=1))]
-    others.append((replace(model, sha256="f" * 64), prompt, PLAN))
-    others.append((model, replace(prompt, ids=prompt.ids[:-1]), PLAN))
-    for other in others:
+    prompt = prompts[0]
+    write_samples(MODEL, [prompt], PLAN, tmp_path)
+
+    def refused(model=MODEL, prompt=prompt, plan=PLAN) -> None:
         with pytest.raises(FileNotFoundError, match="has not continued"):
-            read_samples(*other, tmp_path)
-    (path,) = home_of(model, PLAN, tmp_path).glob("*.json")
+            read_samples(model, prompt, plan, tmp_path)
+
+    refused(plan=replace(PLAN, seed=1))
+    refused(model=replace(MODEL, sha256="f" * 64))
+    refused(prompt=replace(prompt, ids=prompt.ids[:-1]))
+    (path,) = home_of(MODEL, PLAN, tmp_path).glob("*.json")
     for broken in (b"", b"[]", path.read_bytes()[:-30], json.dumps({"prompt": "x"}).encode()):
         path.write_bytes(broken)
-        with pytest.raises(FileNotFoundError, match="has not continued"):
-            read_samples(model, prompt, PLAN, tmp_path)
-    write_samples(model, [prompt], PLAN, tmp_path)
-    assert len(read_samples(model, prompt, PLAN, tmp_path)) == 2
+        refused()
+    write_samples(MODEL, [prompt], PLAN, tmp_path)
+    assert len(read_samples(MODEL, prompt, PLAN, tmp_path)) == 2
 
 
 def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch):
-    model = playable()
     written = []
 
     def break_off(path, *_):
@@ -107,19 +104,17 @@ def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch)
 
     monkeypatch.setattr(experiment, "write_score", break_off)
     with pytest.raises(KeyboardInterrupt):
-        write_samples(model, prompts[:1], PLAN, tmp_path)
+        write_samples(MODEL, prompts[:1], PLAN, tmp_path)
     with pytest.raises(FileNotFoundError, match="has not continued"):
-        read_samples(model, prompts[0], PLAN, tmp_path)
+        read_samples(MODEL, prompts[0], PLAN, tmp_path)
 
 
 @pytest.mark.long
 def test_two_processes_write_what_one_does(prompts, tmp_path: Path):
-    model, plan = playable(), replace(PLAN, tokens=110)
-    for workers in (1, 2):
-        write_samples(model, prompts[:2], plan, tmp_path / str(workers), workers=workers)
+    write_samples(MODEL, prompts[:2], PLAN, tmp_path, workers=2)
     for prompt in prompts[:2]:
-        one, two = (read_samples(model, prompt, plan, tmp_path / name) for name in "12")
-        np.testing.assert_array_equal(one, two)
+        kept = read_samples(MODEL, prompt, PLAN, tmp_path)
+        np.testing.assert_array_equal(kept, alone(prompt))
 
 
 def test_names_of_files_stay_apart(prompts, tmp_path: Path):
@@ -135,8 +130,8 @@ def test_a_plan_is_checked_and_models_of_another_language_are_left_out():
         Plan(samples=0)
     with pytest.raises(ValueError, match="seed is -1"):
         Plan(seed=-1)
-    groove, remi = playable("a"), replace(playable("b"), language=language("remi"))
-    kept, told = of_one_language([groove, remi, playable("c")])
+    remi = replace(playable("b"), language=language("remi"))
+    kept, told = of_one_language([playable("a"), remi, playable("c")])
     assert [model.name for model in kept] == ["a", "c"]
     assert told == [
         "b speaks remi, but a groove: one table compares models of one language, so it is left out"

@@ -17,7 +17,6 @@ from evaluation.metrics.statistics import (
     bars_of,
     distances,
     floor,
-    music_of,
     statistics,
     wasserstein,
 )
@@ -55,8 +54,11 @@ def test_equal_to_muspy(seed: int):
         "polyphony": muspy.polyphony(music),
         "polyphony_rate": muspy.polyphony_rate(music, threshold=1),  # which it compares strictly
         "pitch_range": muspy.pitch_range(music),
+        "note_length": score.pitched.duration_ticks.mean() / 12,
+        "notes_a_bar": 150 / -(-score.end_ticks // BAR),
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-12)
+    assert statistics(score.rescaled(480)) == pytest.approx(found)
 
 
 def test_empty_beats_are_muspys_where_no_note_ends_on_a_beat():
@@ -69,26 +71,12 @@ def test_empty_beats_are_muspys_where_no_note_ends_on_a_beat():
     assert statistics(ends_with_a_beat)["empty_beat_rate"] == pytest.approx(2 / 4)
 
 
-def test_polyphony_counts_pitches_and_no_drums():
-    found = statistics(trio([(0, 12, 60, OTHER), (0, 6, 64, BASS), (0, 1, 36, DRUMS)]))
-    assert found["polyphony"] == pytest.approx(1.5)
-    assert found["polyphony_rate"] == pytest.approx(0.5)
-    assert found["note_length"] == pytest.approx(0.75)
-    assert statistics(trio([(0, 12, 60, OTHER), (0, 12, 60, BASS)]))["polyphony"] == 1.0
-
-
 def test_drums_alone_and_nothing():
     found = statistics(trio([(at, 1, 36, DRUMS) for at in (0, 12, 24, 36, 48, 60)]))
-    assert found == {
-        "pitch_class_entropy": None,
-        "scale_consistency": None,
+    assert {name: value for name, value in found.items() if value is not None} == {
         "groove_consistency": pytest.approx(1 - 2 / BAR),
-        "polyphony": None,
-        "polyphony_rate": None,
         "empty_beat_rate": 0.0,
         "notes_a_bar": 3.0,
-        "pitch_range": None,
-        "note_length": None,
         "repeated_bar_share": 0.0,
     }
     assert statistics(trio([])) == dict.fromkeys(STATISTICS)
@@ -107,38 +95,29 @@ def test_repeated_bars():
     notes = random_trio(5, 60, beats=16).notes
     shuffled = notes[np.random.default_rng(0).permutation(len(notes))]
     assert bars_of(notes, BAR) == bars_of(shuffled, BAR)
-    assert len(bars_of(notes, BAR)) == 4
-
-
-def test_other_resolutions_are_brought_to_the_grid():
-    coarse = random_trio(7, 80, beats=20)
-    fine = coarse.rescaled(480)
-    assert statistics(fine) == pytest.approx(statistics(coarse))
-    assert music_of(fine).bars == 6
 
 
 def test_wasserstein_is_the_mean_distance_of_sorted_values_of_equal_samples():
-    assert wasserstein([0], [0, 4]) == 2
-    assert wasserstein([], [1]) is None
     random = np.random.default_rng(0)
     a, b = random.normal(size=50), random.exponential(size=50)
     expected = np.abs(np.sort(a) - np.sort(b)).mean()
-    assert wasserstein(a, b) == pytest.approx(expected)
-    assert wasserstein(b, a) == pytest.approx(expected)
-    assert wasserstein(np.repeat(a, 3), b) == pytest.approx(expected)
+    for first, second in ((a, b), (b, a), (np.repeat(a, 3), b)):
+        assert wasserstein(first, second) == pytest.approx(expected)
+    assert wasserstein([0], [0, 4]) == 2
+    assert wasserstein([], [1]) is None
 
 
 def test_distances_have_a_row_a_statistic():
     outputs = [{"polyphony": 2.0, "range": 5.0}, {"polyphony": None, "range": 5.0}]
     real = [{"polyphony": 1.0, "range": 5.0}, {"polyphony": 3.0, "range": 5.0}]
     polyphony, pitch_range = distances(outputs, real)
-    assert polyphony.statistic == "polyphony"
-    assert (polyphony.outputs.n, polyphony.outputs.missing) == (1, 1)
+    assert (polyphony.statistic, pitch_range.statistic) == ("polyphony", "range")
+    assert polyphony.outputs == Spread(n=1, missing=1, mean=2.0, deviation=None)
     assert polyphony.real == Spread(n=2, missing=0, mean=2.0, deviation=pytest.approx(np.sqrt(2)))
     assert polyphony.wasserstein == 1.0
     assert polyphony.in_deviations == pytest.approx(1 / np.sqrt(2))
     assert (pitch_range.wasserstein, pitch_range.in_deviations) == (0.0, None)
-    (row,) = distances(outputs[1:], real)[:1]
+    row = distances(outputs[1:], real)[0]
     assert (row.wasserstein, row.in_deviations, row.outputs.mean) == (None, None, None)
 
 
@@ -161,11 +140,10 @@ def test_the_interval_of_a_distance_holds_the_true_one_as_often_as_it_says(style
     assert np.mean(held) == pytest.approx(0.95, abs=0.04)  # three standard errors of 300 trials
 
 
-@pytest.mark.parametrize("styles", [6, 25])
-def test_two_sets_of_real_pieces_are_about_as_far_apart_as_the_floor_says(styles: int):
-    random = np.random.default_rng(styles)
-    expected = np.mean([wasserstein(*random.normal(size=(2, styles))) for _ in range(2000)])
-    told = [floor([[x] for x in random.normal(size=styles)], seed) for seed in range(60)]
+def test_two_sets_of_real_pieces_are_about_as_far_apart_as_the_floor_says():
+    random = np.random.default_rng(6)
+    expected = np.mean([wasserstein(*random.normal(size=(2, 6))) for _ in range(2000)])
+    told = [floor([[x] for x in random.normal(size=6)], seed) for seed in range(60)]
     assert np.mean(np.array(told, dtype=float)) == pytest.approx(expected, rel=0.2)
 
 

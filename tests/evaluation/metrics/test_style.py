@@ -13,7 +13,6 @@ from evaluation.metrics.style import (
     copied_share,
     cosine,
     diversity,
-    onset_drum,
     onset_duration,
     profiles,
     quarters,
@@ -22,12 +21,11 @@ from evaluation.metrics.style import (
     track_profiles,
 )
 from tests.evaluation.metrics.slow_style import slow_onset_duration, slow_time_pitch
-from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, random_trio, trio
+from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, trio
 from tests.tools.measure.style import measure
 from tokenization.score import Meters, Notes, Track, excerpt
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "style_profiles.json").read_text())
-PROMPT = np.arange(10)
 
 
 def cells(histogram: np.ndarray) -> dict[tuple[int, int], int]:
@@ -63,18 +61,12 @@ def pieces(draw):
     return trio(rows, ticks_per_beat).notes, ticks_per_beat
 
 
-@given(pieces())
-def test_profiles_equal_their_definition(piece):
+@given(pieces(), st.sampled_from([1, 7, style.PAIRS_AT_ONCE]))
+def test_profiles_equal_their_definition(piece, pairs_at_once: int):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "PAIRS_AT_ONCE", pairs_at_once)
+        assert cells(time_pitch(*piece)) == slow_time_pitch(*piece)
     assert cells(onset_duration(*piece)) == slow_onset_duration(*piece)
-    assert cells(time_pitch(*piece)) == slow_time_pitch(*piece)
-
-
-def test_blocks_of_pairs_change_nothing(monkeypatch):
-    notes = random_trio(3, 150, beats=20).notes
-    whole = time_pitch(notes, 12)
-    for most in (1, 7, 100):
-        monkeypatch.setattr(style, "PAIRS_AT_ONCE", most)
-        np.testing.assert_array_equal(time_pitch(notes, 12), whole)
 
 
 def test_many_notes_at_once_take_little_memory():
@@ -94,11 +86,6 @@ def test_speed_and_equality_at_2000_notes():
     assert found["ratio"] > 15, "the measurement says 100 and more on a quiet machine"
 
 
-def test_onset_drum():
-    notes = trio([(0, 1, 36, DRUMS), (48, 1, 36, DRUMS), (6, 1, 42, DRUMS)]).notes
-    assert cells(onset_drum(notes, 12)) == {(0, 36): 2, (3, 42): 1}
-
-
 def test_an_onset_is_the_place_in_the_bar_of_any_metre():
     waltz = [(36 * bar + at, 6, 60 + at % 5) for bar in range(8) for at in (0, 12, 24, 30)]
     score = piano_of(waltz).replace(meters=Meters(*np.array([[0, 3, 4]]).T))
@@ -106,52 +93,46 @@ def test_an_onset_is_the_place_in_the_bar_of_any_metre():
     assert cells(found) == {(beat, 3): 8 for beat in (0, 6, 12, 15)}
     for part in (excerpt(score, 0, 72), excerpt(score, 108), *quarters(score)):
         assert cosine(found, profiles(part)["onset_duration"]) == pytest.approx(1)
-    by_track = track_profiles(score)["Piano", "onset_duration"]
-    np.testing.assert_array_equal(by_track, found)
+    np.testing.assert_array_equal(track_profiles(score)["Piano", "onset_duration"], found)
     # After a bar of one beat, those of four begin elsewhere.
     upbeat = Meters(*np.array([[0, 1, 4], [12, 4, 4]]).T)
     moved = piano_of([(0, 6, 60), *[(12 + 48 * bar, 6, 62) for bar in range(3)]])
     assert cells(profiles(moved.replace(meters=upbeat))["onset_duration"]) == {(0, 3): 4}
 
 
-def test_cosine():
-    a, b = np.array([[3, 0], [4, 0]]), np.array([[0, 2], [0, 0]])
-    assert cosine(a, a) == 1.0
-    assert cosine(a, 7 * a) == pytest.approx(1.0)
-    assert cosine(a, b) == 0.0
-    assert cosine(a, np.array([[1, 0], [0, 0]])) == pytest.approx(0.6)
-    assert cosine(a, np.zeros_like(a)) is None
-
-
-def test_pitched_tracks_leave_the_drums_out():
-    score = trio([(0, 6, 40, BASS), (0, 1, 36, DRUMS), (12, 6, 60, OTHER)])
-    pitched, everything = profiles(score), profiles(score, "all")
-    assert pitched.keys() == {"onset_duration", "time_pitch"}
-    assert pitched["onset_duration"].sum() == 2
-    assert everything["onset_duration"].sum() == 3
-    assert everything["onset_drum"].sum() == 1
+def test_profiles_are_of_pitched_tracks_of_all_or_of_each_name():
+    tracks = (Track("Bass", 33), Track("Drums", 0, True), Track("Keys"), Track("Keys"), Track("-"))
+    drums = [(0, 1, 36, DRUMS), (48, 1, 36, DRUMS), (6, 1, 42, DRUMS)]
+    score = trio([(0, 6, 40, 0), (12, 6, 60, 2), (12, 6, 64, 3), *drums], tracks=tracks)
+    pitched, everything, by_track = profiles(score), profiles(score, "all"), track_profiles(score)
+    assert cells(everything["onset_drum"]) == {(0, 36): 2, (3, 42): 1}
+    assert {name: found.sum() for name, found in pitched.items()} == {
+        "onset_duration": 3,
+        "time_pitch": 3,
+    }
+    assert everything["onset_duration"].sum() == 6
     with pytest.raises(ValueError, match="pitched or all tracks, not from some"):
         profiles(score, "some")
-
-
-def test_profiles_by_track():
-    tracks = (Track("Bass", 33), Track("Drums", 0, True), Track("Keys"), Track("Keys"), Track("-"))
-    rows = [(0, 6, 40, 0), (0, 1, 36, 1), (12, 6, 60, 2), (12, 6, 64, 3)]
-    found = track_profiles(trio(rows, tracks=tracks))
-    assert {key: histogram.sum() for key, histogram in found.items()} == {
+    assert {key: found.sum() for key, found in by_track.items()} == {
         ("Bass", "onset_duration"): 1,
         ("Bass", "time_pitch"): 0,
-        ("Drums", "onset_drum"): 1,
+        ("Drums", "onset_drum"): 3,
         ("Keys", "onset_duration"): 2,
         ("Keys", "time_pitch"): 2,
     }
-    assert similarities(found, track_profiles(trio([(0, 6, 40, BASS)]))) == {
-        ("Bass", "onset_duration"): 1.0,
-        ("Bass", "time_pitch"): None,  # one note makes no pair
-        ("Drums", "onset_drum"): None,
-        ("Keys", "onset_duration"): None,
-        ("Keys", "time_pitch"): None,
+    alike = similarities(by_track, track_profiles(trio([(0, 6, 40, BASS)])))
+    assert {key for key, value in alike.items() if value is not None} == {
+        ("Bass", "onset_duration")
     }
+    assert alike.keys() == by_track.keys()
+
+
+def test_cosine():
+    a, b = np.array([[3, 0], [4, 0]]), np.array([[0, 2], [0, 0]])
+    assert cosine(a, a) == 1.0
+    assert cosine(a, b) == 0.0
+    assert cosine(a, 7 * np.array([[1, 0], [0, 0]])) == pytest.approx(0.6)
+    assert cosine(a, np.zeros_like(a)) is None
 
 
 def test_quarters_are_of_equal_duration_and_keep_the_place_in_the_bar():
@@ -163,23 +144,17 @@ def test_quarters_are_of_equal_duration_and_keep_the_place_in_the_bar():
     assert [len(part.notes) for part in quarters(trio([]))] == [0, 0, 0, 0]
 
 
-def test_copied_share():
+def test_copied_share_and_diversity():
+    prompt = np.arange(10)
     output = np.array([90, 91, 2, 3, 4, 5, 92, 93, 0, 1])
-    assert copied_share(output, PROMPT, run=4) == pytest.approx(4 / 10)
-    assert copied_share(output, PROMPT, run=2) == pytest.approx(6 / 10)
-    assert copied_share(output, PROMPT, run=5) == 0.0
-    assert copied_share(np.tile(PROMPT, 3), PROMPT, run=4) == 1.0  # runs overlap
-    assert copied_share(np.arange(3), PROMPT, run=4) is None
-    assert copied_share(PROMPT, np.arange(3), run=4) is None
-    assert copied_share(np.arange(4), PROMPT, run=4) == 1.0
-
-
-def test_diversity():
+    for run, share in ((4, 4 / 10), (2, 6 / 10), (5, 0)):
+        assert copied_share(output, prompt, run) == pytest.approx(share)
+    assert copied_share(np.tile(prompt, 3), prompt, 4) == 1  # runs overlap
+    assert copied_share(np.arange(4), prompt, 4) == 1
+    assert copied_share(np.arange(3), prompt, 4) is copied_share(prompt, np.arange(3), 4) is None
     a, b = np.arange(20), np.arange(100, 120)
-    assert diversity([a, a], run=4) == 0.0
-    assert diversity([a, b], run=4) == 1.0
+    assert diversity([a, a], run=4) == 0
     assert diversity([a, a, b], run=4) == pytest.approx(2 / 3)
     assert diversity([np.arange(6), np.arange(2, 8)], run=4) == pytest.approx(1 - 1 / 5)
     assert diversity([np.zeros(4), np.zeros(8)], run=4) == pytest.approx(1 - 1 / 5)
-    assert diversity([a], run=4) is None
     assert diversity([a, np.arange(2)], run=4) is None
