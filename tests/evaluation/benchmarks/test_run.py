@@ -39,8 +39,8 @@ TINY = Recipe(
 )  # fmt: skip
 
 
-def trained_for(given: Recipe, steps: int, **more: Any) -> Recipe:
-    return replace(given, optimiser={**given.optimiser, "steps": steps, **more})
+def with_optimiser(given: Recipe, **changes: Any) -> Recipe:
+    return replace(given, optimiser={**given.optimiser, **changes})
 
 
 def which_is_first(count: int, seed: int) -> Examples:
@@ -48,8 +48,7 @@ def which_is_first(count: int, seed: int) -> Examples:
     random = np.random.default_rng(seed)
     inputs, labels = np.zeros((count, 8), dtype=np.uint8), random.integers(2, size=count)
     for row, label in zip(inputs, labels, strict=True):
-        first, last = sorted(random.choice(8, 2, replace=False))
-        row[[first, last]] = [1, 2] if label else [2, 1]
+        row[sorted(random.choice(8, 2, replace=False))] = [1, 2] if label else [2, 1]
     return Examples(inputs=list(inputs), labels=labels)
 
 
@@ -59,18 +58,18 @@ MATERIAL = Material(
 )  # fmt: skip
 
 
-def measured(given: Recipe = TINY, data: Material = MATERIAL, **more: Any):
+def measured(given: Recipe = TINY, data: Material = MATERIAL, *encodings: str, **more: Any):
+    """Return the rows by encoding, and what was said on the way."""
     said: list[str] = []
-    options = {"encodings": ["none", "absolute"], "seeds": 2, "device": "cpu", "folder": None}
     rows = benchmark(
-        given, data, **{**options, **more}, progress=lambda done, total: None, say=said.append
-    )
+        given, data, encodings=encodings or ["none", "absolute"], device="cpu",
+        **{"seeds": 1, "folder": None, **more}, progress=lambda done, total: None, say=said.append,
+    )  # fmt: skip
     return {row.encoding: row for row in rows}, said
 
 
-def accuracies(given: Recipe, data: Material, *encodings: str) -> list[float]:
-    rows, _ = measured(given, data, encodings=encodings, seeds=1)
-    return [rows[name].mean("accuracy")[0] for name in encodings]
+def accuracies(*asked: Any) -> list[float]:
+    return [row.mean("accuracy")[0] for row in measured(*asked)[0].values()]
 
 
 def test_order_is_learned_with_an_encoding_and_not_without() -> None:
@@ -80,55 +79,47 @@ def test_order_is_learned_with_an_encoding_and_not_without() -> None:
 
 
 @pytest.mark.long
-def test_places_in_space_are_learned_with_an_encoding_and_not_without() -> None:
-    """The short recipe with fewer charges and a smaller model: the field at a probe is learned in 200 steps."""
-    short = trained_for(recipe("points-short"), 200, learning_rate=5e-3, warmup=20)
+def test_places_are_learned_with_an_encoding_and_not_without() -> None:
+    """The short recipes of points and Pathfinder with less data and fewer steps."""
+    points, paths = recipe("points-short"), recipe("pathfinder-short")
     features = {"name": "favor", "features": 32}
-    small = replace(
-        short,
-        model={**short.model, "width": 32, "heads": 2, "feedforward": 64, "features": features},
-        data=replace(short.data, train=4000, test=500, size=4),
-        encoding={"all": {**short.encoding["all"], "random_features": 32}},
+    points = replace(
+        with_optimiser(points, steps=200, learning_rate=5e-3, warmup=20),
+        model={**points.model, "width": 32, "heads": 2, "feedforward": 64, "features": features},
+        data=replace(points.data, train=4000, test=500, size=4),
+        encoding={"all": {**points.encoding["all"], "random_features": 32}},
     )
-    data = material("points", None, small.data, lambda done, total: None)
-    radial, none = accuracies(small, data, "flt_cloud_radial", "none")
+    data = material("points", None, points.data, lambda done, total: None)
+    radial, none = accuracies(points, data, "flt_cloud_radial", "none")
     assert radial > 0.7
     assert none < 0.6
-
-
-@pytest.mark.long
-def test_a_path_is_followed_by_learned_places_and_not_without() -> None:
-    """The short recipe of Pathfinder with a fifth of its pictures and fewer steps."""
-    short = trained_for(recipe("pathfinder-short"), 200, warmup=30)
-    short = replace(short, data=replace(short.data, train=4000, test=500))
-    data = material("pathfinder", None, short.data, lambda done, total: None)
-    (learned,) = accuracies(short, data, "learned")
-    (none,) = accuracies(trained_for(short, 20), data, "none")
+    paths = replace(paths, data=replace(paths.data, train=4000, test=500))
+    data = material("pathfinder", None, paths.data, lambda done, total: None)
+    (learned,) = accuracies(with_optimiser(paths, steps=200, warmup=30), data, "learned")
+    (none,) = accuracies(with_optimiser(paths, steps=20, warmup=30), data, "none")
     assert learned > 0.65
     assert abs(none - 0.5) < 0.07
 
 
 def test_it_repeats_itself_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    short = trained_for(TINY, 3)
-    whole, said = measured(short)
+    short = with_optimiser(TINY, steps=3)
+    whole, said = measured(short, seeds=2)
     assert len(said) == 4
-    first, said = measured(short, folder=tmp_path, seeds=1)
-    assert len(said) == 2
-    again, said = measured(short, folder=tmp_path)
+    first, _ = measured(short, folder=tmp_path)
+    again, said = measured(short, folder=tmp_path, seeds=2)
     assert said == ["none, seed 2 of 2", "absolute, seed 2 of 2"]
     for name, row in whole.items():
         assert row.values == again[name].values
         assert first[name].values == row.values[:1]
     stored = json.loads((tmp_path / RESULTS).read_text())
-    assert len(stored["results"]) == 4
     del stored["recipe"]["data"]["paths"]  # as a version wrote it that knew no such size
     (tmp_path / RESULTS).write_text(json.dumps(stored))
-    assert measured(short, folder=tmp_path)[1] == []
+    assert measured(short, folder=tmp_path, seeds=2)[1] == []
     with pytest.raises(ValueError, match="results of another recipe or other data"):
         measured(TINY, folder=tmp_path)
-    damaged = [{"results": [1]}, {"results": {"none/1": 3}}]
-    damaged += [{"results": {"none/1": {"accuracy": x}}} for x in ("all", 1.0)]
-    for text in ("", "[]", "[" * 100_000, *(json.dumps({**stored, **x}) for x in damaged)):
+    damaged = [[1], {"none/1": 3}, {"none/1": {"accuracy": "all"}}, {"none/1": {"accuracy": 1.0}}]
+    texts = [json.dumps({**stored, "results": results}) for results in damaged]
+    for text in ("", "[]", "[" * 100_000, *texts):
         (tmp_path / RESULTS).write_text(text)
         with pytest.raises(ValueError, match=str(tmp_path)):
             measured(short, folder=tmp_path)
@@ -155,11 +146,10 @@ def test_a_summary_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_said_and_the_rest_measured() -> None:
     features = {"name": "relu", "features": 16}
-    short = replace(trained_for(TINY, 2), model={**TINY.model, "features": features})
-    rows, _ = measured(short, encodings=["flt", "rfa", "none"], seeds=1)
+    short = replace(with_optimiser(TINY, steps=2), model={**TINY.model, "features": features})
+    rows, _ = measured(short, MATERIAL, "flt", "rfa", "none")
     assert "the mask would mean nothing" in rows["flt"].failed
     assert "left to right" in rows["rfa"].failed
-    assert rows["none"].values
     table = result_table(list(rows.values()), MATERIAL.rules)
     assert [line[0] for line in table] == ["encoding", "none", "most common class"]
 
@@ -174,7 +164,7 @@ def test_with_how_many_examples_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("evaluation.benchmarks.run.classified", count)
     some = replace(TINY, data=replace(TINY.data, test=50))
     for given in (TINY, some):
-        measured(given, encodings=["none"], seeds=1)
+        measured(given, MATERIAL, "none")
     assert counted == [200, 50]
     assert examples_measured(TINY, MATERIAL) == []
     assert examples_measured(some, MATERIAL) == ["measured with 50 of the 200 examples of the test"]
@@ -183,63 +173,47 @@ def test_with_how_many_examples_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_text_is_predicted_past_the_trained_length() -> None:
     """Of a text that repeats itself, perplexity comes down towards 1."""
     ids = np.tile(np.arange(6, dtype=np.uint8), 300)
-    corpus = Corpus(train=ids, test=ids, vocabulary=6, files=1, about="")
-    text = Material(corpus=corpus, vocabulary=6)
-    rows, _ = measured(data=text, encodings=["none"], seeds=1)
-    (found,) = rows["none"].values
+    text = Material(
+        corpus=Corpus(train=ids, test=ids, vocabulary=6, files=1, about=""), vocabulary=6
+    )
+    (found,) = measured(TINY, text, "none")[0]["none"].values
     assert list(found) == ["0–4", "4–8", "8–16", "16–24", "24–32"]
     assert found["16–24"] < 1.2
     assert edges(512, 4, 256) == [0, 256, 512, 768, 1024, 1536, 2048]
     assert edges(256, 2, None) == [0, 64, 128, 256, 384, 512]
-    # Grids and causes fit their data.
     names = recipe("image-short").encodings
     assert "conv_spe_grid" not in fitting(names, MATERIAL)
     assert "conv_spe_grid" in fitting(names, replace(MATERIAL, grid=(2, 4)))
     assert "learned" not in fitting(names, text)
 
 
-def test_means_come_with_students_interval() -> None:
-    row = Row(encoding="x", values=tuple({"accuracy": a} for a in (0.1, 0.2, 0.3)))
-    mean, half = row.mean("accuracy")
-    assert mean == pytest.approx(0.2)
-    assert half == pytest.approx(4.302653 * 0.1 / 3**0.5, rel=1e-5)
-    assert Row(encoding="x", values=({"accuracy": 0.5},)).mean("accuracy") == (0.5, None)
+def row_of(encoding: str, *accuracies: float) -> Row:
+    values = tuple({"accuracy": accuracy} for accuracy in accuracies)
+    return Row(encoding=encoding, parameters=7, values=values)
 
 
-def test_every_anchor_names_what_there_is() -> None:
-    others = {
-        "first-token rule", "softmax attention", "linear", "Performer", "sine_spe or conv_spe",
-    }  # fmt: skip
-    own = Row(encoding="absolute", values=({"accuracy": 0.25},))
-    assert set(ANCHORS) - {"headline"} <= set(TASKS)
-    for task in set(ANCHORS) - {"headline"}:
-        for anchor in ANCHORS[task]:
-            assert set(anchor) == {"paper", "what", "rows"}
-            assert set(anchor["rows"]) <= set(VARIANTS) | others
-        for _, table in anchor_tables(task, [own]):
-            assert all(line[2] in ("", "25.00") for line in table[1:])
-
-
-def test_changes_against_no_encoding_are_paired_by_seed() -> None:
-    own = {"none": (0.2, 0.5, 0.8), "absolute": (0.3, 0.6, 0.9)}
-    rows = [Row(encoding=e, values=tuple({"accuracy": a} for a in own[e])) for e in own]
-    head, *lines = result_table(rows, {"rule": 0.5})
+def test_means_and_changes_by_seed_come_with_students_interval() -> None:
+    none, absolute = row_of("none", 0.2, 0.5, 0.8), row_of("absolute", 0.3, 0.6, 0.9)
+    mean, half = none.mean("accuracy")
+    assert (mean, half) == (pytest.approx(0.5), pytest.approx(4.302653 * 0.3 / 3**0.5, rel=1e-5))
+    assert row_of("x", 0.5).mean("accuracy") == (0.5, None)
+    head, *lines = result_table([none, absolute], {"rule": 0.5})
+    assert [line[0] for line in lines] == ["absolute", "none", "rule"]
     place = head.index("accuracy, %: less none's")
     assert [line[place] for line in lines] == ["+10.00 ± 0.00", "", ""]
     assert all(len(line) == len(head) for line in lines)
-    assert "less none's" not in " ".join(result_table(rows[1:], {})[0])
-    texts = [
-        replace(row, values=({"0–4": 2.0, "4–8": x},))
-        for row, x in zip(rows, (3.0, 2.5), strict=True)
-    ]
-    head, *lines = result_table(texts, {})
+    assert "less none's" not in " ".join(result_table([absolute], {})[0])
+    none, absolute = (
+        replace(row, values=({"0–4": 2.0, "4–8": x},)) for row, x in ((none, 3.0), (absolute, 2.5))
+    )
+    head, *lines = result_table([none, absolute], {})
     place = head.index("perplexity 4–8: less none's")
-    assert {line[0]: line[place] for line in lines} == {"none": "", "absolute": "-0.500"}
+    assert [(line[0], line[place]) for line in lines] == [("absolute", "-0.500"), ("none", "")]
 
 
 def test_papers_stand_beside_our_own_and_what_is_theirs_alone_below() -> None:
-    row = Row(encoding="absolute", parameters=7, values=({"accuracy": 0.25}, {"accuracy": 0.35}))
-    table = table_beside_papers("listops", [row], {"first-token rule": 0.352})
+    rules = {"first-token rule": 0.352}
+    table = table_beside_papers("listops", [row_of("absolute", 0.25, 0.35)], rules)
     found = {line[0]: dict(zip(table[0], line, strict=True)) for line in table[1:]}
     chen, spe = "Chen 2021, footnote 4: accuracy, by the first token alone", table[0][5]
     assert list(found)[:3] == ["absolute", "first-token rule", "sine_spe"]
@@ -250,6 +224,16 @@ def test_papers_stand_beside_our_own_and_what_is_theirs_alone_below() -> None:
     assert (rope["accuracy, %"], rope["n"]) == ("", "")
     assert "40.74" in rope.values()
     assert markdown(table).splitlines()[2].startswith("| absolute | 7 | 2 | 30.00 ± ")
+    # Every anchor names what there is.
+    others = {
+        "first-token rule", "softmax attention", "linear", "Performer", "sine_spe or conv_spe",
+    }  # fmt: skip
+    anchors = {task: ANCHORS[task] for task in ANCHORS if task != "headline"}
+    assert anchors.keys() <= TASKS.keys()
+    for task, of_task in anchors.items():
+        assert {name for anchor in of_task for name in anchor["rows"]} <= VARIANTS.keys() | others
+        for _, table in anchor_tables(task, [row_of("absolute", 0.25)]):
+            assert all(line[2] in ("", "25.00") for line in table[1:])
 
 
 def test_rates_rise_and_fall_as_said() -> None:
@@ -262,14 +246,12 @@ def test_rates_rise_and_fall_as_said() -> None:
         Optimiser(**settings, schedule="step")
 
 
-def test_the_command_prints_tables_with_what_the_papers_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_command_prints_tables_with_what_the_papers_report(tmp_path: Path, capsys) -> None:
     rows = ["Source\tTarget", *("( ( [MAX 3 ) 9 ) ]\t9",) * 8]
     for split in ("train", "test"):
         (tmp_path / f"basic_{split}.tsv").write_text("\n".join(rows) + "\n")
-    words = ["benchmark", "listops", str(tmp_path), "--short", "--encodings", "none"]
-    words += ["--seeds", "1", "--steps", "1"]
+    words = ["--short", "--encodings", "none", "--seeds", "1", "--steps", "1"]
+    words = ["benchmark", "listops", str(tmp_path), *words]
     assert main(words) == 0
     printed = capsys.readouterr()
     assert "first-token rule" in printed.out
@@ -285,7 +267,6 @@ def test_the_command_prints_tables_with_what_the_papers_report(
     ("words", "message"),
     [
         ("lisops", "there is no task 'lisops' (did you mean 'listops'?)"),
-        ("text", "give the folder aclImdb"),
         ("points --short --encodings rop", "there is no encoding 'rop'"),
         ("listops --recipe text-short", "recipe text-short is of the task text"),
         ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
@@ -293,8 +274,6 @@ def test_the_command_prints_tables_with_what_the_papers_report(
         ("listops --short --encodings learned --steps 0", "no encoding could be measured"),
     ],
 )
-def test_a_wrong_request_is_one_sentence(
-    words: str, message: str, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_wrong_request_is_one_sentence(words: str, message: str, capsys) -> None:
     assert main(["benchmark", *words.split()]) == 2
     assert message in capsys.readouterr().err
