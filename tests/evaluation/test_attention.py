@@ -63,10 +63,9 @@ def test_softmax_attention_and_favor_have_the_same_weights():
     torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("horizons", [None, HORIZONS])
-def test_favor_estimates_the_weights_that_are_shown(horizons: tuple[float, float] | None):
+def test_favor_estimates_the_weights_that_are_shown():
     favor = {"name": "favor", "features": 2048}
-    model = toy_model(position="sine_spe", features=favor, horizons=horizons)
+    model = toy_model(position="sine_spe", features=favor, horizons=HORIZONS)
     model.blocks[0].attention.qkv.weight.data *= 0.3
     values, expected = given_by(model, 0, 0)
     weights = sides_of(model, TOKENS, [0])[0].normalised(WHOLE)

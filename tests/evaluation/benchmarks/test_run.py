@@ -9,19 +9,10 @@ import numpy as np
 import pytest
 
 from app.cli import main
+from evaluation.benchmarks import tables
 from evaluation.benchmarks.files import Corpus
 from evaluation.benchmarks.recipe import Recipe, Sizes, recipe
 from evaluation.benchmarks.run import RESULTS, Row, benchmark, edges, examples_measured, fitting
-from evaluation.benchmarks.tables import (
-    ANCHORS,
-    SUMMARY,
-    anchor_tables,
-    from_plain_rows,
-    plain,
-    read_summary,
-    result_table,
-    table_beside_papers,
-)
 from evaluation.benchmarks.tasks import TASKS, Material, material
 from evaluation.benchmarks.training import Examples, Optimiser
 from evaluation.benchmarks.variants import VARIANTS
@@ -130,18 +121,18 @@ def test_a_summary_that_is_none_is_refused(tmp_path: Path) -> None:
     whole = {
         "task": "listops", "command": "", "about": "", "machine": "", "remarks": [], "threads": 1,
         "training": {"batch": 1, "learning_rate": 0.1, "steps": 1, "epochs": None}, "rules": {"most common": 0.5},
-        "rows": plain([row]),
+        "rows": tables.plain([row]),
     }  # fmt: skip
-    write_json(tmp_path / SUMMARY, whole)
-    assert from_plain_rows(read_summary(tmp_path)["rows"]) == [row]
+    write_json(tmp_path / tables.SUMMARY, whole)
+    assert tables.from_plain_rows(tables.read_summary(tmp_path)["rows"]) == [row]
     for change in (
         {"rows": 7}, {"rows": [{}]}, {"task": "none"}, {"task": []}, {"rules": {"a": "x"}},
         {"training": None}, {"threads": "many"}, {"remarks": "said"}, {"machine": {"a": 1}},
         {"rows": [{**whole["rows"][0], "means": {"loss": 1.0}}]},
     ):  # fmt: skip
-        write_json(tmp_path / SUMMARY, {**whole, **change})
+        write_json(tmp_path / tables.SUMMARY, {**whole, **change})
         with pytest.raises(ValueError, match=r"benchmark\.json"):
-            read_summary(tmp_path)
+            tables.read_summary(tmp_path)
 
 
 def test_what_cannot_be_is_said_and_the_rest_measured() -> None:
@@ -150,7 +141,7 @@ def test_what_cannot_be_is_said_and_the_rest_measured() -> None:
     rows, _ = measured(short, MATERIAL, "flt", "rfa", "none")
     assert "the mask would mean nothing" in rows["flt"].failed
     assert "left to right" in rows["rfa"].failed
-    table = result_table(list(rows.values()), MATERIAL.rules)
+    table = tables.result_table(list(rows.values()), MATERIAL.rules)
     assert [line[0] for line in table] == ["encoding", "none", "most common class"]
 
 
@@ -197,23 +188,23 @@ def test_means_and_changes_by_seed_come_with_students_interval() -> None:
     mean, half = none.mean("accuracy")
     assert (mean, half) == (pytest.approx(0.5), pytest.approx(4.302653 * 0.3 / 3**0.5, rel=1e-5))
     assert row_of("x", 0.5).mean("accuracy") == (0.5, None)
-    head, *lines = result_table([none, absolute], {"rule": 0.5})
+    head, *lines = tables.result_table([none, absolute], {"rule": 0.5})
     assert [line[0] for line in lines] == ["absolute", "none", "rule"]
     place = head.index("accuracy, %: less none's")
     assert [line[place] for line in lines] == ["+10.00 ± 0.00", "", ""]
     assert all(len(line) == len(head) for line in lines)
-    assert "less none's" not in " ".join(result_table([absolute], {})[0])
+    assert "less none's" not in " ".join(tables.result_table([absolute], {})[0])
     none, absolute = (
         replace(row, values=({"0–4": 2.0, "4–8": x},)) for row, x in ((none, 3.0), (absolute, 2.5))
     )
-    head, *lines = result_table([none, absolute], {})
+    head, *lines = tables.result_table([none, absolute], {})
     place = head.index("perplexity 4–8: less none's")
     assert [(line[0], line[place]) for line in lines] == [("absolute", "-0.500"), ("none", "")]
 
 
 def test_papers_stand_beside_our_own_and_what_is_theirs_alone_below() -> None:
     rules = {"first-token rule": 0.352}
-    table = table_beside_papers("listops", [row_of("absolute", 0.25, 0.35)], rules)
+    table = tables.table_beside_papers("listops", [row_of("absolute", 0.25, 0.35)], rules)
     found = {line[0]: dict(zip(table[0], line, strict=True)) for line in table[1:]}
     chen, spe = "Chen 2021, footnote 4: accuracy, by the first token alone", table[0][5]
     assert list(found)[:3] == ["absolute", "first-token rule", "sine_spe"]
@@ -228,11 +219,11 @@ def test_papers_stand_beside_our_own_and_what_is_theirs_alone_below() -> None:
     others = {
         "first-token rule", "softmax attention", "linear", "Performer", "sine_spe or conv_spe",
     }  # fmt: skip
-    anchors = {task: ANCHORS[task] for task in ANCHORS if task != "headline"}
+    anchors = {task: tables.ANCHORS[task] for task in tables.ANCHORS if task != "headline"}
     assert anchors.keys() <= TASKS.keys()
     for task, of_task in anchors.items():
         assert {name for anchor in of_task for name in anchor["rows"]} <= VARIANTS.keys() | others
-        for _, table in anchor_tables(task, [row_of("absolute", 0.25)]):
+        for _, table in tables.anchor_tables(task, [row_of("absolute", 0.25)]):
             assert all(line[2] in ("", "25.00") for line in table[1:])
 
 

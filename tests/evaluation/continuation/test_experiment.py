@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -110,13 +107,6 @@ def test_distances_have_their_interval_their_floor_and_n(styles: int, over: str,
         assert holds in cell
     assert {len(row) for row in table.rows} == {len(table.head)}
     assert f"over {over};" in table.caption
-
-
-def test_a_model_may_be_measured_alone_with_one_sample(experiment, tmp_path: Path):
-    measured, _ = run([playable()], experiment[0][:1], replace(PLAN, samples=1), tmp_path)
-    assert measured.diversities == []
-    outputs = {row["output"] for row in measured.passages}
-    assert outputs == {"small", "prompt looped", "the piece itself"}
 
 
 def test_the_figure_has_a_box_a_model_and_quarter(experiment):

@@ -10,16 +10,8 @@ import numpy as np
 import pytest
 
 from evaluation.continuation import experiment
-from evaluation.continuation.experiment import (
-    continuing_work,
-    home_of,
-    read_samples,
-    sequences,
-    write_samples,
-)
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import PromptedPiece, read_prompts
-from evaluation.study.models import of_one_language
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
@@ -36,7 +28,7 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> list[PromptedPiece]:
 
 def alone(prompt: PromptedPiece, plan: Plan = PLAN) -> list[np.ndarray]:
     """Return what a prompt gets by itself."""
-    return sequences(continuing_work(MODEL, prompt, plan).finish(), plan)
+    return experiment.sequences(experiment.continuing_work(MODEL, prompt, plan).finish(), plan)
 
 
 def never() -> None:
@@ -62,11 +54,13 @@ def test_what_is_written_can_be_read_and_heard_and_is_not_written_again(prompts,
         (replace(MODEL, weights=never), prompts[:1]),
         (MODEL, prompts),
     ):
-        write_samples(model, some, PLAN, tmp_path, progress=lambda *now: told.append(now))
+        experiment.write_samples(
+            model, some, PLAN, tmp_path, progress=lambda *now: told.append(now)
+        )
     assert told == [(0, 1), (1, 1), (1, 1), (1, 4), (4, 4)]  # the rest in one batch
-    kept = read_samples(MODEL, prompts[1], PLAN, tmp_path)
+    kept = experiment.read_samples(MODEL, prompts[1], PLAN, tmp_path)
     np.testing.assert_array_equal(kept, alone(prompts[1]))
-    home = home_of(MODEL, PLAN, tmp_path)
+    home = experiment.home_of(MODEL, PLAN, tmp_path)
     assert len(list(home.glob("*.json"))) == 4
     heard = sorted(home.glob("*.prompt_cont_*.mid"))
     assert len(heard) == 8
@@ -77,21 +71,21 @@ def test_what_is_written_can_be_read_and_heard_and_is_not_written_again(prompts,
 
 def test_what_answers_to_something_else_is_written_again(prompts, tmp_path: Path):
     prompt = prompts[0]
-    write_samples(MODEL, [prompt], PLAN, tmp_path)
+    experiment.write_samples(MODEL, [prompt], PLAN, tmp_path)
 
     def refused(model=MODEL, prompt=prompt, plan=PLAN) -> None:
         with pytest.raises(FileNotFoundError, match="has not continued"):
-            read_samples(model, prompt, plan, tmp_path)
+            experiment.read_samples(model, prompt, plan, tmp_path)
 
     refused(plan=replace(PLAN, seed=1))
     refused(model=replace(MODEL, sha256="f" * 64))
     refused(prompt=replace(prompt, ids=prompt.ids[:-1]))
-    (path,) = home_of(MODEL, PLAN, tmp_path).glob("*.json")
+    (path,) = experiment.home_of(MODEL, PLAN, tmp_path).glob("*.json")
     for broken in (b"", b"[]", path.read_bytes()[:-30], json.dumps({"prompt": "x"}).encode()):
         path.write_bytes(broken)
         refused()
-    write_samples(MODEL, [prompt], PLAN, tmp_path)
-    assert len(read_samples(MODEL, prompt, PLAN, tmp_path)) == 2
+    experiment.write_samples(MODEL, [prompt], PLAN, tmp_path)
+    assert len(experiment.read_samples(MODEL, prompt, PLAN, tmp_path)) == 2
 
 
 def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch):
@@ -104,35 +98,22 @@ def test_an_interrupted_prompt_leaves_none(prompts, tmp_path: Path, monkeypatch)
 
     monkeypatch.setattr(experiment, "write_score", break_off)
     with pytest.raises(KeyboardInterrupt):
-        write_samples(MODEL, prompts[:1], PLAN, tmp_path)
+        experiment.write_samples(MODEL, prompts[:1], PLAN, tmp_path)
     with pytest.raises(FileNotFoundError, match="has not continued"):
-        read_samples(MODEL, prompts[0], PLAN, tmp_path)
+        experiment.read_samples(MODEL, prompts[0], PLAN, tmp_path)
 
 
 @pytest.mark.long
 def test_two_processes_write_what_one_does(prompts, tmp_path: Path):
-    write_samples(MODEL, prompts[:2], PLAN, tmp_path, workers=2)
+    experiment.write_samples(MODEL, prompts[:2], PLAN, tmp_path, workers=2)
     for prompt in prompts[:2]:
-        kept = read_samples(MODEL, prompt, PLAN, tmp_path)
+        kept = experiment.read_samples(MODEL, prompt, PLAN, tmp_path)
         np.testing.assert_array_equal(kept, alone(prompt))
 
 
 def test_names_of_files_stay_apart(prompts, tmp_path: Path):
     twins = [replace(prompts[0], name=name) for name in ("a/b.mid", "a-b.mid", "ä" * 300)]
-    write_samples(playable("../x y"), twins, PLAN, tmp_path)
+    experiment.write_samples(playable("../x y"), twins, PLAN, tmp_path)
     (home,) = tmp_path.glob("*-*")
     assert home.name.startswith("x-y-")
     assert len(list(home.glob("*.json"))) == 3
-
-
-def test_a_plan_is_checked_and_models_of_another_language_are_left_out():
-    with pytest.raises(ValueError, match="samples is 0; it must be 1 or more"):
-        Plan(samples=0)
-    with pytest.raises(ValueError, match="seed is -1"):
-        Plan(seed=-1)
-    remi = replace(playable("b"), language=language("remi"))
-    kept, told = of_one_language([playable("a"), remi, playable("c")])
-    assert [model.name for model in kept] == ["a", "c"]
-    assert told == [
-        "b speaks remi, but a groove: one table compares models of one language, so it is left out"
-    ]
