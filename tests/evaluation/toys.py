@@ -6,11 +6,10 @@ from musicgen.playable import Playable
 from tokenization.language import Language
 
 
-def toy_performer(spoken: Language) -> Performer:
-    config = ModelConfig.preset(
-        "tiny", vocabulary_size=len(spoken.vocabulary), layers=1, width=16, heads=2, feedforward=16
-    )
-    return Performer(config, seed=0).eval()
+def toy_performer(spoken: Language, seed: int = 0) -> Performer:
+    sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "dropout": 0.0}
+    size = len(spoken.vocabulary)
+    return Performer(ModelConfig.preset("tiny", vocabulary_size=size, **sizes), seed).eval()
 
 
 def toy_playable(spoken: Language) -> Playable:

@@ -18,36 +18,33 @@ PRINTED = json.loads((Path(__file__).parents[2] / "golden" / "recipes.json").rea
 COMPARED = {name: one["of"] for one in PRINTED["sets"] for name in one["applies"]}
 
 
-def values_of_training(name: str) -> dict[str, Any]:
-    config = read(find(name))
-    return {**asdict(config), "model": config.model_config(333).plain()}
-
-
-def values_of_benchmark(name: str) -> dict[str, Any]:
+def values_of(name: str) -> dict[str, Any]:
+    """Return all that a configuration of training or a recipe of a benchmark says."""
+    if COMPARED[name] == "training":
+        config = read(find(name))
+        return {**asdict(config), "model": config.model_config(333).plain()}
     found = recipe(name)
-    variants = {encoding: found.variant(encoding, (32, 32)) for encoding in found.encodings}
     values = {**found.model, "vocabulary_size": 256}
+    variants = {encoding: found.variant(encoding, (32, 32)) for encoding in found.encodings}
     model = model_config(variants[found.encodings[0]], values)
     features = model.features.features
-    encodings = {}
-    for encoding, variant in variants.items():
-        if variant.position in ("sine_spe", "conv_spe", "flt"):
-            encodings[encoding] = asdict(model_config(variant, values).position)
-        else:
-            encodings[encoding] = dict(variant.choice)
     return {
         "model": model.plain(),
         "optimiser": {**found.optimiser, **asdict(found.training(1000))},
         "data": asdict(found.data),
-        "encodings": encodings,
+        "encodings": {
+            encoding: asdict(model_config(variant, values).position)
+            if variant.position in ("sine_spe", "conv_spe", "flt")
+            else dict(variant.choice)
+            for encoding, variant in variants.items()
+        },
         "features_per_head_width": features and features / model.head_width,
     }
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_every_row_is_as_printed(name: str) -> None:
-    of = values_of_training if COMPARED[name] == "training" else values_of_benchmark
-    found = of(name)
+    found = values_of(name)
     for one in PRINTED["sets"]:
         for key, printed, _ in one["rows"] if name in one["applies"] else ():
             value = found
@@ -61,22 +58,19 @@ def test_every_row_is_as_printed(name: str) -> None:
 def test_models_have_as_many_parameters_as_printed(task: str) -> None:
     """What an encoding adds is exact; the rest differs by the mean over positions and by biases."""
     printed, *more = PRINTED["parameters"]["rows"][task]
-    found = recipe(task)
+    found, pairs = recipe(task), task == "retrieval"
     values = {**found.model, "vocabulary_size": 257 if task != "listops" else 20}
-    counts = [
-        parameter_count(
-            Classifier(found.variant(name, None), values, classes=2, pairs=task == "retrieval")
-        )
+    plain, *others = (
+        parameter_count(Classifier(found.variant(name, None), values, classes=2, pairs=pairs))
         for name in ("absolute", "sine_spe", "conv_spe")
-    ]
-    assert counts[0] == pytest.approx(printed, rel=0.02)
-    assert [count - counts[0] for count in counts[1:]] == more
+    )
+    assert plain == pytest.approx(printed, rel=0.02)
+    assert [count - plain for count in others] == more
 
 
-def test_recipes_read_and_name_known_tasks_and_encodings() -> None:
+def test_recipes_read_and_every_configuration_of_a_paper_is_compared_with_it() -> None:
     for name in names():
         found = recipe(name)
-        assert found.task in TASKS
         assert name == found.task or name.startswith(f"{found.task}-")
         for encoding in found.encodings:
             found.variant(encoding, (4, 4))
@@ -88,11 +82,6 @@ def test_recipes_read_and_name_known_tasks_and_encodings() -> None:
             assert found.data.test == 0, f"{name} measures with the whole test of users' files"
     for task in TASKS:
         assert {FULL.get(task, task), f"{task}-short"} <= set(names())
-
-
-def test_every_configuration_of_a_paper_is_compared_with_it() -> None:
-    folder = find("papers/spe-groove-absolute").parent
-    for path in folder.glob("*.yaml"):
-        named = f"papers/{path.stem}"
+    for path in find("papers/spe-groove-absolute").parent.glob("*.yaml"):
         lacks = "that" in path.read_text().splitlines()[0]  # a row that the paper lacks says so
-        assert (named in COMPARED) != lacks, named
+        assert (f"papers/{path.stem}" in COMPARED) != lacks, path.stem

@@ -125,11 +125,8 @@ def test_a_summary_that_is_none_is_refused(tmp_path: Path) -> None:
     }  # fmt: skip
     write_json(tmp_path / tables.SUMMARY, whole)
     assert tables.from_plain_rows(tables.read_summary(tmp_path)["rows"]) == [row]
-    for change in (
-        {"rows": 7}, {"rows": [{}]}, {"task": "none"}, {"task": []}, {"rules": {"a": "x"}},
-        {"training": None}, {"threads": "many"}, {"remarks": "said"}, {"machine": {"a": 1}},
-        {"rows": [{**whole["rows"][0], "means": {"loss": 1.0}}]},
-    ):  # fmt: skip
+    other = {**whole["rows"][0], "means": {"loss": 1.0}}
+    for change in ({"rows": [{}]}, {"task": "none"}, {"threads": "many"}, {"rows": [other]}):
         write_json(tmp_path / tables.SUMMARY, {**whole, **change})
         with pytest.raises(ValueError, match=r"benchmark\.json"):
             tables.read_summary(tmp_path)
@@ -171,7 +168,6 @@ def test_a_text_is_predicted_past_the_trained_length() -> None:
     assert list(found) == ["0–4", "4–8", "8–16", "16–24", "24–32"]
     assert found["16–24"] < 1.2
     assert edges(512, 4, 256) == [0, 256, 512, 768, 1024, 1536, 2048]
-    assert edges(256, 2, None) == [0, 64, 128, 256, 384, 512]
     names = recipe("image-short").encodings
     assert "conv_spe_grid" not in fitting(names, MATERIAL)
     assert "conv_spe_grid" in fitting(names, replace(MATERIAL, grid=(2, 4)))
@@ -242,16 +238,11 @@ def test_the_command_prints_tables_with_what_the_papers_report(tmp_path: Path, c
     for split in ("train", "test"):
         (tmp_path / f"basic_{split}.tsv").write_text("\n".join(rows) + "\n")
     words = ["--short", "--encodings", "none", "--seeds", "1", "--steps", "1"]
-    words = ["benchmark", "listops", str(tmp_path), *words]
-    assert main(words) == 0
+    assert main(["benchmark", "listops", str(tmp_path), *words]) == 0
     printed = capsys.readouterr()
     assert "first-token rule" in printed.out
     assert "37.25" in printed.out
     assert "Our own choice" in printed.err
-    assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["rows"][0]["encoding"] == "none"
-    assert found["rules"]["first-token rule"] == 1.0
 
 
 @pytest.mark.parametrize(

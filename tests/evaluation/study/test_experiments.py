@@ -43,17 +43,14 @@ def pieces(place: Path) -> HeldOut:
     return held_out(place / "remi", 40, 7, "validation", 0)
 
 
-@pytest.fixture
-def conducted(place: Path, pieces: HeldOut) -> Callable[..., tuple[dict[str, Any], list[str]]]:
-    """Return how to conduct an experiment of a kind with models of these names."""
-
-    def conducted(kind: str, *names: str, pieces: HeldOut = pieces, **more: bool):
-        playables = models_of([str(place / name) for name in names], "cpu")
-        made = MADE[kind](playables, pieces, seed=0, device="cpu", **more)
-        found, failures = conduct({kind: made})
-        return found[kind], failures
-
-    return conducted
+def conducted(
+    kind: str, names: str, pieces: HeldOut, **more: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what comes of an experiment with models of these names, which lie beside the pieces."""
+    place = pieces.prepared.folder.parent
+    playables = models_of([str(place / name) for name in names.split()], "cpu")
+    found, failures = conduct({kind: MADE[kind](playables, pieces, seed=0, device="cpu", **more)})
+    return found[kind], failures
 
 
 def fails(monkeypatch: pytest.MonkeyPatch, calls: range) -> None:
@@ -72,12 +69,12 @@ def fails(monkeypatch: pytest.MonkeyPatch, calls: range) -> None:
     monkeypatch.setattr(parts, "piece_loss", piece_loss)
 
 
-def test_models_are_compared_over_the_pieces_that_all_have_read(conducted, pieces, monkeypatch):
+def test_models_are_compared_over_the_pieces_that_all_have_read(pieces, monkeypatch):
     others = replace(pieces, rows=pieces.rows[4:])
-    alone, none = conducted("extrapolation", "ape", "sine", pieces=others)
+    alone, none = conducted("extrapolation", "ape sine", others)
     assert none == []
     fails(monkeypatch, range(1))  # a job reads four pieces, and the first piece ends it
-    found, (failure,) = conducted("extrapolation", "ape", "sine")
+    found, (failure,) = conducted("extrapolation", "ape sine", pieces)
     names = [pieces.prepared.name(row) for row in pieces.rows[:4]]
     assert failure == (
         f"{', '.join(names[:3])} and {names[3]} are left out of extrapolation for sine: a fault"
@@ -89,9 +86,9 @@ def test_models_are_compared_over_the_pieces_that_all_have_read(conducted, piece
         assert one["apart"][0]["pieces"] == 3
 
 
-def test_a_control_reads_what_lies_past_the_trained_length_once_more(conducted):
-    [model] = conducted("extrapolation", "sine", control=True)[0]["models"]
-    [without] = conducted("extrapolation", "sine")[0]["models"]
+def test_a_control_reads_what_lies_past_the_trained_length_once_more(pieces):
+    [model] = conducted("extrapolation", "sine", pieces, control=True)[0]["models"]
+    [without] = conducted("extrapolation", "sine", pieces)[0]["models"]
     assert model["control"]["pieces"] == 7
     assert model["control"]["deviation"] > 0
     assert "control" not in without
@@ -99,10 +96,10 @@ def test_a_control_reads_what_lies_past_the_trained_length_once_more(conducted):
 
 
 def test_a_model_that_reads_nothing_is_left_out_and_takes_no_piece_from_the_others(
-    conducted, monkeypatch
+    pieces, monkeypatch
 ):
     fails(monkeypatch, range(99))
-    found, failures = conducted("extrapolation", "ape", "sine")
+    found, failures = conducted("extrapolation", "ape sine", pieces)
     assert failures == ["sine is left out of extrapolation: a fault"]
     [ape] = found["models"]
     assert (ape["model"], ape["parts"]["trained"]["pieces"]) == ("ape", 7)
@@ -110,17 +107,17 @@ def test_a_model_that_reads_nothing_is_left_out_and_takes_no_piece_from_the_othe
 
 
 def test_tests_and_parts_of_a_model_are_over_the_pieces_that_it_read_in_all_of_them(
-    conducted, monkeypatch
+    pieces, monkeypatch
 ):
     fails(monkeypatch, range(5, 6))  # the second job of the first number
-    found, (failure,) = conducted("realisations", "sine")
+    found, (failure,) = conducted("realisations", "sine", pieces)
     assert "are left out of realisations for sine: a fault" in failure
     [model] = found["models"]
     assert [(test["pieces"], test["change"]["pieces"]) for test in model["tests"]] == [
         (4, 4)
     ] * len(model["tests"])
     fails(monkeypatch, range(1))
-    found, (failure,) = conducted("ablation", "sine")
+    found, (failure,) = conducted("ablation", "sine", pieces)
     assert "are left out of ablation for sine: a fault" in failure
     assert [model["pieces"]["within"] for model in found["models"]] == [3] * 4
 
