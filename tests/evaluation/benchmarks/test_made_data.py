@@ -145,9 +145,8 @@ def test_pictures_say_nothing_but_by_their_paths() -> None:
     """Both classes mark the same places as often; a rule on ink and marks is at chance, and need not be."""
     train, test = short(6000, seed=5), short(4000, seed=6)
     for pixels, labels in (train, test):
-        where = [
-            sorted(map(tuple, np.argwhere(pixels[labels == c] == MARK)[:, 1:])) for c in (0, 1)
-        ]
+        marks = (np.argwhere(pixels[labels == c] == MARK)[:, 1:].reshape(-1, 4) for c in (0, 1))
+        where = [sorted(of_class.tolist()) for of_class in marks]
         assert where[0] == where[1]
     found = rules(train, test)
     assert abs(found[MARKED] - 0.5) < 0.035
