@@ -54,7 +54,7 @@ def evaluated(ids: list[int]) -> tuple[int, int, list[int]]:
     return value, deepest, counts
 
 
-@pytest.mark.parametrize(("number", "shortest", "longest"), [(3000, 4, 120), (30, 500, 2000)])
+@pytest.mark.parametrize(("number", "shortest", "longest"), [(1500, 4, 120), (30, 500, 2000)])
 def test_a_second_evaluator_agrees_on_expressions(number: int, shortest: int, longest: int) -> None:
     found, values = expressions(number, shortest, longest, 5)
     depths, arguments = set(), set()
@@ -118,7 +118,7 @@ def followed(pixels: np.ndarray, apart: float) -> bool:
 
 
 def test_flood_fill_finds_every_answer_of_thousands_of_short_pictures() -> None:
-    pixels, labels = short(3000, seed=3)
+    pixels, labels = short(1500, seed=3)
     for one, label in zip(pixels, labels, strict=True):
         regions, paths = ndimage.label(one > 0, structure=np.ones((3, 3)))
         assert paths == 2

@@ -253,7 +253,7 @@ def test_the_command_prints_tables_with_what_the_papers_report(tmp_path: Path, c
         ("listops --recipe text-short", "recipe text-short is of the task text"),
         ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
         ("points --short --unit words", "--unit is for the task language"),
-        ("listops --short --encodings learned --steps 0", "no encoding could be measured"),
+        ("points --short --encodings learned --steps 0", "no encoding could be measured"),
     ],
 )
 def test_a_wrong_request_is_one_sentence(words: str, message: str, capsys) -> None:

@@ -108,8 +108,8 @@ def test_a_folder_of_text_is_bytes_or_words(tmp_path: Path) -> None:
     assert as_bytes.vocabulary == 256
     assert as_words.vocabulary == 1 + 2 + 7 + 1  # unknown, a and c, seven others, the end of a line
     assert as_bytes.files == as_words.files == 60
-    assert len(as_words.test) % 200 == 0
-    assert 0 < len(as_words.test) < len(as_words.train)
+    # Files of 200 words, each but the last followed by an empty line.
+    assert (len(as_words.train) + 1, len(as_words.test) + 1) == (55 * 201, 5 * 201)
     assert read_corpus(tmp_path, "words", most_words=3).vocabulary == 4
     for name, text in (("train", "x <unk> y\n" * 2000), ("valid", "v\n"), ("test", "y z\n")):
         (tmp_path / f"wiki.{name}.tokens").write_text(text)

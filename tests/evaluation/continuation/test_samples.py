@@ -12,6 +12,7 @@ import pytest
 from evaluation.continuation import experiment
 from evaluation.continuation.plan import Plan
 from evaluation.continuation.prompts import PromptedPiece, read_prompts
+from evaluation.study.models import of_one_language
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
@@ -113,3 +114,13 @@ def test_names_of_files_stay_apart(prompts, tmp_path: Path):
     (home,) = tmp_path.glob("*-*")
     assert home.name.startswith("x-y-")
     assert len(list(home.glob("*.json"))) == 3
+
+
+def test_a_plan_is_checked_and_models_of_another_language_are_left_out():
+    for wrong in ({"samples": 0}, {"seed": -1}):
+        with pytest.raises(ValueError, match="is 0; it must be 1 or more|seed is -1"):
+            Plan(**wrong)
+    remi = replace(playable("b"), language=language("remi"))
+    kept, (told,) = of_one_language([playable("a"), remi, playable("c")])
+    assert [model.name for model in kept] == ["a", "c"]
+    assert told.startswith("b speaks remi, but a groove: one table compares models of one language")
