@@ -117,8 +117,8 @@ def test_names_of_files_stay_apart(prompts, tmp_path: Path):
 
 
 def test_a_plan_is_checked_and_models_of_another_language_are_left_out():
-    for wrong in ({"samples": 0}, {"seed": -1}):
-        with pytest.raises(ValueError, match="is 0; it must be 1 or more|seed is -1"):
+    for wrong, said in (({"samples": 0}, "samples is 0; it must be"), ({"seed": -1}, "seed is -1")):
+        with pytest.raises(ValueError, match=said):
             Plan(**wrong)
     remi = replace(playable("b"), language=language("remi"))
     kept, (told,) = of_one_language([playable("a"), remi, playable("c")])
