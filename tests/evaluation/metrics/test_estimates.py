@@ -11,7 +11,8 @@ def test_what_is_missing_is_counted_and_in_no_mean():
     assert (found.n, found.missing, found.mean, found.deviation) == (3, 2, 3.0, 2.0)
     half = 4.302653 * 2 / np.sqrt(3)  # Student's
     assert (found.low, found.high) == (pytest.approx(3 - half), pytest.approx(3 + half))
-    one, none = estimate([2.0]), estimate([None])
+    two, one, none = estimate([1.0, 3.0]), estimate([2.0]), estimate([None])
+    assert two.low == pytest.approx(2 - 12.7062)
     assert (one.n, one.mean, one.deviation, one.low, one.high) == (1, 2.0, None, None, None)
     assert (none.n, none.missing, none.mean, none.low) == (0, 1, None, None)
     assert mean([None, 1.0, 2.0]) == 1.5

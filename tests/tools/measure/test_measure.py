@@ -29,6 +29,7 @@ def test_off_the_grid_notes_come_back_as_reckoned():
     assert expected(score) == read_back(score)
 
 
+@pytest.mark.long
 def test_a_table_of_sampling_has_a_line_a_setting(tmp_path: Path, capsys):
     data = str(prepared_set(tmp_path / "grooves", "groove", held_out=3))
     main(["untrained:tiny:groove", data, "--prompts", "1", "--prompt-bars", "1",
