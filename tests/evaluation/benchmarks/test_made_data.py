@@ -1,7 +1,5 @@
 """Data that are made: each answer is found again by another way than the one that made it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial
@@ -181,7 +179,8 @@ def test_no_picture_is_learned_and_tested_and_each_is_a_function_of_the_seed() -
         np.testing.assert_array_equal(one, other)
 
 
-def test_what_cannot_be_drawn_is_said() -> None:
+def test_what_cannot_be_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pathfinder, "PATIENCE", 2)
     with pytest.raises(ValueError, match="no 5000 different pictures of 4 by 4"):
         pictures(5000, 4, TINY, 0)
     with pytest.raises(ValueError, match=r"apart is 4.5, but dashes of one path are up to 5.66"):

@@ -1,7 +1,5 @@
 """The groove experiment on small models: what is measured, summed up and drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What models write, how it is kept, and what is not written again."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

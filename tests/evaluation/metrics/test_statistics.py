@@ -1,7 +1,5 @@
 """Musical statistics, by hand and against MusPy where it keeps to its formulas, and distances between them."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
