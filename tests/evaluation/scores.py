@@ -17,11 +17,8 @@ def trio(
 ) -> Score:
     """Return a score of (onset, duration, pitch, track) rows."""
     onset, duration, pitch, track = np.array(list(notes), dtype=np.int64).reshape(-1, 4).T
-    return Score(
-        ticks_per_beat=ticks_per_beat,
-        notes=Notes(onset, duration, pitch, np.full_like(pitch, 80), track).sorted(),
-        tracks=tracks,
-    )
+    columns = Notes(onset, duration, pitch, np.full_like(pitch, 80), track).sorted()
+    return Score(ticks_per_beat=ticks_per_beat, notes=columns, tracks=tracks)
 
 
 def random_trio(seed: int, notes: int, beats: int, ticks_per_beat: int = 12) -> Score:
@@ -30,16 +27,13 @@ def random_trio(seed: int, notes: int, beats: int, ticks_per_beat: int = 12) -> 
     onset = random.integers(beats * ticks_per_beat, size=notes)
     chord = random.random(notes) < 0.3
     onset[1:][chord[1:]] = onset[:-1][chord[1:]]
-    columns = (
-        onset,
-        random.integers(1, 3 * ticks_per_beat, size=notes),
-        random.integers(36, 84, size=notes),
-        random.integers(3, size=notes),
-    )
-    return trio(np.stack(columns, axis=1), ticks_per_beat)
+    duration = random.integers(1, 3 * ticks_per_beat, size=notes)
+    pitch = random.integers(36, 84, size=notes)
+    rows = np.stack((onset, duration, pitch, random.integers(3, size=notes)), axis=1)
+    return trio(rows, ticks_per_beat)
 
 
-def piano_of(notes: Iterable[Sequence[int]], ticks_per_beat: int = 12) -> Score:
+def piano_of(notes: Iterable[Sequence[int]]) -> Score:
     """Return a score of (onset, duration, pitch) rows on one piano."""
     rows = [(onset, duration, pitch, 0) for onset, duration, pitch in notes]
-    return trio(rows, ticks_per_beat, (Track("Piano", 0),))
+    return trio(rows, tracks=(Track("Piano", 0),))

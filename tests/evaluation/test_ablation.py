@@ -1,7 +1,5 @@
 """Parts are taken away as they are named: what is left is what the model computes without them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +13,12 @@ from musicgen.model.performer import Performer
 from tests.musicgen.toys import generator, toy_config, toy_tokens
 
 METRE = MetreConfig(bars=(1, 0.5), remembers=(2, 8), features=3)
+GATES, PLACES, SHUFFLED, NOISE, DECAY, METRIC = (
+    "gates open", "positions all one", "frequencies shuffled", "noise redrawn", "decay off",
+    "metric heads cut",
+)  # fmt: skip
+FREQUENCIES = {"sine_spe": "raw_frequencies", "rope": "frequencies", "lrpe": "angles"}
+TOKENS = toy_tokens(2, 30)
 
 
 def toy(position: Any = "sine_spe", **changes: Any) -> Performer:
@@ -22,118 +26,82 @@ def toy(position: Any = "sine_spe", **changes: Any) -> Performer:
     return Performer(config, 0).eval().double()
 
 
-def logits(model: Performer, tokens: torch.Tensor, seed: int = 0) -> torch.Tensor:
+def logits(model: Performer, tokens: torch.Tensor = TOKENS) -> torch.Tensor:
     with torch.no_grad():
-        return model(tokens, code=model.begin(generator(seed)))
+        return model(tokens, code=model.begin(generator()))
 
 
 @pytest.mark.parametrize(
     ("model", "parts"),
     [
         (toy("none"), []),
-        (toy(), ["gates open", "positions all one", "frequencies shuffled", "noise redrawn"]),
-        (toy({"name": "sine_spe", "gated": False}), ["positions all one", "frequencies shuffled", "noise redrawn"]),
-        (toy("rope", horizons=(2, 8)), ["positions all one", "frequencies shuffled", "decay off"]),
-        (toy("permuteformer", metre=METRE), ["positions all one", "metric heads cut", "decay off"]),
-        (toy("conv_spe"), ["gates open", "noise redrawn"]),
-        (toy("flt"), ["noise redrawn"]),
+        (toy(), [GATES, PLACES, SHUFFLED, NOISE]),
+        (toy({"name": "sine_spe", "gated": False}), [PLACES, SHUFFLED, NOISE]),
+        (toy("rope", horizons=(2, 8)), [PLACES, SHUFFLED, DECAY]),
+        (toy("permuteformer", metre=METRE), [PLACES, METRIC, DECAY]),
+        (toy("conv_spe"), [GATES, NOISE]),
+        (toy("flt"), [NOISE]),
     ],
-)  # fmt: skip
+)
 def test_parts_are_those_that_a_model_has(model: Performer, parts: list[str]) -> None:
     assert parts_of(model) == parts
-    tokens = toy_tokens(2, 40)
-    before = logits(model, tokens)
+    before = logits(model)
     for part in parts:
-        if part != "noise redrawn":
-            assert not torch.allclose(logits(without(model, part), tokens), before)
-    assert torch.equal(logits(model, tokens), before)  # the model itself is left as it was
+        assert torch.allclose(logits(without(model, part)), before) == (part == NOISE)
+    assert torch.equal(logits(model), before)  # the model itself is left as it was
 
 
-def test_another_seed_is_another_shuffle() -> None:
-    pieces = [(0, toy_tokens(1, 30)[0].numpy())]
-    model = toy("rope")
-    losses = [
-        part_losses(model, "frequencies shuffled", pieces, [0, 29], seed)[0]["sums"]
-        for seed in (0, 0, 1)
-    ]
+def test_another_seed_is_another_shuffle_and_another_draw() -> None:
+    model, pieces = toy("rope"), [(3, np.arange(11).repeat(4))]
+    losses = [part_losses(model, SHUFFLED, pieces, [0, 40], seed) for seed in (0, 0, 1)]
     assert losses[0] == losses[1] != losses[2]
+    drawn = [part_losses(toy(), part, pieces, [0, 20, 40], 0) for part in (WHOLE, WHOLE, NOISE)]
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 @pytest.mark.parametrize("time", ["tokens", "music"])
-@pytest.mark.parametrize("name", ["rope", "permuteformer"])
-def test_at_one_position_an_exact_encoding_is_none(name: str, time: str) -> None:
-    choice = {"with_decay": False} if name == "permuteformer" else {}
-    model = toy({"name": name, "time": time, **choice})
-    none = toy("none")
-    none.load_state_dict({k: v for k, v in model.state_dict().items() if "position" not in k})
-    tokens = toy_tokens(2, 30)
-    torch.testing.assert_close(
-        logits(without(model, "positions all one"), tokens), logits(none, tokens)
-    )
+def test_at_one_position_the_order_of_what_is_past_says_nothing(time: str) -> None:
+    for choice in ({"name": "rope"}, {"name": "permuteformer", "with_decay": False}):
+        model, none = toy({"time": time, **choice}), toy("none")
+        none.load_state_dict({k: v for k, v in model.state_dict().items() if "position" not in k})
+        torch.testing.assert_close(logits(without(model, PLACES)), logits(none))
+    for part in (GATES, PLACES):
+        model = without(toy({"name": "sine_spe", "time": time}, layers=1), part)
+        orders = ([4, 5, 6, 7, 8, 9, 10], [5, 4, 7, 6, 8, 9, 10])  # none of them moves time
+        found, other = (logits(model, torch.tensor([ids]))[:, -1] for ids in orders)
+        torch.testing.assert_close(found, other)
 
 
-@pytest.mark.parametrize("time", ["tokens", "music"])
-@pytest.mark.parametrize("part", ["gates open", "positions all one"])
-def test_without_position_only_the_order_of_what_is_past_matters_not(time: str, part: str) -> None:
-    model = without(toy({"name": "sine_spe", "time": time}, layers=1), part)
-    tokens = torch.tensor([[4, 5, 6, 7, 8, 9, 10]])  # none of them moves time
-    swapped = torch.tensor([[5, 4, 7, 6, 8, 9, 10]])
-    found, other = (logits(model, t)[:, -1] for t in (tokens, swapped))
-    torch.testing.assert_close(found, other)
-
-
-@pytest.mark.parametrize("name", ["sine_spe", "rope", "lrpe"])
+@pytest.mark.parametrize("name", FREQUENCIES)
 @pytest.mark.parametrize("time", ["tokens", "music"])
 def test_shuffled_frequencies_are_the_same_ones_elsewhere(name: str, time: str) -> None:
-    model = toy({"name": name, "time": time})
-
-    names = {"sine_spe": "raw_frequencies", "rope": "frequencies", "lrpe": "angles"}
-
     def frequencies(model: Performer) -> torch.Tensor:
-        position: Any = model.position
-        found = position.learned() if time == "music" else getattr(position, names[name])
-        return found.flatten()
+        place: Any = model.position
+        return (place.learned() if time == "music" else getattr(place, FREQUENCIES[name])).flatten()
 
-    before, after = frequencies(model), frequencies(without(model, "frequencies shuffled"))
+    model = toy({"name": name, "time": time})
+    before, after = frequencies(model), frequencies(without(model, SHUFFLED))
     assert not torch.equal(before, after)
     torch.testing.assert_close(before.sort().values, after.sort().values)
 
 
-def test_cut_metric_heads_leave_what_counts_tokens() -> None:
+def test_what_is_cut_or_does_not_decay_is_as_if_it_were_not_there() -> None:
     model, other = toy(metre=METRE), toy(metre=METRE)
-    with torch.no_grad():
-        for block in other.blocks:
-            weight = block.get_parameter("attention.metre.qkv.weight")
-            weight.normal_(generator=generator(5))
-    tokens = toy_tokens(2, 30)
-    assert not torch.allclose(logits(model, tokens), logits(other, tokens))
-    cut = [logits(without(m, "metric heads cut"), tokens) for m in (model, other)]
-    assert torch.equal(*cut)
-
-
-def test_heads_that_forget_nothing_are_those_of_a_model_without_horizons() -> None:
-    model, plain = toy("rope", horizons=(2, 8)), toy("rope")
-    tokens = toy_tokens(2, 30)
-    found = logits(without(model, "decay off"), tokens)
-    torch.testing.assert_close(found, logits(plain, tokens))
+    for block in other.blocks:
+        block.get_parameter("attention.metre.qkv.weight").data.normal_(generator=generator(5))
+    assert not torch.allclose(logits(model), logits(other))
+    assert torch.equal(*(logits(without(m, METRIC)) for m in (model, other)))
+    lasting = without(toy("rope", horizons=(2, 8)), DECAY)
+    torch.testing.assert_close(logits(lasting), logits(toy("rope")))
 
 
 def test_changes_are_paired_by_piece_and_tell_past_from_within() -> None:
     whole = [{"sums": [10.0, 6.0], "tokens": [10, 3]}, {"sums": [20.0, 0.0], "tokens": [10, 0]}]
     changed = [{"sums": [12.0, 9.0], "tokens": [10, 3]}, {"sums": [24.0, 0.0], "tokens": [10, 0]}]
-    found = changes(whole, changed)
-    assert found["within"] == pytest.approx(0.3)
-    assert found["past"] == pytest.approx(1.0)
     half = 12.7062 * 0.1  # Student's, of two pieces
-    assert found["interval"]["within"] == pytest.approx([0.3 - half, 0.3 + half])
-    assert found["interval"]["past"] == [None, None]
-    assert found["pieces"] == {"within": 2, "past": 1}
-
-
-def test_another_draw_changes_the_loss_and_the_same_does_not() -> None:
-    model, pieces = toy(), [(3, np.arange(11).repeat(4))]
-    losses = [
-        part_losses(model, part, pieces, [0, 20, 40], 0) for part in (WHOLE, WHOLE, "noise redrawn")
-    ]
-    assert losses[0] == losses[1]
-    assert losses[0] != losses[2]
+    assert changes(whole, changed) == {
+        "within": pytest.approx(0.3),
+        "past": pytest.approx(1.0),
+        "interval": {"within": pytest.approx([0.3 - half, 0.3 + half]), "past": [None, None]},
+        "pieces": {"within": 2, "past": 1},
+    }

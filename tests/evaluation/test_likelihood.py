@@ -1,3 +1,5 @@
+"""The loss by position: each piece counts once, and changes are paired by piece."""
+
 import numpy as np
 import pytest
 
@@ -15,43 +17,50 @@ from musicgen.generation.likelihood import position_losses
 from tests.musicgen.toys import toy_model, toy_tokens
 
 EDGES = [0, 2, 4, 6]
+PARTLY = {"sums": [2.0, 2.0, 1.0], "tokens": [2, 2, 1]}  # ends amid the last stretch
 
 
-def loss(*values: float) -> dict:
+def loss(*values: float, **more: list[float]) -> dict:
     """Return a piece that costs so much a token in each stretch of two; fewer values, a shorter piece."""
-    tokens = [2] * len(values) + [0] * (3 - len(values))
-    return {"sums": [2 * v for v in values] + [0.0] * (3 - len(values)), "tokens": tokens}
+    rest = [0] * (3 - len(values))
+    tokens = [2] * len(values) + rest
+    return {"sums": [2 * v for v in values] + rest, "tokens": tokens, **more}
+
+
+def means(rows: list[dict] | None) -> list[float]:
+    assert rows is not None
+    return [row["mean"] for row in rows]
 
 
 def test_the_borders_of_the_parts_are_edges():
     edges = edges_of(100, 420)
-    assert edges[0] == 0
-    assert edges[-1] == 420
+    assert (edges[0], edges[-1]) == (0, 420)
     assert {100, 150} <= {*edges}
     assert parts_of(100, 420) == {"trained": (0, 100), "near": (100, 150), "far": (150, 420)}
     assert parts_of(100, 80) == {"trained": (0, 80)}
     assert parts_of(0, 80) == {"far": (0, 80)}
 
 
-def test_a_piece_is_summed_up_by_stretches():
-    model, ids = toy_model(), toy_tokens(1, 30)[0].numpy()
-    found = piece_loss(model, ids, [0, 10, 20, 40], seed=0)
+def test_a_piece_is_summed_up_by_stretches_to_a_models_longest_sequence():
+    model, ids, edges = toy_model(), toy_tokens(1, 30)[0].numpy(), [0, 8, 12, 16, 40]
     whole = position_losses(model, ids, 0)
-    assert found["tokens"] == [10, 10, 9]
-    np.testing.assert_allclose(
-        found["sums"], [whole[:10].sum(), whole[10:20].sum(), whole[20:].sum()]
-    )
-
-
-def test_a_model_with_a_longest_sequence_is_asked_no_further():
-    model = toy_model(position={"name": "learned", "max_length": 16})
-    found = piece_loss(model, toy_tokens(1, 30)[0].numpy(), [0, 10, 20, 30], seed=0)
-    assert found["tokens"] == [10, 6, 0]
+    plain = piece_loss(model, ids, edges, seed=0)
+    expected = [part.sum() for part in np.split(whole, edges[1:-1])]
+    assert plain == {"sums": pytest.approx(expected), "tokens": [8, 4, 4, 13]}
+    limited = toy_model(position={"name": "learned", "max_length": 14})
+    assert piece_loss(limited, ids, edges, seed=0)["tokens"] == [8, 4, 2, 0]
+    # With a window, what lies past it is predicted from the last tokens too, half a window at a time.
+    parts = [position_losses(model, ids[start : start + 9], 0)[4:] for start in range(4, 28, 4)]
+    expected = [whole[:8].sum(), parts[0].sum(), parts[1].sum(), np.concatenate(parts[2:]).sum()]
+    found = piece_loss(model, ids, edges, seed=0, window=8)
+    assert found == {**plain, "nearby": pytest.approx(expected)}
+    assert found["nearby"][1] != pytest.approx(found["sums"][1])
+    short = piece_loss(model, ids[:7], edges, 0, window=8)
+    assert short["nearby"] == short["sums"]
 
 
 def test_parts_count_pieces_once_and_drift_is_paired():
-    pieces = [loss(1, 3, 5), loss(2, 2), loss(3, 7, 9)]
-    found = summary(pieces, EDGES, trained_length=4)
+    found = summary([loss(1, 3, 5), loss(2, 2), loss(3, 7, 9)], EDGES, trained_length=4)
     trained, near = found["parts"]["trained"], found["parts"]["near"]
     assert trained["mean"] == pytest.approx((2 + 2 + 5) / 3)
     assert trained["deviation"] == pytest.approx(np.std([2, 2, 5], ddof=1))
@@ -60,76 +69,42 @@ def test_parts_count_pieces_once_and_drift_is_paired():
     drift = found["drift"]["near"]
     assert (drift["mean"], drift["pieces"]) == (pytest.approx((3 + 4) / 2), 2)
     assert found["tokens"] == 16
+    one = summary([loss(1, 3, 5)], EDGES, trained_length=4)
+    assert one["parts"]["trained"]["deviation"] is None
+    assert (one["drift"]["near"]["deviation"], one["drift"]["near"]["pieces"]) == (None, 1)
 
 
 def test_a_part_ends_where_the_longest_reading_does():
-    short = [{"sums": [2.0, 2.0, 1.0], "tokens": [2, 2, 1]}, loss(2, 2)]
-    parts = summary(short, EDGES, trained_length=4)["parts"]
+    parts = summary([PARTLY, loss(2, 2)], EDGES, trained_length=4)["parts"]
     assert [(row["start"], row["stop"]) for row in parts.values()] == [(0, 4), (4, 5)]
     assert summary([loss(1, 1)], EDGES, trained_length=4)["parts"]["near"] is None
     assert summary([loss(1)], EDGES, trained_length=4)["parts"]["trained"]["stop"] == 4
 
 
-def test_one_piece_has_no_deviation():
-    found = summary([loss(1, 3, 5)], EDGES, trained_length=4)
-    assert found["parts"]["trained"]["deviation"] is None
-    assert (found["drift"]["near"]["deviation"], found["drift"]["near"]["pieces"]) == (None, 1)
-    longer = summary([loss(1, 3, 5), loss(2, 2)], EDGES, trained_length=4)
-    assert [row["deviation"] is None for row in longer["positions"]] == [False, False, True]
-
-
 def test_what_is_hard_for_every_model_cancels():
-    easy, hard = [loss(1, 1, 1), loss(8, 2, 9)], [loss(2, 2, 3), loss(9, 3, 11)]
-    first, second = apart([easy, hard], EDGES)
-    assert [row["mean"] for row in first] == pytest.approx([-0.5, -0.5, -1])
-    assert [row["mean"] for row in second] == pytest.approx([0.5, 0.5, 1])
+    models = [[loss(1, 1, 1), loss(8, 2, 9)], [loss(2, 2, 3), loss(9, 3, 11)]]
+    first, second = apart(models, EDGES)
+    assert means(first) == pytest.approx([-0.5, -0.5, -1])
+    assert means(second) == pytest.approx([0.5, 0.5, 1])
     assert [row["deviation"] for row in first] == pytest.approx([0, 0, 0])
-    grown = growth([easy, hard], EDGES, 4)
-    assert grown is not None
-    assert [row["mean"] for row in grown] == pytest.approx([-0.25 - 0.25, 0.5])
-    assert growth([easy, hard], EDGES, 6) is None
+    assert means(growth(models, EDGES, 4)) == pytest.approx([-0.5, 0.5])
+    assert growth(models, EDGES, 6) is None
+    # Compared is only where all have read as much.
+    models = [[loss(1, 1, 1), loss(1, 1, 1)], [PARTLY, loss(1, 1)]]
+    for each in (models, models[::-1]):
+        assert [means(curve) for curve in apart(each, EDGES)] == [[0, 0], [0, 0]]
+    assert growth(models, EDGES, 4) is None
+    assert means(growth(models, EDGES, 2)) == [0, 0]
 
 
-def test_models_are_compared_only_where_all_have_read_as_much():
-    whole = [loss(1, 1, 1), loss(1, 1, 1)]
-    amid_the_second = [{"sums": [2.0, 2.0, 1.0], "tokens": [2, 2, 1]}, loss(1, 1)]
-    curves = apart([whole, amid_the_second], EDGES)
-    assert [[row["mean"] for row in curve] for curve in curves] == [[0, 0], [0, 0]]
-    assert growth([whole, amid_the_second], EDGES, 4) is None
-    grown = growth([whole, amid_the_second], EDGES, 2)
-    assert grown is not None
-    assert [row["mean"] for row in grown] == [0, 0]
-
-
-def test_a_change_is_paired_by_piece():
+def test_changes_are_paired_by_piece():
     found = change([loss(2, 2), loss(5, 5, 5)], [loss(1, 1), loss(5, 5, 5)])
     assert (found["mean"], found["pieces"]) == (pytest.approx(0.5), 2)
-
-
-def test_with_a_window_what_lies_past_it_is_predicted_from_the_last_tokens_too():
-    model, ids = toy_model(), toy_tokens(1, 30)[0].numpy()
-    edges, whole = [0, 8, 12, 16, 40], position_losses(model, ids, 0)
-    found = piece_loss(model, ids, edges, 0, window=8)
-    assert found["sums"] == piece_loss(model, ids, edges, 0)["sums"]
-    assert "nearby" not in piece_loss(model, ids, edges, 0)
-    # Windows of 8 begin every 4 tokens; the second half of each counts.
-    parts = [position_losses(model, ids[start : start + 9], 0)[4:] for start in range(4, 28, 4)]
-    assert found["nearby"][0] == pytest.approx(whole[:8].sum())
-    assert found["nearby"][1] == pytest.approx(parts[0].sum())
-    assert found["nearby"][2] == pytest.approx(parts[1].sum())
-    assert found["nearby"][3] == pytest.approx(sum(part.sum() for part in parts[2:]))
-    assert found["nearby"][1] != pytest.approx(found["sums"][1])
-    short = piece_loss(model, ids[:7], edges, 0, window=8)
-    assert short["nearby"] == short["sums"]
-
-
-def test_what_the_whole_past_is_worth_counts_tokens_past_the_trained_length():
     pieces = [
-        loss(1, 3, 5) | {"nearby": [2.0, 8, 12]},
-        loss(2, 2, 2) | {"nearby": [4.0, 4, 8]},
-        loss(1),
+        loss(1, 3, 5, nearby=[2.0, 8, 12]),
+        loss(2, 2, 2, nearby=[4.0, 4, 8]),
+        loss(1, nearby=[2.0, 0, 0]),
     ]
-    pieces[2]["nearby"] = [2.0, 0, 0]
     found = against_nearby(pieces, EDGES, trained_length=2)
     assert found is not None
     assert (found["mean"], found["pieces"]) == (pytest.approx((-1 - 1) / 2), 2)

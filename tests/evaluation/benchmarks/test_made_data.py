@@ -1,24 +1,32 @@
 """Data that are made: each answer is found again by another way than the one that made it."""
 
-from __future__ import annotations
-
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
-from evaluation.benchmarks.listops import (
-    DEEPEST,
-    MOST_ARGUMENTS,
-    TOKENS,
-    expression,
-    first_token_rule,
-    listops,
-    read_expression,
-)
-from evaluation.benchmarks.tasks import NEGATIVE, POSITIVE, PROBE, Clouds, clouds, fields
+from evaluation.benchmarks import listops, pathfinder
+from evaluation.benchmarks.listops import DEEPEST, MOST_ARGUMENTS, TOKENS, read_expression
+from evaluation.benchmarks.pathfinder import INK, MARK, Paths, line, rules, statistics, unmarked
+from evaluation.benchmarks.recipe import Sizes, recipe
+from evaluation.benchmarks.tasks import NEGATIVE, POSITIVE, PROBE, clouds, fields, material
 
-SAMPLES = 10_000
+SHORT = recipe("pathfinder-short").data
+TINY = Paths(steps=3, short=0, gap=0, apart=2.0, bend=0.5)
+INKED = "rule by lit pixels on the line between marks"
+MARKED = "rule by lit pixels, places and distance of marks"
+
+
+def quiet(done: int, total: int) -> None:
+    pass
+
+
+expressions = partial(listops.listops, progress=quiet)
+pictures = partial(pathfinder.pathfinder, progress=quiet)
+short = partial(pictures, size=SHORT.size, paths=SHORT.paths)
 
 
 def evaluated(ids: list[int]) -> tuple[int, int, list[int]]:
@@ -44,90 +52,138 @@ def evaluated(ids: list[int]) -> tuple[int, int, list[int]]:
     return value, deepest, counts
 
 
-def test_a_second_evaluator_agrees_on_ten_thousand_expressions() -> None:
-    """Short ones, so that all depths and counts come up; the definition has no other parameter of length."""
-    depths, arguments, operations, inner = set(), set(), 0, 0
-    for number in range(SAMPLES):
-        ids, value = expression(np.random.default_rng([5, number]), 4, 120)
-        found, depth, counts = evaluated(ids)
-        assert found == value, [TOKENS[i] for i in ids]
-        assert 4 <= len(ids) <= 120
+@pytest.mark.parametrize(("number", "shortest", "longest"), [(1500, 4, 120), (30, 500, 2000)])
+def test_a_second_evaluator_agrees_on_expressions(number: int, shortest: int, longest: int) -> None:
+    found, values = expressions(number, shortest, longest, 5)
+    depths, arguments = set(), set()
+    for ids, value in zip(found, values, strict=True):
+        assert shortest <= len(ids) <= longest
+        again, depth, counts = evaluated(ids.tolist())
+        assert again == value, [TOKENS[i] for i in ids]
         depths.add(depth)
         arguments |= set(counts)
-        operations += len(counts)
-        inner += sum(counts)
     assert arguments == set(range(2, MOST_ARGUMENTS + 1))
-    assert max(depths) <= DEEPEST
-    assert max(depths) > 5
-
-
-def test_long_expressions_are_as_long_as_they_should_be_and_evaluate() -> None:
-    expressions, values = listops(40, 500, 2000, 0, lambda done, total: None)
-    deepest = 0
-    for ids, value in zip(expressions, values, strict=True):
-        assert 500 <= len(ids) <= 2000
-        found, depth, _ = evaluated(ids.tolist())
-        assert found == value
-        deepest = max(deepest, depth)
-    assert deepest == DEEPEST
-
-
-def test_an_expression_is_a_function_of_the_seed_and_its_place() -> None:
-    few, many, other = (
-        listops(count, 10, 60, seed, lambda done, total: None)[0]
-        for count, seed in ((3, 1), (6, 1), (3, 2))
-    )
-    assert all(np.array_equal(a, b) for a, b in zip(few, many[:3], strict=True))
+    assert max(depths) == DEEPEST if longest == 2000 else 5 < max(depths) <= DEEPEST
+    few, other = (expressions(3, shortest, longest, seed)[0] for seed in (5, 6))
+    assert all(np.array_equal(a, b) for a, b in zip(few, found[:3], strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(few, other, strict=True))
 
 
 def test_files_are_read_without_their_round_brackets() -> None:
     ids = read_expression("( ( ( ( [MED 3 ) 9 ) ( ( [SM 7 ) 8 ) ] ) ) ] )".replace(") ]", " ]"))
     assert [TOKENS[i] for i in ids] == ["[MED", "3", "9", "[SM", "7", "8", "]", "]"]
-    assert evaluated(ids.tolist())[0] == 5
     with pytest.raises(ValueError, match=r"'\[AVG' is not a token of ListOps"):
         read_expression("( [AVG 3 ) ]")
-
-
-def test_the_first_token_rule() -> None:
-    rule = {word: first_token_rule(read_expression(f"{word} 1 2 ]")) for word in TOKENS[10:14]}
+    first = listops.first_token_rule
+    rule = {word: first(read_expression(f"{word} 1 2 ]")) for word in TOKENS[10:14]}
     assert rule == {"[MIN": 0, "[MAX": 9, "[MED": 4, "[SM": 4}
 
 
-def test_the_field_is_that_of_all_charges() -> None:
-    random = np.random.default_rng(0)
-    charges = random.choice([-1.0, 1.0], size=(3, 6))
-    places, probes = random.random((3, 6, 3)), random.random((3, 3))
-    wanted = [
-        sum(
-            sign * math.exp(-(math.dist(r, probe) ** 2) / (2 * 0.3**2))
-            for sign, r in zip(c, rs, strict=True)
-        )
-        for c, rs, probe in zip(charges, places, probes, strict=True)
-    ]
-    np.testing.assert_allclose(fields(charges, places, probes), wanted)
-
-
-def test_clouds_are_balanced_and_only_places_tell_them_apart() -> None:
+def test_clouds_are_balanced_and_only_the_field_of_all_charges_tells_them_apart() -> None:
     made = clouds(2000, 10, 4)
     assert (made.tokens[:, 0] == PROBE).all()
-    assert ((made.tokens == POSITIVE).sum(1) == 5).all()
-    assert ((made.tokens == NEGATIVE).sum(1) == 5).all()
+    for sign in (POSITIVE, NEGATIVE):
+        assert ((made.tokens == sign).sum(1) == 5).all()
     assert 0.45 < made.labels.mean() < 0.55
     assert made.places.shape == (2000, 11, 3)
+    assert np.array_equal(made.places, clouds(2000, 10, 4).places)
     signs = np.where(made.tokens[:, 1:] == POSITIVE, 1.0, -1.0)
-    found = fields(signs, made.places[:, 1:], made.places[:, 0]) > 0
-    assert (found == made.labels).mean() > 0.999  # places are stored in float32
-    again = clouds(2000, 10, 4)
-    assert np.array_equal(made.places, again.places)
+    found = fields(signs, made.places[:, 1:], made.places[:, 0])
+    assert ((found > 0) == made.labels).mean() > 0.999  # places are stored in float32
+    for n in range(3):
+        probe, *places = made.places[n]
+        weights = [math.exp(-(math.dist(r, probe) ** 2) / (2 * 0.3**2)) for r in places]
+        assert found[n] == pytest.approx(signs[n] @ weights)
     with pytest.raises(ValueError, match="a cloud of 7 charges has no half"):
         clouds(3, 7, 0)
+    # The nearest charge says most, and not all.
+    distances = np.linalg.norm(made.places[:, 1:] - made.places[:, :1], axis=2)
+    nearest = signs[np.arange(2000), distances.argmin(1)] > 0
+    assert 0.7 < made.by_nearest() == (nearest == made.labels).mean() < 0.95
 
 
-def test_the_nearest_charge_says_most_and_not_all() -> None:
-    near = np.array([[[0, 0, 0], [0.1, 0, 0], [0.9, 0.9, 0.9]]], dtype=np.float32)
-    tokens = np.array([[PROBE, NEGATIVE, POSITIVE]], dtype=np.uint8)
-    for label, accuracy in ((0, 1.0), (1, 0.0)):
-        made = Clouds(tokens=tokens, places=near, labels=np.array([label]))
-        assert made.by_nearest() == accuracy
-    assert 0.7 < clouds(2000, 10, 4).by_nearest() < 0.95
+def followed(pixels: np.ndarray, apart: float) -> bool:
+    """Tell whether the marks are joined by drawn pixels that are less than `apart` from one another."""
+    inked = {(int(row), int(column)) for row, column in np.argwhere(pixels)}
+    first, last = map(tuple, np.argwhere(pixels == MARK).tolist())
+    reached, edge = {first}, [first]
+    while edge:
+        row, column = edge.pop()
+        near = {(r, c) for r, c in inked - reached if (r - row) ** 2 + (c - column) ** 2 < apart**2}
+        reached |= near
+        edge += near
+    return last in reached
+
+
+def test_flood_fill_finds_every_answer_of_thousands_of_short_pictures() -> None:
+    pixels, labels = short(1500, seed=3)
+    for one, label in zip(pixels, labels, strict=True):
+        regions, paths = ndimage.label(one > 0, structure=np.ones((3, 3)))
+        assert paths == 2
+        first, last = regions[one == MARK]
+        assert (first == last) == label, one
+    assert SHORT.paths.corner
+    assert (pixels[:, 0, 0] == MARK).all()
+    open_paths, _ = pictures(1000, 7, replace(SHORT.paths, corner=False), 4)
+    assert (open_paths[:, 0, 0] == MARK).mean() < 0.2
+
+
+def test_following_the_dashes_finds_every_answer_of_large_pictures() -> None:
+    paths = Paths()
+    pixels, labels = pictures(40, 32, paths, 3)
+    assert pixels.shape == (40, 32, 32)
+    assert [followed(one, paths.apart) for one in pixels] == labels.tolist()
+    assert set(labels) == {0, 1}
+    assert set(np.unique(pixels)) == {0, INK, MARK}
+    assert not any(followed(one, 2.0) for one in pixels[labels == 1]), "there are gaps"
+
+
+@pytest.mark.long
+def test_pictures_say_nothing_but_by_their_paths() -> None:
+    """Both classes mark the same places as often; a rule on ink and marks is at chance, and need not be."""
+    train, test = short(6000, seed=5), short(4000, seed=6)
+    for pixels, labels in (train, test):
+        marks = (np.argwhere(pixels[labels == c] == MARK)[:, 1:].reshape(-1, 4) for c in (0, 1))
+        where = [sorted(of_class.tolist()) for of_class in marks]
+        assert where[0] == where[1]
+    found = rules(train, test)
+    assert abs(found[MARKED] - 0.5) < 0.035
+    assert 0.6 < found[INKED] < 0.95  # the straight line between the marks says some
+    ink, inked = ((pixels > 0).sum((1, 2)) for pixels in (train[0], test[0]))
+    limit = np.median(ink)
+    assert rules((train[0], ink > limit), (test[0], inked > limit))[MARKED] > 0.95
+
+
+def test_what_rules_go_by() -> None:
+    one = np.zeros((2, 5, 5), dtype=np.uint8)
+    one[:, 2, [0, 4]] = MARK
+    one[0, 2, 1:4] = INK
+    one[1, [0, 4], 2] = INK
+    assert line(one)[:, 0] == pytest.approx([1.0, 0.4], abs=0.05)  # the marks alone are two of five
+    # Drawn; the marks and those beside them; how far apart.
+    assert statistics(one)[:, :3].tolist() == [[5, 4, 4], [4, 2, 4]]
+
+
+def test_no_picture_is_learned_and_tested_and_each_is_a_function_of_the_seed() -> None:
+    """Nor is it with other marks; of pictures so small, two draws share many."""
+    sizes = Sizes(train=600, test=200, size=6, paths=TINY)
+    data = material("pathfinder", None, sizes, quiet)
+    assert data.train is not None
+    assert data.test is not None
+    learned, tested = ({unmarked(one) for one in split.inputs} for split in (data.train, data.test))
+    assert (len(learned), len(tested), data.grid) == (600, 200, (6, 6))
+    assert not learned & tested
+    drawn, again = (pictures(600, 6, TINY, 9) for _ in range(2))
+    assert {unmarked(one) for one in drawn[0]} & tested
+    for one, other in zip(drawn, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_cannot_be_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pathfinder, "PATIENCE", 2)
+    with pytest.raises(ValueError, match="no 5000 different pictures of 4 by 4"):
+        pictures(5000, 4, TINY, 0)
+    with pytest.raises(ValueError, match=r"apart is 4.5, but dashes of one path are up to 5.66"):
+        Paths(gap=3)
+    with pytest.raises(ValueError, match="a path has 2 steps or more"):
+        Paths(steps=1)

@@ -17,49 +17,40 @@ from evaluation.benchmarks.positions import (
     coordinates,
 )
 from musicgen.position.base import Shape
+from tests.musicgen.toys import generator
 
 SHAPE = Shape(layers=2, heads=2, head_width=4, width=8, features=12)
 SIZES = (5, 7)
+CELLS = [(row, column) for row in range(5) for column in range(7)]
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+@pytest.fixture
+def without_gradients():
+    with torch.no_grad():
+        yield
 
 
 def test_cells_are_numbered_row_by_row() -> None:
-    found = coordinates(torch.arange(35), SIZES).tolist()
-    assert found == [[row, column] for row in range(5) for column in range(7)]
+    assert [*map(tuple, coordinates(torch.arange(35), SIZES).tolist())] == CELLS
     assert coordinates(torch.tensor([23]), (2, 3, 4)).tolist() == [[1, 2, 3]]
 
 
-def test_permutations_of_two_dimensions_commute() -> None:
-    position = GridPermuteformer(GridPermuteformerConfig(sizes=SIZES), SHAPE)
-    (down,), (across,) = (position.indices(torch.tensor([place])) for place in ([1, 0], [0, 1]))
-    one = down.gather(1, across)
-    assert torch.equal(one, across.gather(1, down))
-    assert torch.equal(one, position.indices(torch.tensor([[1, 1]]))[0])
-    for single in (down, across):
-        assert not torch.equal(single, torch.arange(12).expand(2, -1))
-        assert torch.equal(single.sort(1).values, torch.arange(12).expand(2, -1))
-
-
-def test_similarity_depends_on_the_difference_of_cells_alone() -> None:
+def test_permutations_make_similarity_depend_on_the_difference_of_cells_alone() -> None:
     position = GridPermuteformer(GridPermuteformerConfig(sizes=SIZES), SHAPE)
     fq, fk = torch.rand(2, 1, 1, 2, 12, generator=generator()).expand(2, 1, 35, 2, 12)
     q, k = position.features(fq, fk, position.cover(None, 0, 35), 0, 0)
     similarity = torch.einsum("bihm,bjhm->hij", q, k)
     found: dict[tuple[int, int], torch.Tensor] = {}
-    for i in range(35):
-        for j in range(35):
-            lag = (i // 7 - j // 7, i % 7 - j % 7)
+    for i, (row, column) in enumerate(CELLS):
+        for j, (other_row, other_column) in enumerate(CELLS):
+            lag = (row - other_row, column - other_column)
             value = found.setdefault(lag, similarity[:, i, j])
             torch.testing.assert_close(value, similarity[:, i, j])
     beside, across = found[(0, 1)], found[(1, -6)]  # one on in the row, and over the end of the row
     assert not torch.allclose(beside, across)
-
-
-def test_past_the_grid_there_are_no_places() -> None:
-    position = GridPermuteformer(GridPermuteformerConfig(sizes=SIZES), SHAPE)
+    assert not torch.allclose(found[(0, 0)], found[(1, 0)])
     with pytest.raises(ValueError, match="the sequence reaches 36, past a grid of 5 by 7"):
         position.cover(None, 0, 36)
 
@@ -76,7 +67,6 @@ def realised(position: GridConvSpe, lags: torch.Tensor) -> torch.Tensor:
     return at * (lags.abs() < taps).all(1)
 
 
-@torch.no_grad()
 @pytest.mark.parametrize("sizes", [(9,), SIZES, (3, 4, 2)])
 def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(
     sizes: tuple[int, ...],
@@ -86,63 +76,40 @@ def test_filtered_noise_on_a_grid_realises_the_correlation_of_its_filters(
     position = GridConvSpe(config, SHAPE).double()
     cells = math.prod(sizes)
     q, k = position.materialise(position.draw(generator()), 0, 0, cells)  # (T, H, D, R)
-    scale = position.scale**2 * config.realisations
-    found = torch.einsum("ihdr,jhdr->hdij", q, k) / scale
+    found = torch.einsum("ihdr,jhdr->hdij", q, k) / (position.scale**2 * config.realisations)
     places = coordinates(torch.arange(cells), sizes)
     lags = (places.unsqueeze(1) - places).flatten(0, 1)
     template = realised(position, lags)
-    wanted = template.unflatten(-1, (cells, cells))
-    strength = template.abs().amax()
-    assert (found - wanted).abs().max() < 10 * strength / config.realisations**0.5
+    bound = 10 * template.abs().amax() / config.realisations**0.5
+    assert (found.flatten(2) - template).abs().max() < bound
     far = (lags.abs() >= 2).any(1)
     assert (template[..., far] == 0).all()
     assert (template[..., ~far] > 0).all()  # filters start positive
 
 
-@torch.no_grad()
-def test_gates_let_through_what_knows_no_place() -> None:
-    config = GridConvSpeConfig(sizes=SIZES, taps=2, realisations=3)
-    position = GridConvSpe(config, SHAPE).double()
-    position.gates.fill_(60.0)
-    q, k = torch.randn(2, 1, 1, 2, 4, generator=generator()).double().expand(2, 1, 35, 2, 4)
-    code = position.cover(position.begin(generator(2)), 0, 35)
-    placed, _ = position.qk(q, k, code, 0, 1)
-    torch.testing.assert_close(placed[:, 1:], placed[:, :1].expand(-1, 34, -1, -1))
-
-
 def flt(axes: int, mask: Any, features: int) -> SpaceFlt:
     torch.manual_seed(5)
     config = SpaceFltConfig(
-        sizes=None,
-        dimensions=axes,
-        mask=mask,
-        random_features=features,
-        components=3,
+        sizes=None, dimensions=axes, mask=mask, random_features=features, components=3
     )
     return SpaceFlt(config, SHAPE).double()
 
 
 def mask_at(mask: SpaceMask, lags: torch.Tensor) -> torch.Tensor:
-    """Return f at differences of places in closed form, (n, ℓ) → (H, n)."""
-    weights = mask.weights.unsqueeze(-1)  # (H, N, 1)
-    if mask.kind == "box":
-        inside = (lags.abs() <= mask.log_radii.exp().unsqueeze(2)).all(-1)  # (H, N, n)
-        return (weights * inside).sum(1)
+    """Return f of a mask of waves at differences of places in closed form, (n, ℓ) → (H, n)."""
     centres, widths = mask.centres_widths()
     widths = widths.unsqueeze(-1)
-    height = weights * (widths * math.sqrt(2 * math.pi)) ** mask.axes
+    height = mask.weights.unsqueeze(-1) * (widths * math.sqrt(2 * math.pi)) ** mask.axes
     envelope = torch.exp(-2 * (math.pi * widths).square() * lags.square().sum(-1))
     wave = torch.cos(2 * math.pi * (centres @ lags.T))
     return (height * envelope * wave).sum(1)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize(("axes", "steps"), [(1, 4001), (2, 201), (3, 81)])
 @pytest.mark.parametrize("mask", ["gaussian", "radial"])
-def test_the_mask_is_the_integral_of_its_transform(axes: int, mask: str) -> None:
+def test_the_mask_is_the_integral_of_its_transform(axes: int, steps: int, mask: str) -> None:
     """f(z) = ∫ g(ξ) cos 2πz·ξ dξ, on a grid of frequencies (equation 4)."""
     found: SpaceMask = flt(axes, mask, 1).mask
-    steps = {1: 4001, 2: 201, 3: 81}[axes]
     line = torch.linspace(-5, 5, steps, dtype=torch.float64)
     xi = torch.stack(torch.meshgrid(*[line] * axes, indexing="ij"), -1).flatten(0, -2)
     g = found.transform(xi.expand(2, -1, -1))  # (H, n)
@@ -152,9 +119,7 @@ def test_the_mask_is_the_integral_of_its_transform(axes: int, mask: str) -> None
     torch.testing.assert_close(mask_at(found, lags), wanted, rtol=2e-3, atol=2e-3)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("axes", [2, 3])
-@pytest.mark.parametrize("mask", ["gaussian", "radial"])
+@pytest.mark.parametrize(("axes", "mask"), [(2, "gaussian"), (3, "radial")])
 def test_appended_features_estimate_the_mask_without_bias(axes: int, mask: str) -> None:
     position = flt(axes, mask, 20_000)
     places = torch.rand(1, 5, axes, generator=generator(3)).double()
@@ -173,44 +138,23 @@ def test_appended_features_estimate_the_mask_without_bias(axes: int, mask: str) 
     assert bound < wanted.abs().max()  # so that the bound says something
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("width", [0.5, 0.9])
-def test_narrow_masks_are_noise(width: float) -> None:
-    """The relative variance of f(0) is ((w√(2 − w²))^−ℓ − 1) / r, and so least at w = 1."""
-    position = flt(3, "radial", 200_000)
-    position.mask.raw_widths.fill_(math.log(width / (1 - width)))
-    xi = position.begin(generator(7)).noise
-    density = torch.exp(-xi.square().sum(-1) / 2) / (2 * torch.pi) ** 1.5
-    ratio = position.mask.transform(xi) / density  # (H, r), whose mean is f(0)
-    wanted = (width * math.sqrt(2 - width**2)) ** -3 - 1
-    found = ratio.var(1) / ratio.mean(1).square()
-    torch.testing.assert_close(found, torch.full_like(found, wanted), rtol=0.1, atol=0)
-
-
-@torch.no_grad()
-def test_boxes_are_products_of_their_dimensions() -> None:
-    """Equations 10 and 11: 1 inside all radii, else 0; and g the product of their transforms."""
+def test_the_transform_of_a_box_is_the_product_of_its_dimensions() -> None:
+    """Equations 10 and 11."""
     found = flt(2, "box", 1).mask
     radii = found.log_radii.exp()[0]
-    at = torch.stack([radii[0] * 0.99, radii[0] * torch.tensor([0.99, 1.01])]).double()
-    inside = (at.abs().unsqueeze(0) <= radii.unsqueeze(1)).all(-1).double()
-    torch.testing.assert_close(mask_at(found, at)[0], found.weights[0] @ inside)
     xi = torch.tensor([[[0.3, 0.7]]]).double().expand(2, -1, -1)
     one = torch.sin(2 * torch.pi * radii * xi[0, 0]) / (torch.pi * xi[0, 0])
     torch.testing.assert_close(found.transform(xi)[0, 0], (found.weights[0] * one.prod(-1)).sum())
 
 
 def test_a_grid_and_given_places_are_the_same_encoding() -> None:
-    torch.manual_seed(1)
     on_grid = SpaceFlt(SpaceFltConfig(sizes=SIZES, random_features=4), SHAPE).double()
     given = SpaceFlt(SpaceFltConfig(sizes=None, random_features=4), SHAPE).double()
     given.load_state_dict(on_grid.state_dict())
     q, k = torch.randn(2, 3, 35, 2, 4, generator=generator()).double()
-    places = coordinates(torch.arange(35), SIZES).double().expand(3, -1, -1)
-    codes = [
-        on_grid.cover(on_grid.begin(generator(4)), 0, 35),
-        given.cover(given.begin(generator(4)), 0, 35, places),
-    ]
-    both = [p.qk(q, k, c, 0, 0) for p, c in zip((on_grid, given), codes, strict=True)]
+    both = []
+    for position, places in ((on_grid, ()), (given, (torch.tensor([CELLS] * 3).double(),))):
+        code = position.cover(position.begin(generator(4)), 0, 35, *places)
+        both.append(position.qk(q, k, code, 0, 0))
     for one, other in zip(*both, strict=True):
         torch.testing.assert_close(one, other)

@@ -6,85 +6,75 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from evaluation.benchmarks.files import END_OF_LINE, read_corpus
+from evaluation.benchmarks.files import read_corpus
 from evaluation.benchmarks.recipe import Sizes
-from evaluation.benchmarks.tasks import TASKS, material
+from evaluation.benchmarks.tasks import TASKS, Material, material
+from evaluation.benchmarks.training import Examples
+
+OF_USERS = [name for name, task in TASKS.items() if task.maker is None]
 
 
-def read(task: str, source: Path, **sizes):
-    return material(task, source, Sizes(**sizes), lambda done, total: None)
+def read(task: str, source: Path, **sizes) -> tuple[Material, Examples, Examples]:
+    found = material(task, source, Sizes(**sizes), lambda done, total: None)
+    assert found.train is not None
+    assert found.test is not None
+    return found, found.train, found.test
 
 
-def test_reviews_are_read_as_bytes(tmp_path: Path) -> None:
+def test_texts_pairs_and_expressions_are_read(tmp_path: Path) -> None:
+    pairs = ['1.0\t7\t8\tone "paper\tother paper', "0.0\t7\t9\tone\ttwo"]
+    values = ["Source\tTarget", "( ( ( [MAX 3 ) 9 ) ] )\t9", "( ( ( [SM 7 ) 8 ) ] )\t5"]
     for split in ("train", "test"):
         for label, text in (("neg", "bad"), ("pos", "very good")):
             (tmp_path / split / label).mkdir(parents=True)
             (tmp_path / split / label / "0_1.txt").write_text(text)
-    found = read("text", tmp_path, longest=4)
-    assert found.train is not None
-    assert [bytes(x) for x in found.train.inputs] == [b"bad", b"very"]
-    assert found.train.labels.tolist() == [0, 1]
+        (tmp_path / f"new_aan_pairs.{split}.tsv").write_text("\n".join(pairs) + "\n")
+        (tmp_path / f"basic_{split}.tsv").write_text("\n".join(values) + "\n")
+    found, train, _ = read("text", tmp_path, longest=4)
+    assert [bytes(x) for x in train.inputs] == [b"bad", b"very"]
+    assert train.labels.tolist() == [0, 1]
     assert (found.classes, found.pairs, found.rules) == (2, False, {"most common class": 0.5})
-
-
-def test_pairs_of_papers_are_two_sequences_a_label(tmp_path: Path) -> None:
-    for split in ("train", "test"):
-        lines = ['1.0\t7\t8\tone "paper\tother paper', "0.0\t7\t9\tone\ttwo"]
-        (tmp_path / f"new_aan_pairs.{split}.tsv").write_text("\n".join(lines) + "\n")
-    found = read("retrieval", tmp_path, longest=100)
-    assert found.train is not None
-    assert [bytes(x) for x in found.train.inputs] == [b'one "paper', b"other paper", b"one", b"two"]
-    assert (found.pairs, found.train.each, found.train.labels.tolist()) == (True, 2, [1, 0])
+    found, train, _ = read("retrieval", tmp_path, longest=100)
+    assert [bytes(x) for x in train.inputs] == [b'one "paper', b"other paper", b"one", b"two"]
+    assert (found.pairs, train.each, train.labels.tolist()) == (True, 2, [1, 0])
+    found, train, _ = read("listops", tmp_path)
+    assert train.labels.tolist() == [9, 5]
+    assert found.rules["first-token rule"] == 0.5
 
 
 def test_images_are_read_in_grey_and_row_by_row(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
     for name in ("data_batch_1.bin", "data_batch_2.bin", "test_batch.bin"):
-        record = random.integers(0, 256, (2, 3073)).astype(np.uint8)
+        record = np.full((2, 3073), 77, dtype=np.uint8)  # grey as it is
         record[:, 0] = [3, 9]
-        record[0, 1 : 1 + 3 * 1024] = 77  # grey as it is
+        record[1, [1, 1025, 2049]] = [255, 0, 0]  # red
         record.tofile(tmp_path / name)
-    found = read("image", tmp_path, longest=1024)
-    assert found.train is not None
-    assert found.test is not None
-    assert (len(found.train.inputs), len(found.test.inputs), found.grid) == (4, 2, (32, 32))
-    assert (found.train.inputs[0] == 77).all()
-    assert found.train.labels.tolist() == [3, 9, 3, 9]
-
-
-def test_expressions_of_the_benchmark_are_read(tmp_path: Path) -> None:
-    for split in ("train", "test"):
-        rows = ["Source\tTarget", "( ( ( [MAX 3 ) 9 ) ] )\t9", "( ( ( [SM 7 ) 8 ) ] )\t5"]
-        (tmp_path / f"basic_{split}.tsv").write_text("\n".join(rows) + "\n")
-    found = read("listops", tmp_path)
-    assert found.train is not None
-    assert found.train.labels.tolist() == [9, 5]
-    assert found.rules["first-token rule"] == 0.5
+    found, train, test = read("image", tmp_path, longest=1024)
+    assert (len(test.inputs), found.grid) == (2, (32, 32))
+    assert (train.inputs[0] == 77).all()
+    assert train.inputs[1][:2].tolist() == [round(0.299 * 255), 77]
+    assert train.labels.tolist() == [3, 9, 3, 9]
 
 
 def test_pictures_of_pathfinder_are_read(tmp_path: Path) -> None:
     (tmp_path / "metadata").mkdir()
-    (tmp_path / "imgs" / "0").mkdir(parents=True)
     lines = []
     for number in range(20):
         pixels = np.full((8, 8), number, dtype=np.uint8)
-        Image.fromarray(pixels).save(tmp_path / "imgs" / "0" / f"sample_{number}.png")
-        lines.append(f"imgs/0 sample_{number}.png {number} {number % 2} 1 2")
+        Image.fromarray(pixels).save(tmp_path / f"sample_{number}.png")
+        lines.append(f". sample_{number}.png {number} {number % 2} 1 2")
     (tmp_path / "metadata" / "0.npy").write_text("\n".join(lines))
-    found = read("pathfinder", tmp_path, longest=64)
-    assert found.train is not None
-    assert found.test is not None
-    assert [int(x[0]) for x in found.test.inputs] == [9, 19]
-    assert (len(found.train.inputs), found.grid) == (18, (8, 8))
+    found, train, test = read("pathfinder", tmp_path, longest=64)
+    assert [int(x[0]) for x in test.inputs] == [9, 19]
+    assert test.labels.tolist() == [1, 1]
+    assert (len(train.inputs), found.grid) == (18, (8, 8))
 
 
 def test_pictures_of_an_array_become_patches(tmp_path: Path) -> None:
     images = np.arange(20 * 4 * 6, dtype=np.float32).reshape(20, 4, 6)
     np.savez(tmp_path / "mine.npz", images=images, labels=np.arange(20) % 3)
-    found = read("patches", tmp_path / "mine.npz", patch=2)
-    assert found.train is not None
+    found, train, _ = read("patches", tmp_path / "mine.npz", patch=2)
     assert (found.vectors, found.grid, found.classes) == (4, (2, 3), 3)
-    np.testing.assert_array_equal(found.train.inputs[0][1], images[0, :2, 2:4].reshape(-1))
+    np.testing.assert_array_equal(train.inputs[0][1], images[0, :2, 2:4].reshape(-1))
     with pytest.raises(ValueError, match="do not divide into patches of 4 by 4"):
         read("patches", tmp_path / "mine.npz", patch=4)
     np.savez(tmp_path / "odd.npz", pictures=images)
@@ -92,10 +82,8 @@ def test_pictures_of_an_array_become_patches(tmp_path: Path) -> None:
         read("patches", tmp_path / "odd.npz")
 
 
-@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if task.maker is None])
-def test_what_a_user_has_to_bring_is_said_with_where_it_comes_from(
-    task: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("task", OF_USERS)
+def test_what_a_user_has_to_bring_is_said_with_where_it_comes_from(task: str, tmp_path) -> None:
     with pytest.raises(ValueError, match=rf"{task} is measured on files that you bring: give \w+"):
         material(task, None, Sizes(), lambda done, total: None)
     if task not in ("patches", "language"):
@@ -106,6 +94,13 @@ def test_what_a_user_has_to_bring_is_said_with_where_it_comes_from(
 
 
 def test_a_folder_of_text_is_bytes_or_words(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("short")
+    with pytest.raises(ValueError, match="10,000 or more is wanted"):
+        read_corpus(tmp_path, "bytes")
+    (tmp_path / "a.txt").write_text("a few more words\n" * 1000)
+    with pytest.raises(ValueError, match=r"500 to test with; more than 512 and 2,048 are needed"):
+        read("language", tmp_path, unit="words", length=512)
+    (tmp_path / "a.txt").unlink()
     for number in range(60):
         (tmp_path / f"{number}.txt").write_text(f"a b{number % 7} c\n" * 50)
     (tmp_path / "picture.bin").write_bytes(b"\0" * 100)
@@ -113,27 +108,11 @@ def test_a_folder_of_text_is_bytes_or_words(tmp_path: Path) -> None:
     assert as_bytes.vocabulary == 256
     assert as_words.vocabulary == 1 + 2 + 7 + 1  # unknown, a and c, seven others, the end of a line
     assert as_bytes.files == as_words.files == 60
-    assert len(as_words.test) % 200 == 0 or len(as_words.test) % 4 == 0
-    assert 0 < len(as_words.test) < len(as_words.train)
-    few = read_corpus(tmp_path, "words", most_words=3)
-    assert few.vocabulary == 4
-    assert END_OF_LINE != ""
-
-
-def test_the_files_of_wikitext_keep_their_split(tmp_path: Path) -> None:
+    # Files of 200 words, each but the last followed by an empty line.
+    assert (len(as_words.train) + 1, len(as_words.test) + 1) == (55 * 201, 5 * 201)
+    assert read_corpus(tmp_path, "words", most_words=3).vocabulary == 4
     for name, text in (("train", "x <unk> y\n" * 2000), ("valid", "v\n"), ("test", "y z\n")):
         (tmp_path / f"wiki.{name}.tokens").write_text(text)
     found = read_corpus(tmp_path, "words")
     assert found.about == "WikiText-103's own split"
     assert (found.vocabulary, len(found.train), found.test[1]) == (4, 8000, 0)  # z is unknown
-
-
-def test_too_little_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("short")
-    with pytest.raises(ValueError, match="10,000 or more is wanted"):
-        read_corpus(tmp_path, "bytes")
-    (tmp_path / "a.txt").write_text("a few more words\n" * 1000)
-    sizes = {"unit": "words", "length": 512}
-    with pytest.raises(ValueError, match=r"500 to test with; more than 512 and 2,048 are needed"):
-        read("language", tmp_path, **sizes)
-    assert read("language", tmp_path, **sizes, past=0).corpus is not None

@@ -1,58 +1,38 @@
 """The groove experiment on small models: what is measured, summed up and drawn."""
 
-from __future__ import annotations
-
-import json
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from evaluation.continuation.experiment import compared, measure, run, write_samples
+from evaluation.continuation.experiment import by_style, compared, run, summary
 from evaluation.continuation.prompts import REFERENCE_PASSAGES, read_prompts
-from evaluation.continuation.results import boxes, continuation
+from evaluation.continuation.results import boxes, continuation, statistics_table
 from evaluation.metrics.statistics import STATISTICS
-from evaluation.plots.style import figure, png
+from evaluation.plots.style import figure
 from tests.evaluation.continuation.toys import PLAN, playable, write_pieces
 from tests.evaluation.scores import DRUMS, trio
 from tokenization.language import language
 from tokenization.score import excerpt
 
-GROOVE = language("groove")
-
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory):
-    """Return the prompts, what was measured and the results of two small models."""
+    """Return the prompts, what was measured, and the results of two small models."""
     folder = tmp_path_factory.mktemp("experiment")
-    prompts, _ = read_prompts(write_pieces(folder), GROOVE, bars=2, tokens=PLAN.tokens)
-    titles = []
-
-    @contextmanager
-    def progress_bar(title: str):
-        titles.append(title)
-        yield lambda done, total: None
-
+    groove = language("groove")
+    prompts, _ = read_prompts(write_pieces(folder), groove, bars=2, tokens=PLAN.tokens)
     models = [playable("first", 0), playable("second", 1)]
-    measured, results = run(models, prompts, PLAN, folder / "out", progress_bar=progress_bar)
-    assert titles == ["first: prompts", "second: prompts", "Measuring: prompts"]
-    return prompts, measured, results, folder / "out"
+    return prompts, *run(models, prompts, PLAN, folder / "out")
 
 
-def similarity(results, **wanted):
-    rows = [r for r in results["similarity"] if all(r[key] == wanted[key] for key in wanted)]
-    assert len(rows) == 1
-    return rows[0]
+def chosen(rows, **wanted) -> list[dict]:
+    return [row for row in rows if wanted.items() <= row.items()]
 
 
 def test_every_sample_is_compared_in_every_way(experiment):
-    prompts, measured, _, _ = experiment
-    of_first = [row for row in measured.similarities if row["output"] == "first"]
-    tracks = {("pitched", "onset_duration"), ("pitched", "time_pitch"), ("drums", "onset_drum"),
-              ("Bass", "onset_duration"), ("Bass", "time_pitch"),
-              ("Other", "onset_duration"), ("Other", "time_pitch")}  # fmt: skip
+    prompts, measured, _ = experiment
+    of_first = chosen(measured.similarities, output="first")
+    tracks = {(track, metric) for track in ("pitched", "Bass", "Other")
+              for metric in ("onset_duration", "time_pitch")} | {("drums", "onset_drum")}  # fmt: skip
     assert {(row["track"], row["metric"]) for row in of_first} == tracks
     assert {row["quarter"] for row in of_first} == {None, 1, 2, 3, 4}
     assert {row["against"] for row in of_first} == {"prompt", "piece"}
@@ -60,136 +40,85 @@ def test_every_sample_is_compared_in_every_way(experiment):
 
 
 def test_yardsticks_frame_the_scores(experiment):
-    _, _, results, _ = experiment
+    prompts, measured, results = experiment
     for track, metric in (("pitched", "onset_duration"), ("drums", "onset_drum")):
-        looped, piece, other = (
-            similarity(
-                results, output=name, against="prompt", track=track, metric=metric, quarter=None
-            )["mean"]
-            for name in REFERENCE_PASSAGES.values()
-        )
-        assert looped > 0.95
-        assert piece > 0.8
+        wanted = {"against": "prompt", "track": track, "metric": metric, "quarter": None}
+        rows = chosen(results["similarity"], **wanted)
+        mean = {row["output"]: row["mean"] for row in rows}
+        assert mean["prompt looped"] > 0.95
+        assert mean["the piece itself"] > 0.8
         # The drums of the two styles are the same; their basses are not.
+        other = mean["another style"]
         assert other < 0.6 if metric == "onset_duration" else other > 0.9
-
-
-def test_a_style_is_one_value(experiment):
-    _, measured, results, _ = experiment
-    wanted = {"output": "first", "against": "prompt", "track": "drums", "metric": "onset_drum"}
-    found = similarity(results, **wanted, quarter=None)
-    assert found["n"] + found["missing"] == len(found["values"]) == results["styles"] == 2
-    rows = [
-        row
-        for row in measured.similarities
-        if row["quarter"] is None and all(row[key] == wanted[key] for key in wanted)
-    ]
-    for style, value in zip(("march", "waltz-like"), found["values"], strict=True):
-        known = [
-            r["similarity"] for r in rows if r["style"] == style and r["similarity"] is not None
-        ]
-        assert value == (pytest.approx(np.mean(known)) if known else None)
-
-
-def test_copies_and_diversity(experiment):
-    _, measured, results, _ = experiment
     found = {(row["output"], row["measure"]): row for row in results["variety"]}
     assert found["prompt looped", "copied_share"]["mean"] > 0.9
     assert found["first", "copied_share"]["mean"] < 0.1
     assert found["first", "diversity"]["mean"] > 0.5
-    assert ("prompt looped", "diversity") not in found
     assert {row["output"] for row in measured.diversities} == {"first", "second"}
-    assert all(
-        found[name, "tokens"]["mean"] == found["the piece itself", "tokens"]["mean"]
-        for name in ("first", "second", "prompt looped")
-    )
+    lengths = {row["mean"] for (_, measure), row in found.items() if measure == "tokens"}
+    assert lengths == {PLAN.tokens - np.mean([len(prompt.ids) for prompt in prompts])}
+    rows = list(compared(prompts[0], excerpt(prompts[0].piece, prompts[0].start_ticks)))
+    assert min(row["similarity"] for row in chosen(rows, against="piece", quarter=None)) > 0.9
 
 
-def test_statistics_are_laid_beside_those_of_the_pieces(experiment):
-    prompts, _, results, _ = experiment
-    rows = [row for row in results["statistics"] if row["output"] == "first"]
-    assert [row["statistic"] for row in rows] == list(STATISTICS)
-    assert {row["output"] for row in results["statistics"]} == {"first", "second", "prompt looped"}
-    for row in rows:
-        assert row["outputs"]["n"] + row["outputs"]["missing"] == len(prompts) * PLAN.samples
-        assert row["real"]["n"] + row["real"]["missing"] == len(prompts)
-        assert row["wasserstein"] is None or row["wasserstein"] >= 0
-    notes = next(row for row in rows if row["statistic"] == "notes_a_bar")
-    assert notes["real"]["mean"] > 10
-    assert (notes["over"], notes["groups"]) == ("style", 2)
-    assert notes["floor"] > 0
-    assert 0 <= notes["low"] <= notes["wasserstein"] <= notes["high"]
-
-
-def test_results_are_plain_and_name_the_models(experiment):
-    _, _, results, _ = experiment
-    assert json.loads(json.dumps(results, allow_nan=False)) == results
-    assert [model["sha256"] for model in results["models"]] == [f"{0:064x}", f"{1:064x}"]
-    assert results["settings"]["temperature"] == 0.6
-    assert (results["prompts"], results["styles"]) == (4, 2)
-
-
-def test_the_piece_itself_is_like_itself(experiment):
-    prompts, _, _, _ = experiment
-    prompt = prompts[0]
-    rows = list(compared(prompt, excerpt(prompt.piece, prompt.start_ticks)))
-    whole = [r["similarity"] for r in rows if r["against"] == "piece" and r["quarter"] is None]
-    assert min(whole) > 0.9
-
-
-def test_silence_has_no_similarity(experiment):
-    prompts, _, _, _ = experiment
-    rows = list(compared(prompts[0], trio([(0, 1, 36, DRUMS)])))
+def test_silence_is_like_nothing(experiment):
+    rows = list(compared(experiment[0][0], trio([(0, 1, 36, DRUMS)])))
     assert {row["similarity"] for row in rows if row["track"] != "drums"} == {None}
-    drums = [row["similarity"] for row in rows if row["track"] == "drums"]
-    assert [value is None for value in drums] == 2 * [False, False, True, True, True]
+    drums = [row["similarity"] is None for row in chosen(rows, track="drums")]
+    assert drums == 2 * [False, False, True, True, True]
 
 
-def test_a_model_may_be_measured_alone(experiment, tmp_path: Path):
-    prompts, _, _, _ = experiment
-    model, plan = playable(), replace(PLAN, samples=1)
-    write_samples(model, prompts[:1], plan, tmp_path / "samples")
-    measured = measure([model], prompts[:1], plan, tmp_path)
-    assert measured.diversities == []
-    assert {row["output"] for row in measured.passages} == {
-        "small", "prompt looped", "the piece itself",
-    }  # fmt: skip
+def test_means_are_over_styles(experiment):
+    rows = [("b", 1.0), ("a", 0.0), ("b", 0.5), ("b", 0.0), ("a", None), ("c", None)]
+    rows = [{"output": "model", "style": style, "similarity": x} for style, x in rows]
+    (found,) = by_style(rows, ["output"], "similarity")
+    assert found["values"] == [0.0, 0.5, None]
+    assert (found["n"], found["missing"], found["mean"]) == (2, 1, 0.25)
+    (alone,) = by_style(rows[:1], ["output"], "similarity")
+    assert (alone["mean"], alone["low"]) == (1, None)
+    _, measured, results = experiment
+    wanted = {"output": "first", "against": "prompt", "track": "drums", "quarter": None}
+    (found,) = chosen(results["similarity"], **wanted)
+    (expected,) = by_style(chosen(measured.similarities, **wanted), ["metric"], "similarity")
+    assert found["values"] == expected["values"]
+
+
+@pytest.mark.parametrize(("styles", "over", "groups"), [(4, "styles", 4), (1, "pieces", 8)])
+def test_distances_have_their_interval_their_floor_and_n(styles: int, over: str, groups: int):
+    random, passages = np.random.default_rng(0), []
+    outputs = {"model": 3, "prompt looped": 1, "the piece itself": 1, "another style": 1}
+    for output, samples in outputs.items():
+        for prompt in [*range(8)] * samples:
+            row = {"output": output, "prompt": str(prompt), "style": str(prompt % styles)}
+            row |= {"tokens": 9, "beats": 4.0, "copied_share": 0.1}
+            passages.append({**row, **{name: random.normal() for name in STATISTICS}})
+    found = summary([], passages, [])
+    rows = found["statistics"]
+    assert {row["output"] for row in rows} == {"model", "prompt looped"}  # no control of itself
+    assert {row["groups"] for row in rows} == {groups}
+    assert {row["outputs"]["n"] for row in rows} == {24, 8}
+    assert all(0 <= row["low"] <= row["wasserstein"] <= row["high"] for row in rows)
+    assert all(row["floor"] > 0 for row in rows)
+    table = statistics_table(found)
+    assert table.head[1:4] == ["the piece itself", "apart", "model"]
+    for cell, holds in zip(table.rows[0][1:5], ("(8)", ".", "(24)", "["), strict=True):
+        assert holds in cell
+    assert {len(row) for row in table.rows} == {len(table.head)}
+    assert f"over {over};" in table.caption
 
 
 def test_the_figure_has_a_box_a_model_and_quarter(experiment):
-    _, _, results, _ = experiment
+    results = experiment[2]
     with figure() as drawn:
         axes = boxes(drawn.subplots(), results, "prompt", "onset_drum")
-    rows = [
-        row
-        for row in results["similarity"]
-        if (row["against"], row["metric"]) == ("prompt", "onset_drum") and row["quarter"]
-    ]
-    shown = sum(row["n"] > 0 for row in rows if row["output"] in ("first", "second"))
-    assert len(axes.patches) == shown > 0
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1st", "2nd", "3rd", "4th"]
-
-
-def test_the_figure_is_drawn(experiment):
-    _, _, results, _ = experiment
-    drawn = continuation(results)
-    assert [axes.get_title(loc="left") for axes in drawn.axes[:3]] == [
-        "onset–duration", "time–pitch", "onset–drum",
-    ]  # fmt: skip
-    assert drawn.axes[0].get_ylabel() == "similarity to the prompt (cosine)"
+    rows = chosen(results["similarity"], against="prompt", metric="onset_drum")
+    shown = [row for row in rows if row["output"] in ("first", "second") and row["quarter"]]
+    assert len(axes.patches) == sum(row["n"] > 0 for row in shown) > 0
+    drawn = continuation({**results, "similarity": rows})
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == [
         "first", "second", *REFERENCE_PASSAGES.values(),
     ]  # fmt: skip
-    assert png(drawn).startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("metrics", [{"onset_drum"}, {"onset_duration", "time_pitch"}])
-def test_the_explanation_of_a_narrow_figure_stays_inside(experiment, metrics: set):
-    _, _, results, _ = experiment
-    similarity = [row for row in results["similarity"] if row["metric"] in metrics]
-    drawn = continuation({**results, "similarity": similarity})
     drawn.draw_without_rendering()
-    [title] = drawn.texts
+    [title] = drawn.texts  # of a narrow figure stays inside
     extent = title.get_window_extent()
-    assert extent.x0 >= 0
-    assert extent.x1 <= drawn.bbox.width
+    assert 0 <= extent.x0 < extent.x1 <= drawn.bbox.width

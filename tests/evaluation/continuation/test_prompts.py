@@ -1,64 +1,48 @@
-"""Prompts from a folder of MIDI files."""
+"""Prompts from a folder of MIDI files, and the passages that frame the scores of what continues them."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from evaluation.continuation.prompts import read_prompts, style_of
+from evaluation.continuation.prompts import looped, read_prompts, reference_passages, style_of
+from evaluation.metrics.style import copied_share, cosine, onset_drum, onset_duration
 from tests.evaluation.continuation.toys import FILES, piece, write_pieces
 from tokenization.formats import write_score
 from tokenization.language import language
+from tokenization.score import excerpt
 
 GROOVE = language("groove")
 
 
-def test_the_first_bars_of_every_piece(tmp_path: Path):
-    write_pieces(tmp_path)
-    prompts, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=300)
+@pytest.fixture(params=["groove", "remi"])
+def speaker(request: pytest.FixtureRequest):
+    return language(request.param)
+
+
+@pytest.fixture
+def prompts(tmp_path: Path, speaker):
+    found, refused = read_prompts(write_pieces(tmp_path), speaker, bars=2, tokens=300)
     assert refused == []
+    return found
+
+
+def test_the_first_bars_of_every_piece(prompts, speaker):
     assert [prompt.name for prompt in prompts] == sorted(FILES)
     assert [prompt.style for prompt in prompts] == ["waltz-like", "march", "waltz-like", "march"]
     for prompt in prompts:
-        assert prompt.start_ticks == 2 * 4 * 12
-        assert prompt.score.notes.onset_ticks.max() < prompt.start_ticks
-        assert (prompt.piece.notes.onset_ticks < prompt.start_ticks).sum() == len(
-            prompt.score.notes
-        )
+        start = prompt.start_ticks
+        assert start == 2 * 4 * prompt.score.ticks_per_beat
+        assert prompt.score.notes.onset_ticks.max() < start
+        assert (prompt.piece.notes.onset_ticks < start).sum() == len(prompt.score.notes)
         np.testing.assert_array_equal(prompt.piece_ids[: len(prompt.ids)], prompt.ids)
-        assert GROOVE.validate(prompt.ids) is None
-
-
-@pytest.mark.parametrize("name", ["groove", "remi"])
-def test_a_piece_goes_on_from_its_prompt(tmp_path: Path, name: str):
-    speaker = language(name)
-    (prompt, *_), _ = read_prompts(write_pieces(tmp_path), speaker, bars=2, tokens=500)
-    passage = prompt.passage(speaker, prompt.piece_ids)
-    assert passage.begun == len(prompt.ids)
-    assert len(passage.ids) == passage.begun + len(passage.new_ids)
-    assert passage.score == prompt.piece
-    before = speaker.decode(prompt.ids, prompt.setting).notes.onset_ticks
-    assert before.max() < passage.start_ticks == prompt.start_ticks
+        passage = prompt.passage(speaker, prompt.piece_ids)
+        assert passage.begun == len(prompt.ids)
+        assert len(passage.ids) == passage.begun + len(passage.new_ids)
+        assert passage.start_ticks == start
 
 
 def test_bad_files_are_told_and_the_rest_is_taken(tmp_path: Path):
-    write_pieces(tmp_path)
-    (tmp_path / "rubbish.mid").write_bytes(b"no music")
-    (tmp_path / "notes.txt").write_text("not looked at")
-    (tmp_path / "tune.abc").write_text("X:1\nK:C\nc|")  # one bar
-    write_score(tmp_path / "short.mid", piece("march", 40, bars=2))
-    prompts, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=300)
-    assert len(prompts) == 4
-    assert refused[0].startswith("rubbish.mid is not a MIDI file")
-    assert refused[1:] == [
-        "short.mid has 2 bars, and more than the 2 of the prompt are needed",
-        "tune.abc has 1 bars, and more than the 2 of the prompt are needed",
-    ]
-    _, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=80)
-    assert sum("which leaves none of 80 to write" in sentence for sentence in refused) == 2
-
-
-def test_nothing_to_take(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         read_prompts(tmp_path / "none", GROOVE, bars=2, tokens=300)
     with pytest.raises(ValueError, match="holds no MIDI files"):
@@ -66,23 +50,57 @@ def test_nothing_to_take(tmp_path: Path):
     (tmp_path / "rubbish.mid").write_bytes(b"no music")
     with pytest.raises(ValueError, match=r"none of the 1 files in .* gives a prompt: rubbish\.mid"):
         read_prompts(tmp_path, GROOVE, bars=2, tokens=300)
+    write_pieces(tmp_path)
+    (tmp_path / "notes.txt").write_text("not looked at")
+    write_score(tmp_path / "short.mid", piece("march", 40, bars=2))
+    prompts, (rubbish, short) = read_prompts(tmp_path, GROOVE, bars=2, tokens=300)
+    assert len(prompts) == 4
+    assert rubbish.startswith("rubbish.mid is not a MIDI file")
+    assert short == "short.mid has 2 bars, and more than the 2 of the prompt are needed"
+    _, refused = read_prompts(tmp_path, GROOVE, bars=2, tokens=80)
+    assert sum("which leaves none of 80 to write" in sentence for sentence in refused) == 2
 
 
 def test_a_limit_takes_the_same_files_each_time(tmp_path: Path):
     write_pieces(tmp_path)
-    done = []
-    some, _ = read_prompts(
-        tmp_path, GROOVE, bars=2, tokens=300, limit=2, progress=lambda *now: done.append(now)
+    some, more, many = (
+        {one.name for one in read_prompts(tmp_path, GROOVE, bars=2, tokens=300, limit=limit)[0]}
+        for limit in (2, 3, 99)
     )
-    assert len(some) == 2
-    assert done == [(1, 2), (2, 2)]
-    more, _ = read_prompts(tmp_path, GROOVE, bars=2, tokens=300, limit=3)
-    assert {prompt.name for prompt in some} < {prompt.name for prompt in more}
-    many, _ = read_prompts(tmp_path, GROOVE, bars=2, tokens=300, limit=99)
-    assert len(many) == 4
+    assert (len(some), len(many)) == (2, 4)
+    assert some < more < many
 
 
 def test_the_style_is_in_the_name():
     assert style_of("pop032.ska_ska1sus.mid") == "ska_ska1sus"
     assert style_of("a/b/CHART.STYLE_SUB.MID") == "STYLE_SUB"
     assert style_of("deep.er/song.mid") == "song"
+
+
+def test_reference_passages(prompts, speaker):
+    """As long as asked for, going on after two bars; the other one has another style, if there is one."""
+    for prompt in prompts:
+        found, same = (reference_passages(speaker, prompts, prompt, 140, seed=0) for _ in range(2))
+        for passage in found.values():
+            assert len(passage.ids) == 140
+            assert passage.start_ticks == prompt.start_ticks
+            assert passage.begun == speaker.bars(passage.ids)[2] + (speaker.bar is not None)
+        np.testing.assert_array_equal(found["other"].ids, same["other"].ids)
+        others = [other for other in prompts if other.style != prompt.style]
+        assert any(np.array_equal(found["other"].ids, o.piece_ids[:140]) for o in others)
+    assert reference_passages(speaker, prompts[:1], prompts[0], 140, seed=0)["other"] is None
+
+
+def test_the_looped_prompt_repeats_it(prompts, speaker):
+    prompt = prompts[0]
+    ids = looped(speaker, prompt, 600)
+    assert len(ids) > 600
+    np.testing.assert_array_equal(ids[: len(prompt.ids)], prompt.ids)
+    score, notes = speaker.decode(ids), prompt.score.notes
+    again = excerpt(score, prompt.start_ticks, 2 * prompt.start_ticks).notes
+    np.testing.assert_array_equal(again.pitch, notes.pitch)
+    np.testing.assert_array_equal(again.onset_ticks, notes.onset_ticks)
+    for histogram in (onset_duration, onset_drum):
+        of_both = (histogram(x, score.ticks_per_beat) for x in (score.notes, notes))
+        assert cosine(*of_both) > 0.98
+    assert copied_share(ids[len(prompt.ids) : 600], prompt.ids, run=8) > 0.9

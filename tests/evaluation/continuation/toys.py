@@ -1,15 +1,12 @@
 """A folder of prompts and small models that continue them, for the tests of the groove experiment."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 
 from evaluation.continuation.plan import Plan
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer
 from musicgen.playable import Playable
 from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
+from tests.evaluation.toys import toy_performer
 from tokenization.formats import write_score
 from tokenization.language import language
 from tokenization.score import Score
@@ -38,21 +35,8 @@ def write_pieces(folder: Path) -> Path:
     return folder
 
 
-def small_model(seed: int) -> Performer:
-    """Return a model of one layer that writes groove tokens."""
-    config = ModelConfig(
-        vocabulary_size=len(language("groove").vocabulary), layers=1, width=16, heads=2,
-        feedforward=24, chunk=8, dropout=0.0, initial_deviation=0.3,
-    )  # fmt: skip
-    return Performer(config, seed).eval()
-
-
 def playable(name: str = "small", seed: int = 0) -> Playable:
     """Return a small model under a name."""
-    return Playable(
-        name=name,
-        language=language("groove"),
-        sha256=f"{seed:064x}",
-        trained_length=64,
-        weights=partial(small_model, seed),
-    )
+    spoken, weights = language("groove"), f"{seed:064x}"
+    model = partial(toy_performer, spoken, seed)
+    return Playable(name=name, language=spoken, sha256=weights, trained_length=64, weights=model)

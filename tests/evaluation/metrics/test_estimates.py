@@ -1,5 +1,3 @@
-"""Means with their intervals."""
-
 from math import comb
 
 import numpy as np
@@ -11,31 +9,19 @@ from evaluation.metrics.estimates import estimate, mean
 def test_what_is_missing_is_counted_and_in_no_mean():
     found = estimate([1.0, None, 3.0, None, 5.0])
     assert (found.n, found.missing, found.mean, found.deviation) == (3, 2, 3.0, 2.0)
-    assert found.low == pytest.approx(3 - 4.302653 * 2 / np.sqrt(3))
-    assert found.high == pytest.approx(3 + 4.302653 * 2 / np.sqrt(3))
-
-
-def test_one_value_has_no_interval_and_none_has_no_mean():
-    one, none = estimate([2.0]), estimate([None])
+    half = 4.302653 * 2 / np.sqrt(3)  # Student's
+    assert (found.low, found.high) == (pytest.approx(3 - half), pytest.approx(3 + half))
+    two, one, none = estimate([1.0, 3.0]), estimate([2.0]), estimate([None])
+    assert two.low == pytest.approx(2 - 12.7062)
     assert (one.n, one.mean, one.deviation, one.low, one.high) == (1, 2.0, None, None, None)
     assert (none.n, none.missing, none.mean, none.low) == (0, 1, None, None)
     assert mean([None, 1.0, 2.0]) == 1.5
     assert mean([]) is None
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 6, 12])
-def test_the_interval_of_a_few_values_holds_their_true_mean_as_often_as_it_says(n: int):
-    samples = np.random.default_rng(n).normal(5, 2, size=(1000, n))
-    found = [estimate(values) for values in samples.tolist()]
-    held = [
-        one.low <= 5 <= one.high for one in found if one.low is not None and one.high is not None
-    ]
-    assert np.mean(held) == pytest.approx(0.95, abs=0.02)  # three standard errors of 1,000 trials
-
-
-@pytest.mark.parametrize("n", [3, 6, 20])
+@pytest.mark.parametrize("n", [3, 20])
 def test_the_interval_of_a_share_holds_the_true_one_as_often_on_average(n: int):
-    """Of some shares it does so more or less often, as counts are whole."""
+    """Wilson's: of some shares it does so more or less often, as counts are whole."""
     true, held = np.linspace(0.005, 0.995, 199), 0.0
     for count in range(n + 1):
         found = estimate([1.0] * count + [0.0] * (n - count), shares=True)
@@ -45,29 +31,7 @@ def test_the_interval_of_a_share_holds_the_true_one_as_often_on_average(n: int):
         inside = (found.low <= true) & (true <= found.high)
         held += inside * comb(n, count) * true**count * (1 - true) ** (n - count)
     assert np.mean(held) == pytest.approx(0.95, abs=0.015)
-
-
-def test_none_of_twenty_leaves_room():
-    none, every = estimate([0.0] * 20, shares=True), estimate([True] * 20, shares=True)
+    none = estimate([0.0] * 20, shares=True)
     assert (none.mean, none.low, none.high) == (0, 0, pytest.approx(0.1611, abs=1e-4))
-    assert (every.mean, every.low, every.high) == (1, pytest.approx(0.8389, abs=1e-4), 1)
-    three = estimate([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, None, 0.0, 1.0, 0.0, 0.0], shares=True)
-    assert (three.low, three.high) == (
-        pytest.approx(0.1078, abs=1e-4),
-        pytest.approx(0.6032, abs=1e-4),
-    )
-
-
-def test_values_that_happen_to_be_0_or_1_are_no_shares_for_that():
-    semitones = estimate([0.0, 1.0, 1.0])
-    assert semitones.high == pytest.approx(2 / 3 + 4.302653 / 3)  # Student's
-    unchanged = estimate([0.0] * 20)
-    assert (unchanged.low, unchanged.high) == (0, 0)
-
-
-def test_the_interval_is_that_of_the_normal_approximation_for_many_values():
-    values = np.random.default_rng(0).normal(5, 2, size=400)
-    found = estimate(values.tolist())
-    error = 1.96 * values.std() / 20
-    assert found.low == pytest.approx(values.mean() - error, abs=0.02)
-    assert found.high == pytest.approx(values.mean() + error, abs=0.02)
+    semitones = estimate([0.0, 1.0, 1.0])  # are no shares for that
+    assert semitones.high == pytest.approx(2 / 3 + 4.302653 / 3)

@@ -1,76 +1,96 @@
-"""Form is counted bar by bar: what returns, what repeats, how chords move."""
+"""Form is counted bar by bar: what returns, what repeats, how chords move, and what shows that a piece ends."""
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 
-from evaluation.metrics.form import form, overlap
+from evaluation.metrics.form import form, last_bar, signs
 from tests.evaluation.scores import piano_of
+from tokenization.analysis.chords import tonic
+from tokenization.score import Score
 
 BAR = 4 * 12
 THEME = [(0, 60), (12, 64), (24, 67), (36, 72)]
 OTHER = [(6, 61), (18, 66), (30, 68), (42, 70)]
+RUN = [(6 * step, 60 + pitch) for step, pitch in enumerate([0, 4, 7, 5, 4, 2, 7, 12])]
+CHORD = [(0, 48, 48), (0, 60, 48), (0, 64, 48), (0, 67, 48)]
 
 
-def music(*bars: list[tuple[int, int]]):
-    """Return a score with a bar for each list of (tick in the bar, pitch)."""
+def music(*bars: list[tuple]) -> Score:
+    """Return a score with a bar for each list of (tick in the bar, pitch, length or half a beat)."""
     return piano_of(
-        [(number * BAR + tick, 6, pitch) for number, bar in enumerate(bars) for tick, pitch in bar]
+        [
+            (number * BAR + tick, *(length or [6]), pitch)
+            for number, bar in enumerate(bars)
+            for tick, pitch, *length in bar
+        ]
     )
 
 
-def test_overlap_is_the_jaccard_index_and_silence_has_none():
-    assert overlap({(0, 60, False), (4, 62, False)}, {(0, 60, False)}) == 0.5
-    assert overlap(set(), set()) is None
-    assert overlap({(0, 60, False)}, set()) == 0
+A, B = THEME, OTHER
+NEARLY = [*A, *B]
+VARIED = [*NEARLY[:-1], (42, 71)]  # 7 cells of 9 are the same
+SINGLE = [[(0, 40 + bar)] for bar in range(3)]
+FIRST = [[(0, 60 + bar), (24, 70 + bar)] for bar in range(8)]
+CHANGED = [[(0, 60 + bar), (24, 50 - bar)] for bar in range(8)]
+LOW = [[(0, 40), (0, 60), (24, 60)]] * 8
+HIGH = [[(0, 40), (0, 66), (24, 66)]] * 8
+FULL = [[(tick, 60) for tick in range(0, 48, 8)]] * 8
 
 
-def test_a_bar_that_comes_again_after_four_bars_is_a_return_and_one_that_comes_sooner_is_not():
-    again = form(music(THEME, OTHER, OTHER, OTHER, THEME), 4, 5)
-    assert (again["returns"], again["repeats"], again["notes"]) == (1, 1, 4)
-    sooner = form(music(OTHER, OTHER, OTHER, THEME, THEME), 4, 5)
-    assert (sooner["returns"], sooner["repeats"]) == (0, 1)
-    most = form(music(THEME, OTHER, OTHER, OTHER, [*THEME[:3], (36, 71)]), 4, 5)
-    assert (most["returns"], most["repeats"]) == (1, 0)  # 3 cells of 5
+@pytest.mark.parametrize(
+    ("bars", "start", "expected"),
+    [
+        # A return comes from four bars back or more.
+        ([A, B, B, B, A], 4, {"returns": 1, "repeats": 1, "notes": 4}),
+        ([B, B, B, A, A], 4, {"returns": 0, "repeats": 1}),
+        ([A, B, B, B, [*A[:3], (36, 71)]], 4, {"returns": 1, "repeats": 0}),  # 3 cells of 5
+        # Circles have most of one of the four before.
+        ([B, NEARLY, VARIED, NEARLY, VARIED], 1, {"circles": 3}),
+        ([A, B, *SINGLE[:2], A], 0, {"circles": 1}),
+        ([A, B, *SINGLE, A], 0, {"circles": 0}),
+        ([*[A] * 5, *SINGLE, *[A] * 3], 0, {"circles": 4}),
+        # A phrase is like the earlier bars that are most like it.
+        ([*FIRST, *FIRST], 8, {"phrases": 1}),
+        ([*FIRST, *CHANGED], 8, {"phrases": pytest.approx(1 / 3)}),
+        (FIRST, 0, {"phrases": None}),
+        # Phrases contrast by how high their tops lie and swell by their notes; a rest is none.
+        ([*LOW, *HIGH], 0, {"contrast": 3, "swell": 0}),
+        ([*LOW, *FULL], 0, {"contrast": 0, "swell": pytest.approx(math.log(2) / 2)}),
+        ([*LOW, *[[]] * 8], 0, {"contrast": None, "swell": None}),
+        # Of the third bar, nothing is in the first half.
+        ([[(0, 40), (24, 60)], [(12, 40), (0, 60)], [(36, 60)]], 0, {"downbeat": 0.5}),
+        (
+            [A, *[[]] * 5],
+            4,
+            {"returns": None, "repeats": None, "downbeat": None, "circles": None, "notes": 0},
+        ),
+    ],
+)
+def test_form(bars: list, start: int, expected: dict[str, Any]):
+    found = form(music(*bars), start, len(bars))
+    assert {name: found[name] for name in expected} == expected
 
 
-def test_bars_go_round_in_circles_that_have_most_of_one_of_the_four_before():
-    nearly = [*THEME, *OTHER]
-    varied = [*nearly[:-1], (42, 71)]  # 7 cells of 9 are the same
-    assert form(music(OTHER, nearly, varied, nearly, varied), 1, 5)["circles"] == 3
-    assert form(music(THEME, OTHER, [(0, 40)], [(0, 41)], THEME), 0, 5)["circles"] == 1
-    assert form(music(THEME, OTHER, [(0, 40)], [(0, 41)], [(0, 42)], THEME), 0, 6)["circles"] == 0
-    left = music(*[THEME] * 5, *([(0, 40 + bar)] for bar in range(3)), *[THEME] * 3)
-    assert form(left, 0, 11)["circles"] == 4
-    assert form(music(THEME, []), 1, 2)["circles"] is None
+def test_signs_of_an_end():
+    ended = signs(music(RUN, RUN, RUN, CHORD), 3)
+    assert ended == {"tonic": True, "thinner": True, "longer": True, "all": True}
+    going = signs(music(RUN, RUN, RUN, RUN), 3)
+    assert going is not None
+    assert (going["thinner"], going["longer"], going["all"]) == (False, False, False)
+    dominant = [(tick, pitch + 7, length) for tick, pitch, length in CHORD]
+    other = signs(music(*[RUN] * 20, dominant), 20)
+    assert other is not None
+    assert (other["tonic"], other["thinner"], other["all"]) == (False, True, False)
+    assert signs(music(RUN, RUN), 2) is None  # a silent bar
+    ringing = [(tick, pitch, 3 * BAR) for tick, pitch, _ in CHORD]
+    assert last_bar(music(RUN, RUN, RUN, ringing)) == 3
+    assert last_bar(music()) == 0
 
 
-def test_a_phrase_is_like_the_earlier_bars_that_are_most_like_it():
-    first = [[(0, 60 + bar), (24, 70 + bar)] for bar in range(8)]
-    changed = [[(0, 60 + bar), (24, 50 - bar)] for bar in range(8)]
-    assert form(music(*first, *first), 8, 16)["phrases"] == 1
-    assert form(music(*first, *changed), 8, 16)["phrases"] == pytest.approx(1 / 3)
-    assert form(music(*first), 0, 8)["phrases"] is None  # nothing stands before
-
-
-def test_phrases_contrast_by_how_high_their_tops_lie_and_swell_by_their_notes():
-    low = [[(0, 40), (0, 60), (24, 60)] for _ in range(8)]
-    high = [[(0, 40), (0, 66), (24, 66)] for _ in range(8)]
-    full = [[(tick, 60) for tick in range(0, 48, 8)] for _ in range(8)]
-    found = form(music(*low, *high), 0, 16)
-    assert (found["contrast"], found["swell"]) == (3, 0)
-    found = form(music(*low, *full), 0, 16)
-    assert (found["contrast"], found["swell"]) == (0, pytest.approx(math.log(2) / 2))
-    alone = form(music(*low, *[[]] * 8), 0, 16)
-    assert (alone["contrast"], alone["swell"]) == (None, None)  # a rest is no phrase
-
-
-def test_bass_notes_on_the_line_are_counted():
-    bars = [[(0, 40), (24, 60)], [(12, 40), (0, 60)], [(36, 60)]]
-    assert form(music(*bars), 0, 3)["downbeat"] == 0.5  # nothing in the first half of the third
-
-
-def test_what_is_silent_has_no_measures_but_its_counts():
-    found = form(music(THEME, [], [], [], [], []), 4, 6)
-    assert (found["returns"], found["repeats"], found["downbeat"]) == (None, None, None)
-    assert found["notes"] == 0
+def test_the_key_of_a_scale_is_its_own_in_every_key():
+    scale = np.array([0, 2, 4, 5, 7, 9, 11, 12, 7, 4, 0])
+    weight = np.array([3, 1, 2, 1, 2, 1, 1, 3, 2, 2, 4])
+    assert [tonic(scale + key, weight) for key in range(12)] == [*range(12)]

@@ -1,6 +1,4 @@
-"""Musical statistics, by hand and against MusPy where it keeps to its formulas."""
-
-from __future__ import annotations
+"""Musical statistics, by hand and against MusPy where it keeps to its formulas, and distances between them."""
 
 import warnings
 
@@ -11,7 +9,15 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # MusPy imports what is deprecated
     import muspy
 
-from evaluation.metrics.statistics import STATISTICS, bars_of, music_of, statistics
+from evaluation.metrics.estimates import Spread
+from evaluation.metrics.statistics import (
+    STATISTICS,
+    bars_of,
+    distances,
+    floor,
+    statistics,
+    wasserstein,
+)
 from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
 from tokenization.score import Score
 
@@ -34,18 +40,10 @@ def by_muspy(score: Score) -> muspy.Music:
     return muspy.Music(resolution=12, tracks=tracks)
 
 
-def not_ending_on_a_line(seed: int) -> Score:
-    """Return a piece after which MusPy does not add a bar or a beat."""
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_equal_to_muspy(seed: int):
     score = random_trio(seed, 150, beats=40)
-    assert score.end_ticks % 12
-    return score
-
-
-PIECES = [not_ending_on_a_line(seed) for seed in (0, 2, 3, 4)]
-
-
-@pytest.mark.parametrize("score", PIECES)
-def test_equal_to_muspy(score: Score):
+    assert score.end_ticks % 12, "MusPy adds no bar or beat"
     music, found = by_muspy(score), statistics(score)
     expected = {
         "pitch_class_entropy": muspy.pitch_class_entropy(music),
@@ -54,8 +52,11 @@ def test_equal_to_muspy(score: Score):
         "polyphony": muspy.polyphony(music),
         "polyphony_rate": muspy.polyphony_rate(music, threshold=1),  # which it compares strictly
         "pitch_range": muspy.pitch_range(music),
+        "note_length": score.pitched.duration_ticks.mean() / 12,
+        "notes_a_bar": 150 / -(-score.end_ticks // BAR),
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-12)
+    assert statistics(score.rescaled(480)) == pytest.approx(found)
 
 
 def test_empty_beats_are_muspys_where_no_note_ends_on_a_beat():
@@ -64,53 +65,19 @@ def test_empty_beats_are_muspys_where_no_note_ends_on_a_beat():
     rate = statistics(score)["empty_beat_rate"]
     assert rate == pytest.approx(muspy.empty_beat_rate(by_muspy(score)))
     assert rate == pytest.approx(6 / 11)  # of the beats 0 … 10, these sound: 0, 1, 2, 6, 10
+    ends_with_a_beat = trio([(0, 12, 60, OTHER), (36, 12, 60, OTHER)])
+    assert statistics(ends_with_a_beat)["empty_beat_rate"] == pytest.approx(2 / 4)
 
 
-def test_a_note_does_not_sound_in_the_beat_that_it_ends_with():
-    score = trio([(0, 12, 60, OTHER), (36, 12, 60, OTHER)])
-    assert statistics(score)["empty_beat_rate"] == pytest.approx(2 / 4)
-
-
-def test_two_voices_are_polyphonic():
-    score = trio([(0, 12, 60, OTHER), (0, 6, 64, BASS), (0, 1, 36, DRUMS)])
-    found = statistics(score)
-    assert found["polyphony"] == pytest.approx(1.5)
-    assert found["polyphony_rate"] == pytest.approx(0.5)
-
-
-def test_a_unison_is_one_pitch():
-    assert statistics(trio([(0, 12, 60, OTHER), (0, 12, 60, BASS)]))["polyphony"] == 1.0
-
-
-def test_drums_alone():
+def test_drums_alone_and_nothing():
     found = statistics(trio([(at, 1, 36, DRUMS) for at in (0, 12, 24, 36, 48, 60)]))
-    assert found == {
-        "pitch_class_entropy": None,
-        "scale_consistency": None,
+    assert {name: value for name, value in found.items() if value is not None} == {
         "groove_consistency": pytest.approx(1 - 2 / BAR),
-        "polyphony": None,
-        "polyphony_rate": None,
         "empty_beat_rate": 0.0,
         "notes_a_bar": 3.0,
-        "pitch_range": None,
-        "note_length": None,
         "repeated_bar_share": 0.0,
     }
-
-
-def test_nothing():
     assert statistics(trio([])) == dict.fromkeys(STATISTICS)
-
-
-def test_pitch_classes():
-    scale = [(12 * i, 6, pitch, OTHER) for i, pitch in enumerate((60, 62, 64, 65, 67, 69, 71, 72))]
-    found = statistics(trio(scale))
-    assert found["scale_consistency"] == 1.0
-    assert found["pitch_class_entropy"] == pytest.approx(2 / 8 * 2 + 6 / 8 * 3)
-    assert statistics(trio([(0, 6, 60, OTHER)]))["pitch_class_entropy"] == 0.0
-    assert statistics(trio([*scale, (96, 6, 61, OTHER)]))["scale_consistency"] == pytest.approx(
-        8 / 9
-    )
 
 
 def test_repeated_bars():
@@ -123,16 +90,68 @@ def test_repeated_bars():
     assert statistics(trio(bar(0, 60)))["repeated_bar_share"] is None
     moved = trio([(0, 6, 60, OTHER), (BAR, 6, 60, BASS)])
     assert statistics(moved)["repeated_bar_share"] == 0.0
-
-
-def test_bars_do_not_depend_on_the_order_of_notes():
     notes = random_trio(5, 60, beats=16).notes
     shuffled = notes[np.random.default_rng(0).permutation(len(notes))]
     assert bars_of(notes, BAR) == bars_of(shuffled, BAR)
-    assert len(bars_of(notes, BAR)) == 4
 
 
-def test_other_resolutions_are_brought_to_the_grid():
-    coarse, fine = random_trio(7, 80, beats=20), random_trio(7, 80, beats=20).rescaled(480)
-    assert statistics(fine) == pytest.approx(statistics(coarse))
-    assert music_of(fine).bars == 6
+def test_wasserstein_is_the_mean_distance_of_sorted_values_of_equal_samples():
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=50), random.exponential(size=50)
+    expected = np.abs(np.sort(a) - np.sort(b)).mean()
+    for first, second in ((a, b), (b, a), (np.repeat(a, 3), b)):
+        assert wasserstein(first, second) == pytest.approx(expected)
+    assert wasserstein([0], [0, 4]) == 2
+    assert wasserstein([], [1]) is None
+
+
+def test_distances_have_a_row_a_statistic():
+    outputs = [{"polyphony": 2.0, "range": 5.0}, {"polyphony": None, "range": 5.0}]
+    real = [{"polyphony": 1.0, "range": 5.0}, {"polyphony": 3.0, "range": 5.0}]
+    polyphony, pitch_range = distances(outputs, real)
+    assert (polyphony.statistic, pitch_range.statistic) == ("polyphony", "range")
+    assert polyphony.outputs == Spread(n=1, missing=1, mean=2.0, deviation=None)
+    assert polyphony.real == Spread(n=2, missing=0, mean=2.0, deviation=pytest.approx(np.sqrt(2)))
+    assert polyphony.wasserstein == 1.0
+    assert polyphony.in_deviations == pytest.approx(1 / np.sqrt(2))
+    assert (pitch_range.wasserstein, pitch_range.in_deviations) == (0.0, None)
+    row = distances(outputs[1:], real)[0]
+    assert (row.wasserstein, row.in_deviations, row.outputs.mean) == (None, None, None)
+
+
+def of_styles(values: np.ndarray) -> list[dict]:
+    """Return a row a value, of a style a row."""
+    return [{"range": x, "style": style} for style, row in enumerate(values) for x in row]
+
+
+def test_the_interval_of_a_distance_holds_the_true_one_as_often_as_it_says():
+    styles, random, held = 3, np.random.default_rng(3), []
+    for _ in range(300):
+        of_style = random.normal(0, 1, (styles, 1))
+        real = of_style + random.normal(0, 0.5, (styles, 1))
+        outputs = 1 + of_style + random.normal(0, 0.5, (styles, 3))
+        (found,) = distances(of_styles(outputs), of_styles(real), "style")
+        assert found.low is not None
+        assert found.high is not None
+        held.append(found.low <= 1 <= found.high)
+    assert np.mean(held) == pytest.approx(0.95, abs=0.04)  # three standard errors of 300 trials
+
+
+def test_two_sets_of_real_pieces_are_about_as_far_apart_as_the_floor_says():
+    random = np.random.default_rng(6)
+    expected = np.mean([wasserstein(*random.normal(size=(2, 6))) for _ in range(2000)])
+    told = [floor([[x] for x in random.normal(size=6)], seed) for seed in range(60)]
+    assert np.mean(np.array(told, dtype=float)) == pytest.approx(expected, rel=0.2)
+
+
+def test_pieces_of_a_style_count_as_one():
+    real = np.array([[1.0], [2.0], [4.0], [7.0]])
+    (once,), (often,) = (
+        distances(of_styles(real[::-1] + 1), of_styles(np.repeat(real, times, 1)), "style")
+        for times in (1, 5)
+    )
+    assert (once.low, once.high, once.floor) == (often.low, often.high, often.floor)
+    assert (once.groups, often.groups, often.real.n) == (4, 4, 20)
+    alone = of_styles(np.array([[1.0, 2.0]]))
+    (one,) = distances(alone, alone, "style")
+    assert (one.groups, one.wasserstein, one.low, one.high, one.floor) == (1, 0, None, None, None)

@@ -1,4 +1,4 @@
-"""Style profiles against the reference vectors and against their definition, note by note and pair by pair."""
+"""Style profiles against the reference vectors and against their definition, note by note and pair by pair; copies."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from evaluation.metrics import style
 from evaluation.metrics.style import (
+    copied_share,
     cosine,
-    onset_drum,
+    diversity,
     onset_duration,
     profiles,
     quarters,
@@ -19,13 +20,12 @@ from evaluation.metrics.style import (
     time_pitch,
     track_profiles,
 )
-from tests.evaluation.metrics.slow_style import slow_cosine, slow_onset_duration, slow_time_pitch
-from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, random_trio, trio
+from tests.evaluation.metrics.slow_style import slow_onset_duration, slow_time_pitch
+from tests.evaluation.scores import BASS, DRUMS, OTHER, piano_of, trio
 from tests.tools.measure.style import measure
 from tokenization.score import Meters, Notes, Track, excerpt
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "style_profiles.json").read_text())
-GOLDEN_NOTES = [trio([(*note, OTHER) for note in piece]).notes for piece in GOLDEN["pieces"]]
 
 
 def cells(histogram: np.ndarray) -> dict[tuple[int, int], int]:
@@ -33,32 +33,21 @@ def cells(histogram: np.ndarray) -> dict[tuple[int, int], int]:
     return {(int(i), int(j)): int(histogram[i, j]) for i, j in np.argwhere(histogram)}
 
 
-def test_golden_onset_duration():
-    for notes, expected in zip(GOLDEN_NOTES, GOLDEN["onset_duration"], strict=True):
-        np.testing.assert_array_equal(onset_duration(notes, GOLDEN["resolution"]), expected)
-
-
-def test_golden_time_pitch():
-    sums = [int(time_pitch(notes, GOLDEN["resolution"]).sum()) for notes in GOLDEN_NOTES]
-    assert sums == GOLDEN["time_pitch_sum"]
-
-
-@pytest.mark.parametrize(
-    ("metric", "histogram"), [("onset_duration", onset_duration), ("time_pitch", time_pitch)]
-)
-def test_golden_similarity(metric, histogram):
-    found = [histogram(notes, GOLDEN["resolution"]) for notes in GOLDEN_NOTES]
-    assert len(GOLDEN["similarity"]) == 28
+def test_profiles_and_similarities_are_golden():
+    pieces = [trio([(*note, OTHER) for note in piece]).notes for piece in GOLDEN["pieces"]]
+    durations, pitches = (
+        [profile(notes, GOLDEN["resolution"]) for notes in pieces]
+        for profile in (onset_duration, time_pitch)
+    )
+    np.testing.assert_array_equal(durations, GOLDEN["onset_duration"])
+    assert [int(histogram.sum()) for histogram in pitches] == GOLDEN["time_pitch_sum"]
     for pair in GOLDEN["similarity"]:
-        similarity = cosine(found[pair["a"]], found[pair["b"]])
-        if pair[metric] is None:
-            assert similarity is None
-        else:
-            assert similarity == pytest.approx(pair[metric], abs=1e-9)
-
-
-def test_golden_has_an_empty_histogram():
-    assert any(pair["time_pitch"] is None for pair in GOLDEN["similarity"])
+        for metric, found in (("onset_duration", durations), ("time_pitch", pitches)):
+            similarity = cosine(found[pair["a"]], found[pair["b"]])
+            if pair[metric] is None:
+                assert similarity is None
+            else:
+                assert similarity == pytest.approx(pair[metric], abs=1e-9)
 
 
 @st.composite
@@ -72,47 +61,29 @@ def pieces(draw):
     return trio(rows, ticks_per_beat).notes, ticks_per_beat
 
 
-@given(pieces())
-def test_equals_the_definition(piece):
+@given(pieces(), st.sampled_from([1, 7, style.PAIRS_AT_ONCE]))
+def test_profiles_equal_their_definition(piece, pairs_at_once: int):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "PAIRS_AT_ONCE", pairs_at_once)
+        assert cells(time_pitch(*piece)) == slow_time_pitch(*piece)
     assert cells(onset_duration(*piece)) == slow_onset_duration(*piece)
-    assert cells(time_pitch(*piece)) == slow_time_pitch(*piece)
-
-
-def test_equals_the_definition_across_blocks(monkeypatch):
-    notes = random_trio(3, 150, beats=20).notes
-    whole = time_pitch(notes, 12)
-    for most in (1, 7, 100):
-        monkeypatch.setattr(style, "PAIRS_AT_ONCE", most)
-        np.testing.assert_array_equal(time_pitch(notes, 12), whole)
 
 
 def test_many_notes_at_once_take_little_memory():
-    # 40 000 notes in one beat make 1.6 billion pairs; equal ones are counted together.
-    random = np.random.default_rng(0)
-    onset, pitch = random.integers(12, size=40_000), random.integers(128, size=40_000)
-    notes = Notes(onset, np.ones_like(onset), pitch, onset, np.zeros_like(onset))
+    """40,000 notes make 1.6 billion pairs; equal ones are counted together."""
+    pitch = np.random.default_rng(0).integers(128, size=40_000)
+    zero = np.zeros_like(pitch)
+    found = time_pitch(Notes(zero, zero + 1, pitch, zero, zero), 12)
     counted = np.bincount(pitch, minlength=128)
-    wide = sum(
-        int(counted[low] * counted[high])
-        for low in range(128)
-        for high in range(128)
-        if abs(high - low) <= 20
-    ) - len(pitch)
-    at_once = time_pitch(notes.replace(onset_ticks=np.zeros_like(onset)), 12)
-    assert at_once.sum() == wide
-    assert at_once[1:].sum() == 0
-    assert wide / 2 < time_pitch(notes, 12).sum() < wide
+    near = np.abs(np.subtract.outer(np.arange(128), np.arange(128))) <= 20
+    assert found.sum() == found[0].sum() == (np.outer(counted, counted) * near).sum() - len(pitch)
 
 
+@pytest.mark.long
 def test_speed_and_equality_at_2000_notes():
     found = measure(notes=2000, fast_times=5)
     assert found["largest_difference"] < 1e-9
     assert found["ratio"] > 15, "the measurement says 100 and more on a quiet machine"
-
-
-def test_onset_drum():
-    notes = trio([(0, 1, 36, DRUMS), (48, 1, 36, DRUMS), (6, 1, 42, DRUMS)]).notes
-    assert cells(onset_drum(notes, 12)) == {(0, 36): 2, (3, 42): 1}
 
 
 def test_an_onset_is_the_place_in_the_bar_of_any_metre():
@@ -120,67 +91,48 @@ def test_an_onset_is_the_place_in_the_bar_of_any_metre():
     score = piano_of(waltz).replace(meters=Meters(*np.array([[0, 3, 4]]).T))
     found = profiles(score)["onset_duration"]
     assert cells(found) == {(beat, 3): 8 for beat in (0, 6, 12, 15)}
-    first, later = excerpt(score, 0, 72), excerpt(score, 108)
-    for part in (first, later, *quarters(score)):
-        style = profiles(part)["onset_duration"]
-        assert cosine(found, style) == pytest.approx(1)
-    by_track = track_profiles(score)["Piano", "onset_duration"]
-    np.testing.assert_array_equal(by_track, found)
+    for part in (excerpt(score, 0, 72), excerpt(score, 108), *quarters(score)):
+        assert cosine(found, profiles(part)["onset_duration"]) == pytest.approx(1)
+    np.testing.assert_array_equal(track_profiles(score)["Piano", "onset_duration"], found)
     # After a bar of one beat, those of four begin elsewhere.
     upbeat = Meters(*np.array([[0, 1, 4], [12, 4, 4]]).T)
     moved = piano_of([(0, 6, 60), *[(12 + 48 * bar, 6, 62) for bar in range(3)]])
     assert cells(profiles(moved.replace(meters=upbeat))["onset_duration"]) == {(0, 3): 4}
 
 
+def test_profiles_are_of_pitched_tracks_of_all_or_of_each_name():
+    tracks = (Track("Bass", 33), Track("Drums", 0, True), Track("Keys"), Track("Keys"), Track("-"))
+    drums = [(0, 1, 36, DRUMS), (48, 1, 36, DRUMS), (6, 1, 42, DRUMS)]
+    score = trio([(0, 6, 40, 0), (12, 6, 60, 2), (12, 6, 64, 3), *drums], tracks=tracks)
+    pitched, everything, by_track = profiles(score), profiles(score, "all"), track_profiles(score)
+    assert cells(everything["onset_drum"]) == {(0, 36): 2, (3, 42): 1}
+    assert {name: found.sum() for name, found in pitched.items()} == {
+        "onset_duration": 3,
+        "time_pitch": 3,
+    }
+    assert everything["onset_duration"].sum() == 6
+    with pytest.raises(ValueError, match="pitched or all tracks, not from some"):
+        profiles(score, "some")
+    assert {key: found.sum() for key, found in by_track.items()} == {
+        ("Bass", "onset_duration"): 1,
+        ("Bass", "time_pitch"): 0,
+        ("Drums", "onset_drum"): 3,
+        ("Keys", "onset_duration"): 2,
+        ("Keys", "time_pitch"): 2,
+    }
+    alike = similarities(by_track, track_profiles(trio([(0, 6, 40, BASS)])))
+    assert {key for key, value in alike.items() if value is not None} == {
+        ("Bass", "onset_duration")
+    }
+    assert alike.keys() == by_track.keys()
+
+
 def test_cosine():
     a, b = np.array([[3, 0], [4, 0]]), np.array([[0, 2], [0, 0]])
     assert cosine(a, a) == 1.0
-    assert cosine(a, 7 * a) == pytest.approx(1.0)
     assert cosine(a, b) == 0.0
-    assert cosine(a, np.array([[1, 0], [0, 0]])) == pytest.approx(0.6)
+    assert cosine(a, 7 * np.array([[1, 0], [0, 0]])) == pytest.approx(0.6)
     assert cosine(a, np.zeros_like(a)) is None
-    assert cosine(np.zeros_like(a), np.zeros_like(a)) is None
-
-
-def test_pitched_tracks_leave_the_drums_out():
-    score = trio([(0, 6, 40, BASS), (0, 1, 36, DRUMS), (12, 6, 60, OTHER)])
-    pitched, everything = profiles(score), profiles(score, "all")
-    assert pitched.keys() == {"onset_duration", "time_pitch"}
-    assert pitched["onset_duration"].sum() == 2
-    assert everything["onset_duration"].sum() == 3
-    assert everything["onset_drum"].sum() == 1
-    with pytest.raises(ValueError, match="pitched or all tracks, not from some"):
-        profiles(score, "some")
-
-
-def test_profiles_by_track():
-    tracks = (Track("Bass", 33), Track("Drums", 0, True), Track("Keys"), Track("Keys"), Track("-"))
-    rows = [(0, 6, 40, 0), (0, 1, 36, 1), (12, 6, 60, 2), (12, 6, 64, 3)]
-    found = track_profiles(trio(rows, tracks=tracks))
-    assert found.keys() == {
-        ("Bass", "onset_duration"), ("Bass", "time_pitch"), ("Drums", "onset_drum"),
-        ("Keys", "onset_duration"), ("Keys", "time_pitch"),
-    }  # fmt: skip
-    assert found["Keys", "time_pitch"].sum() == 2
-    assert found["Bass", "time_pitch"].sum() == 0
-
-
-def test_what_is_missing_has_no_similarity():
-    reference = track_profiles(trio([(0, 6, 40, BASS), (12, 6, 60, OTHER)]))
-    output = track_profiles(trio([(0, 6, 40, BASS)]))
-    assert similarities(reference, output) == {
-        ("Bass", "onset_duration"): 1.0,
-        ("Bass", "time_pitch"): None,  # one note makes no pair
-        ("Other", "onset_duration"): None,
-        ("Other", "time_pitch"): None,
-    }
-
-
-def test_similarity_agrees_with_the_definition_on_other_resolutions():
-    a, b = random_trio(1, 60, 16, 480), random_trio(2, 60, 16, 192)
-    expected = slow_cosine(slow_time_pitch(a.notes, 480), slow_time_pitch(b.notes, 192))
-    found = cosine(time_pitch(a.notes, 480), time_pitch(b.notes, 192))
-    assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_quarters_are_of_equal_duration_and_keep_the_place_in_the_bar():
@@ -189,8 +141,20 @@ def test_quarters_are_of_equal_duration_and_keep_the_place_in_the_bar():
     assert [part.notes.onset_ticks.tolist() for part in parts] == [
         [0, 50, 100, 149], [150, 299], [300], [597],
     ]  # fmt: skip
-
-
-def test_quarters_of_nothing_are_empty():
     assert [len(part.notes) for part in quarters(trio([]))] == [0, 0, 0, 0]
-    assert [len(part.notes) for part in quarters(trio([(0, 5, 60, OTHER)]))] == [1, 0, 0, 0]
+
+
+def test_copied_share_and_diversity():
+    prompt = np.arange(10)
+    output = np.array([90, 91, 2, 3, 4, 5, 92, 93, 0, 1])
+    for run, share in ((4, 4 / 10), (2, 6 / 10), (5, 0)):
+        assert copied_share(output, prompt, run) == pytest.approx(share)
+    assert copied_share(np.tile(prompt, 3), prompt, 4) == 1  # runs overlap
+    assert copied_share(np.arange(4), prompt, 4) == 1
+    assert copied_share(np.arange(3), prompt, 4) is copied_share(prompt, np.arange(3), 4) is None
+    a, b = np.arange(20), np.arange(100, 120)
+    assert diversity([a, a], run=4) == 0
+    assert diversity([a, a, b], run=4) == pytest.approx(2 / 3)
+    assert diversity([np.arange(6), np.arange(2, 8)], run=4) == pytest.approx(1 - 1 / 5)
+    assert diversity([np.zeros(4), np.zeros(8)], run=4) == pytest.approx(1 - 1 / 5)
+    assert diversity([a, np.arange(2)], run=4) is None

@@ -1,128 +1,87 @@
+"""Sentences of the report claim what the spread of results allows, and no more."""
+
+import pytest
+
 from evaluation.report import texts
 
-LENGTH = 64
 
-
-def row(mean: float, deviation: float = 0.1, pieces: int = 25) -> dict:
+def row(mean: float, deviation: float | None = 0.1, pieces: int = 25) -> dict:
     return {"mean": mean, "deviation": deviation, "pieces": pieces}
 
 
-def model(name: str, trained: float, far: float, grows: float | None = None) -> dict:
+def model(name: str, trained: float, far: float, stop: int = 16, **more: dict) -> dict:
     parts = {
-        "trained": {**row(trained), "start": 0, "stop": 16},
-        "far": {**row(far), "start": 24, "stop": LENGTH},
+        "trained": {**row(trained), "start": 0, "stop": stop},
+        "far": {**row(far), "start": 24, "stop": 64},
     }
-    growth = {} if grows is None else {"growth": row(grows)}
-    return {"model": name, "parts": parts, "drift": {"far": row(far - trained)}, **growth}
+    return {"model": name, "parts": parts, "drift": {"far": row(far - trained)}, **more}
+
+
+def said_of(*models: dict) -> list[str]:
+    return texts.extrapolation({"models": models, "length": 64})
 
 
 def test_the_best_are_named_and_growth_only_where_it_is_sure():
-    models = [
-        model("ape", 1.0, 2.0, 0.5),
-        model("sine", 1.1, 1.2, -0.5),
-        model("lrpe", 1.2, 1.7, 0.03),
-    ]
-    said = texts.extrapolation({"models": models, "length": LENGTH})
+    ape, sine = model("ape", 1.0, 2.0, growth=row(0.5)), model("sine", 1.1, 1.2, growth=row(-0.5))
+    lrpe = model("lrpe", 1.2, 1.7, growth=row(0.03))
+    said = said_of(ape, sine, lrpe)
     assert said[0].startswith("Within the trained length, ape has the lowest loss: 1.000")
     assert said[1].startswith("Furthest out, sine has the lowest loss: 1.200")
     assert "for ape (+0.500 ± 0.020), in nats a token, paired by piece, n = 25" in said[2]
     assert said[3] == "It grows less for sine (−0.500 ± 0.020)."
     assert "lrpe" not in "".join(said[2:])
+    assert "losses of all models grow alike" in said_of(lrpe, lrpe | {"model": "rope"})[2]
+    one = {"growth": row(0.5, None, 1)}
+    assert said_of(ape | one, sine | one)[2].startswith("One piece does not tell")
 
 
-def test_what_the_whole_past_is_worth_is_said_where_it_is_sure():
-    models = [model("ape", 1.0, 2.0), model("sine", 1.1, 1.2), model("lrpe", 1.1, 1.2)]
-    for one, control in zip(models, (0.5, -0.5, 0.03), strict=True):
-        one["control"] = row(control)
-    said = texts.extrapolation({"models": models, "length": LENGTH})
-    assert [text.partition(":")[0] for text in said[2:]] == [
-        "Past its trained length, ape costs more than where it is given the last tokens alone",
-        "Past its trained length, sine costs less than where it is given the last tokens alone",
-    ]
-
-
-def test_other_positions_are_not_compared():
-    models = [model("short", 1.0, 2.0), model("long", 1.1, 1.2)]
-    models[1]["parts"]["trained"]["stop"] = 32
-    said = texts.extrapolation({"models": models, "length": LENGTH})
+def test_only_the_same_positions_are_compared_and_one_model_with_itself():
+    said = said_of(model("short", 1.0, 2.0), model("long", 1.1, 1.2, stop=32))
     assert [text.partition(",")[0] for text in said] == ["Furthest out"]
-
-
-def test_nothing_is_claimed_where_nothing_is_sure():
-    models = [model("ape", 1.0, 2.0, 0.03), model("sine", 1.1, 1.2, -0.03)]
-    said = texts.extrapolation({"models": models, "length": LENGTH})
-    assert said[2].startswith("Past the trained length the losses of all models grow alike")
-
-
-def test_one_piece_tells_nothing():
-    def alone(mean: float) -> dict:
-        return {"mean": mean, "deviation": None, "pieces": 1}
-
-    parts = {
-        "trained": {**alone(1.0), "start": 0, "stop": 16},
-        "far": {**alone(2.0), "start": 24, "stop": LENGTH},
-    }
-    models = [
-        {"model": name, "parts": parts, "drift": {"far": alone(1.0)}, "growth": alone(grows)}
-        for name, grows in (("ape", 0.5), ("sine", -0.5))
-    ]
-    said = texts.extrapolation({"models": models, "length": LENGTH})
-    assert said[2:] == ["One piece does not tell whose loss grows more past the trained length."]
-    del models[0]["growth"]
-    (said,) = texts.extrapolation({"models": models[:1], "length": LENGTH})
-    assert "ape costs +1.000 nats a token" in said
-    tests = [{"realisations": n, "change": alone(0.1 * (n - 8))} for n in (4, 8)]
-    assert texts.realisations({"models": [{"model": "a", "trained": 8, "tests": tests}]}) == []
-
-
-def test_one_model_is_compared_with_itself():
-    (said,) = texts.extrapolation({"models": [model("ape", 1.0, 2.0)], "length": LENGTH})
-    assert said.startswith("From its trained length to 64 tokens, ape costs +1.000 ± 0.020")
-    limited = model("learned", 1.0, 2.0)
-    limited["parts"]["far"]["stop"] = 32
-    (said,) = texts.extrapolation({"models": [limited], "length": LENGTH})
-    assert said.startswith("From its trained length to 32 tokens, learned costs")
-
-
-def test_realisations_are_compared_with_those_of_training():
-    def tests(*changes: float) -> list[dict]:
-        numbers = (8, 16, 32)
-        return [
-            {"realisations": n, "change": row(c)} for n, c in zip(numbers, changes, strict=True)
-        ]
-
-    models = [
-        {"model": "a", "trained": 16, "tests": tests(0.5, 0, 0.01)},
-        {"model": "b", "trained": 16, "tests": tests(0.01, 0, -0.01)},
-    ]
-    first, second = texts.realisations({"models": models})
-    assert first.endswith("with 0 outside the 95 % interval, at R = 8 (+0.500 ± 0.020).")
-    assert second == (
-        "b, trained with R = 16: at no R from 8 to 32 does the 95 % interval of the change leave 0 out."
+    assert said_of(model("ape", 1.0, 2.0))[0].startswith(
+        "From its trained length to 64 tokens, ape costs +1.000 ± 0.020 nats a token"
     )
 
 
-def test_few_pieces_have_to_differ_by_more():
-    models = [{"model": "a", "trained": 8, "tests": [{"realisations": 4, "change": row(0.5)}]}]
-    for pieces, is_sure in ((3, False), (4, True)):  # 95 % of Student's are within 4.30 and 3.18
-        models[0]["tests"][0]["change"] = row(3.5, pieces**0.5, pieces)
-        assert ("with 0 outside" in texts.realisations({"models": models})[0]) == is_sure
-
-
-def test_positions_within_and_past_the_trained_length():
-    def rows(*values: float | None) -> list[dict]:
-        borders = ((0, 32), (32, 64), (64, 80))
-        return [
-            {"start": a, "stop": b, "translation": v}
-            for (a, b), v in zip(borders, values, strict=True)
-        ]
-
-    models = [
-        {"model": "ape", "probes": {"length": 64, "best_table": rows(0.2, 0.4, 0.9)}},
-        {"model": "none", "probes": {"length": 64, "best_table": rows(None, None, None)}},
-        {"model": "short", "probes": {"length": 64, "best_table": rows(0.2, 0.4, None)}},
+def test_what_the_whole_past_is_worth_is_said_where_it_is_sure():
+    controls = {"ape": 0.5, "sine": -0.5, "lrpe": 0.03}
+    models = [model(name, 1.0, 2.0, control=row(of)) for name, of in controls.items()]
+    assert [text.partition(" where")[0] for text in said_of(*models)[2:]] == [
+        "Past its trained length, ape costs more than",
+        "Past its trained length, sine costs less than",
     ]
-    first, second, third = texts.positions({"models": models})
-    assert "0.300 on average within the trained length, 0.900 past it" in first
-    assert second.startswith("none: no position is held in the first layer's weights")
-    assert third.startswith("short: within the trained length or past it weights do not depend")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (row(0.5), "with 0 outside the 95 % interval, at R = 8 (+0.500 ± 0.020)."),
+        (row(0.01), "at no R from 8 to 32 does the 95 % interval of the change leave 0 out."),
+        # 95 % of Student's are within 4.30 and 3.18.
+        (row(3.5, 3**0.5, 3), "leave 0 out."),
+        (row(3.5, 4**0.5, 4), "with 0 outside the 95 % interval, at R = 8 (+3.500 ± 1.000)."),
+        (row(3.5, None, 1), None),
+    ],
+)
+def test_realisations_are_compared_with_those_of_training(change: dict, says: str | None):
+    changes = {8: change, 16: row(9), 32: row(0.01)}
+    tests = [{"realisations": number, "change": one} for number, one in changes.items()]
+    said = texts.realisations({"models": [{"model": "a", "trained": 16, "tests": tests}]})
+    assert len(said) == (says is not None)
+    assert all(text.endswith(says or "") for text in said)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ((0.2, 0.4, 0.9), "0.300 on average within the trained length, 0.900 past it"),
+        ((None, None, None), "none: no position is held in the first layer's weights"),
+        ((0.2, 0.4, None), "within the trained length or past it weights do not depend"),
+    ],
+)
+def test_positions_within_and_past_the_trained_length(values: tuple, says: str):
+    ranges = zip((0, 32, 64), (32, 64, 80), values, strict=True)
+    rows = [{"start": a, "stop": b, "translation": value} for a, b, value in ranges]
+    probes = {"length": 64, "best_table": rows}
+    (said,) = texts.positions({"models": [{"model": "none", "probes": probes}]})
+    assert says in said

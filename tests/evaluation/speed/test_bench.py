@@ -1,20 +1,31 @@
-"""The bench names its works, times them in a child, and compares within one run."""
+"""The bench names its works, times them in a child, and compares within one run, with the authors' encodings too."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+import torch
+import torch.nn.functional as F
 
+from evaluation.speed import workloads as authors_way
 from evaluation.speed.bench import bench, gpu_facts, names
-from evaluation.speed.workloads import WORKLOADS, step_profile
+from evaluation.speed.workloads import WORKLOADS, PublishedSpe, step_profile
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
+from musicgen.position import POSITIONS, Shape
 from tests.musicgen.metre.toys import CLOCK, METRE
+
+LENGTH = 11
+TINY = ModelConfig.preset("tiny", vocabulary_size=20, position="sine_spe")
 
 
 def test_every_comparison_is_with_a_work_of_the_bench():
     assert {work.against for work in WORKLOADS.values() if work.against} <= set(WORKLOADS)
+    with pytest.raises(ValueError, match=r"no such work.*token-far"):
+        names(["tokne"])
 
 
+@pytest.mark.long
 def test_a_row_has_times_memory_and_a_ratio_with_its_partner():
     shown = []
     rows = bench(["attention-512"], rounds=1, show=lambda done, total: shown.append((done, total)))
@@ -24,31 +35,17 @@ def test_a_row_has_times_memory_and_a_ratio_with_its_partner():
         assert row["n"] == 3
         assert row["peak_bytes"] > 50e6
     partners = {row["name"]: row for row in rows}
-    ours = partners["attention-512"]
-    if "attention-512-ft" in partners:
-        expected = partners["attention-512-ft"]["seconds"] / ours["seconds"]
-        assert ours["ratio"] == pytest.approx(expected)
-    else:
-        assert ours["ratio"] is None
-
-
-def test_an_unknown_work_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"no such work.*token-far"):
-        names(["tokne"])
+    ours, theirs = partners["attention-512"], partners.get("attention-512-ft")
+    ratio = theirs and pytest.approx(theirs["seconds"] / ours["seconds"])
+    assert ours["ratio"] == ratio
 
 
 def test_the_share_of_a_gpu_is_what_it_computes_over_what_it_can():
-    rows = [
-        {"name": "gpu-product", "seconds": 2 * 8192**3 / 1e15},
-        {"name": "gpu-train", "seconds": 0.1},
-    ]
-    facts = gpu_facts(rows)
+    seconds = {"gpu-product": 2 * 8192**3 / 1e15, "gpu-train": 0.1}
+    facts = gpu_facts([{"name": name, "seconds": value} for name, value in seconds.items()])
     assert facts["tokens_per_second"] == pytest.approx(8 * 2048 / 0.1)
     assert facts["share_of_peak"] == pytest.approx(6 * 76e6 * 163840 / 1e15)
     assert gpu_facts([]) == {}
-
-
-TINY = ModelConfig.preset("tiny", vocabulary_size=20, position="sine_spe")
 
 
 @pytest.mark.parametrize("config", [TINY, replace(TINY, metre=METRE, clock=CLOCK)])
@@ -60,3 +57,36 @@ def test_the_profile_of_a_token_accounts_for_all_of_its_time(config: ModelConfig
     assert sum(row["seconds"] for row in rows.values()) == pytest.approx(whole["seconds"])
     assert all(row["seconds"] > 0 and row["n"] == 4 for row in rows.values())
     assert "cover_rows" not in vars(model.position), "the model is left as it was"
+
+
+@pytest.mark.parametrize(("name", "size"), [("sine_spe", {"sines": 3}), ("conv_spe", {"taps": 5})])
+def test_the_authors_code_times_gates_is_ours_and_learns(name: str, size: dict[str, Any]):
+    def encoding(**changes: Any) -> Any:
+        config, cls = POSITIONS[name]
+        torch.manual_seed(0)
+        shape = Shape(layers=2, heads=2, head_width=4, width=8, features=16)
+        return cls(config(realisations=6, **size, **changes), shape).double()
+
+    ours = encoding()
+    q, k = torch.randn(2, 3, LENGTH, 2, 4, dtype=torch.float64).unbind()
+    code = ours.begin(torch.Generator().manual_seed(1))
+    expected = ours.qk(q, k, ours.cover(code, 0, LENGTH), 0, 1)
+    noise = code.noise[0]
+    if name == "sine_spe":
+        sides = authors_way.sine_code(ours, noise, 0, LENGTH)
+    else:
+        noise = noise.window(0, LENGTH + 4)  # (H, D, T + P − 1, R)
+        around = noise.flatten(0, 1).permute(2, 0, 1)
+        sides = authors_way.conv_code(ours, F.pad(around, (5, 11)), LENGTH)  # P before, to 4P more
+    theirs = authors_way.Materialised(noise, code.gate_noise[0], sides)
+    for a, b in zip(PublishedSpe(ours).qk(q, k, theirs, 0, 1), expected, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
+    with pytest.raises(ValueError, match="gated encodings"):
+        PublishedSpe(encoding(gated=False))
+    model = Performer(ModelConfig.preset("tiny", vocabulary_size=9, layers=1, width=8, heads=2,
+                                         position=name))  # fmt: skip
+    model.position = PublishedSpe(model.position)  # type: ignore[arg-type]
+    model(torch.zeros(1, LENGTH).long(), model.begin(torch.Generator())).square().sum().backward()
+    for parameter in model.position.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.abs().sum() > 0

@@ -1,3 +1,5 @@
+"""Jobs of a study are done once, kept whole, and go on where they stopped."""
+
 import json
 from pathlib import Path
 
@@ -16,47 +18,35 @@ def noted(*, value: int, where: str) -> int:
     return value**2
 
 
-def jobs(tmp_path: Path, *values: int) -> list[Measurement]:
-    places = {"where": str(tmp_path / "ran")}
-    return [Measurement(measure=noted, arguments={"value": v}, places=places) for v in values]
+def job(value: int, where: object, **more: dict) -> Measurement:
+    places = {"where": str(where)}
+    return Measurement(measure=noted, arguments={"value": value}, places=places, **more)
 
 
-def ran(tmp_path: Path) -> list[str]:
-    return (tmp_path / "ran").read_text().split()
-
-
-def test_results_come_in_order_and_what_fails_stops_nothing(tmp_path: Path):
-    told = []
-    found = run(jobs(tmp_path, 2, -1, 3), progress=lambda done, total: told.append((done, total)))
-    assert [done.result for done in found] == [4, None, 9]
-    assert found[1].error == "-1 is negative"
-    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
-
-
-def test_what_was_done_is_not_done_again_but_what_failed_is(tmp_path: Path):
+def test_what_was_done_is_not_done_again_and_what_fails_stops_nothing(tmp_path: Path):
+    jobs, told = [job(value, tmp_path / "ran") for value in (2, -1, 3)], []
     for _ in range(2):
-        run(jobs(tmp_path, 2, -1, 3), folder=tmp_path / "kept")
-    assert ran(tmp_path) == ["2", "-1", "3", "-1"]
+        found = run(jobs, folder=tmp_path / "kept", progress=lambda *now: told.append(now))
+        assert [done.result for done in found] == [4, None, 9]
+        assert found[1].error == "-1 is negative"
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3), (2, 3), (3, 3)]
+    assert (tmp_path / "ran").read_text().split() == ["2", "-1", "3", "-1"]
+    # A damaged result is measured again.
+    kept = tmp_path / "kept" / f"{jobs[0].key}.json"
+    kept.write_text('{"done": {"resu')
+    assert run(jobs[:1], folder=tmp_path / "kept")[0].result == 4
+    assert json.loads(kept.read_text())["arguments"] == {"value": 2}
 
 
-def test_a_damaged_result_is_measured_again(tmp_path: Path):
-    (job,) = jobs(tmp_path, 5)
-    run([job], folder=tmp_path / "kept")
-    (tmp_path / "kept" / f"{job.key}.json").write_text('{"done": {"resu')
-    assert run([job], folder=tmp_path / "kept")[0].result == 25
-    content = json.loads((tmp_path / "kept" / f"{job.key}.json").read_text())
-    assert content["arguments"] == {"value": 5}
+def test_a_result_belongs_to_what_was_measured_wherever_it_lies():
+    assert job(2, "a").key == job(2, "b").key
+    assert len({one.key for one in (job(2, "a"), job(3, "a"), job(2, "a", identity={"w": 1}))}) == 3
 
 
-def test_a_result_belongs_to_what_was_measured_wherever_it_lies(tmp_path: Path):
-    arguments = {"value": 2}
-    same = [Measurement(measure=noted, arguments=arguments, places={"where": w}) for w in "ab"]
-    other = Measurement(measure=noted, arguments=arguments, identity={"weights": "1"})
-    assert same[0].key == same[1].key != other.key
-
-
+@pytest.mark.long
 def test_processes_share_the_work(tmp_path: Path):
-    found = run(jobs(tmp_path, 1, 2, 3), folder=tmp_path / "kept", workers=2)
+    jobs = [job(value, tmp_path / "ran") for value in (1, 2, 3)]
+    found = run(jobs, folder=tmp_path / "kept", workers=2)
     assert [done.result for done in found] == [1, 4, 9]
 
 
@@ -83,12 +73,5 @@ def test_what_jobs_ask_for_is_written_in_one_batch(monkeypatch: pytest.MonkeyPat
     assert found[4].error == "what was written for 4 cannot be read"
     assert written == [[0, 1, 2, 4, 5, 6, 7], [-1, -5, -7], [8, 9], [-9]]
     assert told == [0, 8, 10]
-
-
-def test_every_worker_gets_some_of_what_is_written():
-    asked = [Measurement(measure=asking, arguments={"value": value}) for value in range(10)]
-    sizes = {
-        workers: [*map(len, jobs_module._parts(asked, workers))]
-        for workers in (0, 2, 4, "tcp://host:1")
-    }
-    assert sizes == {0: [8, 2], 2: [5, 5], 4: [3, 3, 3, 1], "tcp://host:1": [8, 2]}
+    for workers, sizes in ((0, [8, 2]), (2, [5, 5]), (4, [3, 3, 3, 1]), ("tcp://host:1", [8, 2])):
+        assert [*map(len, jobs_module._parts(asked, workers))] == sizes

@@ -1,10 +1,19 @@
-"""A command is killed, and ends with the same bytes when it is run again."""
+"""What is killed ends with the same bytes when it is run again."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+import pytest
+
+from tests.tools.kill.run import ROOT, kill_and_resume
+
+pytestmark = pytest.mark.long
+
+
+def test_a_killed_run_goes_on_bit_for_bit(tmp_path: Path):
+    [step] = kill_and_resume(tmp_path, [["--operation", "130"]], steps=20)
+    assert 3 <= step <= 18
 
 
 def test_preparing_that_is_killed_ends_with_the_same_bytes():

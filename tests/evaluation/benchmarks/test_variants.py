@@ -1,0 +1,201 @@
+"""What reads whole sequences, and log-linear and random feature attention, held to their definitions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from evaluation.benchmarks.recipe import recipe
+from evaluation.benchmarks.training import Classifier
+from evaluation.benchmarks.variants import (
+    VARIANTS,
+    RandomFeatures,
+    attend_both_ways,
+    gated_sums,
+    language_model,
+    model_config,
+    toeplitz_attend,
+)
+from musicgen.position import POSITIONS
+from tests.musicgen.toys import generator
+
+TINY = {
+    "vocabulary_size": 9, "layers": 2, "width": 16, "heads": 2, "feedforward": 24, "dropout": 0.0,
+    "features": {"name": "favor", "features": 8},
+}  # fmt: skip
+DECAY = torch.tensor([0.5, 0.9, 1.0]).double()
+
+
+def dense(fq: Tensor, fk: Tensor, v: Tensor, lags: Tensor, own: Any = None) -> Tensor:
+    """Return attention by its (T, T) matrix: weights by lag, (H, 2T − 1), and perhaps other ones to divide by."""
+    place = torch.arange(fq.shape[1])
+    by_lag = lags[:, place.view(-1, 1) - place + len(place) - 1]  # (H, T, T)
+    scores, total = (
+        torch.einsum("bihm,bjhm->bhij", *pair) * by_lag for pair in ((fq, fk), own or (fq, fk))
+    )
+    return torch.einsum("bhij,bjhd->bihd", scores / total.sum(-1, keepdim=True), v)
+
+
+def drawn(length: int) -> list[Tensor]:
+    source = generator(3)
+    fq, fk = (torch.rand(2, length, 3, 5, generator=source).double() + 1e-3 for _ in range(2))
+    return [fq, fk, torch.randn(2, length, 3, 4, generator=source).double()]
+
+
+def same_values_and_gradients(
+    inputs: list[Tensor], fast: Callable[..., Tensor], exact: Callable[..., Tensor]
+) -> None:
+    leaves = [[x.clone().requires_grad_() for x in inputs] for _ in range(2)]
+    found, wanted = fast(*leaves[0]), exact(*leaves[1])
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    for y in (found, wanted):
+        y.sin().sum().backward()
+    for one, other in zip(*leaves, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [1, 64, 65, 150])
+@pytest.mark.parametrize("decay", [None, DECAY])
+def test_linear_cost_gives_the_numbers_of_the_matrix(length: int, decay: Tensor | None) -> None:
+    inputs = drawn(length)
+    away = torch.arange(1 - length, length).abs()
+    lags = (torch.ones(3).double() if decay is None else decay).view(-1, 1) ** away
+    same_values_and_gradients(
+        inputs,
+        lambda *x: attend_both_ways(*x, decay=decay, chunk=64),
+        lambda *x: dense(*x, lags),
+    )
+    own = (inputs[0] + 1, inputs[1])
+    found = attend_both_ways(*inputs, decay=decay, normaliser=own)
+    torch.testing.assert_close(found, dense(*inputs, lags, own), rtol=1e-10, atol=1e-10)
+    # Padding is seen by nobody.
+    present = torch.arange(length).expand(2, -1) < length // 2 + 1
+    padded = attend_both_ways(*inputs, decay=decay, present=present)
+    short = [x[:, : length // 2 + 1] for x in inputs]
+    alone = attend_both_ways(*short, decay=decay)
+    torch.testing.assert_close(padded[:, : length // 2 + 1], alone, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [1, 7, 64])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_fourier_form_is_the_dense_form(length: int, causal: bool) -> None:
+    lags = torch.randn(3, 2 * length - 1, generator=generator(1)).double().exp()
+    if causal:
+        lags[:, : length - 1] = 0
+    same_values_and_gradients([*drawn(length), lags], toeplitz_attend, dense)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["gaussian", "arccos"])
+def test_random_features_estimate_their_kernel_without_bias(kind: str) -> None:
+    x, y = torch.randn(2, 40, 6, generator=generator(2)).double()
+    log_scale = torch.linspace(-0.5, 0.5, 6)
+    a, b = (v / v.norm(dim=-1, keepdim=True) * log_scale.double().exp() for v in (x, y))
+    if kind == "gaussian":
+        wanted = torch.exp(-(a - b).square().sum(-1) / 2)
+    else:
+        norms = a.norm(dim=-1) * b.norm(dim=-1)
+        angle = torch.arccos(((a * b).sum(-1) / norms).clamp(-1, 1))
+        wanted = norms * (angle.sin() + (torch.pi - angle) * angle.cos()) / torch.pi
+    draws = []
+    for seed in range(256):
+        features = RandomFeatures(6, 200, kind).double()
+        features.redraw(generator(seed))
+        features.log_scale.copy_(log_scale)
+        draws.append((features.queries(x) * features.keys(y)).sum(-1))
+    errors = []
+    for found in (torch.stack(draws[:16]), torch.stack(draws)):
+        deviation = found.std(0) / len(found) ** 0.5
+        assert ((found.mean(0) - wanted).abs() < 6 * deviation + 1e-9).all()
+        errors.append((found.mean(0) - wanted).abs().mean())
+    assert errors[1] < errors[0] / 2  # as 1/√n
+
+
+@pytest.mark.parametrize("length", [1, 64, 65, 130])
+def test_gated_sums_are_the_recurrence(length: int) -> None:
+    q, k, v = drawn(length)
+    gates = torch.rand(2, length, 3, generator=generator(4)).double()
+    state, wanted = torch.zeros(2, 3, 5, 4).double(), []
+    for t in range(length):
+        g = gates[:, t, :, None, None]
+        state = g * state + (1 - g) * k[:, t].unsqueeze(-1) * v[:, t].unsqueeze(-2)
+        wanted.append(torch.einsum("bhm,bhmd->bhd", q[:, t], state))
+    found = gated_sums(q, k, v, gates.log())
+    torch.testing.assert_close(found, torch.stack(wanted, 1), rtol=1e-9, atol=1e-10)
+
+
+def test_closed_gates_over_long_stretches_stay_finite() -> None:
+    q = torch.ones(1, 500, 1, 2, requires_grad=True)
+    found = gated_sums(q, q, q, torch.full((1, 500, 1), -60.0))
+    found.sum().backward()
+    assert found.isfinite().all()
+    assert q.grad is not None
+    assert q.grad.isfinite().all()
+
+
+def all_parameters_learn(model: torch.nn.Module, found: Tensor) -> None:
+    found.sin().sum().backward()
+    for label, parameter in model.named_parameters():
+        assert parameter.grad is not None, label
+        assert parameter.grad.isfinite().all(), label
+
+
+@pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.causal])
+def test_language_models_see_nothing_of_what_follows(name: str) -> None:
+    variant = recipe("language-short").variant(name, None)
+    model = language_model(variant, model_config(variant, TINY), 1).double()
+    tokens = torch.randint(9, (2, 80), generator=generator())
+    changed = tokens.clone()
+    changed[:, 50] = (changed[:, 50] + 1) % 9
+    with torch.no_grad():
+        before, after = (model(t, code=model.begin(generator())) for t in (tokens, changed))
+    # Fourier transforms round all positions together: what they see of the future is rounding, of 1e-16.
+    torch.testing.assert_close(before[:, :50], after[:, :50], rtol=0, atol=1e-10)
+    assert not torch.allclose(before[:, 50:], after[:, 50:], atol=1e-6)
+    model.train()
+    all_parameters_learn(model, model(tokens, code=model.begin(generator())))
+
+
+def classifier(name: str, **more: Any) -> Classifier:
+    sizes = (4, 5) if VARIANTS[name].shape == "grid" else None
+    variant = recipe("pathfinder-short").variant(name, sizes)
+    return Classifier(variant, TINY, classes=3, **more).double().eval()
+
+
+@pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.whole])
+def test_a_classifier_reads_what_is_there_and_learns_with_all_it_has(name: str) -> None:
+    cloud = VARIANTS[name].shape == "cloud"
+    model = classifier(name)
+    tokens = torch.randint(9, (4, 20), generator=generator())
+    places = torch.rand(4, 20, 3, generator=generator()).double() if cloud else None
+    present = torch.ones(4, 20, dtype=torch.bool)
+    present[1:, 13:] = False
+    code = model.begin(generator(1))
+    found = model(tokens, present, code, places)
+    assert found.shape == (4, 3)
+    changed = tokens.clone()
+    changed[1:, 13:] = (changed[1:, 13:] + 1) % 9
+    torch.testing.assert_close(model(changed, present, code, places), found, rtol=1e-9, atol=1e-9)
+    changed[0, 19] = (changed[0, 19] + 1) % 9  # matters to a mean over all positions
+    assert not torch.allclose(model(changed, present, code, places)[0], found[0])
+    all_parameters_learn(model, found)
+
+
+def test_classifiers_of_order_of_the_first_position_and_of_pairs() -> None:
+    assert set(POSITIONS) <= {variant.position for variant in VARIANTS.values()}
+    tokens = torch.randint(9, (4, 12), generator=generator())
+    present = torch.ones(4, 12, dtype=torch.bool)
+    swapped = tokens[:, [5, *range(1, 5), 0, *range(6, 12)]]
+    for name, pool in (("none", "first"), ("none", "mean"), ("rope", "mean")):
+        model = classifier(name, pool=pool)
+        both = [model(t, present, model.begin(generator())) for t in (tokens, swapped)]
+        assert torch.allclose(*both) == ((name, pool) == ("none", "mean"))
+    with pytest.raises(ValueError, match="pool is 'last'; it must be one of mean, first"):
+        classifier("none", pool="last")
+    model = classifier("none", pairs=True)
+    found, swapped = (model(t, present, None) for t in (tokens, tokens[[1, 0, 2, 3]]))
+    assert found.shape == (2, 3)
+    assert not torch.allclose(swapped[0], found[0])
+    torch.testing.assert_close(swapped[1], found[1])

@@ -1,0 +1,67 @@
+"""Tables of results: what stands out is what can be compared, and what is missing is said."""
+
+from evaluation.tables import extrapolation_rows, extrapolation_table, positions_table
+
+
+def of_losses(name: str, trained: int, mean: float, stop: int = 64) -> dict:
+    rest = {"deviation": 0.1, "pieces": 3}
+    parts = {
+        "trained": {"start": 0, "stop": trained, "mean": mean, **rest},
+        "far": {"start": 24, "stop": stop, "mean": mean + 1, **rest},
+    }
+    facts = dict.fromkeys(("sha256", "encoding", "language"), "")
+    return {"model": name, "trained_length": trained, "parts": parts, "drift": {}, **facts}
+
+
+def test_the_lowest_of_the_same_positions_stands_out():
+    models = [of_losses("a", 16, 2.0), of_losses("b", 16, 1.0)]
+    assert {*extrapolation_table({"models": models}).best} == {(1, 1), (1, 2)}
+    assert extrapolation_table({"models": models[:1]}).best == []
+    models[1] = of_losses("b", 32, 1.0)
+    assert {*extrapolation_table({"models": models}).best} == {(1, 2)}
+    models[1] = of_losses("learned", 16, 1.0, stop=32)  # its longest sequence
+    found = extrapolation_table({"models": models})
+    assert found.head[1:3] == ["trained: 1 … 16", "further"]
+    assert [row[1].partition(" ")[0] for row in found.rows] == ["2.000", "1.000"]
+    assert [row[2].partition(": ")[2] for row in found.rows] == ["25 … 64", "25 … 32"]
+    assert {*found.best} == {(1, 1)}
+    models[0]["parts"]["far"] = None
+    assert extrapolation_table({"models": models}).head[2] == "25 … 32"
+    assert extrapolation_table({"models": models[:1]}).head[2] == "further"
+
+
+def test_a_control_has_a_column_and_rows_of_its_own():
+    models = [of_losses("a", 16, 2.0), of_losses("b", 16, 1.0)]
+    assert "all before − the last alone" not in extrapolation_table({"models": models}).head
+    models[1]["control"] = {"mean": -0.5, "deviation": 0.1, "pieces": 3}
+    found = extrapolation_table({"models": models})
+    assert found.head[-1] == "all before − the last alone"
+    assert found.rows[1][-1].startswith("−0.500 ± 0.058")
+    rows = extrapolation_rows({"models": models, "data": {"checksum": "c"}})
+    assert [row["part"] for row in rows] == ["trained", "far", "trained", "far", "control"]
+    assert rows[-1].items() >= models[1]["control"].items()
+
+
+def of_positions(name: str, *values: float | None) -> dict:
+    rows = [
+        {"start": 8 * i, "stop": 8 * i + 8, "offset": 4, "tokens": 5}
+        | dict.fromkeys(("translation", "monotonicity"), value)
+        for i, value in enumerate(values)
+    ]
+    return {"model": name, "probes": {"length": 16, "best_table": rows}}
+
+
+def test_every_range_has_its_column_and_who_holds_no_position_is_named():
+    """One model has a longest sequence, and so fewer ranges; none, which comes first, has no values."""
+    none, short = of_positions("none", None, None), of_positions("learned", 0.1, 0.2)
+    table = positions_table({"models": [none, short, of_positions("sine", 0.3, 0.1, 0.2)]})
+    assert table.head[2:] == ["1 … 8\n< 4", "9 … 16\n< 4", "17 … 24\n< 4"]
+    assert {len(row) for row in table.rows} == {len(table.head)}
+    assert {row[0]: row[2:] for row in table.rows if row[0]} == {
+        "none": ["–", "–", "–"],
+        "learned": ["0.100", "0.200", "–"],
+        "sine": ["0.300", "0.100", "0.200"],
+    }
+    assert {*table.best} == {(2, 2), (3, 2), (4, 3), (5, 3), (4, 4), (5, 4)}
+    assert "No position is held in the first layer's weights of none, which" in table.caption
+    assert "No position is held" not in positions_table({"models": [short]}).caption
