@@ -90,28 +90,6 @@ def test_all_is_done_by_keys_alone_and_the_focus_is_never_lost(page: Page):
     lands_on("^Piano roll")
 
 
-def test_space_plays_after_a_pointer(page: Page):
-    """What was pressed with a mouse is not pressed again by Space; what was reached by keys is."""
-    go_on(page, bars=64)
-    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 0")
-    star = page.locator(".mg-stage .mg-star")
-    for clicked in (False, True):
-        if clicked:
-            star.click()
-        for wanted in ("true", "false"):
-            page.keyboard.press(" ")
-            page.wait_for_function(f"() => String(musicgen.player.playing) === '{wanted}'")
-    assert page.evaluate("() => !musicgen.app.composer.run.stopped")
-    expect(star).to_have_attribute("aria-pressed", "true")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Shift+Tab")
-    expect(star).to_be_focused()
-    page.keyboard.press(" ")
-    expect(star).to_have_attribute("aria-pressed", "false")
-    page.locator("#mg-halt").click()
-    expect(page.locator("#mg-go")).to_be_visible()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 820, 390])
 def test_the_page_fits_its_screen_in_its_colours(visit, width: int, scheme: str):

@@ -1,6 +1,5 @@
 """Programs reach the page's actions by name, and nobody reaches what is not theirs."""
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -54,26 +53,23 @@ def test_files_are_described_heard_and_compared(client: Client, tmp_path: Path):
     assert sum(len(one.pitches) for one in begun) == len(read_midi(SONG).notes)
 
 
-def test_a_file_is_continued_by_name_and_with_defaults(client: Client):
-    paths, facts = client.predict(
-        file=handle_file(str(TRIO)), prompt_bars=2, bars=1, variations=2, seed=3, api_name="/continue"
-    )  # fmt: skip
+def test_works_are_done_by_models_that_can(client: Client):
+    trio, song = handle_file(str(TRIO)), handle_file(str(SONG))
+    asked = {"prompt_bars": 2, "bars": 1, "variations": 2, "seed": 3}
+    paths, facts = client.predict(trio, **asked, api_name="/continue")
     assert [Path(path).name for path in paths] == ["trio-jazz.cont_0.mid", "trio-jazz.cont_1.mid"]
     for path, fact in zip(paths, facts, strict=True):
         assert len(read_midi(path).notes) > fact["notes"] > 0
         assert (fact["seed"], fact["prompt_bars"]) == (3, [1, 2])
         assert all(len(row["quarters"]) == 4 for row in fact["similarity"])
-    assert json.dumps(facts)
-
-
-def test_other_works_are_done_by_models_that_can(client: Client):
-    trio = handle_file(str(TRIO))
-    _, (facts,) = client.predict(trio, MODEL, first=3, last=3, api_name="/infill")
-    assert (facts["model"], facts["written_bars"]) == (MODEL, [3, 3])
-    _, (facts,) = client.predict(trio, MODEL, parts="bass", api_name="/accompany")
-    assert facts["state"] == "done"
+    _, (fact,) = client.predict(trio, "groove", first=3, last=4, api_name="/infill")
+    assert (fact["model"], fact["written_bars"]) == (MODEL, [3, 4])
+    _, (fact,) = client.predict(trio, parts="bass", api_name="/accompany")
+    assert fact["state"] == "done"
+    _, (fact,) = client.predict(song, "pop-piano", 2, bars=1, chords="F", api_name="/continue")
+    assert fact["chords"]
     with pytest.raises(AppError, match="no part can be written"):
-        client.predict(handle_file(str(SONG)), "pop-piano", "drums", api_name="/accompany")
+        client.predict(song, "pop-piano", "drums", api_name="/accompany")
     with pytest.raises(AppError, match="chord"):
         client.predict(trio, "groove", chords="C", api_name="/continue")
 
@@ -89,13 +85,12 @@ def test_a_wrong_request_gets_a_sentence(client: Client, tmp_path: Path):
         client.predict(None, api_name="/read")
 
 
+@pytest.mark.long  # it is found out with the next heartbeat of gradio's
 def test_who_leaves_takes_their_files_along(address: str, files: Path, tmp_path: Path):
     (server,) = files.glob("musicgen-*")
     client = Client(address, verbose=False, download_files=str(tmp_path))
     before = {*server.iterdir()}
-    (path,), (facts,) = client.predict(None, bars=1, api_name="/continue")  # from nothing
-    assert facts["prompt_bars"] is None
-    assert read_midi(path).notes
+    client.predict(None, bars=1, api_name="/continue")  # from nothing
     (own,) = {one for one in {*server.iterdir()} - before if one.name not in ("gradio", "answers")}
     assert list(own.rglob("*.mid"))
     client.close()

@@ -44,7 +44,7 @@ def test_link(page: Page, visit, address: str):
     send(page, "mine.mid", example("trio-jazz"))
     expect(page.locator(SHOWN)).to_have_text("mine")
     page.get_by_role("slider", name="Bars of the prompt").press("ArrowLeft")
-    page.evaluate("() => musicgen.desk.set({ bars: 5, seed: 42, chords: 7 })")
+    page.evaluate("() => Object.assign(musicgen.desk.settings, { bars: 5, seed: 42, chords: 7 })")
     other = visit(link=page.evaluate("() => musicgen.app.link()"))
     expect(other.locator(SHOWN)).to_have_text("mine")
     expect(other.locator("#mg-prompt-bars input[type=number]")).to_have_value("3")

@@ -9,7 +9,6 @@ from playwright.sync_api import Page, expect
 from app.web.composing.opened_files import made_here
 from tests.app.web.browser import WAIT
 from tests.app.web.hands import SHOWN, await_end, downloaded, go_on, open_example
-from tokenization.midi.reading import read_midi
 
 pytestmark = pytest.mark.long
 
@@ -86,12 +85,7 @@ def test_what_is_saved_as_heard_is_what_the_page_plays(page: Page):
     page.get_by_role("button", name="Mute Bass").click()
     page.locator("#mg-tempo input").fill("200")
     page.locator("#mg-transpose input").fill("3")
-    written = downloaded(page, "MIDI as written")
-    heard = downloaded(page, "MIDI as heard")
-    before, after = read_midi(written), read_midi(heard)
-    assert [track.name for track in after.tracks] == ["Drums", "Other"]
-    assert after.tempos.beats_per_minute[0] == 2 * before.tempos.beats_per_minute[0]
-    said, says = made_here(heard), made_here(written)
+    said, says = (made_here(downloaded(page, f"MIDI as {how}")) for how in ("heard", "written"))
     assert said
     assert said.pop("as_heard") == "transposed by +3, at 200 % of the tempo, Bass muted"
     assert said == says

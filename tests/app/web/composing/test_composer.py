@@ -40,6 +40,7 @@ def begun(composer: Composer, wanted: Continuation, **more) -> RemoteJob:
     return job
 
 
+@pytest.mark.long
 def test_the_same_request_gives_the_same_music_in_any_process(composer: Composer):
     wanted = work(variations=3, tokens=60)
     alone = wanted.finish().sequences()

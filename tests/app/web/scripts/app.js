@@ -2,6 +2,7 @@
 import { App } from "../../../../app/assets/page/app.js";
 import { treeOf } from "../../../../app/assets/page/history.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
+import { shortcuts } from "../../../../app/assets/page/shortcuts.js";
 import { nextNumber, titleOf } from "../../../../app/assets/page/titles.js";
 import { equal, ok, piece, throws } from "./check.js";
 
@@ -20,6 +21,32 @@ function working() {
     app.desk.begin(takes);
   };
   return { app, desk: app.desk, player, stopped, compose, entry };
+}
+
+// Something on the page that has, or has not, a focus that is seen; by what selectors name it.
+function element(name) {
+  const one = { seen: false, blurred: false, blur: () => (one.blurred = true) };
+  one.matches = (query) => (query === ":focus-visible" ? one.seen : query.split(", ").includes(name));
+  one.closest = (query) => (one.matches(query) ? one : null);
+  return one;
+}
+
+// An app that takes down what it is told to do by keys and by files that are dropped.
+function listening() {
+  const hears = {}, done = [], before = globalThis.addEventListener, tell = (what) => () => done.push(what);
+  const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, toggle: tell("play") }, opening: 0 };
+  app.openFile = async (file) => ((app.opening += 1), done.push(file), file !== "bad");
+  globalThis.addEventListener = (name, act) => (hears[name] = act);
+  shortcuts(app);
+  globalThis.addEventListener = before;
+  const { drop } = hears, bare = typeof document === "undefined";
+  hears.drop = (event) => {
+    if (bare) globalThis.document = { body: { classList: { toggle() {} } } };
+    drop(event);
+    if (bare) delete globalThis.document;
+  };
+  const key = (name, target, more = {}) => hears.keydown({ key: name, target, preventDefault() {}, ...more });
+  return { app, hears, done, key };
 }
 
 export const tests = {
@@ -190,5 +217,30 @@ export const tests = {
     app.server = { async *write() { await app.composer.start({ kind: "continue" }); } };
     await app.composer.start({ kind: "continue" });
     ok(/still at work/.test(app.trouble), app.trouble);
+  },
+  async "space plays after a pointer, keys press what they have reached, and undo is left to a field in which one types"() {
+    const { app, hears, done, key } = listening(), button = element("button"), field = element("input[type=text]");
+    hears.focusin({ target: button }); // by a pointer
+    key(" ", button);
+    equal([done.splice(0), button.blurred], [["play"], true]);
+    button.seen = true; // its focus, by the tab key
+    hears.focusin({ target: button });
+    key(" ", button);
+    key("z", field, { ctrlKey: true });
+    equal(done.splice(0), []);
+    key(" ", element("body"));
+    app.player.entry = null;
+    key(" ", element("body"));
+    for (const more of [{}, { shiftKey: true }]) key("Z", button, { ctrlKey: true, ...more });
+    key("y", button, { metaKey: true });
+    equal(done.splice(0), ["play", "play song", "undo", "redo", "redo"]);
+  },
+  async "files that are dropped are opened one after the other, up to one that cannot be read"() {
+    const { hears, done } = listening(), drop = async (...files) => {
+      hears.drop({ preventDefault() {}, dataTransfer: { types: ["Files"], files } });
+      await new Promise((rested) => setTimeout(rested));
+      return done.splice(0);
+    };
+    equal([await drop("a", "b"), await drop("a", "bad", "b"), await drop(...Array(30).fill("c"))], [["a", "b"], ["a", "bad"], Array(24).fill("c")]);
   },
 };
