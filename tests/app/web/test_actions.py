@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import musicgen
@@ -146,7 +147,7 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre(actions: PageActions):
     assert "in 3/4" in told[0]["text"]
     piece = written(able, waltz, model=LATER)[-1]["takes"][0]["piece"]
     assert [piece["lines"][3] - piece["lines"][2], len(piece["lines"])] == [3 * ticks, 4]
-    band = write_midi(replace(read_midi(JAZZ), meters=Meters([0], [3], [4])))
+    band = write_midi(replace(read_midi(JAZZ), meters=Meters(*np.array([[0], [3], [4]]))))
     for model in ("groove", "groove-2"):  # both lay a piece on bars of 4/4
         notices = actions.open(band, "band.mid", model, fit=False)["notices"]
         assert [one["model"] for one in notices if "in 3/4" in one["text"]] == [None]
@@ -176,6 +177,7 @@ def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
         notes = notes[: change["keep"]] + change["add"]
         assert all(onset <= now for onset, *_ in notes)
         assert all(on + long <= max(now, on + 3) for on, long, *_ in notes if on >= 96)
+    file = b""
     for take in views[-1]["takes"]:
         assert take["region"] == {"first": 2, "stop": 4, "tracks": None}
         assert (len(take["piece"]["lines"]), take["seed"]) == (5, 4)
@@ -194,9 +196,16 @@ def test_what_a_file_says_of_itself_is_believed_within_reason(actions: PageActio
     assert made_here(midi(take.score, provenance=made)) == made
     for said in ('{"a": ' + "[" * 11_000 + "}", "{" + '"a":{' * 2000 + "}"):  # without end
         assert made_here(f"\x00musicgen {said}\x00".encode()) is None
-    for odd in ([5, 2], [True, True], [0, 1], [1], "12", [[1], [2]]):  # no bars to be shown as new
-        data = midi(read_midi(JAZZ), provenance={"written_bars": odd, "prompt_bars": odd})
-        assert actions.open(data, "a.mid", MODEL, fit=False)["region"] is None
+    last = {"first": 15, "stop": 16, "tracks": None}
+    for said, new in (
+        *[({"written_bars": odd, "prompt_bars": odd}, None) for odd in ([5, 2], [True, True], [0, 1], [1], "12")],
+        ({"prompt_bars": [1, 15]}, last),
+        ({"prompt_bars": [1, 16]}, None),
+        ({"written_bars": [16, 20]}, last),
+        ({"written_bars": [17, 18]}, None),
+    ):  # fmt: skip
+        data = midi(read_midi(JAZZ), provenance=said)
+        assert actions.open(data, "a.mid", MODEL, fit=False)["region"] == new
 
 
 def test_a_stop_keeps_what_there_is_and_as_many_bars(actions: PageActions):

@@ -63,9 +63,8 @@ def test_bars_are_those_of_the_metre_that_is_written(begun: int):
     lines = takes.begun()["takes"][0]["piece"]["lines"]
     (take,) = takes.work.takes()
     meters, bar = take.score.meters, lines[1]
-    waltz = Meters(
-        *([*column, new] for column, new in zip(meters.columns, (5 * bar, 3, 4), strict=True))
-    )
+    new = (5 * bar, 3, 4)
+    waltz = Meters(*(np.append(*both) for both in zip(meters.columns, new, strict=True)))
     takes.work.takes = lambda: [replace(take, score=take.score.replace(meters=waltz))]
     view = takes.more(begun)
     assert view is not None

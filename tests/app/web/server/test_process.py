@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from gradio_client import Client
@@ -73,7 +74,12 @@ def awaited(is_so) -> None:
 @pytest.mark.long
 def test_without_a_network_the_local_page_is_served_and_a_killed_servers_files_go(tmp_path: Path):
     nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
-    around = {**nowhere, "TMPDIR": str(tmp_path), "HF_HOME": str(tmp_path), "NO_PROXY": ""}
+    around: dict[str, Any] = {
+        **nowhere,
+        "TMPDIR": str(tmp_path),
+        "HF_HOME": str(tmp_path),
+        "NO_PROXY": "",
+    }
     with started("--model", "untrained:tiny", **around) as server:
         server.process.send_signal(signal.SIGKILL)
         server.process.wait(60)
