@@ -1,28 +1,35 @@
 """A server and a browser, shared by all tests of the page in a process."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
-from tests.app.web.browser import OPTIONS, WAIT, chromium, serving
+from tests.app.web.browser import MODEL, OPTIONS, WAIT, chromium, started
 from tests.app.web.hands import rest
 
 expect.set_options(timeout=WAIT)  # five seconds are not enough for a machine that is busy
 
 
 @pytest.fixture(scope="session")
-def address():
-    """A server that writes no request of 64 bars to its end: such music is under way until it is stopped."""
-    with serving("--model", "untrained:tiny:groove", module="tests.app.web.held_app") as found:
-        yield found
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server keeps its files."""
+    return tmp_path_factory.mktemp("server")
 
 
 @pytest.fixture(scope="session")
-def later_address():
-    """A server of that kind whose model speaks a later language: it fills in bars, writes parts and comes to an end."""
-    with serving("--model", "untrained:tiny:groove-2", module="tests.app.web.held_app") as found:
-        yield found
+def server(files: Path):
+    """A server that writes no request of 64 bars to its end: such music is under way until it is stopped."""
+    with started("--model", MODEL, module="tests.app.web.held_app", TMPDIR=str(files)) as running:
+        yield running
+        assert "Traceback" not in running.said()
+    assert list(files.iterdir()) == []  # it took its files with it
+
+
+@pytest.fixture(scope="session")
+def address(server) -> str:
+    return server.address
 
 
 @pytest.fixture(scope="session")
@@ -43,22 +50,22 @@ def browser():
 
 
 @pytest.fixture
-def visit(browser: Browser, address: str, request: pytest.FixtureRequest):
+def visit(browser: Browser, address: str):
     """Open the page on some screen; at the end, it has asked nobody but our server, and no script has failed."""
     contexts, asked, failures = [], [], []
-    addresses = [address]
 
-    def opened(width: int = 1280, scheme: str = "light", later: bool = False, **more):
+    def opened(width: int = 1280, scheme: str = "light", before: str = "", link: str = "", **more):
+        """Open it in a browser of its own that a script may change before, or by a link."""
         screen = {"width": width, "height": 900 if width > 640 else 844}
         context = browser.new_context(viewport=screen, color_scheme=scheme, **more)  # type: ignore[arg-type]
         contexts.append(context)
+        if before:
+            context.add_init_script(before)
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: failures.append(str(error)))
-        if later:
-            addresses.append(request.getfixturevalue("later_address"))
-        page.goto(addresses[-1])
-        expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
+        page.goto(link or address)
+        expect(page.locator(".mg-stage h2")).not_to_have_text("…")
         rest(page)  # all of it is drawn
         return page
 
@@ -66,16 +73,10 @@ def visit(browser: Browser, address: str, request: pytest.FixtureRequest):
     for context in contexts:
         context.close()
     assert not failures
-    assert not [url for url in asked if not url.startswith((*addresses, "data:", "blob:"))]
+    assert not [url for url in asked if not url.startswith((address, "data:", "blob:"))]
 
 
 @pytest.fixture
 def page(visit):
     """A page at its start."""
     return visit()
-
-
-@pytest.fixture
-def later(visit):
-    """A page at its start, whose model can be asked for more than to go on."""
-    return visit(later=True)

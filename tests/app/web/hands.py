@@ -4,20 +4,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.app.web.browser import WAIT
 
-# What lies on a desk, without where it is kept: to be compared before and after.
-DESK = """() => {
-  const { desk } = musicgen, entry = ({ id, title, piece, state, chosen, region }) =>
-    ({ id, title, state, chosen, region, notes: [...piece.notes], lines: piece.lines });
-  const { open, past, future, stars, settings } = desk.plain();
-  const entries = [...desk.needed].sort().map((id) => entry(desk.entries.get(id)));
-  return JSON.stringify({ open, past, future, stars, settings, entries });
-}"""
-
-
+PHONE: dict[str, Any] = {"width": 390, "is_mobile": True, "has_touch": True}
+SHOWN = ".mg-stage h2"
+NOTES = "[...musicgen.desk.current.piece.notes]"
+# What lies on a desk, to be compared before and after.
+DESK = """(({ desk }) => JSON.stringify([desk.plain(), ...[...desk.needed].sort().map((id) => desk.entries.get(id))
+  .map(({ id, piece, state }) => [id, state, [...piece.notes], piece.lines])]))(musicgen)"""
 # Two frames are drawn, and no colour is on its way any more; the bar of progress is, for as long as music is written.
 AT_REST = """() => new Promise((rested) => {
   const ends = (one) => one.effect?.getComputedTiming().endTime < Infinity && one.transitionProperty !== "width";
@@ -27,28 +23,9 @@ AT_REST = """() => new Promise((rested) => {
 })"""
 
 
-def in_changed_browser(browser: Browser, address: str, script: str) -> Page:
-    """Return the page with its first piece, in a browser that a script changes before; its context is the caller's."""
-    context = browser.new_context()
-    context.add_init_script(script)
-    page = context.new_page()
-    page.goto(address)
-    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio", timeout=WAIT)
-    rest(page)
-    return page
-
-
 def rest(page: Page) -> None:
     """Wait until the page has drawn what has come of the last act, however long that takes."""
     page.evaluate(AT_REST)
-
-
-def keep_hints(page: Page) -> None:
-    """Let what is told beside the tools stay there: a busy machine may look for it after its four seconds."""
-    page.evaluate("""() => {
-      const { setTimeout } = window;
-      window.setTimeout = (act, pause, ...more) => (pause === 4000 ? 0 : setTimeout(act, pause, ...more));
-    }""")
 
 
 def fill(page: Page, name: str, number: int) -> None:
@@ -90,6 +67,13 @@ def send(page: Page, name: str, data: bytes) -> None:
     )
 
 
+def open_example(page: Page, name: str) -> None:
+    """Open a piece to try the page with."""
+    chip = page.locator(f"[data-example={name}]")
+    chip.click()
+    expect(chip).to_have_attribute("aria-pressed", "true")
+
+
 def desk(page: Page) -> str:
     """Return all that lies on the desk."""
     return page.evaluate(DESK)
@@ -119,3 +103,31 @@ def choose_bars(page: Page, first: int, last: int, card: str = ".mg-stage") -> N
     page.mouse.move(left + 8, top)
     page.mouse.move(right, top, steps=4)
     page.mouse.up()
+
+
+def act(page: Page, name: str, card: str = "body") -> None:
+    """Do something with the chosen bars."""
+    bar = page.locator(card).locator(".mg-range-bar:visible")
+    bar.get_by_role("button", name=name, exact=True).click()
+
+
+def track(page: Page, name: str) -> Locator:
+    return page.locator(".mg-track", has=page.locator(".mg-track-name", has_text=name))
+
+
+def outside(notes: list[int], first: int, stop: int) -> list[list[int]]:
+    """Return the notes that do not begin in ticks first … stop − 1."""
+    rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
+    return sorted(row[:3] + row[4:] for row in rows if not first <= row[0] < stop)
+
+
+def spot(page: Page, tick: float, pitch: int, track: int) -> tuple[float, float]:
+    """Return where a pitch of a track lies on the stage at a tick."""
+    return page.evaluate(
+        """([tick, pitch, track]) => {
+          const roll = musicgen.rolls.stage(), box = roll.view.getBoundingClientRect();
+          const lane = roll.laid.find((one) => one.index === track), left = box.left + 1 - roll.view.scrollLeft;
+          return [left + roll.x(tick), box.top + 1 + lane.top + (lane.row(pitch) + 0.5) * lane.step];
+        }""",
+        [tick, pitch, track],
+    )

@@ -1,7 +1,8 @@
 """`musicgen app`, which writes the first bars of a long request and then waits until somebody stops it.
 
 What a person does while music is under way is tested so on a machine of any speed: nothing has to be pressed in time.
-And music of a few notes, which may be whole before anybody has looked, is shown once before its end.
+And music of a few notes, which may be whole before anybody has looked, is shown once before its end. Between the end of
+its work and its own it takes its time, as a busy machine does.
 """
 
 import sys
@@ -37,8 +38,9 @@ setattr(Engine, "_next_turn", turn_of_others)  # noqa: B010  a method in place o
 
 if __name__ == "__main__":
     from app.web.actions import PageActions  # of the server alone, and not of those that compose
+    from app.web.composing.composer import Composer
 
-    play = PageActions._play
+    play, close = PageActions._play, Composer.close
 
     def shown_once(actions: PageActions, streamed: Any, *more: Any) -> Iterator[dict[str, Any]]:
         """Yield the views of music, among them one at least of it as it grows."""
@@ -49,5 +51,11 @@ if __name__ == "__main__":
             seen += bool(view["takes"])  # the first shows what is there before the first note
             yield view
 
-    setattr(PageActions, "_play", shown_once)  # noqa: B010  a method in place of another
+    def close_slowly(composer: Composer) -> None:
+        """End all work, and let those whose work it was find out."""
+        close(composer)
+        time.sleep(2)
+
+    setattr(PageActions, "_play", shown_once)  # noqa: B010  methods in place of others
+    setattr(Composer, "close", close_slowly)  # noqa: B010
     sys.exit(main())

@@ -1,194 +1,363 @@
-"""The page does in a browser what a person does with it."""
+"""What a musician does with the page and sees of it, in a browser; desks that stay are in test_desk.py."""
 
 import re
+import struct
 from pathlib import Path
 
 import music21
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.web.offered_models import EXAMPLES, example
-from tests.app.web.hands import await_end, downloaded, go_on, new_notes, send
+from app.web.offered_models import example
+from tests.app.web.browser import WAIT
+from tests.app.web.hands import (
+    NOTES,
+    PHONE,
+    SHOWN,
+    act,
+    await_end,
+    choose_bars,
+    downloaded,
+    fill,
+    go_on,
+    new_notes,
+    open_example,
+    outside,
+    rest,
+    send,
+    spot,
+    track,
+)
 from tokenization.midi.reading import read_midi
 
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+PROMPT = "#mg-prompt-bars input[type=number]"
+FACTS = ".mg-stage .mg-facts"
+DROP = """(files) => {
+  const data = new DataTransfer(), dock = document.querySelector("#mg-dock");
+  for (const [name, bytes] of files) data.items.add(new File([new Uint8Array(bytes)], name));
+  for (const kind of ["dragenter", "dragover", "drop"])
+    dock.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
 
-def test_a_file_is_continued_kept_and_continued_again(page: Page):
+
+def test_open(page: Page):
+    """A file, some that are none, files that are dropped anywhere, an example of another kind, and nothing."""
+    alarm = page.locator(".mg-stage > [role=alert]")
     send(page, "my song.mid", example("trio-jazz"))
-    expect(page.locator(".mg-stage h2")).to_have_text("my song")
+    expect(page.locator(SHOWN)).to_have_text("my song")
+    expect(page.locator(FACTS)).to_contain_text("16 bars")
+    large = b"MThd" + bytes(1 << 20)
+    for name, data in (("page.mid", b"<!doctype html>"), ("bild.mxl", b"\xff\xfb"), ("large.mid", large)):  # fmt: skip
+        send(page, name, data)
+        expect(alarm).to_contain_text(f"“{name}” is")
+        assert "\\x" not in alarm.inner_text()
+        expect(page.locator(SHOWN)).to_have_text("my song")  # still there
+    trios = [(f"{name}.mid", [*example(f"trio-{name}")]) for name in ("trance", "disco")]
+    page.evaluate(DROP, [trios[0], ("bad.mid", [1, 2, 3]), trios[1]])
+    expect(alarm).to_contain_text("“bad.mid”")  # those before it are opened
+    expect(page.locator(SHOWN)).to_have_text("trance")
+    open_example(page, "piano-g-minor")
+    expect(alarm).to_be_hidden()
+    expect(page.get_by_label("Model")).to_have_value("pop-piano-2")
+    expect(page.locator(PROMPT)).to_have_value("8")
+    page.locator("[data-example=nothing]").click()
+    expect(page.locator("#mg-go")).to_have_text("Begin")
+    expect(page.locator("#mg-prompt-bars")).to_be_hidden()
+
+
+def test_continue(page: Page):
+    """Two variations of four bars, one of them heard and gone on from."""
+    page.get_by_text("More: temperature").click()
+    page.get_by_label("Seed", exact=True).fill("7")
+    page.get_by_label("Seed", exact=True).press("Tab")
+    status = page.locator("#mg-takes [role=status]")
+    expect(status).to_have_text("")  # there before it speaks, or a screen reader would not hear it
     go_on(page, bars=2, variations=2)
     await_end(page)
-    expect(page.locator(".mg-take")).to_have_count(2)
-    assert new_notes(page) > 0
-
-    whole = read_midi(downloaded(page, "MIDI"))
+    expect(status).to_contain_text("2 variations in")
+    expect(page.locator(".mg-likeness-name").first).to_have_text("Like the prompt, 0 to 1")
+    expect(page.get_by_role("article", name="Variation 2")).to_be_visible()
+    file = downloaded(page, "MIDI")
+    assert b'"seed": 7' in file
+    whole, heard = read_midi(file), read_midi(example("trio-disco"))
     part = read_midi(downloaded(page, "New part as MIDI"))
-    heard = read_midi(example("trio-jazz"))
-    assert len(whole.notes) > len(part.notes) == new_notes(page)
-    prompt = heard.notes.onset_ticks < 4 * 4 * heard.ticks_per_beat
-    assert len(whole.notes) - len(part.notes) == prompt.sum()
-
+    assert len(whole.notes) > len(part.notes) == new_notes(page) > 0
+    given = heard.notes.onset_ticks < 4 * 4 * heard.ticks_per_beat
+    assert len(whole.notes) - len(part.notes) == given.sum()
+    page.locator(".mg-take").first.get_by_label("Play", exact=True).click()
+    page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 3 * 48")
+    page.keyboard.press(" ")
     page.locator(".mg-take .mg-further").first.click()
-    expect(page.locator(".mg-stage h2")).to_have_text("my song, variation 1")
-    expect(page.locator(".mg-stage .mg-facts")).to_contain_text("6 bars")
-    expect(page.locator("#mg-prompt-bars input[type=number]")).to_have_value("6")
+    expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 1")
+    expect(page.locator(FACTS)).to_contain_text("6 bars")
+    expect(page.locator(PROMPT)).to_have_value("6")
     expect(page.locator(".mg-take")).to_have_count(0)
 
-    page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".mg-stage h2")).to_have_text("my song")
-    expect(page.locator("#mg-prompt-bars input[type=number]")).to_have_value("4")
-    expect(page.locator(".mg-take")).to_have_count(2)
 
-
-TUNE = "X:1\nT:Jig\nL:1/8\nM:6/8\nK:G\nGAB dBG|ABA AGE|GAB dBd|edB AFD|"
-
-
-@pytest.mark.parametrize("name", ["jig.abc", "jig.musicxml", "jig.mxl"])
-def test_a_score_in_its_own_metre_is_opened_and_continued(page: Page, name: str, tmp_path: Path):
-    path = tmp_path / name
-    path.write_text(TUNE)
-    if path.suffix != ".abc":
-        music21.converter.parse(TUNE, format="abc").write(path.suffix[1:], str(path))
-    page.locator("#mg-file").set_input_files(path)
-    expect(page.locator(".mg-stage h2")).to_have_text("jig")
-    expect(page.locator(".mg-stage .mg-facts")).to_have_text("4 bars · 24 notes")
-    expect(page.get_by_label("Model")).to_have_value("pop-piano-2")  # it knows every metre
-    go_on(page, bars=1)
-    await_end(page)
-    lines = page.evaluate(
-        "(({ lines, ticksPerBeat }) => lines.map((tick) => tick / ticksPerBeat))"
-        "(musicgen.desk.takes[0].piece)"
-    )
-    assert lines == [0, 3, 6, 9, 12, 15]
-    score = music21.converter.parseData(
-        downloaded(page, "Score (MusicXML)").decode(), format="musicxml"
-    )
-    measures = score.parts[0].getElementsByClass("Measure")
-    assert [measure.barDuration.quarterLength for measure in measures] == [3] * 5
-
-
-def test_notes_appear_before_the_end_and_stop_keeps_them(page: Page):
+def test_stop(page: Page):
+    """Music appears before its end, and what there is when it is stopped stays."""
     go_on(page, bars=128, variations=2)
-    page.wait_for_function(
-        "() => parseInt(document.querySelector('.mg-take .mg-facts')?.textContent) > 3"
-    )
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 48 * 8")
     expect(page.locator(".mg-further:visible")).to_have_count(0)
     expect(page.locator("#mg-go")).to_be_hidden()
     expect(page.get_by_role("progressbar", name="Progress")).to_be_visible()
     expect(page.locator(".mg-status")).to_contain_text(re.compile(r"Composing bar \d+ of 128"))
+    page.locator(".mg-take").first.get_by_label("To the new part").click()
+    page.wait_for_function("() => musicgen.player.playing && musicgen.player.tick > 48 * 5")
+    assert page.evaluate("musicgen.desk.takes[0].state") == "running"
+    page.keyboard.press(" ")
     page.locator("#mg-halt").click()
     await_end(page)
     expect(page.locator(".mg-status")).to_contain_text("Stopped")
     expect(page.locator("#mg-halt")).to_be_hidden()
+    bars, beats = page.evaluate("[musicgen.desk.takes[0].bars, musicgen.rolls.takes()[0].beats]")
+    whole = read_midi(downloaded(page, "MIDI"))
+    last = whole.notes.onset_ticks.max() // (4 * whole.ticks_per_beat)
+    assert 8 < bars == last + 1 < 128
+    assert beats == 4 * bars
     assert len(read_midi(downloaded(page, "New part as MIDI")).notes) == new_notes(page) > 3
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "sentence"),
-    [
-        ("page.mid", b"<!doctype html><p>not music</p>", "“page.mid” is"),
-        ("empty.mid", b"", "empty"),
-        ("large.mid", b"MThd" + b"\0" * (1 << 20), "larger than"),
-        ("sound.mp3", b"\xff\xfb\x90d" + b"\0" * 400, "“sound.mp3” is"),
-    ],
-)
-def test_what_is_no_music_is_refused_with_a_sentence(
-    page: Page, name: str, data: bytes, sentence: str
-):
-    send(page, name, data)
-    alarm = page.locator(".mg-stage > [role=alert]")
-    expect(alarm).to_be_visible()
-    expect(alarm).to_contain_text(sentence)
-    expect(alarm).not_to_contain_text("b'")
-    expect(page.locator(".mg-stage h2")).to_have_text("Disco trio")  # still there, and still plays
-    page.locator("[data-example=trio-jazz]").click()
-    expect(alarm).to_be_hidden()
+def test_undo(page: Page):
+    """Whatever was done is undone step by step, and done again."""
+    laid_open = "(({ listed, ...open }) => JSON.stringify(open))(musicgen.desk.open)"
+    states = [page.evaluate(laid_open)]
+
+    def done(what) -> None:
+        what()
+        page.wait_for_function(f"before => {laid_open} !== before", arg=states[-1])
+        states.append(page.evaluate(laid_open))
+
+    done(lambda: open_example(page, "trio-jazz"))
+    done(lambda: page.get_by_role("slider", name="Bars of the prompt").press("ArrowLeft"))
+    done(lambda: page.get_by_label("Model").select_option("groove"))
+    expect(page.locator(SHOWN)).to_have_text("Jazz trio")
+    done(lambda: go_on(page, bars=1))
+    await_end(page)
+    done(lambda: page.locator(".mg-take .mg-drop").click())
+    choose_bars(page, 3, 4)
+    done(lambda: act(page, "Delete"))
+    for state in states[-2::-1]:
+        page.keyboard.press("Control+z")
+        assert page.evaluate(laid_open) == state
+    for state in states[1:]:
+        page.keyboard.press("Control+Shift+z")
+        assert page.evaluate(laid_open) == state
 
 
-def test_the_prompt_is_chosen_by_typing_dragging_and_keys(page: Page):
-    field = page.locator("#mg-prompt-bars input[type=number]")
-    line = page.get_by_role("slider", name="Bars of the prompt")
-    field.fill("10")
-    field.press("Tab")
-    expect(line).to_have_attribute("aria-valuenow", "10")
-    line.focus()
-    line.press("ArrowRight")
-    expect(field).to_have_value("11")
-    start = line.bounding_box()
-    to = page.evaluate(
-        "() => { const r = musicgen.rolls.stage(); return r.view.getBoundingClientRect().left + r.x(r.piece.lines[3]) }"
-    )
-    assert start
-    page.mouse.move(start["x"] + 8, start["y"] + 100)
-    page.mouse.down()
-    page.mouse.move(to, start["y"] + 100, steps=4)
-    page.mouse.up()
-    expect(line).to_have_attribute("aria-valuenow", "3")
-    expect(field).to_have_value("3")
+def test_rewrite(page: Page):
+    """Some bars are written anew, and all else stays."""
+    before = page.evaluate(NOTES)
+    fill(page, "variations", 1)
+    choose_bars(page, 3, 4)
+    act(page, "Write anew")
+    expect(page.locator(".mg-take .mg-further")).to_have_text("Take this one", timeout=WAIT)
+    page.locator(".mg-take .mg-further").click()
+    after = page.evaluate(NOTES)
+    assert after != before
+    assert outside(after, 96, 192) == outside(before, 96, 192)
+    page.get_by_role("button", name="Undo").click()
+    assert page.evaluate(NOTES) == before
+    page.get_by_role("button", name="Redo").click()
+    assert page.evaluate(NOTES) == after
 
 
-def test_examples_choose_a_model_of_their_kind(page: Page):
-    model = page.get_by_label("Model")
-    for name, title in EXAMPLES.items():
-        page.locator(f"[data-example={name}]").click()
-        expect(page.locator(".mg-stage h2")).to_have_text(title)
-        expect(model).to_have_value("pop-piano-2" if "piano" in name else "untrained:tiny:groove")
-    page.locator("[data-example=nothing]").click()
-    expect(page.locator("#mg-go")).to_have_text("Begin")
+def test_accompany(page: Page):
+    """A part is written to the others, which stay and are there while it is written."""
+    choose_bars(page, 3, 16)
+    act(page, "Delete")
+    expect(page.locator(FACTS)).to_contain_text("2 bars")
+    before = page.evaluate(NOTES)
+    fill(page, "variations", 1)
+    page.get_by_text("Tracks", exact=True).click()
+    page.evaluate("""() => {
+      window.seen = [];
+      musicgen.desk.watch((what, { entry }) => what === "grown" && seen.push([...entry.piece.notes]));
+      const words = document.querySelector(".mg-status span"), said = (window.said = []);
+      new MutationObserver(() => said.push(words.textContent)).observe(words, { childList: true });
+    }""")
+    track(page, "Drums").get_by_role("button", name="Write to the others").click()
+    await_end(page)
+    seen, said = page.evaluate("[seen, said]")
+    page.locator(".mg-take .mg-further").click()
+    after = page.evaluate(NOTES)
+
+    def of(notes: list[int], drums: bool) -> list[list[int]]:
+        rows = [notes[i : i + 5] for i in range(0, len(notes), 5)]
+        return sorted(row[:3] for row in rows if (row[4] == 1) == drums)
+
+    assert seen
+    assert all(of(notes, False) == of(before, False) for notes in [*seen, after])
+    assert of(after, True) != of(before, True)
+    assert any(words.startswith("Composing drums, bar ") for words in said)
+
+
+def test_end(page: Page):
+    """Music comes to an end where it is asked to."""
+    page.locator("#mg-ends-select").select_option("ends")
     go_on(page, bars=2)
     await_end(page)
-    assert new_notes(page) > 0
-    page.locator(".mg-take .mg-menu > summary").click()
-    expect(page.get_by_role("button", name="New part as MIDI")).to_have_count(0)
+    assert page.evaluate("musicgen.desk.takes[0].bars") == 6
+    assert page.evaluate("musicgen.desk.settings.ends")
 
 
-def test_the_same_seed_gives_the_same_music(page: Page):
-    page.get_by_text("More: temperature").click()
-    page.get_by_label("Seed", exact=True).fill("7")
-    page.get_by_label("Seed", exact=True).press("Tab")
-    expect(page.get_by_label("Another seed each time")).not_to_be_checked()
-    files = []
-    for _ in range(2):
-        go_on(page, bars=1)
-        await_end(page)
-        files.append(downloaded(page, "MIDI"))
-        page.locator("[data-example=trio-disco]").click()
-        expect(page.locator(".mg-take")).to_have_count(0)
-    assert files[0] == files[1]
-    assert b'"seed": 7' in files[0]
+def test_edit(page: Page):
+    """Notes are drawn on an empty grid, moved, lengthened, deleted, brought back, and gone on from."""
+    page.locator("[data-example=grid]").click()
+    expect(page.locator(SHOWN)).to_have_text("My piece")
+    page.get_by_role("button", name="Edit notes").click()
+    rest(page)
+    page.mouse.click(*spot(page, 13, 60, 2))
+    assert page.evaluate(NOTES) == [12, 12, 60, 84, 2]
+    rest(page)
+    canvas = page.locator(".mg-stage canvas")
+    canvas.press("ArrowUp")
+    canvas.press("ArrowRight")
+    canvas.press("Shift+ArrowRight")
+    assert page.evaluate(NOTES) == [15, 15, 61, 84, 2]
+    rest(page)
+    to = spot(page, 44, 64, 2)
+    page.mouse.move(*spot(page, 20, 61, 2))
+    page.mouse.down()
+    page.mouse.move(*to, steps=5)
+    page.mouse.up()
+    assert page.evaluate(NOTES) == [39, 15, 64, 84, 2]
+    canvas.press("Delete")
+    assert page.evaluate(NOTES) == []
+    steps = [[39, 15, 64, 84, 2], [15, 15, 61, 84, 2], [15, 12, 61, 84, 2], [12, 12, 60, 84, 2]]
+    for wanted in steps:  # up and to the right were one
+        page.keyboard.press("Control+z")
+        assert page.evaluate(NOTES) == wanted
+    go_on(page, bars=1)
+    await_end(page)
+    expect(page.locator(".mg-stage > [role=alert]")).to_be_hidden()
+    assert page.evaluate("musicgen.desk.takes[0].title") == "My piece, variation 1"
+    assert page.evaluate("[...musicgen.desk.takes[0].piece.notes].slice(0, 5)") == steps[-1]
 
 
-@pytest.mark.parametrize(("typed", "taken"), [("3.7", 4), ("-2", 1), ("999", 16)])
-def test_of_a_number_that_is_typed_what_can_be_is_taken(page: Page, typed: str, taken: int):
-    field = page.locator("#mg-prompt-bars input[type=number]")
-    field.fill(typed)
-    field.press("Enter")
-    expect(field).to_have_value(str(taken))
-    assert page.evaluate("musicgen.desk.open.chosen") == taken
+def test_save(page: Page):
+    """A take is saved as sound, its piece as a score and by its tracks."""
+    go_on(page, bars=1)
+    await_end(page)
+    sound = downloaded(page, "WAV")
+    rate = struct.unpack_from("<I", sound, 24)[0]
+    samples = np.frombuffer(sound[44:], "<i2").astype(float) / 32768
+    assert sound[:4] == b"RIFF"
+    assert rate >= 44_100
+    assert 0.05 < np.sqrt((samples**2).mean()) < 0.5
+    assert 0.5 < np.abs(samples).max() < 0.95  # loud, and clips nowhere
+    heard = read_midi(example("trio-disco"))
+    text = downloaded(page, "Score (MusicXML)", ".mg-stage").decode()
+    parsed = music21.converter.parseData(text, format="musicxml")
+    assert {part.partName for part in parsed.parts} >= {one.name for one in heard.tracks}
+    assert len(parsed.parts[0].getElementsByClass("Measure")) == 16
+    bass = read_midi(downloaded(page, "Bass as MIDI", ".mg-stage"))
+    index = [one.name for one in heard.tracks].index("Bass")
+    assert len(bass.notes) == (heard.notes.track == index).sum()
 
 
-def test_a_request_that_is_not_taken_is_told(page: Page):
-    page.route(
-        "**/gradio_api/call/desk_write",
-        lambda route: route.fulfill(status=503, json={"detail": "Queue is full."}),
+# Everything to be pressed, with its size; a checkbox is pressed at its label.
+TARGETS = """() => [...document.querySelectorAll("button, a, input, summary, label:has(input), [role=slider]")]
+  .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.closest("#mg-desk, .mg-dock"))
+  .filter((one) => !one.matches("label input, .mg-file, .mg-menu-list *"))
+  .map((one) => ({ name: one.ariaLabel || one.textContent.trim(), box: one.getBoundingClientRect() }))
+  .map(({ name, box }) => ({ name, least: Math.min(box.width, box.height) }))"""
+FINGER = 44  # pixels
+
+
+def test_phone(visit):
+    """What is asked for lies in a sheet; the new music is what one sees, and Play and Continue stay."""
+    page = visit(**PHONE, reduced_motion="reduce")
+    how, field = page.locator(".mg-how"), page.locator("#mg-bars input[type=number]")
+    expect(field).to_be_hidden()
+    how.tap()
+    expect(field).to_be_visible()
+    expect(page.locator(".mg-sheet-close")).to_be_focused()
+    expect(page.locator(SHOWN)).to_be_in_viewport()  # the music is not buried
+    page.keyboard.press("Escape")
+    expect(field).to_be_hidden()
+    expect(how).to_be_focused()
+    fill(page, "bars", 64)
+    page.evaluate("scrollTo(0, 300)")
+    page.locator("#mg-go").tap()
+    expect(field).to_be_hidden()
+    first = page.locator(".mg-take").first
+    expect(first.locator(".mg-roll")).to_be_in_viewport(ratio=1, timeout=WAIT)  # while it comes
+    assert page.evaluate("musicgen.app.composer.busy")
+    for name in ("#mg-halt", "#mg-dock-play"):
+        expect(page.locator(name)).to_be_in_viewport(ratio=1)
+    page.locator("#mg-halt").tap()
+    await_end(page)
+    expect(first).to_be_in_viewport()
+    page.locator(".mg-history > summary").tap()
+    page.get_by_text("Tracks", exact=True).tap()
+    rest(page)
+    targets = page.evaluate(TARGETS)
+    assert len(targets) > 40
+    assert not [one for one in targets if one["least"] < FINGER]
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def checked(page: Page, *acts) -> list:
+    """Do one thing after the other; return what axe finds serious after each."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = []
+    for one in acts:
+        one()
+        rest(page)
+        answer = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        found += [
+            (fault["id"], [node["html"][:120] for node in fault["nodes"]])
+            for fault in answer["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+    return found
+
+
+def finished(page: Page) -> None:
+    """Let a short continuation be made, and everything be seen."""
+    page.get_by_text("Tracks", exact=True).click()
+    page.get_by_text("Play to it").click()
+    go_on(page, bars=1, variations=2)
+    await_end(page)
+    page.locator(".mg-history > summary").click()
+    choose_bars(page, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        {},
+        pytest.param({"scheme": "dark"}, marks=pytest.mark.long),
+        pytest.param(PHONE, marks=pytest.mark.long),
+    ],
+    ids=str,
+)
+def test_no_checker_of_accessibility_finds_a_serious_fault(visit, screen: dict):
+    page = visit(**screen)
+    if screen != PHONE:
+        page.get_by_text("More: temperature").click()
+
+    def drawn_on() -> None:
+        if screen == PHONE:
+            page.locator(".mg-examples > summary").click()
+        page.locator("[data-example=grid]").click()
+        page.get_by_role("button", name="Edit notes").click()
+
+    def deleted() -> None:
+        rows = page.locator(".mg-history-row .mg-drop")
+        for left in range(rows.count() - 1, -1, -1):
+            rows.first.click()
+            expect(rows).to_have_count(left)
+        expect(page.locator(SHOWN)).to_have_text("Nothing is open")
+
+    assert not checked(
+        page,
+        lambda: finished(page),
+        lambda: page.locator(".mg-take .mg-menu > summary").first.click(),
+        lambda: (page.keyboard.press("Escape"), send(page, "a.mid", b"no music")),
+        drawn_on,
+        deleted,
     )
-    page.locator("#mg-go").click()
-    alarm = page.locator("#mg-takes > [role=alert]")
-    expect(alarm).to_contain_text("did not take the request")
-    expect(page.locator("#mg-go")).to_be_visible()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 820, 390])
-def test_the_page_fits_its_screen(visit, width: int, scheme: str):
-    page = visit(width, scheme)
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    ground = page.evaluate("getComputedStyle(document.querySelector('.mg-stage')).backgroundColor")
-    inked = page.evaluate(
-        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => { const c = "
-        "document.querySelector('.mg-stage canvas'), seen = new Map(), d = new Uint32Array(c.getContext('2d')"
-        ".getImageData(0, 0, c.width, c.height).data.buffer); for (const p of d) seen.set(p, (seen.get(p) ?? 0) + 1);"
-        "done(1 - Math.max(...seen.values()) / d.length) })))"
-    )
-    assert wide <= width
-    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
-    assert inked > 0.1  # notes, keys and lines are drawn

@@ -5,13 +5,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from playwright.sync_api import Browser
+import pytest
 
 from tests.tools.house import circles
 from tokenization.analysis.chords import _SYNONYMS, QUALITIES
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"
+ASSETS = ROOT / "app" / "assets"
 FLOORS = ("music", "desk", "sound", "roll", "widgets", "page")  # each imports from those before it
 MOST_LINES = 500  # of a file
 RUN = """async (file) => {
@@ -23,19 +24,16 @@ RUN = """async (file) => {
 }"""
 
 
-def test_scripts_do_as_they_say_in_node():
-    node = shutil.which("node")
-    if node is None:  # the browser runs the same tests
+@pytest.mark.parametrize("where", ["node", pytest.param("browser", marks=pytest.mark.long)])
+def test_scripts_do_as_they_say(where: str, request: pytest.FixtureRequest):
+    node = shutil.which("node") if where == "node" else None
+    if node is not None:
+        command = [node, "--test", str(SCRIPTS / "node.mjs")]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout[-4000:]
+        assert "# pass 0" not in ran.stdout
         return
-    ran = subprocess.run(
-        [node, "--test", str(SCRIPTS / "node.mjs")], capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stdout[-4000:]
-    assert "# pass 0" not in ran.stdout
-
-
-def test_scripts_do_as_they_say_in_the_browser(browser: Browser):
-    page = browser.new_context().new_page()
+    page = request.getfixturevalue("browser").new_context().new_page()
 
     def give(route) -> None:
         path = ROOT / route.request.url.removeprefix("http://localhost/")
@@ -45,7 +43,7 @@ def test_scripts_do_as_they_say_in_the_browser(browser: Browser):
 
     page.route("http://localhost/**", give)
     page.goto("http://localhost/")
-    for file in ("state", "transport", "music", "app"):
+    for file in ("state", "transport", "music", "app", "painting"):
         count, failed = page.evaluate(RUN, file)
         assert count > 1
         assert failed == []
@@ -53,34 +51,25 @@ def test_scripts_do_as_they_say_in_the_browser(browser: Browser):
 
 
 def test_chords_have_the_names_that_the_server_reads():
-    text = (ROOT / "app/assets/music/chord_names.js").read_text(encoding="utf-8")
+    text = (ASSETS / "music" / "chord_names.js").read_text(encoding="utf-8")
     table = text[text.index("SYNONYMS = {") : text.index("};")]
     found = re.findall(r'^  "?([^":]+)"?: "(.*)",$', table, re.M)
     assert len(found) == len(QUALITIES)
     assert dict(found) == _SYNONYMS
 
 
-def test_no_file_is_long_and_each_says_what_it_holds():
-    assets = ROOT / "app" / "assets"
-    found = [p for p in assets.rglob("*.js") if "vendor" not in p.parts]
-    assert len(found) > 30
-    for path in found:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert len(lines) <= MOST_LINES, path
-        assert lines[0].startswith("// "), path
-
-
-def test_imports_of_the_page_go_down():
+def test_no_file_is_long_and_imports_of_the_page_go_down():
     """From the page to its widgets, to rolls and sound, to the desk, to music; inside a folder in no circle."""
-    assets = ROOT / "app" / "assets"
     height = {name: level for level, name in enumerate(FLOORS)}
     for folder, level in height.items():
         arrows: dict[str, set[str]] = {}
-        for path in (assets / folder).glob("*.js"):
-            found = re.findall(
-                r'^import .* from "(\..*?)";', path.read_text(encoding="utf-8"), re.M
-            )
-            reached = [(path.parent / name).resolve().relative_to(assets) for name in found]
+        for path in (ASSETS / folder).glob("*.js"):
+            text = path.read_text(encoding="utf-8")
+            assert len(text.splitlines()) <= MOST_LINES, path
+            assert text.startswith("// "), path
+            found = re.findall(r'^import .* from "(\..*?)";', text, re.M)
+            reached = [(path.parent / name).resolve().relative_to(ASSETS) for name in found]
             assert all(height[other.parts[0]] <= level for other in reached), path
             arrows[path.name] = {other.name for other in reached if other.parts[0] == folder}
+        assert arrows
         assert circles(arrows) == []

@@ -1,4 +1,4 @@
-"""Processes of the server's own compose: the same music in any of them, and what ends one loses its requests alone."""
+"""Requests are done in turns by processes of the server's own; what fails there costs its own requests alone."""
 
 import os
 import signal
@@ -6,16 +6,24 @@ import threading
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from app.web.composing.composer import MANY_ROWS, Composer, EngineProcess, RemoteJob
+from app.web.composing.engines import Engines, News, Task
 from musicgen.continuation import Continuation
+from musicgen.generation.engine import Engine
 from musicgen.loading import find
 from musicgen.options import Options
 from musicgen.pieces import no_prompt
 
 LATE = 60  # seconds
-MODEL = find("untrained:tiny:groove")
+MODELS = [find(name) for name in ("untrained:tiny", "untrained:tiny:groove")]
+
+
+def work(model=MODELS[1], variations: int = 1, tokens: int | None = None) -> Continuation:
+    options = Options(tokens=tokens, bars=10_000, variations=variations, seed=5)
+    return Continuation(model, no_prompt(model.language), options)
 
 
 @pytest.fixture
@@ -25,49 +33,53 @@ def composer():
     made.close()
 
 
-def work(variations: int = 1, tokens: int | None = None, seed: int = 0) -> Continuation:
-    options = Options(tokens=tokens, bars=10_000, variations=variations, seed=seed)
-    return Continuation(MODEL, no_prompt(MODEL.language), options)
-
-
 def begun(composer: Composer, wanted: Continuation, **more) -> RemoteJob:
-    job = composer.take(MODEL, wanted.order(), **more)
+    job = composer.take(wanted.model, wanted.order(), **more)
     while not job.steps and not job.ended.is_set():
         time.sleep(0.01)
     return job
 
 
-def is_lost_alone(job: RemoteJob, composer: Composer) -> None:
-    with pytest.raises(RuntimeError, match="try again"):
-        job.check()
-    again = begun(composer, work(tokens=5))
-    assert again.ended.wait(LATE)
-    assert again.steps == 5
-
-
+@pytest.mark.long
 def test_the_same_request_gives_the_same_music_in_any_process(composer: Composer):
-    alone = work(3, tokens=60, seed=5).finish().sequences()
+    wanted = work(variations=3, tokens=60)
+    alone = wanted.finish().sequences()
     stop = threading.Event()
-    crowd = begun(composer, work(MANY_ROWS), cancelled=stop.is_set)
-    first = begun(composer, work(3, tokens=60, seed=5))  # starts the second process
+    crowd = begun(composer, work(variations=MANY_ROWS), cancelled=stop.is_set)
+    first = begun(composer, wanted)  # starts the second process
     assert first.ended.wait(LATE)
     while len([process for process in composer.processes if process.ready]) < 2:
         time.sleep(0.05)
-    second = begun(composer, work(3, tokens=60, seed=5))
+    second = begun(composer, wanted)
     assert second.ended.wait(LATE)
     stop.set()
     assert crowd.ended.wait(LATE)
-    begin = len(no_prompt(MODEL.language).ids)
+    begin = len(no_prompt(wanted.model.language).ids)
     assert first.rows == second.rows == [ids[begin:].tolist() for ids in alone]
     assert composer.requests == 0
 
 
-def test_a_process_that_dies_loses_its_requests_alone(composer: Composer):
-    job = begun(composer, work())
-    (process,) = composer.processes
-    os.kill(process._process.pid, signal.SIGKILL)
-    assert job.ended.wait(LATE)
-    is_lost_alone(job, composer)
+def test_a_process_that_dies_or_is_not_understood_loses_its_requests_alone(composer, monkeypatch):
+    def misunderstood(_: EngineProcess) -> None:
+        raise KeyError(99)
+
+    for dies in (True, False):
+        job = begun(composer, work())
+        with monkeypatch.context() as patched:
+            if dies:
+                os.kill(composer.processes[0]._process.pid, signal.SIGKILL)
+            else:
+                patched.setattr(EngineProcess, "receive", misunderstood)
+            assert job.ended.wait(LATE)
+        with pytest.raises(RuntimeError, match="try again"):
+            job.check()
+        again = begun(composer, work(tokens=5))
+        assert again.ended.wait(LATE)
+        assert again.steps == 5
+    unsent = replace(work().order(), ids=threading.Lock())
+    with pytest.raises(TypeError, match="pickle"):
+        composer.take(MODELS[1], unsent)
+    assert composer.requests == 0  # what cannot be sent is nobody's work
 
 
 def test_after_the_end_nobody_works(composer: Composer):
@@ -77,33 +89,78 @@ def test_after_the_end_nobody_works(composer: Composer):
     assert not job.ended.wait(0.2)  # nobody is told of an error that is none
     assert job.steps == steps
     with pytest.raises(RuntimeError, match="ends"):
-        composer.take(MODEL, work().order())
+        composer.take(MODELS[1], work().order())
 
 
-def test_what_was_asked_wrongly_is_said(composer: Composer):
-    wrong = replace(work(tokens=5).order(), ids=work().order().ids + 10_000)
-    job = composer.take(MODEL, wrong)
-    assert job.ended.wait(LATE)
-    with pytest.raises(ValueError, match="another language"):
-        job.check()
+# Engines, which work in such a process.
 
 
-def test_a_request_that_cannot_be_sent_is_nobody_s_work(composer: Composer):
-    wrong = replace(work().order(), ids=threading.Lock())
-    with pytest.raises(TypeError, match="pickle"):
-        composer.take(MODEL, wrong)
-    assert composer.requests == 0
+def asked(number: int, model=MODELS[0], tokens: int | None = None, **more) -> Task:
+    order = work(model, tokens=tokens).order()
+    return Task(number=number, model=model, order=order, owner=str(number), **more)
 
 
-def test_what_nobody_understands_ends_its_requests_and_nothing_else(
-    composer: Composer, monkeypatch
-):
-    job = begun(composer, work())
+def until(engines: Engines, ended: int) -> dict[int, list[News]]:
+    """Work until a request has ended; returns what was reported, by request."""
+    found: dict[int, list[News]] = {}
+    while not any(news.ended for news in found.get(ended, [])):
+        if not engines.idle:
+            engines.work()
+        for news in engines.news():
+            found.setdefault(news.number, []).append(news)
+    return found
 
-    def misunderstood(_: EngineProcess) -> None:
-        raise KeyError(99)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(EngineProcess, "receive", misunderstood)
-        assert job.ended.wait(LATE)
-    is_lost_alone(job, composer)
+def test_one_models_crowd_does_not_starve_anothers():
+    engines = Engines()
+    for number in range(10):
+        engines.take(asked(number))
+    engines.take(asked(99, MODELS[1], 50))
+    found = until(engines, 99)
+    assert sum(len(news.rows[0]) for news in found.pop(99)) == 50
+    assert not any(news.ended for reported in found.values() for news in reported)
+
+
+def test_a_model_that_fails_takes_its_requests_and_no_others(monkeypatch: pytest.MonkeyPatch):
+    step = Engine.work
+
+    class Odd(Exception):  # which cannot be sent as it is
+        def __init__(self, one, other):
+            super().__init__(f"{one} and {other}")
+
+    def broken(engine: Engine) -> bool:
+        if engine.model is MODELS[0].performer:
+            raise Odd(1, 2)
+        return step(engine)
+
+    monkeypatch.setattr(Engine, "work", broken)
+    engines = Engines()
+    engines.take(asked(0, tokens=5))
+    engines.take(asked(1, MODELS[1], 5))
+    found = until(engines, 1)
+    lost = (found.get(0) or until(engines, 0)[0])[-1].error
+    assert (type(lost), str(lost)) == (RuntimeError, "Odd: 1 and 2")
+    assert found[1][-1].error is None
+
+
+def test_a_request_that_cannot_be_done_is_news_and_leaves_the_others():
+    engines, wrong = Engines(), asked(0, tokens=5)
+    engines.take(replace(wrong, order=replace(wrong.order, ids=np.array([10_000]))))
+    assert engines.idle
+    (news,) = engines.news()
+    assert news.ended
+    assert isinstance(news.error, ValueError)
+    engines.take(asked(1, tokens=5))
+    assert until(engines, 1)[1][-1].error is None
+
+
+def test_a_request_ends_when_it_is_left_and_at_what_one_may_take():
+    engines = Engines()
+    engines.take(asked(0))
+    engines.work()
+    engines.leave(0)
+    engines.work()
+    assert engines.idle
+    assert engines.news()[-1].ended
+    engines.take(asked(1, most_tokens=30))
+    assert sum(len(news.rows[0]) for news in until(engines, 1)[1]) == 30

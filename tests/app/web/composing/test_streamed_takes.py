@@ -1,22 +1,25 @@
-"""Music as it is streamed to the page: also where it rests, it is said how far it has come."""
+"""What the page draws and plays is what the score says, also as it is streamed; and how far it has come."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import musicgen
 from app.web.composing.requests import MusicRequest, SamplingValues, options_from, streamed_takes
-from app.web.composing.streamed_takes import StreamedTakes
+from app.web.composing.streamed_takes import StreamedTakes, picture, trained_bars
 from app.web.offered_models import example
 from musicgen.pieces import read_piece
-from tokenization.score import Meters
+from tokenization.language import language
+from tokenization.midi.reading import read_midi
+from tokenization.score import Marker, Meters, Score
 
 SAMPLING = SamplingValues(temperature=1, top_p=1, top_k=0, min_p=0, seed=1)
 
 
-def streamed(language: str, kind: str, *, ends: bool = False, **more) -> StreamedTakes:
+def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedTakes:
     """Return what is asked of an example, without a note so far."""
-    name, trio = f"untrained:tiny:{language}", language.startswith("groove")
+    name, trio = f"untrained:tiny:{spoken}", spoken.startswith("groove")
     model = musicgen.load(name)
     options = options_from(bars=9, variations=1, sampling=SAMPLING, ends=ends)
     request = MusicRequest(kind=kind, model=name, options=options, **more)
@@ -36,18 +39,16 @@ def test_a_part_that_rests_comes_on_all_the_same():
 
 
 @pytest.mark.parametrize(
-    ("language", "kind", "more", "first", "begun"),
+    ("spoken", "kind", "more", "first", "begun"),
     [
         ("groove-2", "accompany", {"parts": ("bass",)}, 0, 1),
-        ("groove-2", "infill", {"first": 5, "last": 9}, 4, 1),
         ("remi-2", "infill", {"first": 5, "last": 9}, 4, 1),
-        ("groove-2", "continue", {"prompt_bars": 4}, 4, 1),
         ("remi-2", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
         ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no token that begins a bar
     ],
 )
-def test_all_whole_bars_have_come(language: str, kind: str, more: dict, first: int, begun: int):
-    resting = streamed(language, kind, **more)
+def test_all_whole_bars_have_come(spoken: str, kind: str, more: dict, first: int, begun: int):
+    resting = streamed(spoken, kind, **more)
     lines = resting.begun()["takes"][0]["piece"]["lines"]
     for bars in (2, 3):  # have begun since, and all but the last of them are whole
         view = resting.more(bars)
@@ -62,9 +63,8 @@ def test_bars_are_those_of_the_metre_that_is_written(begun: int):
     lines = takes.begun()["takes"][0]["piece"]["lines"]
     (take,) = takes.work.takes()
     meters, bar = take.score.meters, lines[1]
-    waltz = Meters(
-        *([*column, new] for column, new in zip(meters.columns, (5 * bar, 3, 4), strict=True))
-    )
+    new = (5 * bar, 3, 4)
+    waltz = Meters(*(np.append(*both) for both in zip(meters.columns, new, strict=True)))
     takes.work.takes = lambda: [replace(take, score=take.score.replace(meters=waltz))]
     view = takes.more(begun)
     assert view is not None
@@ -77,14 +77,36 @@ def test_bars_are_those_of_the_metre_that_is_written(begun: int):
 
 @pytest.mark.parametrize(
     ("kind", "more", "bars"),
-    [
-        ("continue", {"prompt_bars": 4}, 4),
-        ("infill", {"first": 5, "last": 9}, 16),
-        ("accompany", {"parts": ("bass",)}, 16),
-    ],
+    [("continue", {"prompt_bars": 4}, 4), ("infill", {"first": 5, "last": 9}, 16)],
 )
 def test_after_a_stop_what_was_given_stays_and_what_goes_on_ends(kind: str, more: dict, bars: int):
     takes = streamed("groove-2", kind, **more)
     takes.begun()
     (take,) = takes.finished("stopped", 1.0)["takes"]
     assert len(take["piece"]["lines"]) == bars + 1
+
+
+def test_a_picture_has_every_note_in_order():
+    score = language("groove").arrange(read_midi(example("trio-jazz")))
+    drawn = picture(score, 20)
+    rows = np.array(drawn["notes"]).reshape(-1, 5)
+    assert np.array_equal(rows, np.stack(score.notes.columns, axis=-1))
+    assert drawn["lines"] == [4 * score.ticks_per_beat * bar for bar in range(21)]
+    assert [track["drum"] for track in drawn["tracks"]] == [False, True, False]
+    assert drawn["tempos"] == [[0, 120.0]]
+    assert drawn["meters"] == [[0, 4, 4]]
+    empty = picture(Score(ticks_per_beat=8, markers=(Marker(0, "N_N"),)))
+    assert (empty["notes"], empty["lines"], empty["chords"]) == ([], [0, 32], [[0, "N_N"]])
+    song = language("remi").arrange(read_midi(example("piano-g-minor")))
+    assert picture(song)["centre"] in range(-1, 3)  # five places below it is no D♯, six above F♯
+
+
+def test_the_trained_length_falls_into_its_bar():
+    remi = language("remi")
+    ids = remi.encode(remi.arrange(read_midi(example("piano-c-major")))).ids
+    starts = remi.bars(ids)
+    assert trained_bars(remi, ids, 0) is None  # untrained
+    assert trained_bars(remi, ids, len(ids)) is None
+    assert trained_bars(remi, ids, int(starts[5])) == 5
+    halfway = int(starts[5] + starts[6]) // 2
+    assert trained_bars(remi, ids, halfway) == pytest.approx(5.5, abs=0.1)

@@ -2,13 +2,15 @@
 import { App } from "../../../../app/assets/page/app.js";
 import { treeOf } from "../../../../app/assets/page/history.js";
 import { Desk } from "../../../../app/assets/desk/state.js";
-import { equal, piece } from "./check.js";
+import { shortcuts } from "../../../../app/assets/page/shortcuts.js";
+import { nextNumber, titleOf } from "../../../../app/assets/page/titles.js";
+import { equal, ok, piece, throws } from "./check.js";
 
 const bars = (count) => piece([[0, 12, 60, 80, 0]], { bars: count });
 
 // An app with a song on its stage; `compose` puts two takes of it there, as when their first notes come.
 function working() {
-  const player = { playing: false, entry: null, load: (entry) => (player.entry = entry), update: () => {}, pause: () => {} };
+  const player = { playing: false, entry: null, tick: 0, load: (entry) => (player.entry = entry), update: (entry) => (player.entry = entry), pause: () => {}, play: () => (player.playing = true), seek: (tick) => (player.tick = tick), loop: (ticks) => (player.round = ticks) };
   const app = new App({ facts: { models: [{ name: "m" }] }, desk: new Desk(), store: null, server: {}, player }), stopped = [];
   app.composer.stop = () => stopped.push(app.composer.run?.id);
   const entry = (id, more) => ({ ...app.blank("file", "song"), id, piece: bars(4), bars: 4, chosen: 4, model: "m", ...more });
@@ -19,6 +21,32 @@ function working() {
     app.desk.begin(takes);
   };
   return { app, desk: app.desk, player, stopped, compose, entry };
+}
+
+// Something on the page that has, or has not, a focus that is seen; by what selectors name it.
+function element(name) {
+  const one = { seen: false, blurred: false, blur: () => (one.blurred = true) };
+  one.matches = (query) => (query === ":focus-visible" ? one.seen : query.split(", ").includes(name));
+  one.closest = (query) => (one.matches(query) ? one : null);
+  return one;
+}
+
+// An app that takes down what it is told to do by keys and by files that are dropped.
+function listening() {
+  const hears = {}, done = [], before = globalThis.addEventListener, tell = (what) => () => done.push(what);
+  const app = { undo: tell("undo"), redo: tell("redo"), play: (entry) => done.push(`play ${entry}`), desk: { current: "song" }, player: { entry: {}, toggle: tell("play") }, opening: 0 };
+  app.openFile = async (file) => ((app.opening += 1), done.push(file), file !== "bad");
+  globalThis.addEventListener = (name, act) => (hears[name] = act);
+  shortcuts(app);
+  globalThis.addEventListener = before;
+  const { drop } = hears, bare = typeof document === "undefined";
+  hears.drop = (event) => {
+    if (bare) globalThis.document = { body: { classList: { toggle() {} } } };
+    drop(event);
+    if (bare) delete globalThis.document;
+  };
+  const key = (name, target, more = {}) => hears.keydown({ key: name, target, preventDefault() {}, ...more });
+  return { app, hears, done, key };
 }
 
 export const tests = {
@@ -77,5 +105,142 @@ export const tests = {
     app.composer.run = { id: "run", ids: null };
     app.undo();
     equal([desk.open.current, stopped], ["song", []]);
+  },
+  async "a piece that comes after another was chosen stays away, and what is asked for at once goes by what is being opened"() {
+    const { app, desk } = working(), opened = { piece: piece([]), title: "nothing", model: "m", bars: 0, chosen: 0, notices: [], remarks: [] }, asked = [], can = { can: true, by: null };
+    let come;
+    app.models.set("m", { name: "m", ends: can, chords: can, infill: can, accompany: can });
+    app.server = { open: () => new Promise((done) => (come = () => done(opened))), knows() {}, async *write(given, ask) { asked.push([given, ask.promptBars]); } };
+    const first = app.openNothing();
+    app.openGrid();
+    come();
+    await first;
+    equal([desk.current.title, desk.listed.length], ["My piece", 2]);
+    const second = app.openNothing(), writes = app.composer.start({ kind: "continue" });
+    equal(asked, []);
+    come();
+    await Promise.all([second, writes]);
+    equal([desk.current.kind, asked], ["nothing", [[null, null]]]);
+  },
+  "a request to stop that was lost is sent again, and takes that nobody wants any more are stopped"() {
+    const { app, stopped, compose } = working(), { stop } = Object.getPrototypeOf(app.composer);
+    compose();
+    app.remove("run 0");
+    equal(stopped, []);
+    app.remove("run 1");
+    equal(stopped, ["run"]);
+    let sent = 0;
+    app.server.stop = () => ((sent += 1), sent === 1 ? Promise.reject(new Error("lost")) : Promise.resolve());
+    stop.call(app.composer);
+    stop.call(app.composer);
+    equal(sent, 1);
+    return new Promise((rested) => setTimeout(rested)).then(() => {
+      stop.call(app.composer);
+      equal([sent, app.composer.run.stopped], [2, true]);
+    });
+  },
+  "what is new in a take stays so where its bars go, and what is no chord changes nothing"() {
+    const { app, desk, entry } = working(), region = { first: 2, stop: 4, tracks: null };
+    desk.put(entry("take", { kind: "take", how: "continue", parent: "song", region, provenance: { prompt_bars: [1, 2] } }));
+    const before = JSON.stringify(desk.open);
+    throws(() => app.bars("take", "chord", { first: 1, stop: 2 }, "Hm?"), /no chord/);
+    throws(() => app.bars("take", "delete", { first: 0, stop: 4 }), /all bars/);
+    equal(JSON.stringify(desk.open), before);
+    app.bars("take", "delete", { first: 0, stop: 1 });
+    const { current } = desk;
+    equal([current.parent, current.bars, current.region, current.provenance], ["take", 3, { first: 1, stop: 3, tracks: null }, { prompt_bars: [1, 1], edited: true }]);
+    app.bars(current.id, "end", { first: 0, stop: 2 });
+    equal([desk.current.bars, desk.current.region], [2, { first: 1, stop: 2, tracks: null }]);
+    app.undo();
+    app.undo();
+    app.undo();
+    equal(desk.open.current, "song");
+  },
+  "a take is played from where it is seen on, or from what is new, and bars of it go round"() {
+    const { app, desk, player, entry } = working(), region = { first: 2, stop: 4, tracks: null };
+    desk.begin([entry("take", { kind: "take", how: "continue", parent: "song", region, run: "run", number: 0 })]);
+    const take = desk.entries.get("take"), from = (more, at) => {
+      Object.assign(player, { playing: false, tick: 0 });
+      desk.set(more);
+      app.play(take, at);
+      return [player.entry.id, player.playing, player.tick];
+    };
+    equal([from({ wholeTakes: false }), from({ onlyNew: true }), from({ onlyNew: false, wholeTakes: true }), from({}, 100)],
+      [["take", true, 48], ["take", true, 96], ["take", true, 0], ["take", true, 100]]);
+    app.loop("take", { first: 1, stop: 9 });
+    equal(player.round, [48, 192]);
+  },
+  "what plays is heard as undo leaves it, and goes on while something else is opened or composed"() {
+    const { app, desk, player, compose, entry } = working();
+    player.playing = true;
+    app.edit(bars(3), "deleting bars");
+    for (const [go, count] of [["undo", 4], ["redo", 3]]) {
+      app[go]();
+      equal([player.entry.id, player.entry.bars], [desk.open.current, count]);
+    }
+    const { id } = player.entry;
+    compose();
+    desk.show(entry("other"), "opening a file");
+    app.follow();
+    equal(player.entry.id, id);
+    player.playing = false;
+    app.follow();
+    equal(player.entry.id, "other");
+  },
+  async "a take that another model hears is none of its run any more"() {
+    const { app, desk, compose } = working(), opened = { piece: bars(4), title: "a", model: "n", bars: 4, chosen: 4, notices: [], remarks: [] };
+    app.server = { open: async () => opened, knows() {} };
+    compose();
+    app.use("run 0");
+    await app.changeModel("n");
+    const { current } = desk;
+    equal([current.kind, current.model, current.parent, current.act, current.run], ["file", "n", "song", "heard by n", undefined]);
+    equal([desk.listed.map(({ id }) => id).includes("run 0"), nextNumber(desk.listed, desk.entries.get("song"))], [false, 2]);
+    equal([titleOf(desk.entries.get("song"), 2), titleOf({ title: "song, variation 2" }, 0), titleOf({ kind: "nothing" }, 0)], ["song, variation 3", "song, variation 2.1", "Variation 1"]);
+  },
+  async "a folder that is dropped is told from a file, and a large one is not read"() {
+    const { app } = working();
+    await app.openFile({ name: "My songs", size: 1, arrayBuffer: async () => { throw new Error(); } });
+    ok(/“My songs” cannot be read: it is a folder/.test(app.trouble), app.trouble);
+    app.openFile({ name: "a.mid", size: (1 << 20) + 1 });
+    ok(/larger than the 1 MB/.test(app.trouble), app.trouble);
+  },
+  async "what a model cannot do is asked of it all the same, for a related one that can, with the piece as it is seen"() {
+    const { app, desk, entry } = working(), asked = [], can = { can: true, by: null }, left = { can: true, by: "n", why: "so n writes this" };
+    app.models.set("m", { name: "m", ends: can, chords: { can: false }, infill: left, accompany: can });
+    app.server = { async *write(given, ask) { asked.push([given.id, given.file, ask.kind, ask.model, ask.chords, app.composer.run.other?.by]); } };
+    desk.show(entry("file", { file: new Uint8Array(3) }), "opening a file");
+    desk.set({ chords: "C | G" });
+    await app.composer.start({ kind: "infill", first: 1, last: 1 });
+    await app.composer.start({ kind: "continue" });
+    equal(asked, [["file", null, "infill", "m", "", "n"], ["file", new Uint8Array(3), "continue", "m", "", undefined]]);
+    app.server = { async *write() { await app.composer.start({ kind: "continue" }); } };
+    await app.composer.start({ kind: "continue" });
+    ok(/still at work/.test(app.trouble), app.trouble);
+  },
+  async "space plays after a pointer, keys press what they have reached, and undo is left to a field in which one types"() {
+    const { app, hears, done, key } = listening(), button = element("button"), field = element("input[type=text]");
+    hears.focusin({ target: button }); // by a pointer
+    key(" ", button);
+    equal([done.splice(0), button.blurred], [["play"], true]);
+    button.seen = true; // its focus, by the tab key
+    hears.focusin({ target: button });
+    key(" ", button);
+    key("z", field, { ctrlKey: true });
+    equal(done.splice(0), []);
+    key(" ", element("body"));
+    app.player.entry = null;
+    key(" ", element("body"));
+    for (const more of [{}, { shiftKey: true }]) key("Z", button, { ctrlKey: true, ...more });
+    key("y", button, { metaKey: true });
+    equal(done.splice(0), ["play", "play song", "undo", "redo", "redo"]);
+  },
+  async "files that are dropped are opened one after the other, up to one that cannot be read"() {
+    const { hears, done } = listening(), drop = async (...files) => {
+      hears.drop({ preventDefault() {}, dataTransfer: { types: ["Files"], files } });
+      await new Promise((rested) => setTimeout(rested));
+      return done.splice(0);
+    };
+    equal([await drop("a", "b"), await drop("a", "bad", "b"), await drop(...Array(30).fill("c"))], [["a", "b"], ["a", "bad"], Array(24).fill("c")]);
   },
 };

@@ -131,6 +131,9 @@ export const tests = {
       return rowsOf(roll.piece)[0].slice(0, 2);
     };
     equal([held(13), held(13.7), held(14.5)], [[18, 3], [18, 3], [12, 9]]);
+    const { at, drag, roll, hand } = handled(song), still = at(13, 60, 0);
+    drag(still, { ...still, clientX: still.clientX + 1 }); // a hand is never quite still
+    equal([roll.piece === song, hand.chosen.size], [true, 1]);
   },
   "a note that is dragged past its lane stays within it, above the top too"() {
     const song = piece([[12, 24, 48, 80, 0], [12, 24, 84, 80, 1]], { tracks: 2 }), dragged = (track, height) => {

@@ -1,5 +1,6 @@
 // When notes are sent: at their times, by mute, tempo, transposition and loop, also while the piece still grows.
 import { without } from "../../../../app/assets/music/piece.js";
+import { Recorder } from "../../../../app/assets/sound/recorder.js";
 import { Transport, noMix } from "../../../../app/assets/sound/transport.js";
 import { equal, near, ok, piece } from "./check.js";
 
@@ -16,6 +17,17 @@ function rig(given, more = {}) {
     }
   };
   return { player, sent, run, clock, told, ons: () => sent.filter(([kind]) => kind === "on"), offs: () => sent.filter(([kind]) => kind === "off") };
+}
+
+// Keys that are played to a player that takes down what it hears.
+function playing() {
+  const hears = {}, heard = [], before = globalThis.addEventListener;
+  const player = { touch: (pitch, { velocity }) => heard.push(["on", pitch, velocity]), release: (pitch) => heard.push(["off", pitch]), synth: { loaded: false, wake() {} } };
+  globalThis.addEventListener = (name, act) => (hears[name] = act);
+  const recorder = new Recorder(player, { heard() {}, failed() {} });
+  globalThis.addEventListener = before;
+  const key = (kind, name, more) => hears[kind]({ key: name, code: name, target: {}, preventDefault() {}, ...more });
+  return { recorder, heard, key };
 }
 
 // Four quarters at 120: half a second each.
@@ -290,5 +302,34 @@ export const tests = {
       run(5);
       equal(sent.filter(([kind]) => kind === "click").map((one) => one[1]), wanted);
     }
+  },
+  "what is played is heard at once and ends when it is let go, whatever has changed since"() {
+    const { recorder, heard, key } = playing();
+    recorder.useKeys(true);
+    key("keydown", "a");
+    key("keydown", "x"); // an octave up, while it sounds
+    key("keyup", "a");
+    key("keydown", "d");
+    key("keyup", "d", { target: { matches: () => true } }); // in a field, where no key plays
+    key("keydown", "d", { target: { matches: () => true } });
+    equal(heard, [["on", 60, 88], ["off", 60], ["on", 76, 88], ["off", 76]]);
+    recorder.message([0x91, 64, 99]);
+    recorder.message([0x91, 64, 0]);
+    equal(heard.slice(4), [["on", 64, 99], ["off", 64]]);
+  },
+  "what is played after the count-in lies on the grid behind what there is, in its part"() {
+    const { recorder } = playing(), song = piece([[0, 12, 60, 80, 0]], { bars: 1, tracks: 2 });
+    recorder.track = 1;
+    recorder.start(song, 1);
+    near(recorder.begun, performance.now() / 1000 + 2, 0.1);
+    recorder.message([0x90, 50, 99]);
+    recorder.message([0x80, 50, 0]); // while it is counted in
+    recorder.begun = performance.now() / 1000 - 1; // two beats later
+    recorder.message([0x90, 64, 99]);
+    recorder.begun -= 0.5;
+    const made = recorder.stop();
+    equal([Array.from(made.notes), made.lines], [[0, 12, 60, 80, 0, 72, 12, 64, 99, 1], [0, 48, 96]]);
+    recorder.start(song, 1);
+    equal([recorder.stop(), recorder.on], [null, false]);
   },
 };

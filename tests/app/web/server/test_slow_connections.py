@@ -55,17 +55,28 @@ def received(one: socket.socket) -> int:
     return total
 
 
+def awaited(is_so) -> None:
+    late = time.monotonic() + 60
+    while not is_so() and time.monotonic() < late:
+        time.sleep(0.02)
+    assert is_so()
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
+def test_half_a_request_is_hung_up_on(begun: bytes, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(slow_connections, "HEAD_SECONDS", 0.3)
+    with connection() as (one, _):
+        one.sendall(begun)
+        assert one.recv(1) == b""
+
+
 @pytest.mark.parametrize("requests", [1, 50])
 def test_who_does_not_read_is_hung_up_on(requests: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(slow_connections, "UNREAD_SECONDS", 0.3)
     with connection() as (one, server):
         one.sendall(requests * ASKED)
-        late = time.monotonic() + 60
-        while not server.server_state.total_requests and time.monotonic() < late:
-            time.sleep(0.05)
-        while server.server_state.connections and time.monotonic() < late:
-            time.sleep(0.05)
-        assert not server.server_state.connections
+        awaited(lambda: server.server_state.total_requests)
+        awaited(lambda: not server.server_state.connections)
         assert received(one) < len(ANSWER)
 
 
@@ -81,16 +92,16 @@ def test_one_client_leaves_connections_to_others(monkeypatch: pytest.MonkeyPatch
             assert received(other) >= len(ANSWER)
         for held in many:
             held.close()
-        late = time.monotonic() + 60
-        while len(server.server_state.connections) > 1 and time.monotonic() < late:
-            time.sleep(0.05)
+        awaited(lambda: len(server.server_state.connections) <= 1)
         with socket.create_connection(address, 60) as again:
             again.sendall(ASKED)
             assert received(again) >= len(ANSWER)
     assert not ImpatientProtocol._open
 
 
-def test_who_reads_gets_all_of_it():
+def test_who_reads_gets_all_of_it(monkeypatch: pytest.MonkeyPatch):
+    """Also who takes longer than a head may take to come."""
+    monkeypatch.setattr(slow_connections, "HEAD_SECONDS", 0.2)
     with connection() as (one, _):
         one.sendall(ASKED)
         time.sleep(0.5)
