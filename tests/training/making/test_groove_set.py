@@ -27,7 +27,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(folder: Path, seed: int, most: int | None = None):
     return make_groove_set(
-        folder, None, seed=seed, most=most, workers=1, progress=lambda done, total: None
+        folder, None, seed=seed, most=most, workers=0, progress=lambda done, total: None
     )
 
 
@@ -36,30 +36,35 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
+def full(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_styles_are_grooves_in_four_that_go_on(stand_in: Path):
     found = [style.name for style in styles(installed()[1], 6)]
     assert found == ["casio-pop_pop1", "casio-pop_lonely", "bossa_bossa", "bossa_bossasus"]
 
 
-def test_the_same_seed_makes_the_same_bytes_and_another_makes_others(stand_in: Path):
-    first, again, other = (
-        made(stand_in / name, seed) for name, seed in (("a", 7), ("b", 7), ("c", 8))
-    )
-    assert contents(stand_in / "a") == contents(stand_in / "b")
-    assert first == again
-    assert first.checksum != other.checksum
+def test_same_seed_makes_the_same_bytes_and_fewer_styles_are_some_of_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    install(tmp_path, monkeypatch)
+    first = made(tmp_path / "a", 7)
     assert first.left_out == 1  # the duo
     assert sum(first.files.values()) == 3 * FILES
-    assert first.checksum in (stand_in / "a" / "README.md").read_text()
-
-
-def test_styles_may_lie_in_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    found = []
-    for name in ("lib", "Stücke & 'mehr'"):
-        (tmp_path / name).mkdir()
-        install(tmp_path / name, monkeypatch, library=name)
-        found.append(made(tmp_path / f"set of {name}", 7).checksum)
-    assert found[0] == found[1]
+    assert first.checksum in (tmp_path / "a" / "README.md").read_text()
+    assert made(tmp_path / "b", 8).checksum != first.checksum
+    made(tmp_path / "few", 7, most=2)
+    few, whole = contents(tmp_path / "few"), contents(tmp_path / "a")
+    pieces = [name for name in few if name.endswith(".mid")]
+    assert pieces
+    assert all(few[name] == whole[name] for name in pieces)
+    # Styles may lie in a folder of any name.
+    odd = "Stücke & 'mehr'"
+    (tmp_path / odd).mkdir()
+    install(tmp_path / odd, monkeypatch, library=odd)
+    assert made(tmp_path / "c", 7) == first
+    assert contents(tmp_path / "c") == whole
 
 
 def test_of_styles_whose_files_would_have_one_name_the_first_is_kept(stand_in: Path):
@@ -77,89 +82,55 @@ def test_of_styles_whose_files_would_have_one_name_the_first_is_kept(stand_in: P
 def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.CaptureFixture):
     made(stand_in / "set", 3)
     pieces = sorted((stand_in / "set").rglob("*.mid"))
+    splits: dict[str, set[str]] = {}
     for file in pieces:
         score = read_midi(file)
         assert [track.name for track in score.tracks] == ["Bass", "Drums", "Chord"]
         assert score.end_ticks <= BARS * 4 * score.ticks_per_beat
-    splits = {file.name.split(".")[1].split("_")[0]: file.parent.name for file in pieces}
-    for file in pieces:  # a library file's styles lie in one split
-        assert splits[file.name.split(".")[1].split("_")[0]] == file.parent.name
-    assert (
-        main(
-            [
-                "data",
-                "groove",
-                str(stand_in / "set"),
-                str(stand_in / "data"),
-                "--workers",
-                "1",
-                "--json",
-            ]
-        )
-        == 0
-    )
+        library = file.name.split(".")[1].split("_")[0]
+        splits.setdefault(library, set()).add(file.parent.name)
+    assert all(len(found) == 1 for found in splits.values())  # a library file's styles
+    words = ["data", "groove", str(stand_in / "set"), str(stand_in / "data"), "--workers", "0"]
+    assert main([*words, "--json"]) == 0
     counts = json.loads(capsys.readouterr().out)["counts"]
     assert sum(split["pieces"] for split in counts.values()) == len(pieces)
 
 
-def test_fewer_styles_are_some_of_more(stand_in: Path):
-    made(stand_in / "all", 7)
-    made(stand_in / "few", 7, most=2)
-    few, whole = contents(stand_in / "few"), contents(stand_in / "all")
-    pieces = [name for name in few if name.endswith(".mid")]
-    assert pieces
-    assert all(few[name] == whole[name] for name in pieces)
-
-
-def test_without_mma_the_command_says_how_to_get_it(
+def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["data", "make-groove", str(tmp_path / "set")]) == 2
+    folder = tmp_path / "set"
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        assert main(["data", "make-groove", str(folder)]) == 2
     assert "MMA, which is not installed here: `apt-get install mma`" in capsys.readouterr().err
-
-
-def full(*_: object, **__: object) -> None:
-    raise OSError(28, "No space left on device")
-
-
-def test_on_a_full_disk_no_half_of_a_set_is_left(stand_in: Path, capsys, monkeypatch):
+    install(tmp_path, monkeypatch)
     monkeypatch.setattr("training.groove_set.write_text", full)  # after all pieces
-    folder = stand_in / "set"
     assert main(["data", "make-groove", str(folder)]) == 2
     assert capsys.readouterr().err.startswith(f"musicgen: the disk of {folder} is full")
     assert not [*folder.rglob("*")]
-    monkeypatch.undo()
 
 
-@pytest.mark.parametrize("where", ["in the program", "before it"])
-def test_a_style_is_not_left_out_for_want_of_room(where: str, stand_in: Path, monkeypatch):
-    program = stand_in / "bin" / "mma"
-    program.write_text("#!/bin/sh\nexit 1\n")
-    assert made_of(stand_in) is None
-    name = "write_bytes" if where == "in the program" else "write_text"
-    monkeypatch.setattr(Path, name, full)
-    with pytest.raises(OSError, match="is full; free some space, or point TMPDIR to another disk"):
-        made_of(stand_in)
-
-
-def made_of(stand_in: Path):
+@pytest.mark.parametrize("where", ["write_bytes", "write_text"])  # in the program, and before it
+def test_style_is_not_left_out_for_want_of_room(where: str, stand_in: Path, monkeypatch):
+    (stand_in / "bin" / "mma").write_text("#!/bin/sh\nexit 1\n")
     program, library = installed()
-    return accompaniment(program, styles(library, 1)[0], [["C_M"] * 4], 1)
+    given = (program, styles(library, 1)[0], [["C_M"] * 4], 1)
+    assert accompaniment(*given) is None
+    monkeypatch.setattr(Path, where, full)
+    with pytest.raises(OSError, match="is full; free some space, or point TMPDIR to another disk"):
+        accompaniment(*given)
 
 
-def test_a_folder_that_holds_something_is_left_alone(stand_in: Path):
+def test_folder_that_holds_something_is_left_alone(stand_in: Path):
     with pytest.raises(ValueError, match="is not empty; name a folder that does not exist"):
         made(stand_in, 1)
-
-
-def test_a_set_that_another_command_wrote_meanwhile_stays(tmp_path: Path):
-    folder = tmp_path / "set"
+    folder = stand_in / "set"
 
     def write() -> None:
         with _whole(folder) as part:
             (part / "README.md").write_text("ours")
-            (folder / "README.md").write_text("theirs")
+            (folder / "README.md").write_text("theirs")  # by another command, meanwhile
 
     with pytest.raises(ValueError, match="set is not empty any more"):
         write()
