@@ -62,7 +62,7 @@ DAMAGE = {
     "no averages": lambda found: with_averages(found, lambda averages: {}),
     "an average less": lambda found: with_averages(found, lambda x: dict([*x.items()][1:])),
     "another step": lambda found: change(found / STATE, step=2),
-    "other shapes": lambda found: with_averages(found, lambda x: dict.fromkeys(x, torch.zeros(1))),
+    "other shapes": lambda found: with_averages(found, lambda x: {k: torch.zeros(1) for k in x}),
     "a bit of the averages": lambda found: flip(found / OPTIMISER, -5),
     "a bit of the weights": lambda found: flip(found / WEIGHTS, -5),
     "a digit": lambda found: change(found / STATE, best_loss=0.5),

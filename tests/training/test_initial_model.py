@@ -7,14 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import load, read_card
 from musicgen.storage.library import shipped
+from tests.musicgen.metre.toys import METRE as HEADS
+from tests.musicgen.metre.toys import config as metre_config
+from tests.musicgen.metre.toys import music
+from tests.musicgen.toys import VOCABULARY
 from tests.training.makers import Heard, Stopper, toy_config, toy_run
 from tokenization.prepared import Prepared
 from tokenization.remi.language import Remi, RemiInEveryMetre
 from training.config import RunConfig, find, read
-from training.initial_model import first_model, model_config
+from training.initial_model import first_model, grown, model_config
 from training.loop import Run
 from training.results.publish import _origin
 
@@ -150,18 +155,18 @@ def test_metric_heads_first_say_nothing_and_then_learn_and_the_language_may_grow
     with pytest.raises(ValueError, match=r"model\.metre is that of .*which the run starts with"):
         first_model(twice, language)
     # In the later version of the language, tokens that are new begin as the average.
-    grown = toy_run(on_from(run.folder, later, tmp_path / "on"))
-    clock = grown.model.config.clock
+    wider = toy_run(on_from(run.folder, later, tmp_path / "on"))
+    clock = wider.model.config.clock
     assert clock is not None
-    assert (grown.model.config.vocabulary_size, clock.bar_ticks) == (432, 24)
+    assert (wider.model.config.vocabulary_size, clock.bar_ticks) == (432, 24)
     before, at_first = (
-        logits(model, pianos) for model in (load(run.folder / "model")[0], grown.model)
+        logits(model, pianos) for model in (load(run.folder / "model")[0], wider.model)
     )
     torch.testing.assert_close(at_first[..., :362], before, rtol=0, atol=1e-5)
     average = before.mean(-1, keepdim=True).expand(*before.shape[:-1], 70)
     torch.testing.assert_close(at_first[..., 362:], average, rtol=0, atol=1e-5)
-    grown.fit(Heard())
-    assert load(grown.folder / "model")[1].language["language"] == "remi-2"
+    wider.fit(Heard())
+    assert load(wider.folder / "model")[1].language["language"] == "remi-2"
 
 
 def test_model_is_told_of_goals_where_its_language_has_them(
@@ -181,3 +186,71 @@ def test_shipped_configuration_takes_any_shipped_model():
         trained, card = read_card(folder)
         assert model_config(config, card.language) == trained
         assert config.data.length <= card.trained_length
+
+
+# A model that is grown computes at first what the trained one did
+
+NAMES = [f"token {number}" for number in range(VOCABULARY)]
+
+
+@pytest.fixture(scope="module")
+def old() -> Performer:
+    """Return a toy whose branch ends are not small, as after training."""
+    model = Performer(metre_config(), 0).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if ".output." in name:
+                weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
+    return model
+
+
+def heard(model: Performer) -> torch.Tensor:
+    return model(music(90), model.begin(torch.Generator().manual_seed(2)))
+
+
+def grow(old: Performer, names: list[str] = NAMES, **changes: object) -> Performer:
+    model = Performer(replace(old.config, **changes), 5).eval()
+    model.load_state_dict(grown(old, model, names, NAMES))
+    return model
+
+
+@pytest.mark.parametrize("layers", [2, 4, 7])
+def test_more_layers_add_nothing_at_first_and_can_learn(old: Performer, layers: int):
+    after = grow(old, layers=layers)
+    found = heard(after)
+    torch.testing.assert_close(found, heard(old), rtol=1e-5, atol=1e-5)
+    found.square().sum().backward()
+    for block in after.blocks:
+        for branch in (block.attention, block.feedforward):
+            assert branch.output.weight.grad.abs().sum() > 0
+    if layers == 4:  # each trained layer is followed by its copy
+        for number, block in enumerate(after.blocks):
+            trained = old.blocks[number // 2].feedforward
+            assert torch.equal(block.feedforward.inner.weight, trained.inner.weight)
+            assert bool(block.feedforward.output.weight.any()) == (number % 2 == 0)
+
+
+def test_more_metric_heads_add_nothing_at_first(old: Performer):
+    more = MetreConfig(bars=(*HEADS.bars, 4), remembers=(*HEADS.remembers, 8), features=3)
+    after = grow(old, metre=more)
+    torch.testing.assert_close(heard(after), heard(old), rtol=1e-5, atol=1e-5)
+
+
+def test_tokens_are_known_by_their_names(old: Performer):
+    names = [*NAMES[6:], "new", *NAMES[:4]]  # in another order, without 4 and 5
+    after = grow(old, names, vocabulary_size=len(names))
+    known, head = old.embedding.weight, old.head.weight
+    assert torch.equal(after.embedding.weight[:5], known[6:])
+    assert torch.equal(after.embedding.weight[6:], known[:4])
+    torch.testing.assert_close(after.head.weight[5], head.mean(0))
+
+
+def test_goals_are_known_by_the_names_of_their_tokens(old: Performer):
+    told = grow(old, goals=(5, 6, 7))
+    with torch.no_grad():
+        told.goals.vectors.weight.normal_()
+    names = [*NAMES, "new", "newer"]
+    model = Performer(replace(told.config, goals=(5, 7, 11, 12), vocabulary_size=len(names)), 5)
+    found = grown(told, model, names, NAMES)["goals.vectors.weight"]
+    assert torch.equal(found[:2], told.goals.vectors.weight[[0, 2]])
+    assert not found[2:].any()

@@ -213,4 +213,6 @@ def test_samples_are_music(spoken: str, tmp_path: Path, request: pytest.FixtureR
     for path in paths:
         assert len(read_midi(path).notes)
     assert [p.read_bytes() for p in written("b", 60)] == [p.read_bytes() for p in paths]
-    assert written("c", 1) == [*(tmp_path / "c").iterdir()] == []  # no note is no file
+    assert sorted(written("c", 1)) == sorted((tmp_path / "c").iterdir())
+    if spoken == "pianos":
+        assert not [*(tmp_path / "c").iterdir()]  # what has no note is no file

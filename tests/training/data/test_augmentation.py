@@ -59,13 +59,6 @@ def test_crop_of_a_piano_starts_at_a_bar_and_is_whole(pianos: Path):
     assert starts == {0, *whole[1:].tolist()}
 
 
-def test_crop_is_the_beginning_where_none_is_skipped(pianos: Path, grooves: Path):
-    for cut, folder in ((cut_remi, pianos), (cut_groove, grooves)):
-        for changes in ({"skip_bars": False}, {"skip_chance": 0.0}):
-            for crop in draws(cut, folder, **changes):
-                np.testing.assert_array_equal(crop, piece(folder)[0][:41])
-
-
 def test_steps_of_bars_are_skipped_by_chance_over_half_of_a_piece():
     """As the published code of the groove experiment: a quarter, steps of four bars."""
     bars = np.arange(24) * 10

@@ -227,12 +227,6 @@ def test_folder_of_another_kind_is_refused(name: str, make, message: str, tmp_pa
     assert os.listdir(tmp_path) == ["source"]
 
 
-def test_source_is_no_destination(tmp_path: Path):
-    source = disk.midi_folder(tmp_path / "source")
-    with pytest.raises(ValueError, match="holds no prepared data set"):
-        prepare("midi", source, source, replace(HERE, replace=True))
-
-
 @pytest.mark.parametrize("options", [{"validation": -0.1}, {"validation": 0.5}, {"workers": -1}])
 def test_options_that_cannot_be_are_refused(options: dict):
     with pytest.raises(ValueError, match=r"can(not)? be"):

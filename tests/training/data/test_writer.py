@@ -16,10 +16,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_bytes_depend_on_the_pieces_alone(tmp_path: Path):
-    assert contents(write(tmp_path / "one")) == contents(write(tmp_path / "elsewhere" / "two"))
-
-
 def test_set_is_replaced_only_on_request(tmp_path: Path):
     before = contents(write(tmp_path / "set"))
     with pytest.raises(ValueError, match=r"holds a prepared data set of 8 tokens; .* --force"):

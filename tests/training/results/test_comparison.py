@@ -2,11 +2,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from musicgen.storage import checkpoint
 from musicgen.storage.checkpoint import Card
 from tests.musicgen.toys import toy_model
+from tests.names import on_disk
 from tests.training.makers import toy_config
 from training.results.comparison import (
     Compared,
@@ -16,6 +19,14 @@ from training.results.comparison import (
     tabulated,
     without_encoding,
     write_comparison,
+)
+from training.results.curves import (
+    draw_losses,
+    draw_position_means,
+    draw_positions,
+    read_table,
+    smoothed,
+    write_curves,
 )
 from training.run_folder import newest, read_state
 
@@ -116,3 +127,46 @@ def test_start_brings_its_encoding_unless_another_is_named(tmp_path: Path):
     assert without_encoding({"bare": bare, "added": added}) == {"added": "bare"}
     shutil.rmtree(tmp_path / "rope")  # as it may be once the runs have saved
     assert without_encoding({"on": on, "spe": spe, "none": none}) == {"spe": "none"}
+
+
+# Curves
+
+TABLES = {
+    "train": "step,loss\n1,3.0\n2,2.0\n3,1.0\n",
+    "validation": "step,inside,beyond\n2,2.5,\n3,1.5,\n",
+    "positions": "step,from,to,loss,deviation\n2,0,8,9,9\n3,0,8,1,0.5\n3,8,16,2,0.5\n",
+}
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+@pytest.mark.filterwarnings("error")
+def test_curves_are_drawn_of_a_run_of_any_name_and_length(tmp_path: Path, rows: int):
+    run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # which is no mathematics
+    run.mkdir()
+    for name, text in TABLES.items():
+        (run / f"{name}.csv").write_text("\n".join(text.splitlines()[:rows]) + "\n")
+    assert write_curves(run, 8).read_bytes().startswith(b"\x89PNG")
+    axes = Figure().subplots()
+    draw_position_means(axes, {r"$\foo$": read_table(run / "positions.csv")}, 8)
+    axes.figure.savefig(run / "means.png")
+
+
+def test_curve_by_position_is_that_of_the_last_validation(tmp_path: Path):
+    for name, text in TABLES.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    train, validation, positions = (read_table(tmp_path / f"{name}.csv") for name in TABLES)
+    assert validation["step"].tolist() == [2, 3]
+    assert np.isnan(validation["beyond"]).all()
+    left, right = Figure().subplots(1, 2)
+    draw_losses(left, train, validation)
+    draw_positions(right, positions, 8)
+    means, mark = right.get_lines()
+    assert means.get_xydata().tolist() == [[4, 1], [12, 2]]
+    assert mark.get_xdata()[0] == 8
+    assert len(left.get_lines()) == 3  # nothing was measured past the trained length
+
+
+def test_smoothing_keeps_ends_and_means():
+    values = np.arange(100.0)
+    np.testing.assert_allclose(smoothed(values, 0.1), values)
+    np.testing.assert_allclose(smoothed(np.array([0.0, 3.0, 0.0]), 0.7), [0, 1, 0])

@@ -101,11 +101,6 @@ def test_where_nobody_is_called_a_singer_the_first_part_sings():
     assert sung(disk.piano()).tracks == (Track("piano", 0),)
 
 
-def test_all_tracks_of_a_groove_are_parts(tmp_path: Path):
-    found = rows("groove", disk.groove(tmp_path))
-    assert parts(found) == [["Bass", "Drums", "Piano", "Guitar"]]
-
-
 def test_editions_and_movements_of_a_work_have_one_name(tmp_path: Path):
     works = [
         piece.work for piece in pieces("polish-keyboard", disk.polish_keyboard(tmp_path / "a"))
