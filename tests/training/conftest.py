@@ -1,10 +1,11 @@
-"""Prepared sets that all tests of training share."""
+"""Prepared sets and a run that all tests of training share; none of them changes them."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.training.makers import prepared_set
+from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from training.run_folder import write_config
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +15,22 @@ def pianos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a prepared set of a few piano pieces in the later version of their language."""
+    return prepared_set(tmp_path_factory.mktemp("later") / "set", "remi-2", train=3)
+
+
+@pytest.fixture(scope="session")
 def grooves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a prepared set of trios, two rows a file."""
     return prepared_set(tmp_path_factory.mktemp("grooves") / "set", "groove")
+
+
+@pytest.fixture(scope="session")
+def trained(pianos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a toy's run on the piano pieces, of 20 steps with every checkpoint."""
+    run = toy_run(toy_config(tmp_path_factory.mktemp("trained"), pianos, keep=9))
+    run.folder.mkdir()
+    write_config(run.config)
+    run.fit(Heard())
+    return run.folder

@@ -8,17 +8,11 @@ from musicgen.model.performer import Performer
 from tokenization.language import language
 from training.config import CONFIGS, find, merged, read
 
-SHIPPED = sorted(
-    path
-    for path in CONFIGS.rglob("*.yaml")
-    if path.parent.name != "base"
-    and path.stem != "finetune"  # which takes a trained model as it is
-)
-SMALL = ("layers", "width", "heads", "feedforward")
+SMALL = {"layers": 1, "width": 32, "heads": 2, "feedforward": 32}
 
 
-def write(path: Path, **values) -> Path:
-    path.write_text(yaml.safe_dump(values))
+def write(path: Path, text: str = "", **values) -> Path:
+    path.write_text(text or yaml.safe_dump(values))
     return path
 
 
@@ -27,22 +21,27 @@ def minimal(tmp_path: Path, **changes) -> Path:
     return write(tmp_path / "run.yaml", **{**values, **changes})
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(CONFIGS)))
-def test_a_shipped_configuration_loads_and_builds_a_toy(path: Path):
-    config = read(path)
-    version = "-2" if (config.model or {}).get("goals") else ""
-    spoken = language(("groove" if "groove" in path.stem else "remi") + version)
-    size = len(spoken.vocabulary)
-    wanted = config.model_config(size, spoken)
-    assert wanted.shape()
-    sizes = dict(zip(SMALL, (1, 32, 2, 32), strict=True))
-    smaller = replace(config, model={**config.model, **sizes})
-    model = Performer(smaller.model_config(size, spoken))
-    assert model.config.position_name == wanted.position_name
-    assert path.stem in config.run
+def test_every_shipped_configuration_loads_and_builds_a_toy():
+    built = set()
+    for path in CONFIGS.rglob("*.yaml"):
+        if path.parent.name == "base" or path.stem == "finetune":  # a trained model as it is
+            continue
+        config = read(path)
+        version = "-2" if (config.model or {}).get("goals") else ""
+        spoken = language(("groove" if "groove" in path.stem else "remi") + version)
+        size = len(spoken.vocabulary)
+        wanted = config.model_config(size, spoken)
+        assert wanted.shape()
+        smaller = replace(config, model={**config.model, **SMALL}).model_config(size, spoken)
+        assert smaller.position_name == wanted.position_name
+        assert path.stem in config.run
+        if str(smaller) not in built:
+            built.add(str(smaller))
+            Performer(smaller)
+    assert len(built) > 30
 
 
-def test_the_papers_values_are_there():
+def test_values_of_the_papers_are_there():
     pop, groove = read(find("pop-piano-sine-spe")), read(find("groove-conv-spe"))
     assert (pop.data.length, pop.data.batch, pop.data.transpose) == (2048, 4, 6)
     assert pop.model["position"] == {"name": "sine_spe", "realisations": 64, "sines": 5}
@@ -57,7 +56,7 @@ def test_the_papers_values_are_there():
 
 
 @pytest.mark.parametrize("folder", ["headline", "headline-full"])
-def test_the_headline_differs_in_the_encoding_alone(folder: str):
+def test_headline_differs_in_the_encoding_alone(folder: str):
     """As the paper's: deep, FAVOR+, normalised after a branch; nothing of ours that knows order; measured to 4 N."""
     configs = [read(path, ["model.preset=tiny"]) for path in (CONFIGS / folder).glob("*.yaml")]
     names = [(c.model_config(333).position_name, c.model["position"].get("gated")) for c in configs]
@@ -69,38 +68,18 @@ def test_the_headline_differs_in_the_encoding_alone(folder: str):
         assert (built.layers, built.norm, built.activation) == (24, "post", "relu")
         assert (built.features_name, built.horizons, built.metre) == ("favor", None, None)
         assert config.validation.length == 4 * config.data.length
-        plain = {**asdict(config), "run": "", "model": {**config.model, "position": None}}
-        rest.append(plain)
+        rest.append({**asdict(config), "run": "", "model": {**config.model, "position": None}})
     assert all(one == rest[0] for one in rest)
-
-
-def test_flt_over_features_that_estimate_no_softmax_is_refused(tmp_path: Path):
-    path = minimal(tmp_path, model={"preset": "tiny", "position": "flt"})
-    assert read(path).model_config(9).position_name == "flt"
-    assert read(path, ["model.attention=softmax"]).model_config(9).attention == "softmax"
-    for features in ("relu", "elu"):
-        with pytest.raises(
-            ValueError, match=r"the mask would mean nothing; choose features: favor"
-        ):
-            read(path, [f"model.features={features}"]).model_config(9)
-
-
-def test_muon_needs_matrices_whole(tmp_path: Path):
-    muon = [f"run={tmp_path}", f"data.folder={tmp_path}", "optimiser.method=muon"]
-    assert read(find("groove-none"), muon).optimiser.method == "muon"
-    with pytest.raises(ValueError, match="fsdp cuts matrices in parts, and muon needs them whole"):
-        read(find("groove-none"), [*muon, "device.strategy=fsdp"])
 
 
 def test_features_are_redrawn_by_chance_or_at_an_interval(tmp_path: Path):
     by_chance = read(minimal(tmp_path), ["optimiser.redraw=0.05"]).optimiser
     assert [by_chance.redraws(7, drawn) for drawn in (0.04, 0.06)] == [True, False]
     at_interval = read(minimal(tmp_path), ["optimiser.redraw_every=40"]).optimiser
-    steps = [step for step in range(100) if at_interval.redraws(step, 0.0)]
-    assert steps == [0, 40, 80]
+    assert [step for step in range(100) if at_interval.redraws(step, 0.0)] == [0, 40, 80]
 
 
-def test_a_file_states_what_differs_from_its_base(tmp_path: Path):
+def test_file_states_what_differs_from_its_base(tmp_path: Path):
     minimal(tmp_path, model={"preset": "tiny", "position": {"name": "rope", "base": 5.0}})
     (tmp_path / "deep").mkdir()
     child = write(
@@ -113,9 +92,6 @@ def test_a_file_states_what_differs_from_its_base(tmp_path: Path):
     assert (config.data.folder, config.data.batch, config.run) == ("d", 9, "runs/child")
     assert config.model == {"preset": "tiny", "position": {"name": "absolute"}}
     assert config.optimiser.learning_rate == 3e-4
-
-
-def test_steps_displace_epochs_and_the_other_way_round():
     assert merged({"steps": 5, "x": 1}, {"epochs": 2}) == {"x": 1, "epochs": 2}
     assert merged({"epochs": 5}, {"steps": 2}) == {"steps": 2}
     assert merged({"epochs": 5}, {"steps": None}) == {"epochs": 5, "steps": None}
@@ -128,65 +104,56 @@ def test_steps_displace_epochs_and_the_other_way_round():
         (["data.length=soon"], "data: length is 'soon', where a whole number is wanted"),
         (["data.length=0"], "length is 0; it must be at least 1"),
         (["data.batch"], "--set data.batch has no key and value; write it as key=value"),
-        (["data..batch=3"], "has no key and value"),
         (["data.batch=[1"], r"--set data.batch=\[1 is not YAML"),
+        (["data.skip_chance=2"], "skip_chance is 2.0; it must be from 0 to 1"),
         (["optimiser.steps=0"], "more than 0 is needed"),
         (["optimiser.steps="], "either steps or epochs"),
         (["optimiser.redraw=1.5"], "redraw is 1.5; it lies between 0 and 1"),
         (["optimiser.beta2=1"], "beta2 is 1.0; it lies from 0 to below 1"),
-        (["optimiser.redraw_every=0"], "redraw_every is 0; it must be at least 1"),
+        (["optimiser.redraw_every=5", "data.windows=2"], "would draw new features amid a sequence"),
         (["optimiser.cosine_epochs=0"], "cosine_epochs is 0.0; it must be above 0"),
-        (["data.skip_chance=2"], "skip_chance is 2.0; it must be from 0 to 1"),
         (["optimiser.learning_rate=.nan"], "learning_rate is nan, where a number is wanted"),
         (["optimiser.learning_rate=0.0"], "learning_rate is 0.0; it must be above 0"),
-        (["optimiser.epochs=.inf"], "epochs is inf, where a number is wanted"),
-        (["optimiser.learning_rate=1e999"], "learning_rate is inf, where a number is wanted"),
+        (["optimiser.method=muon", "device.strategy=fsdp"], "in parts, and muon needs them whole"),
         ([f"seed={1 << 63}"], "seed is 9223372036854775808; it must be at least 0, of 63 bits"),
-        (["device.precision=8"], "precision is 8; it must be one of 32-true"),
-        (["device.precision=fp8"], "precision is 'fp8'; it must be one of 32-true, bf16-mixed"),
         (["device.accelerator=tpu"], "accelerator is 'tpu'; it must be one of auto, cpu, cuda"),
         (["keep=0"], "keep is 0; it must be at least 1"),
-        (["validation.every=0"], "every is 0; it must be at least 1"),
+        (["model.preset=huge"], "there is no preset 'huge'"),
+        (["model=tiny"], "model is 'tiny', where a mapping"),
+        (
+            ["model.position=flt", "model.features=relu"],
+            "would mean nothing; choose features: favor",
+        ),
     ],
 )
-def test_a_wrong_key_or_value_is_named(tmp_path: Path, changes: list[str], message: str):
+def test_wrong_key_or_value_is_named(tmp_path: Path, changes: list[str], message: str):
     with pytest.raises(ValueError, match=message):
-        read(minimal(tmp_path), changes)
+        read(minimal(tmp_path), changes).model_config(9)
 
 
-def test_a_text_is_taken_whole(tmp_path: Path):
+def test_text_is_taken_whole(tmp_path: Path):
     config = read(minimal(tmp_path), ["data.folder=My songs #1", "run='take #2'"])
     assert (config.data.folder, config.run) == ("My songs #1", "take #2")
     assert read(minimal(tmp_path), ["run=take#2"]).run == "take#2"
     assert read(minimal(tmp_path), ["run=take\udcff"]).run == "take\udcff"
 
 
-def test_a_wrong_model_is_named(tmp_path: Path):
-    with pytest.raises(ValueError, match="there is no preset 'huge'"):
-        read(minimal(tmp_path), ["model.preset=huge"]).model_config(9)
-    with pytest.raises(ValueError, match="model is 'tiny', where a mapping"):
-        read(minimal(tmp_path, model="tiny")).model_config(9)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- 1", "holds no mapping"),
+        ("a: [1", "is not YAML"),
+        ("base: text.yaml", "is its own base"),
+        ("base: 3", "base is 3, where the path of a file is wanted"),
+        ("base: gone.yaml", r"there is no configuration .*gone\.yaml"),
+    ],
+)
+def test_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, message: str):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        read(write(tmp_path / "text.yaml", text))
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path):
-    with pytest.raises(ValueError, match="holds no mapping"):
-        read(_text(tmp_path, "- 1"))
-    with pytest.raises(ValueError, match="is not YAML"):
-        read(_text(tmp_path, "a: [1"))
-    with pytest.raises(ValueError, match="is its own base"):
-        read(_text(tmp_path, "base: text.yaml"))
-    with pytest.raises(ValueError, match="base is 3, where the path of a file is wanted"):
-        read(_text(tmp_path, "base: 3"))
-    with pytest.raises(FileNotFoundError, match=r"there is no configuration .*gone\.yaml"):
-        read(_text(tmp_path, "base: gone.yaml"))
-
-
-def _text(folder: Path, text: str) -> Path:
-    (folder / "text.yaml").write_text(text)
-    return folder / "text.yaml"
-
-
-def test_a_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
+def test_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
     assert find("groove-rope") == CONFIGS / "groove-rope.yaml"
     assert find("models/groove") == CONFIGS / "models" / "groove.yaml"
     assert find(str(minimal(tmp_path))) == tmp_path / "run.yaml"
@@ -198,12 +165,11 @@ def test_a_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
     ("name", "meant"),
     [
         ("groove-ropes", "groove-rope"),
-        ("models/pop-piano-3", "models/pop-piano-2"),
         ("base/grooves", "models/groove"),  # a base is nothing to train
         ("qwxz", ""),
     ],
 )
-def test_an_unknown_name_is_told_what_is_like_it_and_where_to_look(name: str, meant: str):
+def test_unknown_name_is_told_what_is_like_it_and_where_to_look(name: str, meant: str):
     with pytest.raises(FileNotFoundError) as found:
         find(name)
     said = str(found.value)

@@ -7,94 +7,102 @@ from pathlib import Path
 import pytest
 import torch
 
+from musicgen.metre.heads import MetreConfig
+from musicgen.model.performer import Performer
 from musicgen.storage.checkpoint import load, read_card
 from musicgen.storage.library import shipped
-from tests.training.makers import Heard, Stopper, prepared_set, toy_config, toy_run
+from tests.musicgen.metre.toys import METRE as HEADS
+from tests.musicgen.metre.toys import config as metre_config
+from tests.musicgen.metre.toys import music
+from tests.musicgen.toys import VOCABULARY
+from tests.training.makers import Heard, Stopper, toy_config, toy_run
 from tokenization.prepared import Prepared
 from tokenization.remi.language import Remi, RemiInEveryMetre
 from training.config import RunConfig, find, read
-from training.initial_model import first_model, model_config
+from training.initial_model import first_model, grown, model_config
+from training.loop import Run
 from training.results.publish import _origin
 
 METRE = {"bars": [1, 2], "remembers": [2, 4], "features": 2}
 
 
 @pytest.fixture
-def trained(pianos: Path, tmp_path: Path) -> Path:
-    """Return the run of a toy that has learned."""
-    run = toy_run(toy_config(tmp_path / "trained", pianos))
-    run.fit(Heard())
-    return run.folder
+def base(trained: Path, tmp_path: Path) -> Path:
+    """Return a copy of the run of a toy that has learned."""
+    return shutil.copytree(trained, tmp_path / "base")
 
 
-def on_from(trained: Path, data: Path, folder: Path, **changes: object) -> RunConfig:
-    config = toy_config(folder, data, start=str(trained), **changes)
+def on_from(start: Path, data: Path, folder: Path, **changes: object) -> RunConfig:
+    config = toy_config(folder, data, **{"start": str(start), "optimiser": {"steps": 5}, **changes})
     return replace(config, model=changes.get("model"))
 
 
-def test_it_begins_with_the_weights_and_learns_on(trained: Path, tmp_path: Path):
-    data = prepared_set(tmp_path / "other", "remi", train=3)
-    config = on_from(trained, data, tmp_path, model={"dropout": 0.25}, optimiser={"steps": 10})
+def fitted(config: RunConfig) -> Run:
     run = toy_run(config)
+    run.fit(Heard())
+    return run
+
+
+def origin_of(run: Run) -> dict:
+    return load(run.folder / "model")[1].training["start"]
+
+
+def logits(model: Performer, data: Path) -> torch.Tensor:
+    tokens = torch.from_numpy(Prepared.open(data).ids(0)[:60].astype("int64"))[None]
+    with torch.no_grad():
+        return model.eval()(tokens, model.begin(torch.Generator().manual_seed(0)))
+
+
+def same_weights(one: Performer, other: Performer) -> bool:
+    found = other.state_dict()
+    return all(torch.equal(found[name], weight) for name, weight in one.state_dict().items())
+
+
+def test_run_begins_with_the_weights_and_learns_on(trained: Path, pianos: Path, tmp_path: Path):
+    run = toy_run(on_from(trained, pianos, tmp_path, model={"dropout": 0.25}))
     learned, card = load(trained / "model")
     assert run.model.config == replace(learned.config, dropout=0.25)
-    for name, tensor in learned.state_dict().items():
-        assert torch.equal(run.model.state_dict()[name], tensor), name
-    heard = Heard()
-    run.fit(heard)
-    fresh = toy_run(toy_config(tmp_path / "fresh", data, optimiser={"steps": 10}))
-    fresh.fit(Heard())
+    assert same_weights(learned, run.model)
+    run.fit(Heard())
+    fresh = fitted(toy_config(tmp_path / "fresh", pianos, optimiser={"steps": 5}))
     assert run.state.best_loss is not None
     assert fresh.state.best_loss is not None
     assert run.state.best_loss < fresh.state.best_loss - 0.1
-    told = load(run.folder / "model")[1].training["start"]
+    told = origin_of(run)
     assert (told["sha256"], told["licence"], told["start"]) == (card.sha256, "MIT", None)
-    again = toy_run(replace(config, start=str(run.folder), run=str(tmp_path / "again")))
-    again.fit(Heard())
-    chain = load(again.folder / "model")[1].training["start"]
-    assert [name for name, _ in _origin(chain)] == ["began as", "began as"]
+    again = fitted(replace(run.config, start=str(run.folder), run=str(tmp_path / "again")))
+    assert [name for name, _ in _origin(origin_of(again))] == ["began as", "began as"]
 
 
-def test_what_it_began_as_may_be_gone_before_it_ends(trained: Path, pianos: Path, tmp_path: Path):
-    run = toy_run(on_from(trained, pianos, tmp_path, optimiser={"steps": 5}))
-    began = load(trained / "model")[1].sha256
-    trained.rename(tmp_path / "elsewhere")
-    run.fit(Heard())
-    assert load(run.folder / "model")[1].training["start"]["sha256"] == began
-
-
-def test_it_goes_on_from_its_own_checkpoint(trained: Path, pianos: Path, tmp_path: Path):
-    config = on_from(
-        trained, pianos, tmp_path, model={"metre": METRE, "layers": 2}, optimiser={"steps": 5}
-    )
+def test_what_a_run_began_as_may_be_gone_before_it_ends(base: Path, pianos: Path, tmp_path: Path):
+    config = on_from(base, pianos, tmp_path, model={"metre": METRE, "layers": 2})
     run = toy_run(config)
+    began = load(base / "model")[1].sha256
+    base.rename(tmp_path / "elsewhere")
     run.fit(Heard())
-    trained.rename(tmp_path / "elsewhere")  # all that is needed is in the checkpoint
-    later = toy_run(config)
-    assert later.resume()
-    assert later.origin == run.origin
-    for name, tensor in run.model.state_dict().items():
-        assert torch.equal(later.model.state_dict()[name], tensor), name
+    assert origin_of(run)["sha256"] == began
+    again = toy_run(config)  # all that is needed is in the checkpoint
+    assert again.resume()
+    assert again.origin == run.origin
+    assert same_weights(run.model, again.model)
 
 
 @pytest.mark.parametrize("stopped_at", [3, 5])  # before and after the first validation
-def test_a_run_that_goes_on_tells_what_it_began_as_and_not_what_has_that_name_now(
-    stopped_at: int, trained: Path, pianos: Path, tmp_path: Path
+def test_run_that_goes_on_tells_what_it_began_as_and_not_what_has_that_name_now(
+    stopped_at: int, base: Path, pianos: Path, tmp_path: Path
 ):
-    settings = {"optimiser": {"steps": 10}, "validation": {"every": 5}}
-    config = on_from(trained, pianos, tmp_path, **settings)
+    config = on_from(base, pianos, tmp_path, optimiser={"steps": 10})
     run = toy_run(config)
     run.fit(Stopper(run, stopped_at))
     assert run.state.step == stopped_at
-    began = load(trained / "model")[1].sha256
-    other = toy_run(toy_config(tmp_path / "other", pianos, seed=2))
-    other.fit(Heard())
-    shutil.rmtree(trained)
-    shutil.copytree(other.folder, trained)
-    later = toy_run(config)
-    assert later.resume()
-    assert later.origin is not None
-    assert later.origin["sha256"] == began
+    began = load(base / "model")[1].sha256
+    other = fitted(toy_config(tmp_path / "other", pianos, seed=2, optimiser={"steps": 5}))
+    shutil.rmtree(base)
+    shutil.copytree(other.folder, base)
+    again = toy_run(config)
+    assert again.resume()
+    assert again.origin is not None
+    assert again.origin["sha256"] == began
 
 
 def test_what_cannot_be_begun_with_is_a_sentence(
@@ -102,105 +110,147 @@ def test_what_cannot_be_begun_with_is_a_sentence(
 ):
     remi, groove = ({"language": name, "tokens": 9} for name in ("remi", "groove"))
     config = on_from(trained, grooves, tmp_path)
-    with pytest.raises(ValueError, match=r"speaks remi \(\d+ tokens\), but the data are in groove"):
-        first_model(config, groove)
-    with pytest.raises(
-        ValueError, match=r"speaks remi \(\d+ tokens\), but the data are in remi \(9"
-    ):
-        first_model(config, remi)
-    language = load(trained / "model")[1].language
-    wider = replace(config, model={"width": 32})
-    with pytest.raises(ValueError, match=r"model\.width is that of .*only dropout, "):
-        model_config(wider, language)
-    for layers in (0, "many"):
+    for data, says in ((groove, "groove"), (remi, r"remi \(9")):
         with pytest.raises(
-            ValueError, match=rf"layers is {layers!r}.* grows deeper, not shallower"
+            ValueError, match=rf"speaks remi \(\d+ tokens\), but the data .* {says}"
         ):
+            first_model(config, data)
+    language = load(trained / "model")[1].language
+    with pytest.raises(ValueError, match=r"model\.width is that of .*only dropout, "):
+        model_config(replace(config, model={"width": 32}), language)
+    for layers in (0, "many"):
+        says = rf"layers is {layers!r}.* grows deeper, not shallower"
+        with pytest.raises(ValueError, match=says):
             model_config(replace(config, model={"layers": layers}), language)
-    after = toy_run(toy_config(tmp_path / "post", pianos, model={"norm": "post"}))
-    after.fit(Heard())
-    deeper = on_from(after.folder, pianos, tmp_path / "deeper", model={"layers": 2})
-    with pytest.raises(ValueError, match=r"model\.layers .*normalises after each branch"):
-        model_config(deeper, language)
     with pytest.raises(FileNotFoundError, match=r"there is no model 'pop-pino'.*'pop-piano'"):
         first_model(replace(config, start="pop-pino"), language)
+    post = {"model": {"norm": "post"}, "optimiser": {"steps": 1}}
+    after = fitted(toy_config(tmp_path / "post", pianos, **post))
+    with pytest.raises(ValueError, match=r"model\.layers .*normalises after each branch"):
+        model_config(on_from(after.folder, pianos, tmp_path, model={"layers": 2}), language)
+    with pytest.raises(ValueError, match=r"model\.goals is true, but remi has no tokens for goals"):
+        toy_run(on_from(trained, pianos, tmp_path, model={"goals": True}))
 
 
-def test_a_model_is_given_metric_heads_that_first_say_nothing_and_then_learn(
-    trained: Path, pianos: Path, tmp_path: Path
+def test_metric_heads_first_say_nothing_and_then_learn_and_the_language_may_grow(
+    trained: Path, pianos: Path, later: Path, tmp_path: Path
 ):
-    config = on_from(trained, pianos, tmp_path, model={"metre": METRE}, optimiser={"steps": 5})
+    config = on_from(trained, pianos, tmp_path, model={"metre": METRE})
     run = toy_run(config)
-    learned = load(trained / "model")[0]
-    assert run.model.config == replace(
-        learned.config, metre=run.model.config.metre, clock=run.model.config.clock
-    )
-    clock = run.model.config.clock
+    learned, clock = load(trained / "model")[0], run.model.config.clock
+    assert run.model.config == replace(learned.config, metre=run.model.config.metre, clock=clock)
     assert clock is not None
     assert asdict(clock)["moves"] == tuple(map(tuple, Remi().clock()["moves"]))
-    tokens = torch.from_numpy(Prepared.open(pianos).ids(0)[:60].astype("int64"))[None]
-    with torch.no_grad():
-        before, at_first = (
-            m.eval()(tokens, m.begin(torch.Generator().manual_seed(0)))
-            for m in (learned, run.model)
-        )
+    before, at_first = (logits(model, pianos) for model in (learned, run.model))
     torch.testing.assert_close(at_first, before, rtol=0, atol=1e-5)
-    new = run.model.state_dict()["blocks.0.attention.metre.qkv.weight"].clone()
+    name = "blocks.0.attention.metre.qkv.weight"
+    new = run.model.state_dict()[name].clone()
     run.fit(Heard())
-    assert not torch.equal(new, run.model.state_dict()["blocks.0.attention.metre.qkv.weight"])
-    later = toy_run(config)
-    assert later.resume()
+    assert not torch.equal(new, run.model.state_dict()[name])
+    assert toy_run(config).resume()
+    language = load(run.folder / "model")[1].language
     again = on_from(run.folder, pianos, tmp_path / "again", model={"metre": METRE})
-    assert first_model(again, load(run.folder / "model")[1].language).config == run.model.config
-    other = {**METRE, "bars": [1, 4]}
-    twice = on_from(run.folder, pianos, tmp_path / "twice", model={"metre": other})
+    assert first_model(again, language).config == run.model.config
+    twice = on_from(run.folder, pianos, tmp_path, model={"metre": {**METRE, "bars": [1, 4]}})
     with pytest.raises(ValueError, match=r"model\.metre is that of .*which the run starts with"):
-        first_model(twice, load(run.folder / "model")[1].language)
-
-
-def test_a_model_learns_the_later_version_of_its_language(
-    trained: Path, pianos: Path, tmp_path: Path
-):
-    first = toy_run(on_from(trained, pianos, tmp_path / "metre", model={"metre": METRE}))
-    first.fit(Heard())
-    data = prepared_set(tmp_path / "later", "remi-2", train=3)
-    run = toy_run(on_from(first.folder, data, tmp_path / "on", optimiser={"steps": 5}))
-    learned = load(first.folder / "model")[0]
-    clock = run.model.config.clock
+        first_model(twice, language)
+    # In the later version of the language, tokens that are new begin as the average.
+    wider = toy_run(on_from(run.folder, later, tmp_path / "on"))
+    clock = wider.model.config.clock
     assert clock is not None
-    assert (run.model.config.vocabulary_size, clock.bar_ticks) == (432, 24)
-    tokens = torch.from_numpy(Prepared.open(pianos).ids(0)[:60].astype("int64"))[None]
-    with torch.no_grad():
-        before, at_first = (
-            m.eval()(tokens, m.begin(torch.Generator().manual_seed(0)))
-            for m in (learned, run.model)
-        )
+    assert (wider.model.config.vocabulary_size, clock.bar_ticks) == (432, 24)
+    before, at_first = (
+        logits(model, pianos) for model in (load(run.folder / "model")[0], wider.model)
+    )
     torch.testing.assert_close(at_first[..., :362], before, rtol=0, atol=1e-5)
     average = before.mean(-1, keepdim=True).expand(*before.shape[:-1], 70)
     torch.testing.assert_close(at_first[..., 362:], average, rtol=0, atol=1e-5)
-    run.fit(Heard())
-    assert load(run.folder / "model")[1].language["language"] == "remi-2"
+    wider.fit(Heard())
+    assert load(wider.folder / "model")[1].language["language"] == "remi-2"
 
 
-def test_a_model_is_told_of_goals_where_its_language_has_them(
-    trained: Path, pianos: Path, tmp_path: Path
+def test_model_is_told_of_goals_where_its_language_has_them(
+    trained: Path, later: Path, tmp_path: Path
 ):
-    told = {"model": {"goals": True}, "optimiser": {"steps": 5}}
-    with pytest.raises(ValueError, match=r"model\.goals is true, but remi has no tokens for goals"):
-        toy_run(on_from(trained, pianos, tmp_path, **told))
-    data = prepared_set(tmp_path / "later", "remi-2", train=3)
-    run = toy_run(on_from(trained, data, tmp_path / "on", **told))
+    config = on_from(trained, later, tmp_path / "on", model={"goals": True})
+    run = fitted(config)
     assert run.model.config.goals == tuple(RemiInEveryMetre().goal_tokens())
-    run.fit(Heard())
-    later = toy_run(on_from(trained, data, tmp_path / "on", **told))
-    assert later.resume()
-    again = on_from(run.folder, data, tmp_path / "again", optimiser={"steps": 5})
+    assert toy_run(config).resume()
+    again = on_from(run.folder, later, tmp_path / "again")
     assert toy_run(again).model.config == run.model.config
 
 
-def test_the_shipped_configuration_takes_any_shipped_model():
+def test_shipped_configuration_takes_any_shipped_model():
     for name, folder in shipped().items():
         config = replace(read(find("finetune")), start=name)
         trained, card = read_card(folder)
         assert model_config(config, card.language) == trained
         assert config.data.length <= card.trained_length
+
+
+# A model that is grown computes at first what the trained one did
+
+NAMES = [f"token {number}" for number in range(VOCABULARY)]
+
+
+@pytest.fixture(scope="module")
+def old() -> Performer:
+    """Return a toy whose branch ends are not small, as after training."""
+    model = Performer(metre_config(), 0).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if ".output." in name:
+                weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
+    return model
+
+
+def heard(model: Performer) -> torch.Tensor:
+    return model(music(90), model.begin(torch.Generator().manual_seed(2)))
+
+
+def grow(old: Performer, names: list[str] = NAMES, **changes: object) -> Performer:
+    model = Performer(replace(old.config, **changes), 5).eval()
+    model.load_state_dict(grown(old, model, names, NAMES))
+    return model
+
+
+@pytest.mark.parametrize("layers", [2, 4, 7])
+def test_more_layers_add_nothing_at_first_and_can_learn(old: Performer, layers: int):
+    after = grow(old, layers=layers)
+    found = heard(after)
+    torch.testing.assert_close(found, heard(old), rtol=1e-5, atol=1e-5)
+    found.square().sum().backward()
+    for block in after.blocks:
+        for branch in (block.attention, block.feedforward):
+            assert branch.output.weight.grad.abs().sum() > 0
+    if layers == 4:  # each trained layer is followed by its copy
+        for number, block in enumerate(after.blocks):
+            trained = old.blocks[number // 2].feedforward
+            assert torch.equal(block.feedforward.inner.weight, trained.inner.weight)
+            assert bool(block.feedforward.output.weight.any()) == (number % 2 == 0)
+
+
+def test_more_metric_heads_add_nothing_at_first(old: Performer):
+    more = MetreConfig(bars=(*HEADS.bars, 4), remembers=(*HEADS.remembers, 8), features=3)
+    after = grow(old, metre=more)
+    torch.testing.assert_close(heard(after), heard(old), rtol=1e-5, atol=1e-5)
+
+
+def test_tokens_are_known_by_their_names(old: Performer):
+    names = [*NAMES[6:], "new", *NAMES[:4]]  # in another order, without 4 and 5
+    after = grow(old, names, vocabulary_size=len(names))
+    known, head = old.embedding.weight, old.head.weight
+    assert torch.equal(after.embedding.weight[:5], known[6:])
+    assert torch.equal(after.embedding.weight[6:], known[:4])
+    torch.testing.assert_close(after.head.weight[5], head.mean(0))
+
+
+def test_goals_are_known_by_the_names_of_their_tokens(old: Performer):
+    told = grow(old, goals=(5, 6, 7))
+    with torch.no_grad():
+        told.goals.vectors.weight.normal_()
+    names = [*NAMES, "new", "newer"]
+    model = Performer(replace(told.config, goals=(5, 7, 11, 12), vocabulary_size=len(names)), 5)
+    found = grown(told, model, names, NAMES)["goals.vectors.weight"]
+    assert torch.equal(found[:2], told.goals.vectors.weight[[0, 2]])
+    assert not found[2:].any()

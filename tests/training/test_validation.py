@@ -10,7 +10,7 @@ from training.devices import Sealed
 from training.validation import summary
 
 
-def test_the_loss_of_each_position_is_that_of_the_definition():
+def test_loss_of_each_position_is_that_of_the_definition():
     logits = torch.randn(2, 5, 7, dtype=torch.float64)
     targets = torch.randint(7, (2, 5))
     targets[1, 3:] = IGNORED
@@ -33,23 +33,16 @@ def test_means_by_position_inside_and_beyond():
     assert [row[2] for row in measured.rows] == [i + 0.5 for i in range(0, 24, 2)]
     assert [row[4] for row in measured.rows] == [3] * 10 + [2] * 2
     assert all(row[3] == pytest.approx(0) for row in measured.rows)
+    odd = summary(np.ones((2, 25)), np.ones((2, 25)), trained=16)
+    assert 16 in {row[0] for row in odd.rows}  # the trained length is an edge
+    assert sum(stop - start for start, stop, *_ in odd.rows) == 25
+    short = summary(np.array([[1.0, 1.0], [2.0, 4.0]]), np.ones((2, 2)), trained=9)
+    assert short.rows[0][2:] == (1.5, pytest.approx(2**-0.5), 2)  # over the sequences
+    assert short.beyond is None
 
 
-def test_the_trained_length_is_an_edge():
-    measured = summary(np.ones((2, 25)), np.ones((2, 25)), trained=16)
-    assert 16 in {row[0] for row in measured.rows}
-    assert sum(stop - start for start, stop, *_ in measured.rows) == 25
-
-
-def test_deviation_is_that_of_the_sequences():
-    losses = np.array([[1.0, 1.0], [2.0, 4.0]])
-    [row] = summary(losses, np.ones((2, 2)), trained=9).rows[:1]
-    assert row[2:] == (1.5, pytest.approx(2**-0.5), 2)
-    assert summary(losses, np.ones((2, 2)), trained=9).beyond is None
-
-
-def test_it_measures_what_the_model_gives(pianos: Path, tmp_path: Path):
-    run = toy_run(toy_config(tmp_path, pianos, validation={"length": 48, "batch": 2}))
+def test_validation_measures_what_the_model_gives(pianos: Path, tmp_path: Path):
+    run = toy_run(toy_config(tmp_path, pianos, validation={"length": 48}))
     run.model.eval()
     code = run.model.begin(torch.Generator().manual_seed(3))
     with torch.no_grad():
@@ -62,17 +55,17 @@ def test_it_measures_what_the_model_gives(pianos: Path, tmp_path: Path):
     assert measured.sequences == 2
 
 
-def test_a_model_of_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_path: Path):
-    learned = {"name": "learned", "max_length": 40}
-    run = toy_run(toy_config(tmp_path / "a", pianos, model={"position": learned}))
+def test_model_of_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_path: Path):
+    def limited(longest: int, **setting: int):
+        model = {"position": {"name": "learned", "max_length": longest}}
+        return toy_run(toy_config(tmp_path, pianos, model=model, validation=setting))
+
+    run = limited(40)
     assert run.validation.length == 40  # where 48 would be half as far again as it is trained
     with torch.no_grad():
         measured = run.validation.measure(run.fabric, run.module, Sealed(None))
     assert measured.rows[-1][1] == 40
-    for setting, short in (({"length": 41}, 40), ({}, 31)):
-        too_short = {"name": "learned", "max_length": short}
-        config = toy_config(
-            tmp_path / "b", pianos, model={"position": too_short}, validation=setting
-        )
-        with pytest.raises(ValueError, match=f"has a maximal length of {short}"):
-            toy_run(config)
+    with pytest.raises(ValueError, match="has a maximal length of 40"):
+        limited(40, length=41)
+    with pytest.raises(ValueError, match="has a maximal length of 31"):
+        limited(31)

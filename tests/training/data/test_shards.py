@@ -1,10 +1,12 @@
+"""Several prepared sets are trained on as one, and none trains on what another holds out."""
+
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.training.data.sources import on_disk as disk
-from tests.training.makers import Heard, prepared_set, toy_config, toy_run
+from tests.training.makers import prepared_set, toy_config
 from tokenization.formats import write_score
 from tokenization.groove.language import Groove
 from tokenization.groove.spelling import DRUMS
@@ -13,6 +15,7 @@ from training.config import DataConfig
 from training.data.batches import Batches
 from training.data.prepare import PrepareOptions, prepare
 from training.data.shards import Shards
+from training.run_folder import plain
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +28,15 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ]
 
 
-def test_one_set_is_itself(parts: list[str]):
-    shards, prepared = Shards(parts[:1]), Prepared.open(parts[0])
-    assert shards.checksum == prepared.meta["checksum"]
-    assert shards.counts == prepared.meta["counts"]
-    np.testing.assert_array_equal(shards.rows("train"), prepared.rows("train"))
-    np.testing.assert_array_equal(shards.file, prepared.pieces.file)
+def prepared(source: str, folder: Path, destination: Path, **changes) -> str:
+    prepare(source, folder, destination, PrepareOptions(workers=0, **changes))
+    return str(destination)
 
 
 def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
     shards, sets = Shards(parts), [Prepared.open(part) for part in parts]
-    assert len(shards.length) == sum(len(one) for one in sets)
     numbered = [(one, row) for one in sets for row in range(len(one))]
+    assert len(shards.length) == len(numbered)
     for row, (one, own) in enumerate(numbered):
         np.testing.assert_array_equal(shards.ids(row), one.ids(own))
         np.testing.assert_array_equal(shards.bars(row), one.bars(own))
@@ -48,116 +48,114 @@ def test_rows_of_several_sets_stand_end_to_end(parts: list[str]):
     assert shards.counts["train"]["files"] == 5
     assert (shards.described("title"), shards.described("licence")) == ("test pieces", "MIT")
     assert shards.checksum != Shards(parts[::-1]).checksum
+    assert Shards(parts[:1]).checksum == sets[0].meta["checksum"]
 
 
-def test_a_set_that_is_named_twice_is_trained_on_twice_and_held_out_once(parts: list[str]):
-    once, twice = Shards(parts), Shards([parts[0], *parts])
-    assert len(twice.rows("train")) == len(once.rows("train")) + len(
-        Shards(parts[:1]).rows("train")
-    )
-    assert [twice.ids(row).tolist() for row in twice.rows("validation")] == [
-        once.ids(row).tolist() for row in once.rows("validation")
-    ]
+def test_set_that_is_named_twice_is_trained_on_twice_and_held_out_once(parts: list[str]):
+    once, twice, first = Shards(parts), Shards([parts[0], *parts]), Shards(parts[:1])
+    assert len(twice.rows("train")) == len(once.rows("train")) + len(first.rows("train"))
+    held_out = [[one.ids(row).tolist() for row in one.rows("validation")] for one in (once, twice)]
+    assert held_out[0] == held_out[1]
     assert twice.counts == once.counts
     batches = Batches(DataConfig(folder=(parts[0], *parts), length=16), 0)
     assert (batches.steps(None, 1.0), len(batches.validation(99, 16))) == (2, 4)
 
 
-def test_a_run_trains_on_several_sets_as_one(parts: list[str], tmp_path: Path):
-    run = toy_run(toy_config(tmp_path, Path("unused"), data={"folder": parts}))
-    assert run.batches.steps(None, 4.0) == 5
-    run.fit(Heard())
-    assert run.state.data == Shards(parts).checksum
-
-
 def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
     with pytest.raises(
-        ValueError, match=r"is in another language than .*: remi in its version, not"
+        ValueError, match=r"is in another language than .*: remi in its version, no"
     ):
         Shards([*parts, str(pianos)])
     with pytest.raises(ValueError, match="no data set is named"):
         Shards([])
 
 
-def prepared(source: str, folder: Path, destination: Path) -> str:
-    prepare(source, folder, destination, PrepareOptions(workers=0))
-    return str(destination)
+def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
+    weights = {parts[0]: 1.0, parts[1]: 3.0}
+    batches, again = (
+        Batches(DataConfig(folder=weights, length=64, batch=4), seed=1) for _ in range(2)
+    )
+    np.testing.assert_array_equal(batches.batch(200), again.batch(200))
+    random = np.random.default_rng(0)
+    rows = np.array([batches._row(number, random) for number in range(1024)])
+    sets = batches.shards.set_of(rows)
+    assert (sets == 1).sum() == 768
+    first = batches.shards.file[rows[sets == 0][:3]]
+    assert len({*first.tolist()}) == 3  # each of its files once in an epoch of its own
+    with pytest.raises(ValueError, match="sets with weights have no common epoch"):
+        batches.steps(None, 2.0)
+    config = toy_config(tmp_path, Path(parts[0]), data={"folder": weights})
+    assert plain(config)["data"]["folder"] == weights
+    with pytest.raises(ValueError, match="each must be above 0"):
+        DataConfig(folder={parts[0]: 0.0})
 
 
 def test_grooves_are_trained_on_beside_songs_and_human_drums(tmp_path: Path):
+    makers = {
+        **{"groove": disk.groove, "groove-songs": disk.groove_songs},
+        "human-drums": disk.human_drums,
+    }
     folders = [
-        prepared(name, maker(tmp_path / name), tmp_path / "data" / name)
-        for name, maker in (
-            ("groove", disk.groove),
-            ("groove-songs", disk.groove_songs),
-            ("human-drums", disk.human_drums),
-        )
+        prepared(name, make(tmp_path / name), tmp_path / "data" / name)
+        for name, make in makers.items()
     ]
-    config = DataConfig(folder=folders, length=64, batch=8, mix_drums=1.0)  # type: ignore[arg-type]
+    config = DataConfig(folder=tuple(folders), length=64, batch=8, mix_drums=1.0)
     batches = Batches(config, seed=3)
     licences = batches.shards.described("licence")
     for part in ("not stated", "MMA (GPL-2.0-or-later)", "CC BY 4.0, Google LLC", "changed: "):
         assert part in licences
     # Drums come from all of the sets: those of people, which are of four kinds here, beside a bass.
-    groove, mixed = Groove(), 0
+    mixed = 0
     for step in range(20):
         for ids in batches.batch(step):
-            notes = groove.notes(ids[ids >= 0].astype(np.uint16))
+            notes = Groove().notes(ids[ids >= 0].astype(np.uint16))
             drums = notes.pitch[notes.track == DRUMS]
             mixed += 6 <= len(drums) < len(notes) and {*drums.tolist()} <= {36, 38, 42, 46}
     assert mixed
 
 
-def test_a_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
+def test_style_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
     grooves = prepared("groove", disk.groove(tmp_path / "groove"), tmp_path / "data" / "groove")
     for number, style in enumerate("cdx"):  # `groove` holds out c and d
-        source = tmp_path / style
-        songs = disk.groove_songs(source)
-        (songs / "train" / "bb0000.a_a1.mid").rename(
-            songs / "train" / f"bb{number:04d}.lib{style}_other.mid"
-        )
-        folders = [prepared("groove-songs", songs, tmp_path / "data" / style), grooves]
+        train = disk.groove_songs(tmp_path / style) / "train"
+        (train / "bb0000.a_a1.mid").rename(train / f"bb{number:04d}.lib{style}_other.mid")
+        songs = prepared("groove-songs", tmp_path / style, tmp_path / "data" / style)
         if style == "x":
-            assert len(Shards(folders).sets) == 2
+            assert len(Shards([songs, grooves]).sets) == 2
             continue
-        for order in (folders, folders[::-1]):
-            with pytest.raises(
-                ValueError,
-                match=rf"data.{style} trains on the style lib{style}, which .*groove holds",
-            ):
+        says = rf"data.{style} trains on the style lib{style}, which .*groove holds"
+        for order in ([songs, grooves], [grooves, songs]):
+            with pytest.raises(ValueError, match=says):
                 Shards(order)
 
 
-def test_a_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
+def test_piece_that_is_held_out_may_not_come_in_by_another_set(tmp_path: Path):
     sizes = {"here": (3, 1), "there": (2, 2)}  # there piece2 is held out, which is trained on here
-    folders = [
+    here, there = (
         str(prepared_set(tmp_path / name, "groove", train=train, held_out=held_out))
         for name, (train, held_out) in sizes.items()
-    ]
-    for order in (folders, folders[::-1]):
+    )
+    for order in ([here, there], [there, here]):
         with pytest.raises(ValueError, match=r"here trains on piece2, which .*there holds out as"):
             Shards(order)
-    assert len(Shards(folders[:1] * 2).sets) == 2
+    assert len(Shards([here, here]).sets) == 2
 
 
-def test_a_work_that_is_held_out_may_not_come_in_by_another_edition(tmp_path: Path):
-    options = PrepareOptions(workers=0, language="ensemble", validation=0.45)
+def test_work_that_is_held_out_may_not_come_in_by_another_edition(tmp_path: Path):
+    (tmp_path / "here").mkdir()
     for number in range(24):
-        path = tmp_path / "here" / f"{number}.mid"
-        path.parent.mkdir(exist_ok=True)
-        write_score(path, disk.piano(number, bars=8))
-    prepare("midi", tmp_path / "here", tmp_path / "a", options)
+        write_score(tmp_path / "here" / f"{number}.mid", disk.piano(number, bars=8))
+    held_out = {"language": "ensemble", "validation": 0.45}
+    here = prepared("midi", tmp_path / "here", tmp_path / "a", **held_out)
     one = Prepared.open(tmp_path / "a")
     name = one.name(one.rows("test")[0])
     edition = disk.piano(int(name.removesuffix(".mid")), bars=8)
     edition = edition.replace(notes=edition.notes.replace(pitch=edition.notes.pitch + 1))
     (tmp_path / "there").mkdir()
     write_score(tmp_path / "there" / "edition.mid", edition)
-    prepare("midi", tmp_path / "there", tmp_path / "b", options)
-    assert len(Prepared.open(tmp_path / "b").rows("test"))  # the same, wherever it lies
-    Shards([str(tmp_path / "a"), str(tmp_path / "b")])
-
-    options = PrepareOptions(workers=0, language="ensemble", validation=0)
-    prepare("midi", tmp_path / "there", tmp_path / "c", options)
+    there = prepared("midi", tmp_path / "there", tmp_path / "b", **held_out)
+    assert len(Prepared.open(there).rows("test"))  # the same, wherever it lies
+    Shards([here, there])
+    there = prepared("midi", tmp_path / "there", tmp_path / "c", language="ensemble", validation=0)
     with pytest.raises(ValueError, match=f"c trains on edition.mid, which .* holds out as {name}"):
-        Shards([str(tmp_path / "a"), str(tmp_path / "c")])
+        Shards([here, there])

@@ -7,14 +7,19 @@ import pytest
 
 from app.cli import main
 from tests.training.making.stand_in import install
+from tokenization.analysis.chords import CHORDS
 from tokenization.midi.reading import read_midi
 from training.groove_set import (
     BARS,
+    BEATS,
+    FEWEST_CHORDS,
     FILES,
     _whole,
     accompaniment,
+    charts_of,
     installed,
     make_groove_set,
+    own_chart,
     styles,
 )
 
@@ -27,7 +32,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(folder: Path, seed: int, most: int | None = None):
     return make_groove_set(
-        folder, None, seed=seed, most=most, workers=1, progress=lambda done, total: None
+        folder, None, seed=seed, most=most, workers=0, progress=lambda done, total: None
     )
 
 
@@ -36,30 +41,35 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
+def full(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_styles_are_grooves_in_four_that_go_on(stand_in: Path):
     found = [style.name for style in styles(installed()[1], 6)]
     assert found == ["casio-pop_pop1", "casio-pop_lonely", "bossa_bossa", "bossa_bossasus"]
 
 
-def test_the_same_seed_makes_the_same_bytes_and_another_makes_others(stand_in: Path):
-    first, again, other = (
-        made(stand_in / name, seed) for name, seed in (("a", 7), ("b", 7), ("c", 8))
-    )
-    assert contents(stand_in / "a") == contents(stand_in / "b")
-    assert first == again
-    assert first.checksum != other.checksum
+def test_same_seed_makes_the_same_bytes_and_fewer_styles_are_some_of_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    install(tmp_path, monkeypatch)
+    first = made(tmp_path / "a", 7)
     assert first.left_out == 1  # the duo
     assert sum(first.files.values()) == 3 * FILES
-    assert first.checksum in (stand_in / "a" / "README.md").read_text()
-
-
-def test_styles_may_lie_in_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    found = []
-    for name in ("lib", "Stücke & 'mehr'"):
-        (tmp_path / name).mkdir()
-        install(tmp_path / name, monkeypatch, library=name)
-        found.append(made(tmp_path / f"set of {name}", 7).checksum)
-    assert found[0] == found[1]
+    assert first.checksum in (tmp_path / "a" / "README.md").read_text()
+    assert made(tmp_path / "b", 8).checksum != first.checksum
+    made(tmp_path / "few", 7, most=2)
+    few, whole = contents(tmp_path / "few"), contents(tmp_path / "a")
+    pieces = [name for name in few if name.endswith(".mid")]
+    assert pieces
+    assert all(few[name] == whole[name] for name in pieces)
+    # Styles may lie in a folder of any name.
+    odd = "Stücke & 'mehr'"
+    (tmp_path / odd).mkdir()
+    install(tmp_path / odd, monkeypatch, library=odd)
+    assert made(tmp_path / "c", 7) == first
+    assert contents(tmp_path / "c") == whole
 
 
 def test_of_styles_whose_files_would_have_one_name_the_first_is_kept(stand_in: Path):
@@ -77,90 +87,131 @@ def test_of_styles_whose_files_would_have_one_name_the_first_is_kept(stand_in: P
 def test_files_are_grooves_that_the_source_reads(stand_in: Path, capsys: pytest.CaptureFixture):
     made(stand_in / "set", 3)
     pieces = sorted((stand_in / "set").rglob("*.mid"))
+    splits: dict[str, set[str]] = {}
     for file in pieces:
         score = read_midi(file)
         assert [track.name for track in score.tracks] == ["Bass", "Drums", "Chord"]
         assert score.end_ticks <= BARS * 4 * score.ticks_per_beat
-    splits = {file.name.split(".")[1].split("_")[0]: file.parent.name for file in pieces}
-    for file in pieces:  # a library file's styles lie in one split
-        assert splits[file.name.split(".")[1].split("_")[0]] == file.parent.name
-    assert (
-        main(
-            [
-                "data",
-                "groove",
-                str(stand_in / "set"),
-                str(stand_in / "data"),
-                "--workers",
-                "1",
-                "--json",
-            ]
-        )
-        == 0
-    )
+        library = file.name.split(".")[1].split("_")[0]
+        splits.setdefault(library, set()).add(file.parent.name)
+    assert all(len(found) == 1 for found in splits.values())  # a library file's styles
+    words = ["data", "groove", str(stand_in / "set"), str(stand_in / "data"), "--workers", "0"]
+    assert main([*words, "--json"]) == 0
     counts = json.loads(capsys.readouterr().out)["counts"]
     assert sum(split["pieces"] for split in counts.values()) == len(pieces)
 
 
-def test_fewer_styles_are_some_of_more(stand_in: Path):
-    made(stand_in / "all", 7)
-    made(stand_in / "few", 7, most=2)
-    few, whole = contents(stand_in / "few"), contents(stand_in / "all")
-    pieces = [name for name in few if name.endswith(".mid")]
-    assert pieces
-    assert all(few[name] == whole[name] for name in pieces)
-
-
-def test_without_mma_the_command_says_how_to_get_it(
+def test_what_is_missing_or_full_is_said_and_no_half_of_a_set_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["data", "make-groove", str(tmp_path / "set")]) == 2
+    folder = tmp_path / "set"
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        assert main(["data", "make-groove", str(folder)]) == 2
     assert "MMA, which is not installed here: `apt-get install mma`" in capsys.readouterr().err
-
-
-def full(*_: object, **__: object) -> None:
-    raise OSError(28, "No space left on device")
-
-
-def test_on_a_full_disk_no_half_of_a_set_is_left(stand_in: Path, capsys, monkeypatch):
+    install(tmp_path, monkeypatch)
     monkeypatch.setattr("training.groove_set.write_text", full)  # after all pieces
-    folder = stand_in / "set"
     assert main(["data", "make-groove", str(folder)]) == 2
     assert capsys.readouterr().err.startswith(f"musicgen: the disk of {folder} is full")
     assert not [*folder.rglob("*")]
-    monkeypatch.undo()
 
 
-@pytest.mark.parametrize("where", ["in the program", "before it"])
-def test_a_style_is_not_left_out_for_want_of_room(where: str, stand_in: Path, monkeypatch):
-    program = stand_in / "bin" / "mma"
-    program.write_text("#!/bin/sh\nexit 1\n")
-    assert made_of(stand_in) is None
-    name = "write_bytes" if where == "in the program" else "write_text"
-    monkeypatch.setattr(Path, name, full)
-    with pytest.raises(OSError, match="is full; free some space, or point TMPDIR to another disk"):
-        made_of(stand_in)
-
-
-def made_of(stand_in: Path):
+@pytest.mark.parametrize("where", ["write_bytes", "write_text"])  # in the program, and before it
+def test_style_is_not_left_out_for_want_of_room(where: str, stand_in: Path, monkeypatch):
+    (stand_in / "bin" / "mma").write_text("#!/bin/sh\nexit 1\n")
     program, library = installed()
-    return accompaniment(program, styles(library, 1)[0], [["C_M"] * 4], 1)
+    given = (program, styles(library, 1)[0], [["C_M"] * 4], 1)
+    assert accompaniment(*given) is None
+    monkeypatch.setattr(Path, where, full)
+    with pytest.raises(OSError, match="is full; free some space, or point TMPDIR to another disk"):
+        accompaniment(*given)
 
 
-def test_a_folder_that_holds_something_is_left_alone(stand_in: Path):
+def test_folder_that_holds_something_is_left_alone(stand_in: Path):
     with pytest.raises(ValueError, match="is not empty; name a folder that does not exist"):
         made(stand_in, 1)
-
-
-def test_a_set_that_another_command_wrote_meanwhile_stays(tmp_path: Path):
-    folder = tmp_path / "set"
+    folder = stand_in / "set"
 
     def write() -> None:
         with _whole(folder) as part:
             (part / "README.md").write_text("ours")
-            (folder / "README.md").write_text("theirs")
+            (folder / "README.md").write_text("theirs")  # by another command, meanwhile
 
     with pytest.raises(ValueError, match="set is not empty any more"):
         write()
     assert contents(folder) == {"README.md": b"theirs"}
+
+
+# The chords that it is made over
+
+
+def pop909_song(folder: Path, chords: list[tuple[float, str]], beats: int = 80) -> None:
+    folder.mkdir(parents=True)
+    lines = [f"{0.5 * beat} {float(beat % 2 == 0)} {float(beat % 4 == 0)}" for beat in range(beats)]
+    (folder / "beat_midi.txt").write_text("\n".join(lines))
+    ends = [*(start for start, _ in chords[1:]), 0.5 * beats]
+    rows = [f"{start} {end} {chord}" for (start, chord), end in zip(chords, ends, strict=True)]
+    (folder / "chord_midi.txt").write_text("\n".join(rows))
+
+
+def billboard_song(folder: Path, text: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "salami_chords.txt").write_text(text)
+
+
+def test_song_of_pop909_begins_with_its_first_chord_and_goes_by_its_beats(tmp_path: Path):
+    changes = [(0.0, "N"), (2.0, "C:maj"), (4.0, "A:min7"), (5.0, "F:maj"), (6.0, "G:sus4(b7)")]
+    for name in ("007", "008"):
+        pop909_song(tmp_path / name, changes)
+    charts, about = charts_of(tmp_path, 0)
+    assert "POP909" in about
+    assert [chart.name for chart in charts] == ["pop007", "pop008"]
+    bars = charts[0].bars(40)
+    assert bars[:3] == [("C_M",) * 4, ("A_m7", "A_m7", "F_M", "F_M"), ("G_sus4",) * 4]
+    assert bars[19] == bars[0]  # 19 bars of its own, and then from the beginning
+    assert len(bars) == 40
+
+
+def test_billboard_annotations_share_a_bar_among_its_chords(tmp_path: Path):
+    head = "# title: A song\n# metre: 4/4\n# tonic: C\n\n0.0\tsilence\n"
+    first = "0.1\tA, intro, | N | C:maj | A:min7 D:7 | . | x4\n"
+    rest = "9.0\tB, | G:7 F:maj/3 E:min C:maj | C:maj | x2\n20\tend"
+    for number in ("0003", "0004"):
+        billboard_song(tmp_path / number, head + first + rest)
+    charts, about = charts_of(tmp_path, 0)
+    assert "CC0" in about
+    chart = charts[0]
+    assert chart.name == "bb0003"
+    assert chart.bars(3) == [("C_M",) * 4, ("A_m7", "A_m7", "D_7", "D_7"), ("D_7",) * 4]
+    assert len(chart.beats) == BEATS * (4 * 4 + 2 * 2 - 1)
+    assert chart.bars(16)[15] == ("G_7", "F_M", "E_m", "C_M")
+
+
+def test_line_that_is_repeated_without_end_counts_once(tmp_path: Path):
+    for number, times in (("0001", 999_999_999), ("0002", 999)):
+        bars = f"| C:maj | F:maj | G:maj | A:min | x4\n9.0\tB, | C:maj | x{times}"
+        billboard_song(tmp_path / number, f"# metre: 4/4\n0.1\tA, {bars}\n")
+    once, often = charts_of(tmp_path, 0)[0]
+    assert len(once.beats) == BEATS * 17
+    assert len(often.beats) == BEATS * (16 + 999)
+
+
+def test_folder_without_two_songs_in_four_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"neither chord_midi.txt files .*leave --chords out"):
+        charts_of(tmp_path, 0)
+    for number, metre in (("0001", "3/4"), ("0002", "4/4")):
+        bars = "| C:maj | F:maj | G:maj | A:min | x8"
+        billboard_song(tmp_path / number, f"# metre: {metre}\n0.1\tA, {bars}\n")
+    with pytest.raises(ValueError, match="has 1 charts in 4/4 of 16 bars; two are needed"):
+        charts_of(tmp_path, 0)
+
+
+def test_progressions_of_our_own_are_of_the_vocabulary_and_of_the_seed():
+    charts, _ = charts_of(None, 5)
+    assert charts == [own_chart(number, 5) for number in range(len(charts))]
+    assert charts != charts_of(None, 6)[0]
+    for chart in charts:
+        assert set(chart.beats) <= set(CHORDS)
+        assert len(chart.beats) == 32 * BEATS
+        assert len(set(chart.beats)) >= FEWEST_CHORDS - 1
+    assert len({chart.beats for chart in charts}) > 190

@@ -1,39 +1,55 @@
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from tests.training.makers import Heard, toy_config, toy_run
+from musicgen.storage import checkpoint
+from musicgen.storage.checkpoint import Card
+from tests.musicgen.toys import toy_model
+from tests.names import on_disk
+from tests.training.makers import toy_config
 from training.results.comparison import (
     Compared,
     compared,
     draw_comparison,
+    repeated,
     tabulated,
+    without_encoding,
     write_comparison,
 )
+from training.results.curves import (
+    draw_losses,
+    draw_position_means,
+    draw_positions,
+    read_table,
+    smoothed,
+    write_curves,
+)
+from training.run_folder import newest, read_state
 
 
-def test_a_run_is_what_it_came_to_at_its_last_step(pianos: Path, tmp_path: Path):
-    run = toy_run(toy_config(tmp_path, pianos, optimiser={"steps": 6}))
-    run.fit(Heard())
-    row = compared(run.folder)
-    assert (row.name, row.steps, row.failed) == ("run", 6, "")
-    assert (row.inside, row.beyond) == (run.state.validation_loss, run.state.validation_beyond)
-    assert row.parameters == sum(p.numel() for p in run.model.parameters())
+def test_run_is_what_it_came_to_at_its_last_step(trained: Path, tmp_path: Path):
+    row, state = compared(trained), read_state(newest(trained))
+    assert (row.name, row.steps, row.failed) == ("run", 20, "")
+    assert (row.inside, row.beyond) == (state.validation_loss, state.validation_beyond)
+    model, _ = checkpoint.load(trained / "model")
+    assert row.parameters == sum(p.numel() for p in model.parameters())
     assert row.tokens_per_second > 0
-    assert draw_comparison({"run": [run.folder]}, tmp_path, 32).read_bytes().startswith(b"\x89PNG")
-
-
-def test_without_a_checkpoint_there_is_nothing_to_compare(tmp_path: Path):
+    assert draw_comparison({"run": [trained]}, tmp_path, 32).read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="holds no checkpoint"):
         compared(tmp_path)
 
 
-def test_the_table_is_ranked_and_failures_come_last(tmp_path: Path):
+def test_table_is_ranked_and_failures_come_last(tmp_path: Path):
     rows = [
         Compared(name="broken", failed="the loss was not finite"),
         Compared(name="b", inside=2.0, beyond=2.5, parameters=12345, steps=10),
         Compared(name="a", inside=1.0, tokens_per_second=2345.6, parameters=9, steps=10),
     ]
+    assert tabulated(tmp_path) == {}
     write_comparison(rows, tmp_path)
     lines = (tmp_path / "comparison.md").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "| a | 9 | 10 | 1.0000 | – | 2,346 |  |"
@@ -45,11 +61,112 @@ def test_the_table_is_ranked_and_failures_come_last(tmp_path: Path):
     assert tabulated(tmp_path) == {"a": None, "b": None, "broken": None}
     write_comparison(rows[1:], tmp_path)
     assert "failed" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
-
-
-def test_another_programs_table_is_none_of_a_comparison(tmp_path: Path):
-    assert tabulated(tmp_path) == {}
     for text in ("a,b\n1,2\n", "name,seeds\nrope\n", "name,seeds\nrope,many\n"):
         (tmp_path / "comparison.csv").write_text(text)
         with pytest.raises(ValueError, match=r"comparison\.csv is no table of a comparison; move"):
             tabulated(tmp_path)
+
+
+def runs(name: str, *losses: float) -> list[Compared]:
+    return [Compared(name=name, inside=x, beyond=x + 1, parameters=7, steps=3) for x in losses]
+
+
+def test_means_have_students_interval_and_changes_are_paired_by_seed():
+    found = {"none": runs("none", 1.0, 2.0, 3.0), "rope": runs("rope", 0.9, 1.8, 3.0)}
+    none, rope = repeated(found, {"rope": "none"})
+    assert (none.seeds, none.inside, none.beyond, none.against) == (3, 2.0, 3.0, "")
+    assert none.inside_interval == pytest.approx(4.302653 / 3**0.5)  # t of two degrees of freedom
+    assert none.change is None
+    assert rope.against == "none"
+    assert rope.change == pytest.approx(-0.1)
+    assert rope.change_interval == pytest.approx(4.302653 * 0.1 / 3**0.5)
+    assert rope.change_beyond == pytest.approx(-0.1)
+    (one,) = repeated({"rope": runs("rope", 1.5)}, {})
+    assert (one.inside, one.inside_interval) == (1.5, None)
+
+
+def test_seed_that_failed_on_either_side_makes_no_pair():
+    broken = Compared(name="rope", failed="the loss was not finite")
+    found = {"none": runs("none", 1, 2, 3), "rope": [*runs("rope", 1), broken, *runs("rope", 5)]}
+    rope = repeated(found, {"rope": "none"})[1]
+    assert (rope.seeds, rope.inside, rope.change) == (2, 3.0, 1.0)
+    assert rope.failed == "the loss was not finite"
+    alone = repeated({"rope": [broken]}, {})[0]
+    assert (alone.seeds, alone.inside, alone.failed) == (0, None, "the loss was not finite")
+
+
+def test_no_encoding_is_found_where_all_else_is_the_same(tmp_path: Path):
+    def config(position: object, **model: object):
+        return toy_config(tmp_path, tmp_path, model={"position": position, **model})
+
+    configs = {
+        "none": config("none"),
+        "rope": config("rope"),
+        "sine": config({"name": "sine_spe", "realisations": 4}),
+        "none-wide": config({"name": "none"}, width=32),
+        "rope-wide": config("rope", width=32),
+        "rope-deep": config("rope", layers=2),
+    }
+    assert without_encoding(configs) == {"rope": "none", "sine": "none", "rope-wide": "none-wide"}
+
+
+def test_start_brings_its_encoding_unless_another_is_named(tmp_path: Path):
+    for name in ("rope", "none"):
+        card = Card(name=name, language={}, trained_length=32)
+        checkpoint.save(tmp_path / name, toy_model(position={"name": name}), card)
+
+    def config(start: str, **model: object):
+        plain = toy_config(tmp_path, tmp_path)
+        return replace(plain, start=str(tmp_path / start), model=model or None)
+
+    on, spe = config("rope"), config("rope", position={"name": "sine_spe"})
+    none = config("rope", position="none")
+    assert without_encoding({"on": on, "spe": spe}) == {}
+    assert without_encoding({"none": none, "on": on, "spe": spe}) == {"on": "none", "spe": "none"}
+    bare, added = config("none"), config("none", position="rope")
+    assert without_encoding({"bare": bare, "added": added}) == {"added": "bare"}
+    shutil.rmtree(tmp_path / "rope")  # as it may be once the runs have saved
+    assert without_encoding({"on": on, "spe": spe, "none": none}) == {"spe": "none"}
+
+
+# Curves
+
+TABLES = {
+    "train": "step,loss\n1,3.0\n2,2.0\n3,1.0\n",
+    "validation": "step,inside,beyond\n2,2.5,\n3,1.5,\n",
+    "positions": "step,from,to,loss,deviation\n2,0,8,9,9\n3,0,8,1,0.5\n3,8,16,2,0.5\n",
+}
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+@pytest.mark.filterwarnings("error")
+def test_curves_are_drawn_of_a_run_of_any_name_and_length(tmp_path: Path, rows: int):
+    run = tmp_path / on_disk("$\\foo$\x1b\u202e")  # which is no mathematics
+    run.mkdir()
+    for name, text in TABLES.items():
+        (run / f"{name}.csv").write_text("\n".join(text.splitlines()[:rows]) + "\n")
+    assert write_curves(run, 8).read_bytes().startswith(b"\x89PNG")
+    axes = Figure().subplots()
+    draw_position_means(axes, {r"$\foo$": read_table(run / "positions.csv")}, 8)
+    axes.figure.savefig(run / "means.png")
+
+
+def test_curve_by_position_is_that_of_the_last_validation(tmp_path: Path):
+    for name, text in TABLES.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    train, validation, positions = (read_table(tmp_path / f"{name}.csv") for name in TABLES)
+    assert validation["step"].tolist() == [2, 3]
+    assert np.isnan(validation["beyond"]).all()
+    left, right = Figure().subplots(1, 2)
+    draw_losses(left, train, validation)
+    draw_positions(right, positions, 8)
+    means, mark = right.get_lines()
+    assert means.get_xydata().tolist() == [[4, 1], [12, 2]]
+    assert mark.get_xdata()[0] == 8
+    assert len(left.get_lines()) == 3  # nothing was measured past the trained length
+
+
+def test_smoothing_keeps_ends_and_means():
+    values = np.arange(100.0)
+    np.testing.assert_allclose(smoothed(values, 0.1), values)
+    np.testing.assert_allclose(smoothed(np.array([0.0, 3.0, 0.0]), 0.7), [0, 1, 0])

@@ -12,7 +12,6 @@ from musicgen.generation.recall.memory import Memory, guesses, share
 from musicgen.generation.recall.recalling import read_habits
 from musicgen.storage.checkpoint import CONFIG
 from tests.app.toy_models import write_model
-from tests.training.makers import prepared_set
 from tokenization.records import json_of
 from training.results.recall_fit import HeldOut, fit, fitted, main
 
@@ -35,7 +34,7 @@ def mixed_piece(seed: int, length: int = 6000) -> HeldOut:
     return HeldOut(np.array(ids), [*range(0, length, 40)], np.full(length - 1, EVEN))
 
 
-def test_the_trust_that_pieces_were_drawn_by_is_found():
+def test_trust_that_pieces_were_drawn_by_is_found():
     pieces = [mixed_piece(seed) for seed in range(4)]
     weights = fit(pieces)
     lengths, agreements = np.concatenate([guesses(one.ids)[1:] for one in pieces], axis=1)
@@ -58,17 +57,15 @@ def test_nothing_is_trusted_where_nothing_comes_twice():
     assert (alone.change, alone.interval) == (pytest.approx(0, abs=1e-9), None)
 
 
-def test_it_is_written_into_a_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
-    data, folder = prepared_set(tmp_path / "data", "remi"), tmp_path / "model"
-    write_model(folder, "remi", "rope")
-    arguments = ["recall_fit", str(folder), "--data", str(data)]
-    before = json_of(folder / CONFIG)
-    monkeypatch.setattr(sys, "argv", arguments)
+def test_weights_are_written_into_a_card(pianos: Path, tmp_path: Path, monkeypatch, capsys):
+    write_model(tmp_path, "remi", "rope")
+    before = json_of(tmp_path / CONFIG)
+    monkeypatch.setattr(sys, "argv", ["recall_fit", str(tmp_path), "--data", str(pianos)])
     assert main() == 0
-    assert json_of(folder / CONFIG) == before
-    monkeypatch.setattr(sys, "argv", [*arguments, "--write"])
+    assert json_of(tmp_path / CONFIG) == before
+    sys.argv.append("--write")
     assert main() == 0
-    habits = read_habits(json_of(folder / CONFIG)["card"]["training"], "card")
+    habits = read_habits(json_of(tmp_path / CONFIG)["card"]["training"], "card")
     assert habits is not None
     assert len(habits.weights) == 4
     assert "with what is recalled" in capsys.readouterr().out

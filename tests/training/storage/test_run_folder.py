@@ -1,3 +1,5 @@
+"""The folder of a run is taken by one program at a time and never overwritten."""
+
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,43 +22,49 @@ def config(tmp_path: Path) -> RunConfig:
     return toy_config(tmp_path, tmp_path / "data")
 
 
-def saved(config: RunConfig, step: int) -> None:
-    (Path(config.run) / "checkpoints" / f"{step:08d}").mkdir(parents=True)
+@pytest.fixture
+def begun(config: RunConfig) -> RunConfig:
+    """Return the configuration of a run with a checkpoint."""
+    begin(config)
+    (Path(config.run) / "checkpoints" / "00000030").mkdir(parents=True)
+    return config
 
 
-def test_the_configuration_is_written_whole(config: RunConfig):
+def written(config: RunConfig) -> Path:
+    return Path(config.run) / "config.yaml"
+
+
+def test_configuration_is_written_whole_and_not_before_a_step_is_to_be_made(config: RunConfig):
+    with run_folder(config, resume=False):
+        assert list(Path(config.run).iterdir()) == []
+    (Path(config.run) / ".0a1b2c3d4e5f.part").write_text("da")  # of a first file, not finished
     assert begin(config) == []
-    assert read(Path(config.run) / "config.yaml") == config
-    assert (
-        yaml.safe_load((Path(config.run) / "config.yaml").read_text())["optimiser"]["beta1"] == 0.9
-    )
+    assert read(written(config)) == config
+    assert yaml.safe_load(written(config).read_text())["optimiser"]["beta1"] == 0.9
 
 
-def test_a_run_is_not_overwritten(config: RunConfig):
+def test_run_is_not_overwritten(config: RunConfig):
     begin(config)
     with pytest.raises(ValueError, match="already holds a run, with nothing saved yet; --resume"):
         begin(config)
-    saved(config, 30)
+    (Path(config.run) / "checkpoints" / "00000030").mkdir(parents=True)
     with pytest.raises(ValueError, match="already holds a run, at step 30; --resume goes on"):
         begin(config)
     assert begin(config, resume=True) == []
 
 
 def test_what_is_no_run_is_not_written_into(config: RunConfig, tmp_path: Path):
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "letter.txt").touch()
+    letter = tmp_path / "other" / "letter.txt"
+    letter.parent.mkdir()
+    letter.touch()
     with pytest.raises(ValueError, match="is not empty and holds no run"):
-        begin(replace(config, run=str(tmp_path / "other")), resume=True)
+        begin(replace(config, run=str(letter.parent)), resume=True)
     with pytest.raises(ValueError, match="is a file"):
-        begin(replace(config, run=str(tmp_path / "other" / "letter.txt")))
-    assert [path.name for path in (tmp_path / "other").iterdir()] == ["letter.txt"]
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(config: RunConfig, tmp_path: Path):
-    (tmp_path / "file").touch()
-    there = tmp_path / "file" / "run"
+        begin(replace(config, run=str(letter)))
+    there = letter / "run"
     with pytest.raises(OSError, match=f"folder {there} cannot be made .*; --set run=… names"):
         begin(replace(config, run=str(there)))
+    assert [path.name for path in letter.parent.iterdir()] == ["letter.txt"]
 
 
 def test_resuming_what_is_not_there_begins(config: RunConfig):
@@ -66,74 +74,46 @@ def test_resuming_what_is_not_there_begins(config: RunConfig):
     assert "begins anew" in remark
 
 
-def test_a_change_that_matters_is_said_on_resuming(config: RunConfig):
-    begin(config)
-    saved(config, 30)
+def test_change_that_matters_is_said_on_resuming(begun: RunConfig):
     changed = replace(
-        config,
-        data=replace(config.data, batch=8, prefetch=1),
+        begun,
+        data=replace(begun.data, batch=8, prefetch=1),
         log_every=1,
-        model={**config.model, "dropout": 0.5},
+        model={**begun.model, "dropout": 0.5},
     )
-    [remark] = begin(changed, resume=True)
-    assert remark.endswith(
-        "trained otherwise than it was begun: data.batch was 4 and is 8; "
-        "model.dropout was None and is 0.5."
-    )
+    before = written(begun).read_bytes()
+    with run_folder(changed, resume=True) as [remark]:
+        assert remark.endswith(
+            "trained otherwise than it was begun: data.batch was 4 and is 8; "
+            "model.dropout was None and is 0.5."
+        )
+    assert written(begun).read_bytes() == before
+    begin(changed, resume=True)
     assert begin(changed, resume=True) == []  # it is the run's configuration now
+    values = yaml.safe_load(written(begun).read_text())
+    del values["data"]["mix_drums"]
+    written(begun).write_text(yaml.safe_dump(values))
+    assert begin(changed, resume=True) == []  # the setting is younger than the run
 
 
-def test_a_run_whose_configuration_is_damaged_goes_on_without_it(config: RunConfig):
-    begin(config)
-    saved(config, 30)
-    written = Path(config.run) / "config.yaml"
-    written.write_text("a: [")
+def test_run_whose_configuration_is_damaged_goes_on_without_it(begun: RunConfig):
+    written(begun).write_text("a: [")
     with pytest.raises(ValueError, match="delete it, and --resume goes on as you say now"):
-        begin(config, resume=True)
-    written.unlink()
+        begin(begun, resume=True)
+    written(begun).unlink()
     with pytest.raises(ValueError, match="already holds a run, at step 30"):
-        begin(config)
-    [remark] = begin(config, resume=True)
-    assert remark == f"{written} is gone: the run goes on as you say now."
-    assert read(written) == config
+        begin(begun)
+    [remark] = begin(begun, resume=True)
+    assert remark == f"{written(begun)} is gone: the run goes on as you say now."
+    assert read(written(begun)) == begun
 
 
-def test_a_run_whose_first_file_was_not_finished_begins(config: RunConfig):
-    Path(config.run).mkdir()
-    (Path(config.run) / ".0a1b2c3d4e5f.part").write_text("da")
-    assert begin(config) == []
-
-
-def test_nothing_is_written_before_a_step_is_to_be_made(config: RunConfig):
-    with run_folder(config, resume=False):
-        assert list(Path(config.run).iterdir()) == []
-    begin(config)
-    saved(config, 30)
-    before = (Path(config.run) / "config.yaml").read_bytes()
-    with run_folder(replace(config, seed=7), resume=True) as remarks:
-        assert "seed was 1 and is 7" in remarks[0]
-    assert (Path(config.run) / "config.yaml").read_bytes() == before
-
-
-def test_what_it_starts_with_is_found_from_anywhere(
-    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_it_starts_with_is_found_from_anywhere(config: RunConfig, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     begin(replace(config, start="base"))
-    assert read(Path(config.run) / "config.yaml").start == str(tmp_path / "base")
-    saved(config, 30)
+    assert read(written(config)).start == str(tmp_path / "base")
     begin(replace(config, start="groove"), resume=True)  # a shipped one
-    assert read(Path(config.run) / "config.yaml").start == "groove"
-
-
-def test_a_setting_that_is_younger_than_the_run_is_no_change(config: RunConfig):
-    begin(config)
-    saved(config, 30)
-    written = Path(config.run) / "config.yaml"
-    values = yaml.safe_load(written.read_text())
-    del values["data"]["mix_drums"]
-    written.write_text(yaml.safe_dump(values))
-    assert begin(config, resume=True) == []
+    assert read(written(config)).start == "groove"
 
 
 def test_two_programs_do_not_train_in_one_folder(config: RunConfig):

@@ -1,3 +1,5 @@
+"""A checkpoint is complete or absent, and holds all that a run is; the tables of a run go on where it does."""
+
 import resource
 from pathlib import Path
 
@@ -6,57 +8,56 @@ import torch
 
 from tests.training.makers import Heard, outcome, toy_config, toy_run
 from training import run_folder
+from training.loop import TABLES, Log, Run
 from training.run_folder import card_of
+from training.validation import Measured
 
 
 @pytest.fixture
-def trained(pianos: Path, tmp_path: Path):
+def learned(pianos: Path, tmp_path: Path) -> Run:
     run = toy_run(toy_config(tmp_path, pianos, optimiser={"steps": 3}, validation={"every": 3}))
     run.fit(Heard())
     return run
 
 
-def save(run, folder: Path) -> Path:
+def save(run: Run, folder: Path) -> Path:
     card = card_of(run.config, run.batches, run.state)
     averages = run_folder.averages_of(run.model, run.raw_optimiser)
     return run_folder.save(folder, run.model, card, averages, run.state)
 
 
-def test_a_checkpoint_holds_all_that_a_run_is(trained, pianos: Path, tmp_path: Path):
+def test_checkpoint_holds_all_that_a_run_is(learned: Run, pianos: Path, tmp_path: Path):
     again = toy_run(toy_config(tmp_path, pianos, seed=5))
-    state = run_folder.restore(run_folder.newest(trained.folder), again.model, again.raw_optimiser)
-    assert state == trained.state
+    state = run_folder.restore(run_folder.newest(learned.folder), again.model, again.raw_optimiser)
+    assert state == learned.state
     for (name, value), other in zip(
-        trained.model.state_dict().items(), again.model.state_dict().values(), strict=True
+        learned.model.state_dict().items(), again.model.state_dict().values(), strict=True
     ):
         assert torch.equal(value, other), name
-    for one, other in zip(trained.model.parameters(), again.model.parameters(), strict=True):
-        old, new = trained.raw_optimiser.state[one], again.raw_optimiser.state[other]
+    for one, other in zip(learned.model.parameters(), again.model.parameters(), strict=True):
+        old, new = learned.raw_optimiser.state[one], again.raw_optimiser.state[other]
         assert old.keys() == new.keys() == {"step", "exp_avg", "exp_avg_sq"}
         assert all(torch.equal(old[key], new[key]) for key in old)
-
-
-def test_the_same_state_gives_the_same_bytes(trained, tmp_path: Path):
-    save(trained, tmp_path / "a"), save(trained, tmp_path / "b")
+    save(learned, tmp_path / "a"), save(learned, tmp_path / "b")
     assert outcome(tmp_path / "a") == outcome(tmp_path / "b")
 
 
-def test_a_full_disk_leaves_no_half_checkpoint(trained, tmp_path: Path):
+def test_full_disk_leaves_no_half_checkpoint(learned: Run, tmp_path: Path):
     least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, most))  # stands for a disk that is full
     try:
         with pytest.raises(OSError, match="too large"):
-            save(trained, tmp_path / "full")
+            save(learned, tmp_path / "full")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
     assert list((tmp_path / "full" / "checkpoints").iterdir()) == []
     assert run_folder.newest(tmp_path / "full") is None
 
 
-def test_the_newest_are_kept_and_leavings_go(trained, tmp_path: Path):
+def test_newest_are_kept_and_leavings_go(learned: Run, tmp_path: Path):
     for step in (5, 20, 100, 3):
-        trained.state.step = step
-        save(trained, tmp_path)
+        learned.state.step = step
+        save(learned, tmp_path)
     folder = tmp_path / "checkpoints"
     (folder / ".00000100.new").mkdir()
     (folder / ".00000001.old").mkdir()
@@ -65,19 +66,45 @@ def test_the_newest_are_kept_and_leavings_go(trained, tmp_path: Path):
     assert run_folder.newest(tmp_path) == folder / "00000100"
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "state.json",
-            r"state\.json cannot be read .* no checkpoint lies before it: delete .*00000003 to begin anew",
-        ),
-        ("optimiser.safetensors", r"optimiser\.safetensors cannot be read .* delete"),
-        ("model.safetensors", r"model\.safetensors has 9 bytes of"),
-    ],
+MEASURED = Measured(
+    inside=2.0, beyond=None, sequences=3, rows=[(0, 8, 2.5, 0.1, 3), (8, 16, 1.5, 0.2, 3)]
 )
-def test_a_damaged_checkpoint_is_named(trained, name: str, message: str):
-    folder = run_folder.newest(trained.folder)
-    (folder / name).write_bytes(b"x" * 9)
-    with pytest.raises(ValueError, match=message):
-        run_folder.restore(folder, trained.model, trained.raw_optimiser)
+SPEED = {"learning_rate": 0.1, "gradient_norm": 1.0, "tokens_per_second": 5.0, "loader_share": 0.0}
+
+
+def tables(folder: Path, first: int, last: int) -> dict[str, str]:
+    """Log some steps; return the tables."""
+    log = Log(folder, first, enabled=True)
+    for step in range(first + 1, last + 1):
+        log.train(step=step, loss=10 - step, **SPEED)
+        log.validation(step, MEASURED)
+    log.close()
+    return {name: (folder / f"{name}.csv").read_text() for name in TABLES}
+
+
+def test_tables_have_a_header_and_a_row_a_record(tmp_path: Path):
+    found = tables(tmp_path, 0, 2)
+    assert found["train"].splitlines()[0].split(",") == list(TABLES["train"])
+    assert found["train"].splitlines()[1:] == ["1,9,0.1,1.0,5.0,0.0", "2,8,0.1,1.0,5.0,0.0"]
+    assert found["validation"].splitlines()[1] == "1,2.0,,3"
+    assert found["positions"].splitlines()[-1] == "2,8,16,1.5,0.2,3"
+    assert list((tmp_path / "tensorboard").iterdir())
+    log = Log(tmp_path / "none", 0, enabled=False)  # another process than the first
+    log.validation(1, MEASURED)
+    log.close()
+    assert not (tmp_path / "none").exists()
+
+
+def test_rows_after_the_checkpoint_and_torn_lines_are_dropped_on_resuming(tmp_path: Path):
+    tables(tmp_path / "cut", 0, 5)  # of which the last checkpoint knows 3
+    with (tmp_path / "cut" / "train.csv").open("a") as file:
+        file.write("1")  # of a row of step 12, say: not one of step 1
+    assert tables(tmp_path / "cut", 3, 6) == tables(tmp_path / "whole", 0, 6)
+
+
+@pytest.mark.parametrize("damage", [b"\xff\n", b"many,2\n", b'"' + b"1" * 200_000 + b"\n"])
+def test_damaged_table_is_named(damage: bytes, tmp_path: Path):
+    path = tmp_path / "train.csv"
+    path.write_bytes(b"step\n" + damage)
+    with pytest.raises(ValueError, match=str(path)):
+        Log(tmp_path, 1, enabled=True)

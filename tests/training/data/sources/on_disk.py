@@ -153,7 +153,10 @@ def quartets(folder: Path, count: int = 3) -> Path:
     """Write scores of four parts, compressed."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        parts = [bars(*(note(step, octave, 8) for step in "CDEF")) for octave in (5, 4, 4, 3)]
+        parts = [
+            bars(*(note(step, octave, 8) for step in "CDEFGAB"[number : number + 4]))
+            for octave in (5, 4, 4, 3)
+        ]
         (folder / f"sq{100 + number}.mxl").write_bytes(compressed(score(*parts)))
     return folder
 

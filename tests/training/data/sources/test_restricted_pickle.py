@@ -24,23 +24,15 @@ def saved(tmp_path: Path):
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_plain_data_comes_back_with_numbers_as_python_has_them(saved, protocol: int):
+    numbers = [np.int64(-5), np.uint8(200), np.float32(2.5), np.bool_(True)]
     content = {
         "numbers": (1, -5, 2.5, True, None, 1 << 70),
         "texts": ["a", "ü", b"\xff"],
         "sets": {1, 2},
-        "numpy": [
-            np.int64(-5),
-            np.uint8(200),
-            np.float32(2.5),
-            np.bool_(True),
-            np.dtype(">i2").type(7),
-        ],
+        "numpy": [*numbers, np.dtype(">i2").type(7)],
     }
     assert read_pickle(saved(content, protocol)) == content
-
-
-def test_events_are_read_as_the_release_pickles_them(saved):
-    found = read_pickle(saved(events()))
+    found = read_pickle(saved(events(), protocol))
     assert found == events()
     assert type(found[1][4]["value"]) is int
 
@@ -54,30 +46,20 @@ class Runs:
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-@pytest.mark.parametrize(
-    ("function", "arguments"),
-    [
-        (os.system, ("touch {marker}",)),
-        (subprocess.Popen, (["touch", "{marker}"],)),
-        (eval, ("open('{marker}', 'w')",)),
-        (getattr, (os, "system")),
-        (np.load, ("{marker}",)),
-    ],
-)
-def test_nothing_a_pickle_asks_for_is_run(
-    saved, tmp_path: Path, function, arguments, protocol: int
-):
+def test_nothing_a_pickle_asks_for_is_run(saved, tmp_path: Path, protocol: int):
     marker = tmp_path / "ran"
-    filled = tuple(a.format(marker=marker) if isinstance(a, str) else a for a in arguments)
-    if function is getattr:
-        path = saved(b"c__builtin__\ngetattr\n(cos\nsystem\nS'x'\ntR.")
-    else:
-        path = saved([Runs(function, *filled)], protocol)
-    with pytest.raises(
-        RestrictedPickleError, match="only containers, numbers and strings are read"
-    ):
-        read_pickle(path)
-    assert not marker.exists()
+    asks = [
+        Runs(os.system, f"touch {marker}"),
+        Runs(subprocess.Popen, ["touch", str(marker)]),
+        Runs(eval, f"open('{marker}', 'w')"),
+        Runs(np.load, str(marker)),
+    ]
+    written = b"c__builtin__\ngetattr\n(cos\nsystem\nS'x'\ntR."
+    for content in (*([ask] for ask in asks), written):
+        path = saved(content, protocol)
+        with pytest.raises(RestrictedPickleError, match="only containers, numbers and strings"):
+            read_pickle(path)
+        assert not marker.exists()
 
 
 @pytest.mark.parametrize(
@@ -94,31 +76,18 @@ def test_numpy_data_that_is_no_number_is_refused(saved):
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"M",
-        b"MThd\x00\x00\x00\x06",
-        b"\x80\x04",
-        pickle.dumps(list(range(99)))[:-9],
-        b"\x80\xff.",
-        b"(" * 99 + b".",
-    ],
+    "data", [b"", b"MThd\0\0\0\6", b"\x80\x04", b"\x80\xff.", b"(" * 99 + b"."]
 )
-def test_a_damaged_pickle_is_named(saved, data: bytes):
+def test_damaged_pickle_is_named(saved, data: bytes):
     with pytest.raises(RestrictedPickleError, match=r"piece\.pkl is not a readable pickle"):
         read_pickle(saved(data))
 
 
-def test_every_cut_of_a_pickle_is_refused_in_a_sentence(saved):
+def test_cut_or_altered_pickles_are_read_or_refused_in_a_sentence(saved):
     whole = pickle.dumps(events())
     for length in range(0, len(whole), 7):
         with pytest.raises(RestrictedPickleError):
             read_pickle(saved(whole[:length]))
-
-
-def test_random_bytes_change_nothing_but_the_result(saved):
-    whole = bytearray(pickle.dumps(events()))
     random = np.random.default_rng(0)
     for _ in range(300):
         mutant = bytearray(whole)
@@ -129,7 +98,7 @@ def test_random_bytes_change_nothing_but_the_result(saved):
             continue
 
 
-def test_a_huge_file_is_not_read(tmp_path: Path):
+def test_huge_file_is_not_read(tmp_path: Path):
     path = tmp_path / "huge.pkl"
     with path.open("wb") as file:
         file.truncate(MOST_BYTES + 1)
