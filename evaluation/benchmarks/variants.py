@@ -23,7 +23,6 @@ from musicgen.attention.features import FeatureMap
 from musicgen.attention.linear_attention import GUARD, Features
 from musicgen.layers.linear import Linear
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.step_calls import Call, Scratch
 from musicgen.model.block import Attention, Block, Passage
 from musicgen.model.config import ModelConfig, check_sense
 from musicgen.model.performer import Performer
@@ -148,10 +147,6 @@ class RandomFeatures(FeatureMap):
     def keys(self, x: Tensor) -> Tensor:
         """Return φ(k)."""
         return self.queries(x)
-
-    def for_steps(self, qk: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
-        """Return φ of one position as a call."""
-        return [lambda: out.copy_(self.queries(qk))]
 
 
 def gated_sums(q: Tensor, k: Tensor, v: Tensor, log_gates: Tensor) -> Tensor:

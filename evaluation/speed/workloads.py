@@ -1,11 +1,8 @@
-"""The pieces of work that the bench measures, what it compares with, and where the time of one generated token goes."""
+"""The pieces of work that the bench measures, and what it compares with."""
 
 from __future__ import annotations
 
 import math
-import os
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,9 +12,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from musicgen.attention.linear_attention import attend
-from musicgen.generation.batch import Batch
-from musicgen.generation.fast_steps import ReadyCalls
-from musicgen.layers.compiled.available import SWITCH
+from musicgen.generation.batch import Batch, RowsAlone, batch_of
 from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
@@ -120,76 +115,6 @@ def conv_code(ours: ConvSpe, noise: Tensor, length: int) -> tuple[Tensor, Tensor
     return side(q), side(k)
 
 
-# Where the time of one generated token goes: the parts of the model's step, each under a stopwatch.
-
-KINDS = ("matrices", "positions", "features", "attention state", "norms", "activation")
-AHEAD = "positions, made ahead"
-REST = "rest: sums, the interpreter"
-
-
-class Stopwatch:
-    """Seconds by kind since the last reset."""
-
-    def __init__(self) -> None:
-        self.seconds = dict.fromkeys([*KINDS, AHEAD], 0.0)
-
-    def over(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, its time added to a kind's; what is of no kind is left alone."""
-        if kind not in self.seconds:
-            return function
-
-        def timed(*arguments: Any) -> Any:
-            began = time.perf_counter()
-            result = function(*arguments)
-            self.seconds[kind] += time.perf_counter() - began
-            return result
-
-        return timed
-
-    def read_and_reset(self) -> dict[str, float]:
-        """Return the seconds so far."""
-        read = self.seconds
-        self.seconds = dict.fromkeys(read, 0.0)
-        return read
-
-
-def step_profile(model: Performer, tokens: int = 40, position: int = 256) -> list[dict[str, Any]]:
-    """Generate so many tokens at batch 1 and return a row a kind: its seconds a token, their spread, its share."""
-    model.eval()
-    watch, encoding = Stopwatch(), vars(model.position)
-    encoding["cover_rows"] = watch.over(AHEAD, model.position.cover_rows)
-    try:
-        runs = _runs(model, watch, tokens, position)
-    finally:
-        del encoding["cover_rows"]
-    whole = statistics.fmean(run["whole"] for run in runs)
-    rows = []
-    for kind in [*KINDS, AHEAD, REST, "whole"]:
-        seconds = [run[kind] for run in runs]
-        mean = statistics.fmean(seconds)
-        rows.append({
-            "part": kind, "seconds": mean, "spread": statistics.stdev(seconds),
-            "n": len(seconds), "share": mean / whole,
-        })  # fmt: skip
-    return rows
-
-
-def _runs(model: Performer, watch: Stopwatch, tokens: int, position: int) -> list[dict[str, float]]:
-    with torch.inference_mode():
-        prompt = torch.zeros(1, 8, dtype=torch.long)
-        _, state = model.prefill(prompt, model.start(torch.Generator().manual_seed(0)))
-        calls = ReadyCalls(model, state.layers, watch.over)
-        codes, times, runs, token = [state.code], state.times, [], prompt[:, 0]
-        for number in range(tokens + 8):  # the first 8 warm up
-            watch.read_and_reset()
-            began = time.perf_counter()
-            _, codes, times = calls(token, codes, [position + number], times)
-            whole = time.perf_counter() - began
-            parts = watch.read_and_reset()
-            runs.append({**parts, REST: whole - sum(parts.values()), "whole": whole})
-        return runs[8:]
-
-
 VOCABULARY = 333  # as the authors' pop piano
 LENGTHS = (512, 2048, 8192, 16384)
 Timed = Callable[[], Any]
@@ -243,7 +168,9 @@ def six_layers(encoding: str, *, authors: bool = False, bfloat16: bool = False) 
 def generation_step(position: int, rows: int = 1, count: int = 8) -> Timed:
     """Return `count` generated tokens of the paper's model from a position on, for so many variations."""
     model = paper().eval()
-    return tokens_after(model, rows, replace(short_prompt(model), position=position), count)
+    return tokens_after(
+        batch_of(model), rows, replace(short_prompt(model), position=position), count
+    )
 
 
 def short_prompt(model: Performer) -> State:
@@ -252,10 +179,9 @@ def short_prompt(model: Performer) -> State:
     return model.prefill(prompt, model.start(torch.Generator()))[1]
 
 
-def tokens_after(model: Performer, rows: int, state: State, count: int) -> Timed:
+def tokens_after(batch: Batch, rows: int, state: State, count: int) -> Timed:
     """Return so many tokens a row that go on from a state, and each time from where the last one ended."""
-    batch, tokens = Batch(model), torch.zeros(rows, dtype=torch.long)
-    numbers = batch.join(state, rows)
+    tokens, numbers = torch.zeros(rows, dtype=torch.long), batch.join(state, rows)
 
     def steps() -> None:
         for _ in range(count):
@@ -265,11 +191,11 @@ def tokens_after(model: Performer, rows: int, state: State, count: int) -> Timed
 
 
 def shipped_step(name: str, *, loops: bool, rows: int = 2, count: int = 32) -> Timed:
-    """Return `count` tokens of a model that comes along, on one thread as on the page, by loops or torch's calls."""
-    os.environ[SWITCH] = "1" if loops else "0"  # of this process, which does nothing else
+    """Return `count` tokens of a model that comes along, on one thread as on the page, by loops or by torch."""
     torch.set_num_threads(1)
     model = load(name).performer
-    return tokens_after(model, rows, short_prompt(model), count)
+    batch = batch_of(model) if loops else RowsAlone(model)
+    return tokens_after(batch, rows, short_prompt(model), count)
 
 
 def weight_reading(count: int = 8) -> Timed:
@@ -352,7 +278,7 @@ for _name in ("groove-2", "pop-piano"):
         against=f"shipped-{_name}-torch", set_up=lambda name=_name: shipped_step(name, loops=True),
     )  # fmt: skip
     WORKLOADS[f"shipped-{_name}-torch"] = Workload(
-        title="  … torch's calls alone", size="two variations, one thread", per=32,
+        title="  … by torch", size="two variations, one thread", per=32,
         set_up=lambda name=_name: shipped_step(name, loops=False),
     )  # fmt: skip
 GPU_BATCH, GPU_LENGTH, GPU_SIDE = 8, 2048, 8192

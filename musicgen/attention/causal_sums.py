@@ -9,7 +9,6 @@ position 700).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +17,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from musicgen.layers.precision import eager_on_cpu
-from musicgen.layers.step_calls import Call, Scratch, row_products
 
 CHUNK = 128  # the fastest of 64, 128 and 256 on two CPU cores at M = 128, D = 64
 
@@ -90,15 +88,6 @@ def step(q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor) -> tu
     else:
         state = (state if r is None else state.mul_(r)).addcmul_(k.mT, v)
     return q @ state, state
-
-
-def step_calls(
-    q: Tensor, k: Tensor, v: Tensor, r: Tensor | None, state: Tensor, scratch: Scratch
-) -> tuple[Tensor, list[Call]]:
-    """Return `step` as calls that read these tensors and update the state in place, and y, (B, H, 1, D)."""
-    forget = [] if r is None else [partial(state.mul_, r)]
-    y, products = row_products(q, state, scratch)
-    return y, [*forget, partial(state.addcmul_, k.mT, v), *products]
 
 
 def chunked_sums(

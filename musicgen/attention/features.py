@@ -11,16 +11,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.precision import without_autocast
-from musicgen.layers.step_calls import Call, Scratch, products_by_one, rows_apart
 
 
 def orthogonal_gaussian(width: int, columns: int, generator: Generator) -> Tensor:
@@ -74,13 +71,6 @@ class FeatureMap(nn.Module, ABC):
     def keys(self, x: Tensor) -> Tensor:
         """Return the features of keys."""
 
-    @abstractmethod
-    def for_steps(self, qk: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
-        """Return the features of one position as calls: from queries beside keys, (B, 2H, W), to (B, 2H, M).
-
-        They may hold the projection as it is now: after a `redraw` they are made anew.
-        """
-
     def _projected(self, x: Tensor) -> Tensor:
         """(B, T, H, W) → (B, T, H, columns), in float32 at least."""
         dtype = torch.promote_types(x.dtype, torch.float32)
@@ -91,7 +81,6 @@ class FeatureMap(nn.Module, ABC):
 
 LARGEST_NORM, LARGEST_PROJECTION = 8.0, 24.0  # of what `Favor` takes exponentials of
 PROJECTION_OVER_NORM = LARGEST_PROJECTION / LARGEST_NORM
-_NORM = torch.linalg.vector_norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,44 +133,13 @@ class Favor(FeatureMap):
             offset = (norm * pull).square() / -2 - self.log_scale
             return _exponentials(u, pull.unsqueeze(-1) * self.signs, offset)
 
-    def for_steps(self, qk: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
-        """Return φ, of queries and keys by the same calls; no exponent is taken from queries: 24 leaves room.
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Return what the loops take exponentials by: the least bound, what it becomes of |x| and of ωx, the offset.
 
-        What bounds a vector stands in one row, as if each were a norm: ±ωx / 3, |x|, and the least that is a bound.
-        Over the largest of them they are within 1: ±ωx over 24, and |x| over 8.
+        With ω over 3, |x| and ±ωx have one bound. No exponent is taken from queries there: 24 leaves room.
         """
-        assert self.omega is not None
-        omega = self.omega.to(out.dtype) / PROJECTION_OVER_NORM
-        if loops := loops_for(qk, out):
-            arrays = qk.numpy(), omega.contiguous().numpy()
-            bounds = LARGEST_NORM / self.temperature, LARGEST_NORM, LARGEST_PROJECTION
-            return [partial(loops.favor, *arrays, *bounds, -self.log_scale, out.numpy())]
-        both_signs = torch.cat([omega, -omega], 1)
-        columns = both_signs.shape[1]
-        batch, heads, _ = qk.shape
-        x = qk if qk.dtype is out.dtype else scratch.empty(out, *qk.shape)
-        bounds = rows_apart(scratch, out, batch * heads, columns + 2).unflatten(0, (batch, heads))
-        bounds[..., -1] = LARGEST_NORM / self.temperature
-        within_1 = scratch.empty(out, *bounds.shape)
-        limit, offset = (scratch.empty(out, batch, heads, 1) for _ in range(2))
-        log_scale = scratch.empty(out).fill_(-self.log_scale)
-        offset.copy_(log_scale)
-        of_keys, norm = slice(heads // 2, None), slice(columns, columns + 1)
-        norm_of_keys = within_1[:, of_keys, norm]
-        return [
-            *([] if x is qk else [partial(x.copy_, qk)]),
-            *products_by_one(x, both_signs, bounds[..., :columns]),
-            partial(_NORM, x, 2, -1, True, out=bounds[..., norm]),
-            partial(torch.amax, bounds, -1, True, out=limit),
-            partial(torch.div, bounds, limit, out=within_1),
-            # Exponents: of keys −(8 |x|)²/2 − log √M and both signs of 24 ωx.
-            partial(
-                torch.addcmul, log_scale, norm_of_keys, norm_of_keys, value=-(LARGEST_NORM**2) / 2,
-                out=offset[:, of_keys],
-            ),
-            partial(torch.add, offset, within_1[..., :columns], alpha=LARGEST_PROJECTION, out=out),
-            out.exp_,
-        ]  # fmt: skip
+        return LARGEST_NORM / self.temperature, LARGEST_NORM, LARGEST_PROJECTION, -self.log_scale
 
     def _extent(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return |x|, max |ωx| and the factor on both, temperature included: (B, T, H, 1) each.
@@ -244,19 +202,6 @@ class Relu(FeatureMap):
         """Return φ(k)."""
         return self.queries(x)
 
-    def for_steps(self, qk: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
-        """Return φ, of queries and keys by the same calls."""
-        if self.omega is None or qk.dtype is not out.dtype:
-            return [lambda: out.copy_(self.queries(qk))]
-        return self._of_projected(qk, self.omega.to(out.dtype), out, scratch)
-
-    def _of_projected(self, qk: Tensor, omega: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
-        """Return φ of ωx as calls: relu(ωx) + floor is no less than the floor, and else ωx + floor."""
-        floor = self.config.floor
-        plus = scratch.empty(out, out.shape[-1]).fill_(floor)
-        product = products_by_one(qk, omega, out, plus)
-        return [*product, partial(out.clamp_, min=floor)]
-
     def _activation(self, x: Tensor) -> Tensor:
         return x.relu()
 
@@ -266,11 +211,6 @@ class Elu(Relu):
 
     def _activation(self, x: Tensor) -> Tensor:
         return functional.elu(x) + 1
-
-    def _of_projected(self, qk: Tensor, omega: Tensor, out: Tensor, scratch: Scratch) -> list[Call]:
-        product = products_by_one(qk, omega, out)
-        # One after the other: −1 and 1 + floor would leave little of a small floor.
-        return [*product, lambda: functional.elu_(out).add_(1).add_(self.config.floor)]
 
 
 FEATURES: dict[str, tuple[type[Any], Any]] = {

@@ -27,12 +27,9 @@ from musicgen.attention.causal_sums import (
     Sums,
     chunked_sums,
     exact_sums,
-    step_calls,
     step_sums,
 )
-from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.precision import eager_on_cpu, without_autocast
-from musicgen.layers.step_calls import Call, Scratch
 
 # The compiled causal product of pytorch-fast-transformers, an optional extra, behind the signature of our own sums.
 #
@@ -88,45 +85,6 @@ class AttentionState(NamedTuple):
         """Apply a function to each tensor."""
         rest = (None if x is None else function(x) for x in self[1:])
         return AttentionState(function(self.sums), *rest)
-
-
-def calls_of_one(
-    fq: Tensor,
-    fk: Tensor,
-    v: Tensor,
-    decay: Tensor | None,
-    normaliser: Features | None,
-    state: AttentionState,
-    out: Tensor,
-    scratch: Scratch,
-) -> list[Call]:
-    """Return what `attend` does for one token as calls: they read (B, H, 1, ·) and write `out`, (B, H, 1, D).
-
-    The state is updated in place; the decay is (H,).
-    """
-    sums, width = state.sums, v.shape[-1]
-    loops = loops_for(sums, fq, v, out, decay) if normaliser is None else None
-    if loops is not None and sums.is_contiguous():
-        r = sums.new_ones(fq.shape[1]) if decay is None else decay.detach().contiguous()
-        q, k, value, found = (x.squeeze(2).numpy() for x in (fq, fk, v, out))
-        return [partial(loops.attend, q, k, value, r.numpy(), GUARD, sums.numpy(), found)]
-    r = None if decay is None else decay.to(sums.dtype).view(-1, 1, 1)
-    v_and_one = scratch.empty(sums, *v.shape[:-1], width + 1).fill_(1)
-    values, one = v_and_one[..., :width], v_and_one[..., width:]
-    if normaliser is None:
-        y_and_total, summed = step_calls(fq, fk, v_and_one, r, sums, scratch)
-        y, total = y_and_total[..., :width], y_and_total[..., width:]
-    else:
-        assert state.normaliser is not None, "the state is of attention without a normaliser"
-        y, summed = step_calls(fq, fk, values, r, sums, scratch)
-        total, weighed = step_calls(*normaliser, one, r, state.normaliser, scratch)
-        summed += weighed
-    return [
-        partial(values.copy_, v),
-        *summed,
-        partial(total.add_, GUARD),
-        partial(torch.div, y, total, out=out),
-    ]
 
 
 BACKENDS: dict[str, Sums] = {

@@ -1,168 +1,156 @@
 """Rows of many sequences that take their steps together, whatever their positions, codes and musical times.
 
 A row is what goes on with one sequence. Rows join and leave between steps, and some may stand still while the others
-go on. What a step computes of a row does not depend, to the last bit, on which others there are (few_rows.py).
+go on. What a step computes of a row does not depend, to the last bit, on which others there are: the compiled loops
+take each row by itself (step.py), and where a model has something that the loops lack, each row takes its step alone.
 
-In the arrays the rows lie one after the other, those that take part in a step first: so a step works on whole arrays.
-The memory of metric heads is most of a row's state (megabytes) and stays where it was first written.
+A row's state stays at its slot, and the number of its slot is the row's number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from musicgen.attention.linear_attention import AttentionState
-from musicgen.generation.fast_steps import ReadyCalls
+from musicgen.generation.step import CompiledStep, supports
+from musicgen.layers.quantised import quantise, restore
 from musicgen.metre.clock import Times
+from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
 
 LEAST = 8  # rows that there is room for at first
-KEPT = 8  # numbers of rows, the last ones, for which calls are kept ready: half a megabyte to one each, made in 3 ms
 
 
-class Batch:
+class Batch(Protocol):
     """The rows; each is known by a number of its own for as long as it is here."""
+
+    def __len__(self) -> int:
+        """Return how many rows are here."""
+        ...
+
+    def join(self, state: State, copies: int) -> list[int]:
+        """Take in so many rows that go on from the state of one sequence, and return their numbers."""
+        ...
+
+    def leave(self, numbers: Sequence[int]) -> None:
+        """Drop rows; they cost no more."""
+        ...
+
+    def step(self, numbers: Sequence[int], tokens: Tensor) -> Tensor:
+        """Absorb one token in each of these rows, (B,) → (B, V), while the others stand still."""
+        ...
+
+
+def batch_of(model: Performer) -> Batch:
+    """Return a batch without rows."""
+    return RowsTogether(model) if supports(model) else RowsAlone(model)
+
+
+class RowsTogether:
+    """Rows whose states lie in common arrays: sums (L, slots, H, M, D + 1), metric memory (L, slots, R, N, D + 1)."""
 
     def __init__(self, model: Performer) -> None:
         self._model = model
-        self._rows: list[int] = []  # numbers, in the order of the arrays
-        self._free: list[int] = []  # numbers that nobody has, the lowest last
-        self._codes: list[Any] = []
-        self._positions: list[int] = []
-        self._layers: tuple[AttentionState, ...] = ()
+        self._step: CompiledStep | None = None
+        self._free: list[int] = []  # slots that nobody has, the lowest last
+        self._codes: dict[int, Any] = {}
+        self._positions: dict[int, int] = {}
+        self._sums = self._memory = torch.empty(0)
         self._times: Times | None = None
-        self._ready: dict[int, ReadyCalls] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._codes)
 
     @torch.inference_mode()
     def join(self, state: State, copies: int) -> list[int]:
         """Take in so many rows that go on from the state of one sequence, and return their numbers."""
+        if self._step is None:
+            self._step = CompiledStep(self._model)
         if len(self._free) < copies:
-            self._grow(state, len(self._rows) + copies)
+            self._grow(state, len(self) + copies)
         numbers = [self._free.pop() for _ in range(copies)]
-        first = len(self._rows)
-        here = slice(first, first + copies)
-        for mine, theirs in zip(self._layers, state.layers, strict=True):
-            for to, of in zip(mine[:2], theirs[:2], strict=True):
-                if to is not None:
-                    to[here] = of
-            if mine.metre is not None:
-                mine.metre[numbers] = theirs.metre
+        for layer, own in enumerate(state.layers):
+            self._sums[layer, numbers] = own.sums
+            if own.metre is not None:
+                self._memory[layer, numbers] = own.metre
         if self._times is not None:
             assert state.times is not None, "all sequences of a model have times, or none"
             for to, of in zip(self._times, state.times, strict=True):
-                to[here] = of
-        self._rows += numbers
-        self._codes += [state.code] * copies
-        self._positions += [state.position] * copies
+                to[numbers] = of
+        self._codes |= dict.fromkeys(numbers, state.code)
+        self._positions |= dict.fromkeys(numbers, state.position)
         return numbers
 
-    @torch.inference_mode()
     def leave(self, numbers: Sequence[int]) -> None:
         """Drop rows; they cost no more."""
-        if not numbers:
-            return
         for number in numbers:
-            self._swap(self._rows.index(number), len(self._rows) - 1)
-            for column in (self._rows, self._codes, self._positions):
-                column.pop()
-            self._free.append(number)
-        self._free.sort(reverse=True)
-        if not self._rows:  # nothing is held while nobody is here
-            self._layers, self._times, self._free, self._ready = (), None, [], {}
+            del self._codes[number], self._positions[number]
+        self._free = sorted([*self._free, *numbers], reverse=True)
+        if not self._codes:  # nothing is held while nobody is here
+            self._free, self._times = [], None
+            self._sums = self._memory = torch.empty(0)
 
     @torch.inference_mode()
     def step(self, numbers: Sequence[int], tokens: Tensor) -> Tensor:
         """Absorb one token in each of these rows, (B,) → (B, V), while the others stand still."""
-        count = len(numbers)
-        self._bring_forward(set(numbers))
-        places = None
-        if self._rows[:count] != list(numbers):
-            order = {number: place for place, number in enumerate(self._rows[:count])}
-            places = torch.tensor([order[number] for number in numbers], device=tokens.device)
-            tokens = torch.empty_like(tokens).index_copy_(0, places, tokens)
-        times = None if self._times is None else Times(*(x[:count] for x in self._times))
-        memories = torch.tensor(self._rows[:count], device=tokens.device)
-        logits, codes, after = self._calls(count)(
-            tokens, self._codes[:count], self._positions[:count], times, memories
+        assert self._step is not None, "rows join before they take a step"
+        slots = torch.tensor(numbers)
+        times = None if self._times is None else Times(*(x[slots] for x in self._times))
+        codes = [self._codes[number] for number in numbers]
+        positions = [self._positions[number] for number in numbers]
+        logits, codes, after = self._step(
+            tokens, codes, positions, times, slots, self._sums, self._memory
         )
-        self._codes[:count] = codes
-        self._positions[:count] = [position + 1 for position in self._positions[:count]]
+        self._codes |= dict(zip(numbers, codes, strict=True))
+        self._positions |= {number: self._positions[number] + 1 for number in numbers}
         if after is not None:
             assert self._times is not None, "times come of times"
             for mine, new in zip(self._times, after, strict=True):
-                mine[:count] = new
-        return logits if places is None else logits[places]
-
-    def _calls(self, count: int) -> ReadyCalls:
-        """Return the calls for the first rows, made ready."""
-        ready = self._ready.pop(count, None)
-        if ready is None:
-            while len(self._ready) >= KEPT:
-                del self._ready[next(iter(self._ready))]
-            states = tuple(
-                AttentionState(
-                    layer.sums[:count],
-                    None if layer.normaliser is None else layer.normaliser[:count],
-                    layer.metre,
-                )
-                for layer in self._layers
-            )
-            ready = ReadyCalls(self._model, states)
-        self._ready[count] = ready  # the latest stands last
-        return ready
-
-    def _bring_forward(self, wanted: set[int]) -> None:
-        """Let these rows be the first ones."""
-        outside = (
-            place for place in range(len(wanted), len(self._rows)) if self._rows[place] in wanted
-        )
-        for place in range(len(wanted)):
-            if self._rows[place] not in wanted:
-                self._swap(place, next(outside))
-
-    def _swap(self, a: int, b: int) -> None:
-        if a == b:
-            return
-        arrays = [x for layer in self._layers for x in layer[:2] if x is not None]
-        for x in (*arrays, *(self._times or ())):
-            x[[a, b]] = x[[b, a]]
-        for column in (self._rows, self._codes, self._positions):
-            column[a], column[b] = column[b], column[a]
+                mine[slots] = new
+        return logits
 
     def _grow(self, like: State, wanted: int) -> None:
         """Make room: twice as much as there was, or as is wanted."""
-        had = len(self._rows) + len(self._free)
+        had = len(self) + len(self._free)
         room = max(LEAST if wanted <= LEAST else 2 * had, wanted)
+        layers, first = len(like.layers), like.layers[0]
 
-        def larger(x: Tensor | None, of: Tensor | None) -> Tensor | None:
-            if of is None:
-                return None
-            grown = of.new_empty(room, *of.shape[1:])
-            if x is not None:
-                grown[:had] = x
-            return grown
+        def grown(x: Tensor, of: Tensor | None) -> Tensor:
+            shape = (0, 0, 0) if of is None else of.shape[1:]
+            larger = torch.zeros(layers, room, *shape)
+            if had:
+                larger[:, :had] = x
+            return larger
 
-        before = self._layers or (AttentionState(None, None, None),) * len(like.layers)  # type: ignore[arg-type]
-        self._layers = tuple(
-            AttentionState(*(larger(x, of) for x, of in zip(mine, theirs, strict=True)))  # type: ignore[arg-type]
-            for mine, theirs in zip(before, like.layers, strict=True)
-        )
+        self._sums = grown(self._sums, first.sums)
+        self._memory = grown(self._memory, first.metre)
         if like.times is not None:
-            mine = self._times or (None,) * len(like.times)
-            self._times = Times(*(larger(x, of) for x, of in zip(mine, like.times, strict=True)))  # type: ignore[arg-type]
+            mine = self._times or like.times
+            self._times = Times(*(x.new_zeros(room, *x.shape[1:]) for x in mine))
+            if had:
+                for to, of in zip(self._times, mine, strict=True):
+                    to[:had] = of
         self._free = [*range(room - 1, had - 1, -1), *self._free]
-        self._ready = {}
 
 
-class SoftmaxBatch:
-    """The same for models whose state grows with the sequence, those with softmax: each row takes its step alone."""
+def compile_ahead() -> None:
+    """Compile the loops for 8-bit weights, or load what was compiled, before somebody waits for a note."""
+    config = ModelConfig.preset("tiny", vocabulary_size=2, layers=1, position="none")
+    model, token = Performer(config, 0).eval(), torch.zeros(1, dtype=torch.long)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim == 2:
+                weight.copy_(restore(*quantise(weight)))
+    batch = RowsTogether(model)
+    batch.step(batch.join(model.step(token, model.start(torch.Generator()))[1], 1), token)
+
+
+class RowsAlone:
+    """Rows of a model that the loops do not take: each takes its step by itself."""
 
     def __init__(self, model: Performer) -> None:
         self._model = model
@@ -177,7 +165,9 @@ class SoftmaxBatch:
         """Take in so many rows that go on from the state of one sequence, and return their numbers."""
         numbers = [*range(self._next, self._next + copies)]
         self._next += copies
-        self._states.update(dict.fromkeys(numbers, state))
+        for number in numbers:  # a step changes the state in place
+            layers = tuple(layer.map(Tensor.clone) for layer in state.layers)
+            self._states[number] = replace(state, layers=layers)
         return numbers
 
     def leave(self, numbers: Sequence[int]) -> None:

@@ -4,9 +4,8 @@ A step of eight rows costs little more than a step of one. So requests join and 
 pieces between them, and nobody's music stops for somebody's long prompt.
 
 The promise: on one machine and device the same request gives the same music, and variation i is the same however many
-are asked for, and whatever else is asked of the model meanwhile. On a CPU it holds to the last bit: 1 to 8 rows are
-multiplied alike and more go in groups of 8 (few_rows.py); all else is computed row by row (batch.py). On a GPU, and
-between machines, it holds to rounding: sooner or later another token is drawn.
+are asked for, and whatever else is asked of the model meanwhile. It holds to the last bit, since each row is computed
+by itself (batch.py). Between machines it holds to rounding: sooner or later another token is drawn.
 
 Who is served when: where there is no room for all, those who had least of the machine's time. Where somebody listens,
 rows that are bars ahead of what is heard stand still while there are others with nothing to hear.
@@ -24,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musicgen.generation.batch import Batch, SoftmaxBatch, bytes_of_a_row
+from musicgen.generation.batch import batch_of, bytes_of_a_row
 from musicgen.generation.job import (
     After,
     Job,
@@ -34,9 +33,8 @@ from musicgen.generation.job import (
     with_rows,
 )
 from musicgen.generation.sampling import Kinds, draw, probabilities
+from musicgen.generation.step import WIDE
 from musicgen.model.performer import Performer, State
-
-NARROW = 384  # below this width a matrix is too small to be shared by threads
 
 
 @contextmanager
@@ -47,7 +45,7 @@ def threads_for(model: Performer) -> Iterator[None]:
     busy threads wait for each other, and a token took some 40 times as long.
     """
     before = torch.get_num_threads()
-    threads = 1 if model.config.width < NARROW else before
+    threads = 1 if model.config.width < WIDE else before
     if threads == before:
         yield
         return
@@ -210,7 +208,7 @@ class Engine:
         self._line: list[RowGroup] = []  # no room yet
         self._reading: list[RowGroup] = []  # there is; the prompt is being read
         self._playing: list[RowGroup] = []
-        self._batch = SoftmaxBatch(model) if model.config.attention == "softmax" else Batch(model)
+        self._batch = batch_of(model)
         self._most = MOST_ROWS if listeners else STEP_ROWS
         self._room = 0  # rows; not known yet
         self._shares = ServedTime()

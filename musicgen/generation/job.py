@@ -14,7 +14,7 @@ from torch import Tensor
 from musicgen.common.learning import generator_from
 from musicgen.generation.recall.recalling import Recalling
 from musicgen.generation.request import Order, Progress, checked
-from musicgen.layers.multiplications import MOST
+from musicgen.layers.linear import MOST
 from musicgen.model.performer import Performer, State
 from tokenization.grammar import Grammar, LogitBias
 

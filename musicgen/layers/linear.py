@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from musicgen.layers.multiplications import MOST
 from musicgen.layers.precision import eager_on_cpu
 
 # Dropout that costs a training step on a CPU a third of the time and a quarter of the memory.
@@ -51,6 +50,9 @@ class _Dropped(torch.autograd.Function):
         return (gradient * kept).mul_(ctx.scale), None
 
 
+MOST = 8  # rows of which each is computed as if it were alone
+
+
 class Linear(nn.Linear):
     """A linear layer that computes a row alike, to the last bit, alone or among up to seven others."""
 
@@ -63,7 +65,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return F.linear, (B, T, I) → (B, T, O), of never fewer than eight rows.
 
     Libraries take a kernel that adds up in another order for one row, for two, for a few. Further rows of no meaning
-    make the number always the same. A generated token does not come through here (few_rows.py).
+    make the number always the same.
     """
     rows = x.shape[0] * x.shape[1]
     if rows >= MOST:

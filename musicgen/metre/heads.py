@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -36,10 +36,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from musicgen.attention.linear_attention import GUARD
-from musicgen.layers.compiled.available import loops_for
 from musicgen.layers.linear import Linear
 from musicgen.layers.precision import eager_on_cpu, without_autocast
-from musicgen.layers.step_calls import Call, StepInputs, row_products
 from musicgen.metre.clock import Clock
 from musicgen.metre.dense_sums import Touched, touched, touched_sums
 from musicgen.metre.sorted_sums import Sorted, sorted_sums, sorted_times
@@ -291,49 +289,6 @@ class MetricHeads(nn.Module):
                 y, table = self._by_token(q, k, v, stretches.each, table)
             out = y[..., :-1] / (y[..., -1:] + GUARD)
         return out.flatten(2).to(qkv.dtype), table.view(batch, rows // batch, self.features, -1)
-
-    def for_steps(self, qkv: Tensor, memory: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
-        """Return the same as calls for one token after the other, which update the memory in place.
-
-        They read what `qkv` computes, (B, H·(2M + D)), and write (B, H, D).
-        """
-        batch, features, width = len(qkv), self.features, self.head_width
-        scratch, heads = inputs.scratch, qkv.view(batch, self.heads, -1)
-        table = memory.view(-1, *memory.shape[2:])  # (B·R, M, D + 1)
-        loops = loops_for(qkv, memory, out)
-        if loops is not None and memory.is_contiguous():
-            given, memories, found = heads.numpy(), table.numpy(), out.numpy()
-            attend = loops.attend_by_metre
-            return [lambda: attend(given, memories, *inputs.metre.arrays, LEAST, GUARD, found)]
-        row = scratch.empty(table, batch * self.heads, *table.shape[1:])
-        qk = scratch.empty(table, batch, self.heads, 2 * features)
-        fk = qk.view(-1, 2 * features, 1)[:, features:]  # (B·H, M, 1)
-        v = scratch.empty(table, batch, self.heads, width + 1).fill_(1)
-        v_of_row = v.view(-1, 1, width + 1)
-        guard = scratch.empty(table, 1, 1, width + 1).zero_()
-        guard[..., width] = GUARD
-        fq, found = qk[..., None, :features], row.view(batch, self.heads, features, -1)
-        y, products = row_products(fq, found, scratch, guard)
-
-        given = heads[..., : 2 * features]
-        clamped: list[Call] = [partial(torch.clamp, given, min=LEAST, out=qk)]
-        if given.dtype is not qk.dtype:  # which `clamp` does not bring together
-            clamped = [partial(qk.copy_, given), partial(qk.clamp_, min=LEAST)]
-
-        def file() -> None:
-            step = inputs.metre
-            torch.index_select(table, 0, step.key_rows, out=row)
-            row.mul_(step.fading).addcmul_(fk, v_of_row)
-            table.index_copy_(0, step.key_rows, row)
-
-        return [
-            *clamped,
-            partial(v[..., :width].copy_, heads[..., 2 * features :]),
-            file,
-            lambda: torch.index_select(table, 0, inputs.metre.query_rows, out=row),
-            *products,
-            partial(torch.div, y[..., 0, :width], y[..., 0, width:], out=out),
-        ]
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return features of queries and keys, (B, T, H, M), and values with a 1 after them, (B, T, H, D + 1)."""

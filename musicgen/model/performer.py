@@ -216,7 +216,7 @@ class Performer(nn.Module):
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb one token a row, (B,) → (B, V): the definition of what generation computes faster (fast_steps.py)."""
+        """Absorb one token a row, (B,) → (B, V): the definition of what generation/step.py computes faster."""
         return self.prefill(tokens[:, None], state)
 
     def with_realisations(self, realisations: int, seed: int = 0) -> Performer:

@@ -24,13 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-
-from musicgen.layers.step_calls import Call, StepInputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,24 +174,6 @@ class Position(nn.Module):
         Where that is 0 for all layers, a compiler that sees only these needs to compile one layer.
         """
         return code, 0
-
-    def for_steps(self, layer: int, qk: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
-        """Return `qk` of a layer as calls for one token a row after the other, each at what `inputs` says.
-
-        They read queries beside keys, (B, 2H, D), and write (B, 2H, qk_width). An encoding may say how that goes in
-        fewer calls.
-        """
-        if type(self).qk is Position.qk:
-            return [partial(out.copy_, qk)]
-        q, k = qk.unsqueeze(1).chunk(2, 2)  # (B, 1, H, D) each
-        placed_q, placed_k = out.unsqueeze(1).chunk(2, 2)
-
-        def place() -> None:
-            new_q, new_k = self.qk(q, k, inputs.code, 0, layer)
-            placed_q.copy_(new_q)
-            placed_k.copy_(new_k)
-
-        return [place]
 
     def features(
         self, fq: Tensor, fk: Tensor, code: Any, start: int, layer: int

@@ -12,7 +12,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.position.base import Position, Shape, Window
 from musicgen.position.phase import MusicalFrequencies, geometric, waves
 from tokenization.records import check_fields
@@ -72,20 +71,3 @@ class Rope(Position):
         """Rotate: (B, T, H, D) → (B, T, H, D)."""
         rotated = rotate(torch.stack([q, k]), *code.at(start, q.shape[1])).to(q.dtype)
         return rotated[0], rotated[1]
-
-    def for_steps(self, layer: int, qk: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
-        """Rotate all heads' queries and keys at once: (B, 2H, D) → (B, 2H, D)."""
-        if torch.promote_types(qk.dtype, torch.float32) is not qk.dtype:
-            return super().for_steps(layer, qk, out, inputs)  # which rounds once, at the end
-        even, odd = qk[..., 0::2], qk[..., 1::2]
-        pairs, turned = (x.unflatten(-1, (-1, 2)) for x in (qk, out))
-        turned_even, turned_odd = turned.unbind(-1)
-
-        def place() -> None:
-            # (1, B, 1, 1, D/2) or (2, B, 1, H, D/2) each → (B, 1 or 2H, D/2)
-            cosine, sine = (x.squeeze(2).transpose(0, 1).flatten(1, 2) for x in inputs.code.rows)
-            torch.mul(pairs, cosine.unsqueeze(-1), out=turned)
-            turned_even.addcmul_(odd, sine, value=-1)
-            turned_odd.addcmul_(even, sine)
-
-        return [place]

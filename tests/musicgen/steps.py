@@ -1,38 +1,24 @@
-"""One sequence, or rows that began as one, token by token through the calls that the engine makes ready."""
+"""One sequence, or rows that began as one, token by token."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from musicgen.generation.fast_steps import ReadyCalls
 from musicgen.metre.clock import Times
 from musicgen.model.performer import Performer, State
 
 
 class FastSteps:
-    """What `Performer.step` computes, by calls that are made ready once for a state's tensors."""
+    """`Performer.step`; the state may be overwritten."""
 
     def __init__(self, model: Performer) -> None:
         self._model = model
-        self._layers: tuple = ()
-        self.ready: ReadyCalls | None = None
 
-    @torch.inference_mode()
     def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb one token a row, (B,) → (B, V), as `Performer.step` does; the state may be overwritten."""
-        if self._model.config.attention == "softmax" or state.layers[0] is None:
-            return self._model.step(tokens, state)
-        if self.ready is None or self._layers is not state.layers:
-            self._layers, self.ready = state.layers, ReadyCalls(self._model, state.layers)
-        rows = len(tokens)
-        logits, codes, times = self.ready(
-            tokens, [state.code] * rows, [state.position] * rows, state.times
-        )
-        position = state.position + 1
-        return logits, State(layers=state.layers, code=codes[0], position=position, times=times)
+        """Absorb one token a row, (B,) → (B, V)."""
+        return self._model.step(tokens, state)
 
 
 def selected(state: State, rows: Tensor) -> State:

@@ -204,9 +204,9 @@ def _plain(error: Exception | None) -> Exception | None:
 
 def _compile_loops() -> None:
     """Compile the loops of a token, which takes seconds on a first visit, before anybody waits for a note."""
-    from musicgen.layers.compiled.available import loops_for
+    from musicgen.generation.batch import compile_ahead
 
-    loops_for()
+    compile_ahead()
 
 
 def _share_processors() -> None:

@@ -20,91 +20,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from types import ModuleType
 from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from musicgen.layers.compiled.available import loops_for
-from musicgen.layers.step_calls import Call, StepInputs
 from musicgen.position.base import Position, Shape, Window
 from tokenization.records import check_fields
-
-# The code of SPE contracted with one token a row, row by row of the batch: each has a code of its own.
-#
-# H heads, D head width, R realisations; "queries beside keys" are 2H heads, the queries' first.
-
-
-def contraction(
-    qk: Tensor, out: Tensor, inputs: StepInputs, *, layer: int, slot: int, gated: bool
-) -> list[Call]:
-    """Return calls that contract queries beside keys, (B, 2H, D), to (B, 2H, R), by the codes that `inputs` bring."""
-    loops = loops_for(qk, out)
-    contract = _by_torch if loops is None else partial(_by_loops, loops)
-    return contract(qk, out, inputs, layer=layer, slot=slot, gated=gated)
-
-
-def _by_loops(
-    loops: ModuleType,
-    qk: Tensor,
-    out: Tensor,
-    inputs: StepInputs,
-    *,
-    layer: int,
-    slot: int,
-    gated: bool,
-) -> list[Call]:
-    _, heads, width = qk.shape
-    ones = torch.ones(heads, 1, width).numpy()
-    rows = [*zip(qk.numpy(), out.numpy(), strict=True)]
-    sides = slice(heads // 2), slice(heads // 2, None)
-    loop = loops.contract
-
-    def contract() -> None:
-        gains = inputs.code.sides_mix[layer].numpy() if gated else ones
-        for (x, y), codes in zip(rows, inputs.code.rows[slot], strict=True):
-            if len(codes) == 1:
-                loop(x, gains, codes[0].numpy(), y)
-                continue
-            for side, code in zip(sides, codes, strict=True):
-                loop(x[side], gains[side], code.numpy(), y[side])
-
-    return [contract]
-
-
-def _by_torch(
-    qk: Tensor, out: Tensor, inputs: StepInputs, *, layer: int, slot: int, gated: bool
-) -> list[Call]:
-    """A product a row: together, the rows would go through a kernel that adds up in another order."""
-    batch, heads, width = qk.shape
-    mixed = inputs.scratch.empty(qk, batch, heads, 2 if gated else 1, width)
-    rows = mixed.flatten(2).unsqueeze(2).unbind()  # (2H, 1, 2D or D) each
-    placed = out.unsqueeze(2).unbind()  # (2H, 1, R) each
-    together = [[both] for both in zip(rows, placed, strict=True)]
-    by_side = [[*zip(x.chunk(2), y.chunk(2), strict=True)] for ((x, y),) in together]
-
-    def mix() -> None:
-        torch.mul(qk.unsqueeze(2), inputs.code.sides_mix[layer], out=mixed)
-
-    def contract() -> None:
-        for row, codes in enumerate(inputs.code.rows[slot]):
-            sides = together[row] if len(codes) == 1 else by_side[row]
-            for code, (x, y) in zip(codes, sides, strict=True):
-                _product(x, code, y)
-
-    return [mix if gated else partial(mixed.copy_, qk.unsqueeze(2)), contract]
-
-
-def _product(x: Tensor, code: Tensor, out: Tensor) -> None:
-    """Multiply matrices, (n, 1, D) by (n, D, R) to (n, 1, R)."""
-    if out.is_mps:  # there a product may never reach an `out` that begins inside a tensor
-        out.copy_(torch.bmm(x, code))
-    else:
-        torch.bmm(x, code, out=out)
-
 
 # The codes of rows that go on with sequences of their own: one token a row, each with its own draw.
 #
@@ -274,13 +197,13 @@ class StochasticPosition(Position):
         """Contract with the layer's gated code: (B, T, H, D) → (B, T, H, R)."""
         slot = 0 if self.config.shared else layer
         if code.ticks:
+            codes = at_ticks([code] * len(q), code.rows).rows[slot]
+            rows = torch.stack([torch.cat(sides) for sides in codes])  # (B, 2H, D or 2D, R)
             qk = torch.cat([q, k], 2)[:, 0]  # (B, 2H, D)
-            placed = qk.new_empty(*qk.shape[:2], self.qk_width)
-            for call in self.for_steps(
-                layer, qk, placed, StepInputs(at_ticks([code] * len(qk), code.rows))
-            ):
-                call()
-            placed_q, placed_k = placed.unsqueeze(1).chunk(2, 2)
+            if code.sides_mix:
+                qk = _beside(qk, code.sides_mix[layer])
+            placed = qk.to(rows.dtype).unsqueeze(2) @ rows  # (B, 2H, 1, R)
+            placed_q, placed_k = placed.transpose(1, 2).chunk(2, 2)
             return placed_q, placed_k
         if code.ahead:
             (rows,) = code.ahead[slot].at(start, q.shape[1])
@@ -310,11 +233,6 @@ class StochasticPosition(Position):
         if not self.config.shared:
             return code, layer
         return replace(code, mix=code.mix[layer : layer + 1]), 0
-
-    def for_steps(self, layer: int, qk: Tensor, out: Tensor, inputs: StepInputs) -> list[Call]:
-        """Return the contraction of all heads' queries and keys, row by row of the batch."""
-        slot = 0 if self.config.shared else layer
-        return contraction(qk, out, inputs, layer=layer, slot=slot, gated=self.config.gated)
 
     def cover_rows(
         self, codes: Sequence[SpeCode], positions: Sequence[int], times: Tensor | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from musicgen.layers.step_calls import Scratch
 from torch import Generator, Tensor
 
 from musicgen.attention.features import (
@@ -21,7 +22,6 @@ from musicgen.attention.features import (
     orthogonal_gaussian,
 )
 from musicgen.attention.linear_attention import attend
-from musicgen.layers.step_calls import Scratch
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

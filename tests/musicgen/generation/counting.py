@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-
 from musicgen.generation.fast_steps import ReadyCalls
 
 

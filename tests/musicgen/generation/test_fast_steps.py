@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from musicgen.layers.compiled import available
+
 from musicgen.model.performer import State
 from musicgen.position import POSITIONS
 from tests.musicgen.steps import FastSteps, selected

@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-
-from musicgen.layers import few_rows, multiplications
 from musicgen.layers.compiled import available, loops
 from musicgen.layers.few_rows import (
     MOST,
@@ -25,6 +22,9 @@ from musicgen.layers.few_rows import (
     way_for,
 )
 from musicgen.layers.multiplications import quantise, restore
+from torch import Tensor
+
+from musicgen.layers import few_rows, multiplications
 from tests.musicgen.toys import generator
 
 SHAPES = [(24, 16), (17, 48), (192, 768), (512, 192), (64, 2048)]

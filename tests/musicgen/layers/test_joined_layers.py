@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 
 import torch
+from musicgen.generation.fast_steps import joined
 from torch import nn
 
 from musicgen.generation import fast_steps as module
-from musicgen.generation.fast_steps import joined
 from tests.musicgen.toys import generator
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from musicgen.layers.step_calls import Scratch, products_by_one, row_products
 from torch import Tensor
 
 from musicgen.layers import step_calls as module
-from musicgen.layers.step_calls import Scratch, products_by_one, row_products
 from tests.musicgen.toys import generator
 
 BATCH = 11

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-
 from musicgen.layers.multiplications import quantise, restore
+
 from tests.musicgen.toys import generator
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from musicgen.layers.multiplications import quantise, restore
 
 from musicgen.generation.request import Request, Stop
-from musicgen.layers.multiplications import quantise, restore
 from musicgen.metre import heads as metre
 from musicgen.storage.checkpoint import Card, load, save
 from tests.musicgen.generation.generate import written

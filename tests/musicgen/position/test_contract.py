@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 import torch
-
 from musicgen.layers.step_calls import StepInputs
+
 from musicgen.position import POSITIONS, Position
 from tests.musicgen.position.makers import (
     CASES,

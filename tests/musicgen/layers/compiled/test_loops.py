@@ -9,13 +9,13 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
-
-from musicgen.attention.features import Favor, FavorConfig
-from musicgen.attention.linear_attention import GUARD, AttentionState, attend
 from musicgen.layers.compiled import available, loops
 from musicgen.layers.compiled.available import SWITCH, loops_for
 from musicgen.layers.multiplications import codes_of, quantise, restore
 from musicgen.layers.step_calls import Scratch
+
+from musicgen.attention.features import Favor, FavorConfig
+from musicgen.attention.linear_attention import GUARD, AttentionState, attend
 from musicgen.loading import load
 from tests.musicgen.toys import generator
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from musicgen.layers.step_calls import StepInputs
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from musicgen.layers.step_calls import StepInputs
 from musicgen.position import Shape
 from musicgen.position.spe.base import (
     AHEAD,

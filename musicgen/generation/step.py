@@ -1,0 +1,245 @@
+"""Prepare a model for the compiled loops, and take the steps of a batch of rows by them.
+
+The loops (layers/loops.py) know models in float32 on a CPU with linear attention and no encoding, SPE, rotations, or
+vectors added to the embeddings. `supports` says which; all others take their steps by `Performer.step` (batch.py).
+
+B rows, L layers, H heads, D head width, R realisations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from musicgen.attention.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
+from musicgen.attention.linear_attention import GUARD
+from musicgen.layers import loops
+from musicgen.layers.linear import MOST
+from musicgen.layers.precision import without_autocast
+from musicgen.layers.quantised import codes_of
+from musicgen.metre.clock import Times
+from musicgen.metre.heads import LEAST
+from musicgen.model.performer import Performer
+from musicgen.position import Position
+from musicgen.position.rope import Rope
+from musicgen.position.spe.base import RowCodes, StochasticPosition
+
+Array = np.ndarray[Any, Any]
+_FEATURES = {Relu: loops.RELU, Elu: loops.ELU, Favor: loops.FAVOR}
+
+
+WIDE = 384  # from this width on a matrix is large enough to be shared by threads
+
+
+def supports(model: Performer) -> bool:
+    """Return whether the loops can take this model's steps."""
+    position = model.position
+    plain = type(position).qk is Position.qk or isinstance(position, StochasticPosition | Rope)
+    untouched = type(position).features is Position.features and position.normaliser_is_positioned
+    known = all(
+        type(block.attention.features) in _FEATURES  # type: ignore[union-attr]
+        for block in model.blocks
+    )
+    weights = model.embedding.weight
+    on_cpu = weights.device.type == "cpu" and weights.dtype == torch.float32
+    return plain and untouched and known and on_cpu
+
+
+class CompiledStep:
+    """A model's weights as the loops read them; they are copied, so it belongs to the weights of that moment."""
+
+    @torch.inference_mode()
+    def __init__(self, model: Performer) -> None:
+        self._model = model
+        blocks: list[Any] = list(model.blocks)
+        attentions = [block.attention for block in blocks]
+        metre = attentions[0].metre
+        qkv = [[one.qkv] if metre is None else [one.qkv, one.metre.qkv] for one in attentions]
+        metric = (0, 0, 0) if metre is None else (metre.heads, metre.features, LEAST)
+        position = model.position
+        decay = torch.ones(model.config.heads) if position.decay is None else position.decay
+        head = model.embedding if model.head is None else model.head
+        self._packed = loops.Model(
+            qkv=_matrices(qkv),
+            output=_matrices([[one.output] for one in attentions]),
+            inner=_matrices([[block.feedforward.inner] for block in blocks]),
+            outer=_matrices([[block.feedforward.output] for block in blocks]),
+            head=_matrices([[head]]),
+            norms=_norms(model),
+            features=_features(attentions),
+            decay=_array(decay),
+            activation=loops.RELU if blocks[0].feedforward.activation is F.relu else loops.GELU,
+            metric=np.array(metric, np.float32),
+            guard=np.float32(GUARD),
+        )
+        self._gains: Array | None = None
+        wide = model.config.width >= WIDE and torch.get_num_threads() > 1
+        self._run = loops.step_by(_by_threads) if wide else loops.step
+
+    def __call__(
+        self,
+        tokens: Tensor,
+        codes: Sequence[Any],
+        positions: Sequence[int],
+        times: Times | None,
+        slots: Tensor,
+        sums: Tensor,
+        memory: Tensor,
+    ) -> tuple[Tensor, Sequence[Any], Times | None]:
+        """Absorb a token a row, (B,) → (B, V), and return the codes and the times after it.
+
+        The states of the rows lie at their slots, (B,): sums (L, slots, H, M, D + 1) and the memory of metric heads
+        (L, slots, R, N, D + 1).
+        """
+        model = self._model
+        with without_autocast(tokens.device):
+            x, around, metre = model.embedding(tokens), None, None
+            if model.time is not None:
+                assert times is not None, "a state of a model that counts musical time has times"
+                after = model.time.after(tokens.unsqueeze(1), times.ticks).squeeze(1)
+                newest, goal = times.newest, times.goal
+                if model.metre is not None:
+                    metre, newest = model.metre.step(after, times.ticks, newest, slots)
+                if model.position.musical:
+                    around = torch.stack([after, times.ticks]).unsqueeze(-1)
+                if model.goals is not None:
+                    goal = model.goals.standing(tokens.unsqueeze(1), goal).squeeze(1)
+                    x = x + model.goals(goal)
+                times = Times(after, newest, goal)
+            x = (x * math.sqrt(model.config.width)).unsqueeze(1)
+            x = model.position.embed(x, torch.tensor(positions).unsqueeze(1)).squeeze(1)
+            code, after_codes = model.position.cover_rows(codes, positions, around)
+            places = _NOWHERE if metre is None else metre.arrays
+            logits = x.new_empty(len(tokens), model.config.vocabulary_size)
+            self._run(
+                self._packed,
+                self._encoding(code, len(tokens)),
+                loops.Places(slots.numpy(), *places),
+                x.contiguous().numpy(),
+                sums.numpy(),
+                memory.flatten(1, 2).numpy(),
+                logits.numpy(),
+            )
+        return logits, after_codes, times
+
+    def _encoding(self, code: Any, batch: int) -> loops.Encoding:
+        """Return what the encoding made ready for these rows."""
+        position, shape = self._model.position, self._model.position.shape
+        heads = 2 * shape.heads
+        kind, gains, codes = loops.COPY, np.zeros((0, 0, 0, 0), np.float32), None
+        waves = (np.zeros((0, 0, 0), np.float32),) * 2
+        if isinstance(code, RowCodes):
+            kind, codes = loops.CONTRACT, _stacked(code, shape.heads)
+            if self._gains is None:
+                ones = torch.ones(shape.layers, heads, 1, shape.head_width)
+                self._gains = _array(torch.stack(code.sides_mix) if code.sides_mix else ones)
+            gains = self._gains
+        elif isinstance(position, Rope):
+            kind = loops.ROTATE
+            # (1, B, 1, 1, D/2) or (2, B, 1, H, D/2) each → (B, 2H, D/2)
+            by_side = (wave.squeeze(2).transpose(0, 1).flatten(1, 2) for wave in code.rows)
+            waves = tuple(
+                _array((wave if wave.shape[1] > 1 else wave.expand(-1, heads, -1)).float())
+                for wave in by_side
+            )
+        if codes is None:  # of no numbers, but with the width of positioned queries
+            codes = np.zeros((0, batch, heads, 0, position.qk_width), np.float32)
+        return loops.Encoding(kind, gains, codes, *waves)
+
+
+def _by_threads(codes: Array, scale: Array, bias: Array, x: Array, out: Array) -> None:
+    """Multiply rows by a large matrix on all of torch's threads, always eight together: each row is treated alike."""
+    if codes.dtype != np.float32:
+        loops.product(codes, scale, bias, x, out)
+        return
+    weight, rows = torch.from_numpy(codes), torch.zeros(MOST, x.shape[1])
+    for first in range(0, len(x), MOST):
+        part = torch.from_numpy(x[first : first + MOST])
+        rows[: len(part)] = part
+        found = torch.addmm(torch.from_numpy(bias), rows, weight.t())
+        out[first : first + MOST] = found[: len(part)].numpy()
+
+
+_NOWHERE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
+
+
+def _array(x: Tensor) -> Array:
+    return x.detach().contiguous().numpy()
+
+
+def _matrices(layers: Sequence[Sequence[nn.Module]]) -> loops.Matrices:
+    """Return the linear layers of all layers, those of one layer one after the other: by codes if all have some."""
+    weights = [[one.weight.detach() for one in each] for each in layers]
+    biases = [
+        torch.cat([_bias(one) for one in each])  # type: ignore[arg-type]
+        for each in layers
+    ]
+    found = [[codes_of(weight) for weight in each] for each in weights]  # type: ignore[arg-type]
+    if all(codes is not None for each in found for codes in each):
+        codes = torch.stack([torch.cat([one[0] for one in each]) for each in found])  # type: ignore[index]
+        scales = torch.stack([torch.cat([one[1] for one in each]) for each in found])  # type: ignore[index]
+    else:
+        codes = torch.stack([torch.cat(each) for each in weights])  # type: ignore[arg-type]
+        scales = codes.new_ones(codes.shape[:2])
+    return loops.Matrices(_array(codes), _array(scales), _array(torch.stack(biases)))
+
+
+def _bias(layer: nn.Module) -> Tensor:
+    bias = getattr(layer, "bias", None)
+    weight: Any = layer.weight
+    return weight.new_zeros(len(weight)) if bias is None else bias.detach()
+
+
+def _norms(model: Performer) -> loops.Norms:
+    def both(norm: Any) -> Tensor:
+        return torch.stack([norm.weight, norm.bias])
+
+    blocks: list[Any] = list(model.blocks)
+    before = model.config.norm == "pre"
+    last = both(model.norm) if before else torch.zeros(2, model.config.width)
+    return loops.Norms(
+        first=_array(torch.stack([both(block.attention_norm) for block in blocks])),
+        second=_array(torch.stack([both(block.feedforward_norm) for block in blocks])),
+        last=_array(last),
+        least=np.float32(blocks[0].attention_norm.eps),
+        come_first=before,
+    )
+
+
+def _features(attentions: Sequence[Any]) -> loops.Features:
+    """Return the feature map: for FAVOR+, what bounds a vector in terms that all bounds have in common."""
+    first = attentions[0].features
+    kind = _FEATURES[type(first)]
+    if first.omega is None:
+        omega = torch.zeros(len(attentions), first.width, 0)
+    else:
+        omega = torch.stack([one.features.omega.float() for one in attentions])
+    floor, favor = np.float32(0), (np.float32(0),) * 4
+    if isinstance(first, Favor):
+        omega, bounds = omega / PROJECTION_OVER_NORM, first.bounds
+        favor = tuple(np.float32(bound) for bound in bounds)
+    else:
+        floor = np.float32(first.config.floor)
+    return loops.Features(kind, _array(omega), floor, *favor)
+
+
+def _stacked(code: RowCodes, heads: int) -> Array:
+    """Return the codes of all rows as one array, (1 or L, B, 2H, K·D, R)."""
+    slots = []
+    for rows in code.rows:
+        first = rows[0][0]
+        out = first.new_empty(len(rows), 2 * heads, *first.shape[1:])
+        for row, sides in zip(out, rows, strict=True):
+            if len(sides) == 1:
+                row.copy_(sides[0])
+            else:
+                row[:heads], row[heads:] = sides
+        slots.append(out)
+    stacked = slots[0].unsqueeze(0) if len(slots) == 1 else torch.stack(slots)
+    return _array(stacked.float())

@@ -1,0 +1,121 @@
+"""Rows that take their steps together get what `Performer.step` gives each, and none depends on the others."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from musicgen.generation.batch import Batch, RowsAlone, RowsTogether, batch_of
+from musicgen.layers.quantised import quantise, restore
+from musicgen.metre.heads import MetreConfig
+from musicgen.model.performer import Performer, State
+from tests.musicgen.toys import ENCODINGS, generator, toy_model, toy_tokens, unlimited
+
+METRE = MetreConfig(bars=(1, 2), remembers=(2, 8), features=3)
+TAKEN = {  # what the loops have code of their own for
+    "gated sine": {"position": "sine_spe"},
+    "ungated sine": {"position": {"name": "sine_spe", "gated": False}},
+    "sine of each layer": {"position": {"name": "sine_spe", "shared": False}},
+    "conv": {"position": "conv_spe"},
+    "sine in music": {"position": {"name": "sine_spe", "time": "music"}},
+    "rotations": {"position": "rope"},
+    "rotations in music": {"position": {"name": "rope", "time": "music"}},
+    "vectors": {"position": "absolute"},
+    "learned vectors": {"position": {"name": "learned", "max_length": 64}},
+    "no encoding": {"position": "none"},
+    "random relu": {"features": {"name": "relu", "features": 12}},
+    "elu": {"features": "elu"},
+    "random elu": {"features": {"name": "elu", "features": 12}},
+    "favor": {"features": {"name": "favor", "features": 12}},
+    "norms after": {"norm": "post", "activation": "relu"},
+    "gelu": {"activation": "gelu"},
+    "horizons": {"horizons": (2.0, 20.0)},
+    "metric heads": {"metre": METRE},
+    "goals and tied": {"goals": (4, 5, 6), "tie_embeddings": True},
+}
+
+
+def written(batch: Batch, state: State, tokens: Tensor) -> Tensor:
+    """Return the logits of rows that go on from a state: tokens (T, B) → (T, B, V)."""
+    numbers = batch.join(state, tokens.shape[1])
+    return torch.stack([batch.step(numbers, row) for row in tokens])
+
+
+def after_prompt(model: Performer, length: int = 6, seed: int = 0) -> State:
+    return model.prefill(toy_tokens(1, length, seed), model.start(generator(seed)))[1]
+
+
+@pytest.mark.parametrize("changes", TAKEN.values(), ids=TAKEN)
+def test_loops_compute_the_definition(changes: dict[str, Any]):
+    model = toy_model(layers=2, **changes)
+    state, tokens = after_prompt(model), toy_tokens(30, 3, seed=1)
+    wanted = written(RowsAlone(model), state, tokens)
+    together = batch_of(model)
+    assert isinstance(together, RowsTogether)
+    found = written(together, state, tokens)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5 * wanted.abs().max().item())
+
+
+def test_loops_read_8_bit_weights():
+    model = toy_model(layers=2, position="sine_spe")
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim == 2:
+                weight.copy_(restore(*quantise(weight)))
+    state, tokens = after_prompt(model), toy_tokens(10, 2, seed=1)
+    wanted = written(RowsAlone(model), state, tokens)
+    found = written(RowsTogether(model), state, tokens)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5 * wanted.abs().max().item())
+
+
+@pytest.mark.parametrize("position", ["permuteformer", "lrpe", "flt"])
+def test_what_the_loops_lack_goes_alone(position: str):
+    model = toy_model(position=position)
+    assert isinstance(batch_of(model), RowsAlone)
+    assert isinstance(batch_of(toy_model(position="none").double()), RowsAlone)
+    assert isinstance(batch_of(toy_model(attention="softmax", position="none")), RowsAlone)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_row_does_not_depend_on_company(encoding: str):
+    """To the last bit, with rows at other positions, of other codes, that join, stand still and leave."""
+    model = toy_model(layers=2, position=unlimited(encoding), metre=METRE, goals=(4, 5))
+    tokens, state = toy_tokens(12, 1, seed=2), after_prompt(model)
+    alone = written(batch_of(model), state, tokens)[:, 0]
+    batch, others = batch_of(model), toy_tokens(12, 70, seed=3)
+    crowd = batch.join(after_prompt(model, 9, seed=5), 40)
+    batch.step(crowd, others[0, :40])
+    [own] = batch.join(state, 1)
+    more = batch.join(state, 9)
+    for at, token in enumerate(tokens):
+        if at == 4:
+            batch.leave(crowd[:35])
+        present: Sequence[int] = [*more, own, *crowd[35 if at >= 4 else 0 :]]
+        if at % 2:
+            present = [*crowd[-3:], own]  # the others stand still
+        given = others[at, : len(present)].clone()
+        given[present.index(own)] = token
+        found = batch.step(present, given)[present.index(own)]
+        torch.testing.assert_close(found, alone[at], rtol=0, atol=0)
+
+
+def test_rows_leave_the_state_that_they_began_with():
+    for batch_type in (RowsTogether, RowsAlone):
+        model = toy_model(layers=2, position="sine_spe", metre=METRE)
+        state, tokens = after_prompt(model), toy_tokens(5, 2, seed=1)
+        first = written(batch_type(model), state, tokens)
+        torch.testing.assert_close(written(batch_type(model), state, tokens), first, rtol=0, atol=0)
+
+
+def test_a_wide_model_is_multiplied_on_all_threads(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("musicgen.generation.step.WIDE", 16)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    model = toy_model(layers=2, position="sine_spe")
+    state, tokens = after_prompt(model), toy_tokens(10, 11, seed=1)
+    found = written(RowsTogether(model), state, tokens)
+    wanted = written(RowsAlone(model), state, tokens)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5 * wanted.abs().max().item())
+    alone = written(RowsTogether(model), state, tokens[:, :1])
+    torch.testing.assert_close(found[:, :1], alone, rtol=0, atol=0)
