@@ -9,13 +9,14 @@ B rows, L layers, H heads, D head width, R realisations.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from musicgen.attention.features import PROJECTION_OVER_NORM, Elu, Favor, Relu
 from musicgen.attention.linear_attention import GUARD
@@ -173,27 +174,30 @@ def _array(x: Tensor) -> Array:
     return x.detach().contiguous().numpy()
 
 
-def _matrices(layers: Sequence[Sequence[nn.Module]]) -> loops.Matrices:
+def _matrices(layers: Sequence[Sequence[Any]]) -> loops.Matrices:
     """Return the linear layers of all layers, those of one layer one after the other: by codes if all have some."""
     weights = [[one.weight.detach() for one in each] for each in layers]
-    biases = [
-        torch.cat([_bias(one) for one in each])  # type: ignore[arg-type]
-        for each in layers
-    ]
-    found = [[codes_of(weight) for weight in each] for each in weights]  # type: ignore[arg-type]
-    if all(codes is not None for each in found for codes in each):
-        codes = torch.stack([torch.cat([one[0] for one in each]) for each in found])  # type: ignore[index]
-        scales = torch.stack([torch.cat([one[1] for one in each]) for each in found])  # type: ignore[index]
+    biases = [torch.cat([_bias(one) for one in each]) for each in layers]
+    found = [codes_of(weight) for each in weights for weight in each]
+    coded = [one for one in found if one is not None]
+    if len(coded) == len(found):
+        rows = [len(each) for each in weights]
+        codes, scales = (_by_layer(part, rows) for part in zip(*coded, strict=True))
     else:
-        codes = torch.stack([torch.cat(each) for each in weights])  # type: ignore[arg-type]
+        codes = torch.stack([torch.cat(each) for each in weights])
         scales = codes.new_ones(codes.shape[:2])
     return loops.Matrices(_array(codes), _array(scales), _array(torch.stack(biases)))
 
 
-def _bias(layer: nn.Module) -> Tensor:
+def _by_layer(parts: Iterable[Tensor], counts: Iterable[int]) -> Tensor:
+    """Return tensors as one, those of a layer one after the other: so many of each."""
+    rest = iter(parts)
+    return torch.stack([torch.cat([*islice(rest, count)]) for count in counts])
+
+
+def _bias(layer: Any) -> Tensor:
     bias = getattr(layer, "bias", None)
-    weight: Any = layer.weight
-    return weight.new_zeros(len(weight)) if bias is None else bias.detach()
+    return layer.weight.new_zeros(len(layer.weight)) if bias is None else bias.detach()
 
 
 def _norms(model: Performer) -> loops.Norms:
