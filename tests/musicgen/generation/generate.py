@@ -1,4 +1,4 @@
-"""One request to an engine of its own, as a stream of tokens."""
+"""One request to an engine of its own, as a stream of tokens, and how many rows went through each step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.generation.engine import Engine, threads_for
+from musicgen.generation.fast_steps import ReadyCalls
 from musicgen.generation.job import Job, job_of
 from musicgen.generation.request import Request, checked, order
 from musicgen.model.performer import Performer
@@ -65,3 +66,16 @@ def _stream(engine: Engine, job: Job) -> Iterator[np.ndarray]:
             if (given != ENDED).any():
                 yield given
     job.check()
+
+
+def counted(monkeypatch: Any) -> list[int]:
+    """Return a list that grows by the number of rows of each step."""
+    rows: list[int] = []
+    step = ReadyCalls.__call__
+
+    def counting(calls: ReadyCalls, tokens: Any, *rest: Any) -> Any:
+        rows.append(len(tokens))
+        return step(calls, tokens, *rest)
+
+    monkeypatch.setattr(ReadyCalls, "__call__", counting)
+    return rows

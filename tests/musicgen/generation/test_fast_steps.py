@@ -3,19 +3,23 @@
 import copy
 import gc
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 
 from musicgen.layers.compiled import available
-from musicgen.model.performer import State
 from musicgen.position import POSITIONS
+from tests.musicgen.metre.toys import METRE
 from tests.musicgen.steps import FastSteps, selected
 from tests.musicgen.toys import generator, toy_model, toy_tokens, unlimited
 
 LENGTH = 40
+MODELS = {
+    **{name: {"position": unlimited(name)} for name in POSITIONS},
+    "metre": {"metre": METRE, "position": "sine_spe"},
+}
+every_model = pytest.mark.parametrize("name", MODELS)
 
 
 @pytest.fixture(autouse=True, params=["loops", "torch"])
@@ -25,16 +29,10 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(available, "_loops", lambda: None)
 
 
-def by_hand(state: State) -> State:
-    """Return a state of cloned tensors."""
-    return replace(state, layers=tuple(layer.map(torch.Tensor.clone) for layer in state.layers))
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-def test_single_precision_steps_choose_the_tokens_of_the_whole(position: str) -> None:
-    model = toy_model(layers=3, position=unlimited(position))
+@every_model
+def test_single_precision_steps_choose_the_tokens_of_the_whole(name: str):
+    model, tokens = toy_model(layers=3, **MODELS[name]), toy_tokens(2, LENGTH)
     steps = FastSteps(model)
-    tokens = toy_tokens(2, LENGTH)
     with torch.inference_mode():
         whole = model(tokens, model.begin(generator()))
         state, rows = model.start(generator()), []
@@ -46,64 +44,35 @@ def test_single_precision_steps_choose_the_tokens_of_the_whole(position: str) ->
     assert (found.argmax(-1) == whole.argmax(-1)).all()
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-def test_a_state_that_was_copied_goes_on_for_itself(position: str) -> None:
-    model = toy_model(layers=2, position=position)
+@every_model
+def test_a_state_that_was_copied_goes_on_for_itself(name: str):
+    model, tokens = toy_model(layers=2, **MODELS[name]), toy_tokens(3, 12)
     steps = FastSteps(model)
-    tokens = toy_tokens(3, 12)
     state = model.prefill(tokens[:1, :6], model.start(generator()))[1]
     _, state = steps(tokens[:1, 6], state)
-    copied = selected(state, torch.zeros(3, dtype=torch.long))
+    by_hand = replace(state, layers=tuple(layer.map(torch.clone) for layer in state.layers))
+    others = [selected(state, torch.zeros(3, dtype=torch.long)), copy.deepcopy(state), by_hand]
     for at in range(7, 12):
         alone, state = steps(tokens[:1, at], state)
-        among, copied = steps(tokens[:, at], copied)
-    again = model.prefill(tokens[:1, :6], model.start(generator()))[1]
-    again = selected(again, torch.zeros(3, dtype=torch.long))
-    _, again = steps(tokens[:1, 6].expand(3), again)
-    for at in range(7, 12):
-        row, again = steps(tokens[:, at], again)
-    torch.testing.assert_close(among[:1], alone, rtol=0, atol=0)
-    torch.testing.assert_close(among, row, rtol=0, atol=0)
+        for number, other in enumerate(others):
+            rows = 3 if number == 0 else 1
+            among, others[number] = steps(tokens[:rows, at], other)
+            assert torch.equal(among[:1], alone)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, by_hand])
-def test_a_copy_and_the_first_do_not_meet(copied: Callable[[State], State]) -> None:
-    model, tokens = toy_model(layers=2, position="sine_spe"), toy_tokens(1, 12)
-    steps = FastSteps(model)
-    state = model.prefill(tokens[:, :6], model.start(generator()))[1]
-    _, state = steps(tokens[:, 6], state)
-    other = copied(state)
-    for at in range(7, 12):
-        first, state = steps(tokens[:, at], state)
-        second, other = steps(tokens[:, at], other)
-        torch.testing.assert_close(first, second, rtol=0, atol=0)
-
-
-def test_a_state_goes_on_with_the_model_that_is_asked() -> None:
+def test_a_state_goes_on_with_the_model_that_is_asked():
     a, b = (toy_model(layers=2, position="rope", seed=seed) for seed in (1, 2))
     state = a.prefill(toy_tokens(1, 6), a.start(generator()))[1]
     _, state = FastSteps(a)(torch.tensor([1]), state)
     wanted, _ = FastSteps(b)(torch.tensor([2]), selected(state, torch.tensor([0])))
-    steps = FastSteps(b)
-    found, state = steps(torch.tensor([2]), state)  # whose tensors a's calls have written
-    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    found, _ = FastSteps(b)(torch.tensor([2]), state)  # whose tensors a's calls have written
+    assert torch.equal(found, wanted)
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-def test_steps_are_those_of_the_definition(position: str) -> None:
-    """`Performer.step` computes a token as it computes a sequence; the ready calls come to the same."""
-    model, tokens = toy_model(layers=2, position=position), toy_tokens(2, 14)
-    state = model.prefill(tokens[:, :6], model.start(generator()))[1]
-    plain, fast, steps = state, selected(state, torch.arange(2)), FastSteps(model)
-    for at in range(6, 14):
-        wanted, plain = model.step(tokens[:, at], plain)
-        found, fast = steps(tokens[:, at], fast)
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-def test_nothing_of_a_sequence_outlives_it(position: str) -> None:
-    model = toy_model(layers=2, position=position)
+@every_model
+def test_nothing_of_a_sequence_outlives_it(name: str):
+    """Calls that refer to themselves are looked for once in a while alone."""
+    model = toy_model(layers=2, **MODELS[name])
     state = model.prefill(toy_tokens(1, 6), model.start(generator()))[1]
     steps = FastSteps(model)
     state = steps(torch.zeros(1, dtype=torch.long), state)[1]
@@ -113,23 +82,19 @@ def test_nothing_of_a_sequence_outlives_it(position: str) -> None:
     gc.disable()
     try:
         del state, steps, calls
-        assert [x() for x in kept] == [None] * len(kept), (
-            "its calls refer to themselves, which Python looks for once in a while"
-        )
+        assert [x() for x in kept] == [None] * len(kept)
     finally:
         gc.enable()
 
 
 @pytest.mark.parametrize("position", ["sine_spe", "conv_spe"])
-def test_autocast_leaves_a_step_in_full_precision(position: str) -> None:
-    model = toy_model(layers=3, position=position)
+def test_autocast_leaves_a_step_in_full_precision(position: str):
+    model, tokens, logits = toy_model(layers=3, position=position), toy_tokens(1, 20), []
     steps = FastSteps(model)
-    tokens = toy_tokens(1, 20)
-    logits = []
     for enabled in (False, True):
         state = model.prefill(tokens[:, :4], model.start(generator()))[1]
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             for at in range(4, 20):  # past the positions that a prompt's code covers
                 row, state = steps(tokens[:, at], state)
         logits.append(row)
-    torch.testing.assert_close(logits[1], logits[0], rtol=0, atol=0)
+    assert torch.equal(*logits)

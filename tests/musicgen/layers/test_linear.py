@@ -1,36 +1,43 @@
-"""Linear layers and the number of rows."""
+"""Linear layers, what stands around them, and products a row that do not depend on other rows."""
 
 from __future__ import annotations
+
+import gc
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
 
-from musicgen.layers.linear import Linear, linear
+from musicgen.generation import fast_steps
+from musicgen.generation.fast_steps import joined
+from musicgen.layers import step_calls
+from musicgen.layers.linear import Dropout, Linear, gelu_linear, linear
+from musicgen.layers.multiplications import quantise, restore
+from musicgen.layers.precision import without_autocast
+from musicgen.layers.step_calls import Scratch, products_by_one, row_products
 from tests.musicgen.toys import generator
 
+SIZE = 400_003  # no multiple of the four numbers that share a random word
+BATCH = 11
 
-@pytest.mark.parametrize("width", [16, 256])
-@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (1, 3), (8, 1), (2, 9)])
+
+@pytest.mark.parametrize("shape", [(1, 1), (8, 1), (2, 9)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_a_linear_layer_forward_and_backward(
-    width: int, shape: tuple[int, int], bias: bool
-) -> None:
-    layer = Linear(width, 24, bias=bias)
-    x = torch.randn(*shape, width, generator=generator(), requires_grad=True)
+def test_it_is_a_linear_layer_forward_and_backward(shape: tuple[int, int], bias: bool):
+    layer = Linear(16, 24, bias=bias)
+    x = torch.randn(*shape, 16, generator=generator(), requires_grad=True)
     found, expected = layer(x), F.linear(x, layer.weight, layer.bias)
     torch.testing.assert_close(found, expected)
     leaves = [x, *layer.parameters()]
-    found_gradients = torch.autograd.grad(found.square().sum(), leaves)
-    expected_gradients = torch.autograd.grad(expected.square().sum(), leaves)
-    for a, b in zip(found_gradients, expected_gradients, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    gradients = [torch.autograd.grad(y.square().sum(), leaves) for y in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 
 
-def test_a_library_never_sees_fewer_than_eight_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_never_sees_fewer_than_eight_rows(monkeypatch: pytest.MonkeyPatch):
     rows = []
 
-    def product(x: torch.Tensor, *_: object) -> torch.Tensor:
+    def product(x: Tensor, *_: object) -> Tensor:
         rows.append(x.shape[0] * (x.shape[1] if x.ndim == 3 else 1))
         return x
 
@@ -38,3 +45,183 @@ def test_a_library_never_sees_fewer_than_eight_rows(monkeypatch: pytest.MonkeyPa
     for count in (1, 2, 7, 8, 30):
         assert linear(torch.ones(count, 1, 16), torch.ones(3, 16)).shape[0] == count
     assert rows == [8, 8, 8, 8, 30]
+
+
+def test_products_keep_their_precision_from_autocast():
+    x, cpu = torch.ones(2, 2), torch.device("cpu")
+    with torch.autocast("cpu", torch.bfloat16):
+        with without_autocast(cpu):
+            assert (x @ x).dtype is torch.float32
+        assert (x @ x).dtype is torch.bfloat16
+    with without_autocast(cpu):
+        assert (x @ x).dtype is torch.float32
+
+
+def test_gelu_linear_is_the_two_layers_and_keeps_one_wide_array():
+    torch.manual_seed(0)
+    given = x, weight, bias = [
+        torch.randn(size, requires_grad=True) for size in ((2, 5, 100), (3, 100), (3,))
+    ]
+    kept: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        y = gelu_linear(x, weight, bias)
+    assert {t.data_ptr() for t in kept} == {x.data_ptr(), weight.data_ptr()}
+    wanted = F.linear(F.gelu(x), weight, bias)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=0)
+    upstream = torch.randn(2, 5, 3)
+    gradients = [torch.autograd.grad(each, given, upstream) for each in (y, wanted)]
+    torch.testing.assert_close(*gradients)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert gelu_linear(x, weight, bias).dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("p", [0.1, 0.9])
+def test_dropout_drops_as_many_as_were_asked_for(p: float):
+    torch.manual_seed(1)
+    y = Dropout(p)(torch.ones(SIZE))
+    kept = y != 0
+    deviation = (p * (1 - p) / SIZE) ** 0.5
+    assert abs(1 - kept.double().mean().item() - p) < 5 * deviation
+    wanted = torch.full((int(kept.sum()),), 1 / (1 - p))
+    torch.testing.assert_close(y[kept], wanted, rtol=1e-4, atol=0)
+
+
+def test_neighbours_are_dropped_apart():
+    """Numbers that share a random word know nothing of each other."""
+    torch.manual_seed(2)
+    kept = (Dropout(0.5)(torch.ones(SIZE - 3)) != 0).double().view(-1, 4) - 0.5
+    correlation = (kept.mT @ kept) / len(kept) * 4
+    assert (correlation - torch.eye(4).double()).abs().max() < 5 / len(kept) ** 0.5
+
+
+def test_the_gradient_passes_where_the_number_did_and_a_seed_fixes_where():
+    x = torch.randn(3, 5, 7, dtype=torch.float64, requires_grad=True)
+    drawn = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        drawn.append(Dropout(0.4)(x))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    (gradient,) = torch.autograd.grad(drawn[0].sum(), x)
+    torch.testing.assert_close(gradient * x, drawn[0])
+    assert 0 < (gradient == 0).sum() < x.numel()
+
+
+def test_nothing_is_dropped_in_use_or_at_zero_and_all_at_one():
+    x = torch.randn(50)
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x
+    assert torch.equal(Dropout(1.0)(x), torch.zeros(50))
+
+
+def test_weights_of_8_bits_are_half_a_step_off_at_most_and_stay_as_they_are():
+    weight = torch.randn(40, 64, generator=generator()) * torch.logspace(-6, 6, 40)[:, None]
+    weight[7] = 0
+    whole, scale = quantise(weight)
+    assert (whole.dtype, scale.dtype) == (torch.int8, torch.float32)
+    assert whole.abs().amax(1).tolist() == [127] * 7 + [0] + [127] * 32
+    restored = restore(whole, scale)
+    assert ((restored - weight).abs() <= 0.5001 * scale[:, None]).all()
+    again = quantise(restored)
+    assert torch.equal(again[0], whole)
+    torch.testing.assert_close(again[1], scale, rtol=1e-6, atol=0)
+
+
+def operands(n: int, a: int, b: int, c: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return x whose rows lie apart, as queries beside keys do, matrices, and what is added."""
+    x = torch.randn(BATCH, 2 * n, a, b, generator=generator(0))[:, :n]
+    matrices = torch.randn(BATCH, n, b, c, generator=generator(1))
+    return x, matrices, torch.randn(1, 1, c, generator=generator(2))
+
+
+def multiplied(x: Tensor, matrices: Tensor, plus: Tensor | None) -> Tensor:
+    out, calls = row_products(x, matrices, Scratch(), plus)
+    for call in calls:
+        call()
+    return out
+
+
+@pytest.mark.parametrize("at_once", [True, False, None])
+@pytest.mark.parametrize("added", [True, False])
+@pytest.mark.parametrize("sizes", [(6, 1, 64, 33), (1, 16, 64, 64), (4, 1, 4, 9)])
+def test_row_products_are_products_that_do_not_depend_on_company(
+    sizes: tuple[int, ...], added: bool, at_once: bool | None, monkeypatch: pytest.MonkeyPatch
+):
+    if at_once is not None:
+        monkeypatch.setattr(step_calls, "_one_call_does", lambda *_: at_once)
+    x, matrices, plus = operands(*sizes)
+    plus = plus if added else None
+    found = multiplied(x, matrices, plus)
+    torch.testing.assert_close(found, x @ matrices + (0 if plus is None else plus))
+    for count in range(1, BATCH) if at_once is None else ():
+        assert torch.equal(multiplied(x[:count], matrices[:count], plus), found[:count])
+
+
+@pytest.mark.parametrize("at_once", [True, False, None])
+@pytest.mark.parametrize("added", [True, False])
+def test_one_matrix_may_serve_all_rows(
+    added: bool, at_once: bool | None, monkeypatch: pytest.MonkeyPatch
+):
+    if at_once is not None:
+        monkeypatch.setattr(step_calls, "_one_call_does", lambda *_: at_once)
+    x, matrix = torch.randn(BATCH, 12, 32), torch.randn(32, 64)
+    plus = torch.randn(64) if added else None
+
+    def multiplied_by_one(count: int) -> Tensor:
+        out = torch.empty(count, 12, 80)[..., :64]
+        for call in products_by_one(x[:count], matrix, out, plus):
+            call()
+        return out
+
+    found = multiplied_by_one(BATCH)
+    torch.testing.assert_close(found, x @ matrix + (0 if plus is None else plus))
+    for count in range(1, BATCH) if at_once is None else ():
+        assert torch.equal(multiplied_by_one(count), found[:count])
+
+
+def test_layers_write_to_the_same_memory_and_one_layer_never_twice():
+    scratch, like = Scratch(), torch.empty(0)
+    first = [scratch.empty(like, 2, 3), scratch.empty(like, 2, 3), scratch.empty(like, 4)]
+    assert len({x.data_ptr() for x in first}) == 3
+    scratch.next_layer()
+    again = [scratch.empty(like, 4), scratch.empty(like, 2, 3), scratch.empty(like, 2, 3)]
+    assert [x.data_ptr() for x in again] == [first[i].data_ptr() for i in (2, 0, 1)]
+    assert scratch.empty(like.double(), 4).dtype is torch.float64
+
+
+def check_joined(layers: list[nn.Linear], x: Tensor) -> None:
+    with torch.inference_mode():
+        wanted = torch.cat([layer(x) for layer in layers], 1)
+        torch.testing.assert_close(joined(layers)(x), wanted)
+        assert joined(layers) is joined(layers)
+
+
+def test_joined_layers_compute_what_they_do_anew_when_one_changes_and_go_with_them():
+    before = len(fast_steps._KEPT)
+    layers = [nn.Linear(16, 24), nn.Linear(16, 10)]
+    x = torch.randn(3, 16, generator=generator())
+    assert joined(layers[:1]) is layers[0]
+
+    check_joined(layers, x)
+    with torch.no_grad():
+        layers[1].bias.add_(1.0)
+    check_joined(layers, x)
+    # A fused optimiser does not say that it has changed a tensor, nor does `Module.to`.
+    torch.cat([layer(x) for layer in layers], 1).sum().backward()
+    torch.optim.AdamW(nn.ModuleList(layers).parameters(), fused=True).step()
+    check_joined(layers, x)
+    layers, x = [layer.double() for layer in layers], x.double()
+    check_joined(layers, x)
+    assert len(fast_steps._KEPT) == before + 1
+    del layers
+    gc.collect()
+    assert len(fast_steps._KEPT) == before
+
+
+def test_weights_that_do_not_say_when_they_change_are_joined_each_time():
+    with torch.inference_mode():
+        layers = [nn.Linear(16, 24), nn.Linear(16, 10)]
+        first = joined(layers)
+        layers[0].weight.zero_()
+        assert joined(layers).weight[:24].eq(0).all()
+        assert first.weight[:24].ne(0).any()

@@ -116,6 +116,7 @@ def prepared(folder: Path, name: str, *options: str) -> tuple[bytes, bytes, list
     return (made / "tokens.bin").read_bytes(), (made / "pieces.npz").read_bytes(), skipped
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path: Path):
     """Run on a real scheduler, with relative paths."""
     pytest.importorskip("distributed")
@@ -131,6 +132,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path: Path):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("old", ["dask_scheduler", "dask_worker"])
 def test_a_cluster_of_another_version_is_told(old: str, tmp_path: Path):
     distributed = pytest.importorskip("distributed")
@@ -175,16 +177,11 @@ def listening(said: bytes | None) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     "said",
-    [
-        None,
-        b"HTTP/1.1 400 Bad Request\r\n\r\n" * 99,
-        bytes(range(1, 256)),
-        b"\x01" + bytes(7) + b"\x00" * 64,
-    ],
+    [None, b"HTTP/1.1 400 Bad Request\r\n\r\n" * 99, b"\x01" + bytes(7) + b"\x00" * 64],
 )
 def test_what_is_no_scheduler_is_told(said: bytes | None, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("musicgen.common.workers.cluster.CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr("musicgen.common.workers.cluster.CONNECT_SECONDS", 0.5)
     with listening(said) as address, pytest.raises(ValueError, match="no scheduler"):
         list(in_order(abs, [-1], workers=address))
 
