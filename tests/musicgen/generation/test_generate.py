@@ -139,11 +139,6 @@ def test_music_stops_before_the_token_that_begins_a_bar(model: Any):
         np.testing.assert_array_equal(b[b != ENDED], a[:length])
 
 
-def test_a_limit_of_tokens_counts_the_new_ones(model: Any):
-    assert run(model, stop=Stop(tokens=7)).shape == (1, 7)
-    assert run(model, variations=2, stop=Stop(tokens=1)).shape == (2, 1)
-
-
 def test_without_a_limit_it_goes_on_until_it_is_closed_or_cancelled(model: Any):
     stream: Any = generate(model, PROMPT, Request())
     assert len(list(islice(stream, 100))) == 100

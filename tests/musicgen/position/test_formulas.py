@@ -28,7 +28,6 @@ from tests.musicgen.position.makers import (
     CASES,
     SHAPE,
     Case,
-    assert_close,
     build,
     cover,
     inputs,
@@ -56,13 +55,6 @@ def shape_of(width: int, heads: int = 1, features: int = 1) -> Shape:
         features=features,
         bar_ticks=24,
     )
-
-
-def test_none_changes_nothing():
-    position, given = build("none"), inputs(7)
-    assert_close(run(position, given), given, 0)
-    assert position.decay is None
-    assert position.qk_width == 8
 
 
 @pytest.mark.parametrize("width", [16, 15])

@@ -147,18 +147,6 @@ def test_a_task_is_late_that_works_or_stands_still_too_long(
     assert looks == [False] * (number - late) + [True] * late
 
 
-def rest(number: int) -> int:
-    time.sleep(2 * process.LOOK_SECONDS)
-    return number
-
-
-def test_a_suspended_machine_drops_no_file(monkeypatch: pytest.MonkeyPatch):
-    """Every look at the clock of this process comes a day later."""
-    days = count(0.0, 86_400.0)
-    monkeypatch.setattr("time.monotonic", lambda: next(days))
-    assert answers_of(rest, [1, 2], workers=1, limit_seconds=LIMIT) == [1, 2]
-
-
 def test_tasks_are_taken_as_they_are_needed():
     taken = []
     tasks = (taken.append(number) or number for number in range(10_000))
