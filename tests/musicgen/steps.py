@@ -1,4 +1,4 @@
-"""One sequence, or rows that began as one, token by token."""
+"""Rows of a state."""
 
 from __future__ import annotations
 
@@ -7,18 +7,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from musicgen.metre.clock import Times
-from musicgen.model.performer import Performer, State
-
-
-class FastSteps:
-    """`Performer.step`; the state may be overwritten."""
-
-    def __init__(self, model: Performer) -> None:
-        self._model = model
-
-    def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Absorb one token a row, (B,) → (B, V)."""
-        return self._model.step(tokens, state)
+from musicgen.model.performer import State
 
 
 def selected(state: State, rows: Tensor) -> State:

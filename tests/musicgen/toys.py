@@ -14,7 +14,6 @@ from musicgen.metre.clock import Clock
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS
-from tests.musicgen.steps import FastSteps
 from tokenization.grammar import Grammar
 
 VOCABULARY = 11
@@ -59,7 +58,7 @@ def generator(seed: int = 0) -> Generator:
 
 def check_prompt_and_steps(model: Performer, tokens: torch.Tensor, cut: int, stop: int) -> None:
     """Check that a prompt up to `cut`, steps up to `stop` and the rest at once give the logits of the whole."""
-    model, steps = model.double(), FastSteps(model)
+    model, steps = model.double(), model.step
     with torch.no_grad():
         whole = model(tokens, code=model.begin(generator()))
     logits, state = model.prefill(tokens[:, :cut], model.start(generator()))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from musicgen.layers.step_calls import Scratch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from musicgen.attention.features import (
     FEATURES,
@@ -22,94 +20,53 @@ from musicgen.attention.features import (
     orthogonal_gaussian,
 )
 from musicgen.attention.linear_attention import attend
+from tests.musicgen.toys import generator
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden" / "favor_attention.npz"
 
 
 def make(name: str, width: int, **options: object) -> FeatureMap:
     config, feature_map = FEATURES[name]
     made = feature_map(config(**options), width)
-    made.redraw(Generator().manual_seed(0))
+    made.redraw(generator())
     return made
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(*shape, generator=Generator().manual_seed(seed), dtype=dtype)
+    return torch.randn(*shape, generator=generator(seed), dtype=dtype)
 
 
-@pytest.fixture
-def golden() -> dict[str, Tensor]:
-    return {name: torch.tensor(x) for name, x in np.load(GOLDEN / "favor_attention.npz").items()}
-
-
-def golden_favor(golden: dict[str, Tensor]) -> Favor:
+def test_favor_equals_the_golden_features_and_attention():
+    golden = {name: torch.tensor(x) for name, x in np.load(GOLDEN).items()}
     width, half = golden["omega"].shape
     favor = Favor(FavorConfig(features=2 * half), width)
     assert favor.omega is not None
     favor.omega.copy_(golden["omega"])
-    return favor
-
-
-def test_golden_favor_features(golden: dict[str, Tensor]) -> None:
-    favor = golden_favor(golden)
-    torch.testing.assert_close(
-        favor.keys(golden["keys"]), golden["k_features"], rtol=1e-5, atol=1e-5
-    )
-    # Queries are equal up to a factor a position, which cancels.
-    found, expected = favor.queries(golden["queries"]), golden["q_features"]
-    torch.testing.assert_close(
-        found / found.sum(-1, keepdim=True),
-        expected / expected.sum(-1, keepdim=True),
-        rtol=1e-5,
-        atol=1e-5,
-    )
-
-
-def test_golden_favor_attention(golden: dict[str, Tensor]) -> None:
-    favor = golden_favor(golden)
     fq, fk = favor.queries(golden["queries"]), favor.keys(golden["keys"])
+    torch.testing.assert_close(fk, golden["k_features"], rtol=1e-5, atol=1e-5)
+    # Queries are equal up to a factor a position, which cancels.
+    shares = [x / x.sum(-1, keepdim=True) for x in (fq, golden["q_features"])]
+    torch.testing.assert_close(*shares, rtol=1e-5, atol=1e-5)
     for backend in ("exact", "chunked", "recurrent"):
         out, _ = attend(fq, fk, golden["values"], backend=backend)
         torch.testing.assert_close(out, golden["output"], rtol=1e-5, atol=1e-5)
 
 
-def test_random_vectors_are_orthogonal_in_blocks_and_gaussian() -> None:
-    omega = orthogonal_gaussian(8, 20, Generator().manual_seed(0))
+def test_random_vectors_are_orthogonal_in_blocks_and_gaussian():
+    omega = orthogonal_gaussian(8, 20, generator())
     assert omega.shape == (8, 20)
     for block in (omega[:, :8], omega[:, 8:16], omega[:, 16:]):
         gram = block.T @ block
         torch.testing.assert_close(gram, torch.diag(gram.diagonal()), rtol=0, atol=1e-4)
-    many = torch.stack(
-        [orthogonal_gaussian(8, 8, Generator().manual_seed(seed)) for seed in range(2000)]
-    )
+    many = torch.stack([orthogonal_gaussian(8, 8, generator(seed)) for seed in range(2000)])
     # Mean 0, variance 1, and a fourth moment of 3, in every entry, within five deviations of their estimates.
     assert many.mean(0).abs().max() < 5 / 2000**0.5
     assert (many.square().mean(0) - 1).abs().max() < 5 * (2 / 2000) ** 0.5
     assert (many.pow(4).mean(0) - 3).abs().max() < 5 * (96 / 2000) ** 0.5
 
 
-def test_favor_estimates_softmax_better_with_more_features() -> None:
-    q, k, v = (normal(1, 24, 2, 16, seed=seed) * 0.4 for seed in range(3))
-    scores = torch.einsum("bihd,bjhd->bhij", q, k) / 4
-    mask = torch.ones(24, 24).triu(1).bool()
-    expected = torch.einsum("bhij,bjhd->bihd", scores.masked_fill(mask, -torch.inf).softmax(-1), v)
-    deviations = []
-    for features in (16, 64, 256, 1024):
-        favor = Favor(FavorConfig(features=features), 16)
-        errors = []
-        for seed in range(20):
-            favor.redraw(Generator().manual_seed(seed))
-            out, _ = attend(favor.queries(q), favor.keys(k), v, backend="exact")
-            errors.append((out - expected).square().mean())
-        deviations.append(float(torch.stack(errors).mean().sqrt() / expected.std()))
-    # As 1/√M: a half at each fourfold M; within a third, for 20 draws.
-    for before, after in pairwise(deviations):
-        assert after < before * 0.67, deviations
-    assert deviations[-1] < 0.1, deviations
-
-
 @pytest.mark.parametrize("name", FEATURES)
-def test_one_position_at_a_time_is_the_whole_sequence(name: str) -> None:
+def test_one_position_at_a_time_is_the_whole_sequence(name: str):
     features = make(name, 16, features=32)
     x = normal(2, 9, 3, 16, dtype=torch.float64) * 5
     for function in (features.queries, features.keys):
@@ -121,31 +78,29 @@ def test_one_position_at_a_time_is_the_whole_sequence(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("norm", [0.0, 5.0, 50.0, 1000.0])
+@pytest.mark.parametrize("norm", [0.0, 5.0, 1000.0])
+@pytest.mark.parametrize("length", [512, pytest.param(16_384, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", FEATURES)
-def test_attention_is_finite_at_16384_for_any_activation(
-    name: str, norm: float, dtype: torch.dtype
-) -> None:
+def test_attention_is_finite_for_any_activation(
+    name: str, length: int, norm: float, dtype: torch.dtype
+):
     features = make(name, 64, features=128)
-    q, k = (normal(1, 16_384, 1, 64, seed=seed) for seed in range(2))
+    q, k = (normal(1, length, 1, 64, seed=seed) for seed in range(2))
     q, k = (norm * x / x.norm(dim=-1, keepdim=True) for x in (q, k))
-    v = normal(1, 16_384, 1, 8, seed=2)
+    v = normal(1, length, 1, 8, seed=2)
     inputs = [x.to(dtype).requires_grad_() for x in (q, k, v)]
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
         fq, fk = features.queries(inputs[0]), features.keys(inputs[1])
         assert fq.dtype is torch.float32
         out, _ = attend(fq, fk, inputs[2])
-    out.float().square().sum().backward()
-    for x in (out, *(x.grad for x in inputs)):
-        assert x is not None
-        assert x.isfinite().all()
+    gradients = torch.autograd.grad(out.float().square().sum(), inputs)
+    assert all(x.isfinite().all() for x in (out, *gradients))
     # Nothing has underflown: the first output is the first value, whatever its weight.
     torch.testing.assert_close(out[:, 0], inputs[2][:, 0], rtol=1e-3, atol=1e-3)
-    assert inputs[2].grad is not None
-    assert (inputs[2].grad.abs().amax(-1) > 0).all()
+    assert (gradients[2].abs().amax(-1) > 0).all()
 
 
-def test_favor_is_finite_where_queries_and_keys_follow_a_random_vector() -> None:
+def test_favor_is_finite_where_queries_and_keys_follow_a_random_vector():
     features = make("favor", 64)
     assert features.omega is not None
     towards = features.omega[:, :1].T * torch.tensor([[1.0], [-1.0], [40.0], [-40.0]])
@@ -156,7 +111,7 @@ def test_favor_is_finite_where_queries_and_keys_follow_a_random_vector() -> None
         assert x.isfinite().all()
 
 
-def test_favor_pulls_back_only_what_lies_outside() -> None:
+def test_favor_pulls_back_only_what_lies_outside():
     features = make("favor", 16)
     direction = normal(1, 1, 1, 16)
     direction /= direction.norm()
@@ -172,55 +127,35 @@ def test_favor_pulls_back_only_what_lies_outside() -> None:
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_redraw_follows_the_generator_and_is_saved(name: str) -> None:
+def test_redraw_follows_the_generator_and_is_saved(name: str):
     features = make(name, 8, features=16)
     x = normal(1, 3, 2, 8)
     first = features.keys(x)
-    features.redraw(Generator().manual_seed(1))
+    features.redraw(generator(1))
     assert not torch.equal(features.keys(x), first)
     config, feature_map = FEATURES[name]
     loaded = feature_map(config(features=16), 8)
     loaded.load_state_dict(features.state_dict())
     assert torch.equal(loaded.keys(x), features.keys(x))
-    features.redraw(Generator().manual_seed(0))
+    features.redraw(generator())
     assert torch.equal(features.keys(x), first)
 
 
-def test_pointwise_features_of_the_input_itself() -> None:
+def test_pointwise_features_of_the_input_itself():
     x = torch.tensor([[[[-2.0, 0.0, 3.0]]]])
     relu = Relu(ReluConfig(), 3)
     assert relu.features == 3
     assert not relu.state_dict()
+    relu.redraw(generator())
     torch.testing.assert_close(relu.keys(x), torch.tensor([[[[0.001, 0.001, 3.001]]]]))
-    relu.redraw(Generator())
-    elu = make("elu", 3)
-    torch.testing.assert_close(
-        elu.queries(x), torch.tensor([[[[np.exp(-2.0), 1.0, 4.0]]]], dtype=torch.float32)
-    )
+    elu = torch.tensor([[[[np.exp(-2.0), 1.0, 4.0]]]], dtype=torch.float32)
+    torch.testing.assert_close(make("elu", 3).queries(x), elu)
 
 
-def test_wrong_sizes_are_named() -> None:
+def test_wrong_sizes_are_named():
     with pytest.raises(ValueError, match="features of favor must be an even number, found 127"):
         FavorConfig(features=127)
     with pytest.raises(ValueError, match="features of relu must be at least 1, or null, found 0"):
         ReluConfig(features=0)
     with pytest.raises(ValueError, match=r"floor of elu must be above 0, found 0\.0"):
         EluConfig(floor=0.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "number"), [("favor", 128), ("relu", None), ("relu", 12), ("elu", None), ("elu", 12)]
-)
-def test_the_features_of_a_step_are_those_of_a_sequence_but_for_a_factor_of_a_query(
-    name: str, number: int | None
-) -> None:
-    config, feature_map = FEATURES[name]
-    features = feature_map(config(features=number), 16).double()
-    q, k = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0)).double() * 20
-    qk, both = torch.cat([q, k])[None], torch.empty(1, 12, features.features).double()
-    for call in features.for_steps(qk, both, Scratch()):
-        call()
-    fq, fk = both[0].chunk(2)
-    expected = features.queries(q.view(1, 1, 6, 16))[0, 0]
-    torch.testing.assert_close(fq / fq.sum(1, True), expected / expected.sum(1, True))
-    torch.testing.assert_close(fk, features.keys(k.view(1, 1, 6, 16))[0, 0])

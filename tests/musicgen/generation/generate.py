@@ -1,4 +1,4 @@
-"""One request to an engine of its own, as a stream of tokens."""
+"""One request to an engine of its own, as a stream of tokens, and how many rows went through each step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from musicgen.generation.batch import RowsAlone, RowsTogether
 from musicgen.generation.engine import Engine, threads_for
 from musicgen.generation.job import Job, job_of
 from musicgen.generation.request import Request, checked, order
@@ -65,3 +66,16 @@ def _stream(engine: Engine, job: Job) -> Iterator[np.ndarray]:
             if (given != ENDED).any():
                 yield given
     job.check()
+
+
+def counted(monkeypatch: Any) -> list[int]:
+    """Return a list that grows by the number of rows of each step."""
+    rows: list[int] = []
+    for batch in (RowsTogether, RowsAlone):
+
+        def counting(self: Any, numbers: Any, tokens: Any, step: Any = batch.step) -> Any:
+            rows.append(len(numbers))
+            return step(self, numbers, tokens)
+
+        monkeypatch.setattr(batch, "step", counting)
+    return rows

@@ -23,10 +23,10 @@ from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
 from musicgen.position.spe.base import RowCodes
-from tests.musicgen.generation.counting import counted
-from tests.musicgen.generation.generate import asked
-from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, toy_model, unlimited
-from tokenization.grammar import NoteTokens
+from tests.musicgen.generation.generate import asked, counted
+from tests.musicgen.metre.toys import METRE
+from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, generator, toy_model, unlimited
+from tokenization.grammar import LogitBias, NoteTokens
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
@@ -40,39 +40,62 @@ RECALLING = Request(
     variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), recall=RECALL, kinds=KINDS,
     sampling=Sampling(temperature=0.9, by_kind=True, recall=1.0),
 )  # fmt: skip
+LEANING = LogitBias(
+    goal=np.isin(np.arange(VOCABULARY), [1, 4]).astype(int), kind=1 + np.arange(VOCABULARY) % 2,
+    group=np.zeros(3, int), weights=np.array([[0.0, 0, 0], [0, 0, 3]]),
+)  # fmt: skip
 REQUESTS = [
     ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True),
     ([4, 3, 2, 1], Request(variations=2, seed=1, stop=Stop(tokens=23)), False),
     ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, stop=Stop(tokens=9)), False),
     ([0, 1, 0, 3], Request(variations=3, seed=5, stop=Stop(before_bar=4, tokens=40)), True),
-    ([2, 5], Request(seed=2, stop=Stop(tokens=31), sampling=Sampling(temperature=0.5)), True),
+    ([2, 7], Request(seed=2, stop=Stop(tokens=31), sampling=Sampling(temperature=0.5)), True),
+    ([1, 3], Request(variations=3, seed=1, stop=Stop(tokens=40), logit_bias=LEANING), False),
     (np.arange(50) % 11, Request(variations=2, seed=9, stop=Stop(end=5, tokens=60)), False),
     ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), stop=Stop(tokens=17)), False),
 ]
+# All that a row of a model remembers for itself; what other encodings do with rows is of the same kinds.
+MODELS = {
+    "sine_spe in music, with a metre and goals": {
+        "position": {"name": "sine_spe", "time": "music"}, "metre": METRE, "goals": (7, 9),
+    },
+    **{name: {"position": unlimited(name)} for name in ENCODINGS},
+    "softmax": {"attention": "softmax"},
+}  # fmt: skip
+AT_ONCE = (*list(MODELS)[:1], "sine_spe", "conv_spe", "flt", "rope in music", "softmax")
 
 
 def job(model: Any, prompt: Any, request: Request, ruled: bool = False, **more: Any) -> Job:
     return asked(model, prompt, request, Alternating() if ruled else None, **more)
 
 
-def alone(model: Any, prompt: Any, request: Request, ruled: bool) -> list[list[int]]:
-    """Return what a request gets by itself."""
-    engine, wanted = Engine(model), job(model, prompt, request, ruled)
-    engine.add(wanted)
+def finish(engine: Engine, *jobs: Job) -> None:
+    """Let jobs be done that have all come."""
+    for one in jobs:
+        engine.add(one)
     while engine.work():
         pass
+
+
+def alone(model: Any, prompt: Any, request: Request, ruled: bool = False) -> list[list[int]]:
+    """Return what a request gets by itself."""
+    wanted = job(model, prompt, request, ruled)
+    finish(Engine(model), wanted)
     wanted.check()
     return wanted.rows
 
 
-@pytest.mark.parametrize("position", ENCODINGS)
-def test_a_request_gets_the_same_in_a_crowd(position: str, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [*AT_ONCE, *(pytest.param(x, marks=pytest.mark.long) for x in MODELS if x not in AT_ONCE)],
+)
+def test_a_request_gets_the_same_in_a_crowd(name: str, monkeypatch: Any):
     """They come at random moments, in any order, and there is not always room for all."""
-    monkeypatch.setattr(engine_module, "STEP_ROWS", 16)
-    monkeypatch.setattr(engine_module, "TURN_STEPS", 3)
-    monkeypatch.setattr(engine_module, "MOST_ROWS", 20)
-    time = {"name": position.partition(" in ")[0], "time": "music"} if " in " in position else None
-    model = toy_model(position=time or unlimited(position), layers=2)
+    for limit, number in (("STEP_ROWS", 16), ("TURN_STEPS", 3), ("MOST_ROWS", 20)):
+        monkeypatch.setattr(engine_module, limit, number)
+    model = toy_model(layers=2, **MODELS[name])
+    if model.goals is not None:
+        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
     wanted = [alone(model, *one) for one in REQUESTS]
     random = np.random.default_rng(0)
     for listeners in (False, True):
@@ -87,18 +110,6 @@ def test_a_request_gets_the_same_in_a_crowd(position: str, monkeypatch: Any) -> 
         for number, rows in enumerate(wanted):
             jobs[number].check()
             assert jobs[number].rows == rows, (number, listeners)
-
-
-def test_softmax_goes_in_a_crowd_too() -> None:
-    model = toy_model(attention="softmax", layers=2)
-    wanted = [alone(model, *one) for one in REQUESTS[:3]]
-    engine, jobs = Engine(model), [job(model, *one) for one in REQUESTS[:3]]
-    for one in jobs:
-        engine.add(one)
-        engine.work()
-    while engine.work():
-        pass
-    assert [one.rows for one in jobs] == wanted
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +147,8 @@ class Faulty(Alternating):
         self._fail("advance")
         super().advance(tokens)
 
-    def select(self, rows: np.ndarray) -> Faulty:
-        chosen = Faulty(self.last[rows], self.bars[rows], where=self.where)
+    def select(self, rows: np.ndarray) -> Any:
+        chosen = type(self)(self.last[rows], self.bars[rows], where=self.where)
         chosen.left = self.left
         return chosen
 
@@ -146,70 +157,44 @@ class Faulty(Alternating):
         return id(self)  # with no other one
 
 
-@pytest.mark.parametrize("where", ["allowed", "advance"])
-def test_who_fails_fails_alone(model: Any, where: str) -> None:
-    engine = Engine(model)
-    faulty = asked(model, [4, 3], Request(variations=2), Faulty(where=where))
-    fine = job(model, *REQUESTS[0])
-    engine.add(faulty)
-    engine.add(fine)
-    while engine.work():
-        pass
-    assert fine.rows == alone(model, *REQUESTS[0])
-    assert fine.error is None
-    assert isinstance(faulty.error, KeyError)
-    assert faulty.ended.is_set()
-    assert 0 < faulty.steps < 12
-    assert rows_of(engine) == 0
-
-
 class FaultyApart(Faulty):
     """Fails in the second part of a request of twelve rows."""
 
     def select(self, rows: np.ndarray) -> Any:
         chosen = super().select(rows)
-        chosen.__class__ = FaultyApart
         chosen.left = 4 if len(rows) == 4 else 1_000_000
         return chosen
 
 
-def test_a_part_that_fails_takes_its_own_request_and_no_other(model: Any) -> None:
+def cut_off() -> bool:
+    raise KeyError("a bar that is not there")
+
+
+@pytest.mark.parametrize(
+    ("rules", "variations"),
+    [(Faulty(where="allowed"), 2), (Faulty(), 2), (FaultyApart(where="allowed"), 12), (None, 2)],
+)
+def test_who_fails_fails_alone(model: Any, rules: Faulty | None, variations: int):
     engine = Engine(model)
-    large = asked(model, [4, 3, 2, 1], Request(variations=12, seed=1), FaultyApart(where="allowed"))
-    request = [4, 3], Request(variations=2, seed=3, stop=Stop(tokens=20))
-    other = job(model, *request)
-    for one in (large, other):
-        engine.add(one)
-    while engine.work():
-        pass
-    with pytest.raises(KeyError, match="a bar that is not there"):
-        large.check()
-    other.check()
-    assert other.rows == alone(model, *request, False)
-
-
-def test_who_cannot_even_be_asked_fails_alone(model: Any) -> None:
-    def broken() -> bool:
-        raise OSError("the line is cut")
-
-    engine = Engine(model)
-    lost, fine = endless(model, cancelled=broken), job(model, *REQUESTS[0])
-    engine.add(lost)
-    engine.add(fine)
-    while engine.work():
-        pass
-    assert isinstance(lost.error, OSError)
+    faulty = asked(model, [4, 3], Request(variations=variations), rules)
+    if rules is None:
+        faulty.cancelled = cut_off  # it cannot even be asked whether it is
+    fine = job(model, *REQUESTS[0])
+    finish(engine, faulty, fine)
     assert fine.rows == alone(model, *REQUESTS[0])
+    assert fine.error is None
+    with pytest.raises(KeyError, match="a bar that is not there"):
+        faulty.check()
+    assert faulty.ended.is_set()
+    assert faulty.steps < 12
+    assert rules is None or faulty.steps > 0
+    assert rows_of(engine) == 0
 
 
-def test_who_grows_past_a_bound_of_the_encoding_is_told_so_and_the_others_go_on() -> None:
+def test_who_grows_past_a_bound_of_the_encoding_is_told_so_and_the_others_go_on():
     model = toy_model(position={"name": "learned", "max_length": 20})
-    engine = Engine(model)
     long, short = endless(model), job(model, [4, 3], Request(stop=Stop(tokens=18)))
-    engine.add(long)
-    engine.add(short)
-    while engine.work():
-        pass
+    finish(Engine(model), long, short)
     with pytest.raises(ValueError, match=r"reaches 21 tokens, but .* maximal length of 20"):
         long.check()
     assert long.steps == 17
@@ -217,14 +202,13 @@ def test_who_grows_past_a_bound_of_the_encoding_is_told_so_and_the_others_go_on(
     assert short.steps == 18
 
 
-def test_who_cancels_leaves_within_a_step_and_frees_the_rows(model: Any) -> None:
+def test_who_cancels_leaves_within_a_step_and_frees_the_rows(model: Any):
     gone: set[int] = set()
     engine = Engine(model)
     jobs = [endless(model, cancelled=lambda number=number: number in gone) for number in range(3)]
     for one in jobs:
         engine.add(one)
-    while not all(one.steps > 5 for one in jobs):
-        engine.work()
+    run_until(engine, lambda: all(one.steps > 5 for one in jobs))
     assert rows_of(engine) == 6
     gone.add(1)
     before = jobs[1].steps
@@ -239,13 +223,11 @@ def test_who_cancels_leaves_within_a_step_and_frees_the_rows(model: Any) -> None
     assert not engine._batch._layers  # type: ignore[union-attr]
 
 
-def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: Any) -> None:
+def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: Any):
     monkeypatch.setattr(engine_module, "READ_SECONDS", 0)
-    stop: list[bool] = []
-    engine, playing = Engine(model), endless(model, cancelled=lambda: bool(stop))
+    engine, playing = Engine(model), endless(model)
     engine.add(playing)
-    while playing.steps < 2:
-        engine.work()
+    run_until(engine, lambda: playing.steps >= 2)
     late = job(model, np.arange(3000) % 11, Request(stop=Stop(tokens=1)))
     engine.add(late)
     before = playing.steps
@@ -254,11 +236,10 @@ def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: A
         engine.work()
         assert playing.steps == had + 1
     assert playing.steps - before >= 3 * 2  # windows by layers
-    stop.append(True)
-    assert late.rows == alone(model, np.arange(3000) % 11, late.request, ruled=False)
+    assert late.rows == alone(model, np.arange(3000) % 11, late.request)
 
 
-def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model: Any) -> None:
+def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model: Any):
     engine, jobs = Engine(model), [endless(model), endless(model)]
     for one in jobs:
         engine.add(one)
@@ -272,13 +253,11 @@ def test_a_batch_that_is_damaged_takes_everybody_and_nobody_waits_for_ever(model
             one.check()
 
 
-def test_all_requests_go_through_one_step(model: Any, monkeypatch: Any) -> None:
+def test_all_requests_go_through_one_step(model: Any, monkeypatch: Any):
     monkeypatch.setattr(engine_module, "READ_SECONDS", 1e9)
-    rows, engine = counted(monkeypatch), Engine(model)
-    for seed in range(5):
-        engine.add(job(model, [4, 3], Request(variations=2, seed=seed, stop=Stop(tokens=11))))
-    while engine.work():
-        pass
+    rows = counted(monkeypatch)
+    requests = [Request(variations=2, seed=seed, stop=Stop(tokens=11)) for seed in range(5)]
+    finish(Engine(model), *(job(model, [4, 3], one) for one in requests))
     assert rows == [10] * 10
 
 
@@ -289,8 +268,20 @@ class Clock:
         self.now = 100.0
 
     def monotonic(self) -> float:
-        """Return the time."""
         return self.now
+
+
+class Endless(Alternating):
+    """Has no end."""
+
+    END = -1
+
+
+class NoBars(Endless):
+    """Never begins another bar."""
+
+    def advance(self, tokens: np.ndarray) -> None:
+        self.last = tokens
 
 
 def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> None:
@@ -301,9 +292,7 @@ def run_until(engine: Engine, done: Callable[[], bool], most: int = 2000) -> Non
     raise AssertionError("it does not come to that")
 
 
-def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(
-    model: Any, monkeypatch: Any
-) -> None:
+def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(model: Any, monkeypatch: Any):
     clock = Clock()
     monkeypatch.setattr(engine_module, "time", clock)
     monkeypatch.setattr(engine_module, "TURN_STEPS", 1)
@@ -321,34 +310,17 @@ def test_who_is_bars_ahead_of_what_is_heard_waits_for_who_has_none(
     run_until(engine, lambda: ahead.steps > waits + 5)
 
 
-class Endless(Alternating):
-    """Has no end."""
-
-    END = -1
-
-
-class NoBars(Endless):
-    """Never begins another bar."""
-
-    def advance(self, tokens: np.ndarray) -> None:
-        self.last = tokens
-
-
-def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(engine_module, "STEP_ROWS", 8)
-    monkeypatch.setattr(engine_module, "MOST_ROWS", 8)
-    monkeypatch.setattr(engine_module, "TURN_STEPS", 1)
-    engine, order = Engine(model, listeners=True), []
-    stop = Stop(tokens=40)
-    jobs = [
-        job(model, [4, 3], Request(variations=4, seed=i, stop=stop), owner="greedy")
-        for i in range(12)
-    ]
+def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
+    for name, number in (("STEP_ROWS", 8), ("TURN_STEPS", 1), ("MOST_ROWS", 8)):
+        monkeypatch.setattr(engine_module, name, number)
+    engine, order, stop = Engine(model, listeners=True), [], Stop(tokens=40)
+    requests = [Request(variations=4, seed=seed, stop=stop) for seed in range(13)]
+    jobs = [job(model, [4, 3], one, owner="greedy") for one in requests[:12]]
+    modest = job(model, [4, 3], requests[12], owner="modest")
     for one in jobs:
         engine.add(one)
     for _ in range(10):
         engine.work()
-    modest = job(model, [4, 3], Request(variations=4, seed=99, stop=stop), owner="modest")
     engine.add(modest)
     engine.work()
     assert engine.place(modest) == 1
@@ -359,42 +331,36 @@ def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any) -> Non
     assert [one.steps for one in order] == [40] * 13
 
 
-def test_memory_is_given_back_when_all_have_left(model: Any) -> None:
+def joined(batch: Batch, model: Any, rows: int, seed: int = 0) -> list[int]:
+    """Let rows that follow a prompt join a batch; return their numbers."""
+    state = model.prefill(torch.tensor([[1, 2]]), model.start(generator(seed)))[1]
+    return batch.join(state, rows)
+
+
+def test_memory_is_given_back_when_all_have_left(model: Any):
     batch = Batch(model)
-    state = model.prefill(torch.tensor([[1, 2]]), model.start(torch.Generator()))[1]
-    numbers = batch.join(state, 20)
+    numbers = joined(batch, model, 20)
     batch.leave(numbers[3:7])
-    assert sorted(batch.join(state, 4)) == sorted(numbers[3:7])
+    assert sorted(joined(batch, model, 4)) == sorted(numbers[3:7])
     batch.leave(numbers)
     assert len(batch) == 0
     assert not batch._layers
 
 
-def test_calls_that_are_kept_ready_keep_no_codes() -> None:
-    model = toy_model(position="sine_spe")
-    batch, numbers = Batch(model), []
-    for seed in range(3):
-        start = model.start(torch.Generator().manual_seed(seed))
-        numbers += batch.join(model.prefill(torch.tensor([[1, 2]]), start)[1], 2)
-    for rows in (6, 4):
-        batch.step(numbers[:rows], torch.zeros(rows, dtype=torch.long))
-    assert len(batch._ready) == 2
-    assert not [one for one in gc.get_objects() if type(one) is RowCodes]
-
-
-def test_calls_are_kept_ready_for_the_last_numbers_of_rows_alone(
+def test_calls_are_kept_ready_for_the_last_numbers_of_rows_alone_and_keep_no_codes(
     model: Any, monkeypatch: Any
-) -> None:
+):
     monkeypatch.setattr(batch_module, "KEPT", 2)
+    gc.collect()
     batch = Batch(model)
-    state = model.prefill(torch.tensor([[1, 2]]), model.start(torch.Generator()))[1]
-    numbers = batch.join(state, 4)
+    numbers = joined(batch, model, 2, seed=1) + joined(batch, model, 2, seed=2)
     for rows in (1, 2, 1, 3, 1):
         batch.step(numbers[:rows], torch.zeros(rows, dtype=torch.long))
     assert [*batch._ready] == [3, 1]
+    assert not [one for one in gc.get_objects() if type(one) is RowCodes]
 
 
-def test_what_a_request_held_is_free_at_its_end(model: Any) -> None:
+def test_what_a_request_held_is_free_at_its_end(model: Any):
     """Rings of objects wait for the collector, half a minute of requests at a time."""
     gc.collect()
     gc.disable()
@@ -403,16 +369,14 @@ def test_what_a_request_held_is_free_at_its_end(model: Any) -> None:
         jobs[0].cancelled = partial(lambda one: one.steps > 9, jobs[0])
         held = [weakref.ref(one) for one in (jobs[0], *jobs[0].groups)]
         engine = Engine(model)
-        engine.add(jobs[0])
-        while engine.work():
-            pass
+        finish(engine, jobs[0])
         assert jobs.pop().steps == 5
         assert [one() for one in held] == [None, None]
     finally:
         gc.enable()
 
 
-def test_states_keep_within_the_memory_that_they_may_have(model: Any) -> None:
+def test_states_keep_within_the_memory_that_they_may_have(model: Any):
     for most_bytes, most_rows in ((1, 1), (1 << 30, 4)):
         engine, seen = Engine(model, most_bytes=most_bytes), 0
         jobs = [job(model, [4, 3, 2], Request(seed=n, stop=Stop(tokens=9))) for n in range(4)]

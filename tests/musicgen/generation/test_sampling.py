@@ -1,30 +1,36 @@
-"""Logits to tokens."""
+"""Logits to tokens, over the whole vocabulary or within kinds; leaning to goals; losses of tokens that are given."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
-from musicgen.generation.sampling import Sampling, draw, probabilities
+from musicgen.generation import likelihood
+from musicgen.generation.likelihood import position_losses, stretch
+from musicgen.generation.request import Request, Stop
+from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
+from tests.musicgen.generation.generate import written
+from tests.musicgen.toys import VOCABULARY, generator, toy_model, toy_tokens
+from tokenization.grammar import LogitBias
+from tokenization.language import LANGUAGES, language
 
 LOGITS = np.log(np.array([[0.5, 0.25, 0.15, 0.1], [0.1, 0.1, 0.2, 0.6]]))
+V = 40
+KINDS = np.random.default_rng(5).permutation(np.arange(V) % 5)
 
 
-def test_without_limits_it_is_the_softmax() -> None:
+def test_temperature_sharpens_the_softmax():
     np.testing.assert_allclose(probabilities(LOGITS, Sampling()), np.exp(LOGITS), rtol=1e-12)
-
-
-def test_temperature_sharpens() -> None:
-    chances = probabilities(LOGITS, Sampling(temperature=0.5))
-    np.testing.assert_allclose(
-        chances, np.exp(2 * LOGITS) / np.exp(2 * LOGITS).sum(1, keepdims=True)
-    )
-
-
-@pytest.mark.parametrize("temperature", [0, 1e-300])
-def test_temperature_zero_takes_the_likeliest(temperature: float) -> None:
-    chances = probabilities(LOGITS, Sampling(temperature=temperature))
-    np.testing.assert_array_equal(chances, [[1, 0, 0, 0], [0, 0, 0, 1]])
+    sharp = np.exp(2 * LOGITS)
+    found = probabilities(LOGITS, Sampling(temperature=0.5))
+    np.testing.assert_allclose(found, sharp / sharp.sum(1, keepdims=True))
+    for none in (0, 1e-300):
+        found = probabilities(LOGITS, Sampling(temperature=none))
+        np.testing.assert_array_equal(found, [[1, 0, 0, 0], [0, 0, 0, 1]])
 
 
 @pytest.mark.parametrize(
@@ -40,35 +46,28 @@ def test_temperature_zero_takes_the_likeliest(temperature: float) -> None:
         (Sampling(top_k=3, top_p=0.8), [[1, 1, 0, 0], [0, 0, 1, 1]]),
     ],
 )
-def test_limits_keep_the_likeliest_and_renormalise(sampling: Sampling, kept: list) -> None:
+def test_limits_keep_the_likeliest_and_renormalise(sampling: Sampling, kept: list):
     chances = probabilities(LOGITS, sampling)
     expected = np.exp(LOGITS) * kept
     np.testing.assert_allclose(chances, expected / expected.sum(1, keepdims=True), atol=1e-12)
 
 
-def test_a_mask_comes_before_the_limits() -> None:
+def test_a_mask_comes_before_the_limits_and_what_is_impossible_is_no_fault():
     allowed = np.array([[False, True, True, True], [True, True, True, False]])
     chances = probabilities(LOGITS, Sampling(top_k=1), allowed)
     np.testing.assert_array_equal(chances, [[0, 1, 0, 0], [0, 0, 1, 0]])
-
-
-def test_infinitely_unlikely_tokens_are_no_fault() -> None:
     chances = probabilities(np.array([[0.0, -np.inf]]), Sampling(top_p=0.9, min_p=0.1))
     np.testing.assert_array_equal(chances, [[1, 0]])
 
 
-def test_draws_follow_the_distribution() -> None:
+def test_draws_follow_the_distribution_and_are_never_impossible():
     chances = probabilities(LOGITS, Sampling(top_k=3))[:1]
     uniforms = (np.arange(1000) + 0.5) / 1000
     tokens = draw(np.repeat(chances, 1000, axis=0), uniforms)
     np.testing.assert_allclose(np.bincount(tokens, minlength=4) / 1000, chances[0], atol=2e-3)
-
-
-@pytest.mark.parametrize("chances", [[0.0, 0.3, 0.7, 0.0], [0.0, 0.1 + 0.2, 0.4, 0.0]])
-@pytest.mark.parametrize("uniform", [0.0, 1 - 2**-53])
-def test_a_draw_is_never_impossible(chances: list[float], uniform: float) -> None:
-    token = draw(np.array([chances]), np.array([uniform]))[0]
-    assert chances[token] > 0
+    for odd in ([0.0, 0.3, 0.7, 0.0], [0.0, 0.1 + 0.2, 0.4, 0.0]):
+        for uniform in (0.0, 1 - 2**-53):
+            assert odd[draw(np.array([odd]), np.array([uniform]))[0]] > 0
 
 
 @pytest.mark.parametrize(
@@ -83,6 +82,174 @@ def test_a_draw_is_never_impossible(chances: list[float], uniform: float) -> Non
         ({"min_p": -0.1}, r"min_p is -0.1"),
     ],
 )
-def test_settings_out_of_range_are_named(values: dict, message: str) -> None:
+def test_settings_out_of_range_are_named(values: dict, message: str):
     with pytest.raises(ValueError, match=message):
         Sampling(**values)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Sampling(temperature=0.6),
+        Sampling(temperature=1.4, top_k=3),
+        Sampling(temperature=0.8, top_p=0.95, min_p=0.05),
+        Sampling(temperature=0.9, top_k=4, top_p=0.8, min_p=0.2),
+    ],
+    ids=str,
+)
+def test_kinds_keep_their_chances_and_tokens_are_drawn_within_as_from_a_vocabulary(how: Sampling):
+    random = np.random.default_rng(1)
+    logits = random.normal(size=(6, V)) * 2
+    allowed = random.random((6, V)) < 0.6
+    allowed[0, KINDS == 2] = False  # a kind of which nothing may come
+    by_kind = replace(how, by_kind=True)
+    found = probabilities(logits, by_kind, allowed, Kinds(KINDS))
+    plain = probabilities(logits, Sampling(), allowed)
+    for row in range(6):
+        one = slice(row, row + 1)
+        np.testing.assert_array_equal(
+            found[one], probabilities(logits[one], by_kind, allowed[one], Kinds(KINDS))
+        )
+        whole = np.bincount(KINDS, plain[row], minlength=5)
+        whole[whole < how.min_p * whole.max()] = 0
+        np.testing.assert_allclose(np.bincount(KINDS, found[row], minlength=5), whole / whole.sum())
+        for kind in np.flatnonzero(whole):
+            own = kind == KINDS
+            alone = probabilities(logits[one, own], how, allowed[one, own])[0]
+            np.testing.assert_allclose(found[row, own] / found[row, own].sum(), alone, atol=1e-12)
+
+
+def test_many_unlikely_notes_do_not_lose_to_one_bar_line():
+    """Half of the chances are fifty notes': a sharper draw leaves it at that, where it would take nearly all."""
+    logits = np.log(np.array([[0.5, *[0.5 / 50] * 50]]))
+    kinds = Kinds(np.array([0, *[1] * 50]))
+    how = Sampling(temperature=0.5, min_p=0.02)
+    assert probabilities(logits, how)[0, 0] > 0.95
+    by_kind = replace(how, by_kind=True)
+    assert probabilities(logits, by_kind, kinds=kinds)[0, 0] == pytest.approx(0.5)
+
+
+def test_without_temperature_kinds_take_the_likeliest():
+    logits = np.array([[0.0, 2.0, -1.0, 1.0], [3.0, -np.inf, -np.inf, 1.0]])
+    kinds = Kinds(np.array([0, 0, 1, 1]))
+    found = probabilities(logits, Sampling(temperature=0, by_kind=True), kinds=kinds)
+    np.testing.assert_array_equal(found, [[0, 1, 0, 0], [1, 0, 0, 0]])
+    found = probabilities(logits, Sampling(temperature=1e-300, by_kind=True), kinds=kinds)
+    # The likeliest of each kind, as likely as the kind.
+    chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    wanted = chances @ np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
+    np.testing.assert_allclose(found[:, [1, 3]][0], wanted[0])
+    np.testing.assert_allclose(found[:, [0, 3]][1], wanted[1])
+
+
+def test_without_kinds_a_request_to_draw_by_them_is_refused():
+    with pytest.raises(ValueError, match="takes the kinds"):
+        Request(sampling=Sampling(by_kind=True))
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_token_has_a_kind_and_none_is_of_two_families(name: str):
+    spoken = language(name)
+    kinds, names = spoken.kinds(), spoken.vocabulary.names
+    assert kinds.shape == (len(names),)
+    families: dict[int, set[str]] = {}
+    blocks = spoken.vocabulary.blocks
+    parts = blocks["part"].names if "part" in blocks else ()
+    for kind, token in zip(kinds.tolist(), names, strict=True):
+        if token in parts:  # which are named by their instruments
+            token = "part"
+        families.setdefault(kind, set()).add(token.rstrip("0123456789").split("_")[0])
+    special = {"padding", "begin", "end", "after", "before"}
+    assert all(len(found - special) <= 1 for found in families.values())
+
+
+def test_places_beyond_four_beats_are_of_the_kind_of_places_and_parts_are_kinds_apart():
+    piano, groove = language("remi-2"), language("groove-2")
+
+    def kind(spoken, token: str) -> int:
+        return int(spoken.kinds()[spoken.vocabulary.id(token)])
+
+    assert kind(piano, "subbeat_3") == kind(piano, "subbeat_20") != kind(piano, "duration_1")
+    assert kind(piano, "duration_1") == kind(piano, "duration_5.5")
+    notes = [f"note_{way}_{part}_40" for way in ("on", "off") for part in range(3)]
+    assert len({kind(groove, token) for token in notes}) == 6
+
+
+EVEN = np.arange(VOCABULARY) % 2 == 0
+
+
+def toward(goals: dict[int, bool]) -> LogitBias:
+    """Return what makes even tokens, or odd ones, all but certain after the tokens that are goals."""
+    goal = np.zeros(VOCABULARY, np.int64)
+    weights = np.zeros((len(goals) + 1, 3))
+    for number, (token, even) in enumerate(goals.items(), 1):
+        goal[token] = number
+        weights[number] = [0, 60 * even, 60 * (not even)]
+    return LogitBias(goal=goal, kind=2 - EVEN, group=np.zeros(3, np.int64), weights=weights)
+
+
+def run(prompt: list[int], variations: int, logit_bias: LogitBias) -> np.ndarray:
+    """Return what a toy writes: (variations, 40)."""
+    asked = Request(variations=variations, seed=1, stop=Stop(tokens=40), logit_bias=logit_bias)
+    return written(toy_model(position="sine_spe"), prompt, asked)
+
+
+def test_a_goal_leans_what_is_drawn_from_where_it_is_said():
+    assert EVEN[run([3, 1, 2], 2, toward({1: True}))].all()
+    assert not EVEN[run([3, 1, 2], 2, toward({0: True}))].all()
+    found = run([1, 3], 11, toward({1: True, 4: False}))
+    said = found == 4  # an even token, that odd ones follow
+    stands = np.cumsum(said, axis=1) - said > 0
+    assert said.any()
+    assert EVEN[found[~stands & ~(np.cumsum(found == 1, axis=1) > 0)]].all()
+    first = np.argmax(said, axis=1)
+    after = [row[start + 1] for row, start in zip(found, first, strict=True) if 0 < start < 39]
+    assert after
+    assert not EVEN[after].any()
+
+
+def test_a_leaning_is_made_anew_of_each_sequence_that_says_a_goal():
+    heard = []
+
+    def anew(ids: np.ndarray) -> LogitBias | None:
+        heard.append(ids.tolist())
+        return toward({4: False})
+
+    found = run([1, 3], 11, replace(toward({4: True}), anew=anew))
+    said = np.cumsum(found == 4, axis=1) > 0
+    assert said.any()
+    assert not EVEN[found[:, 1:][said[:, :-1]]].any()
+    sequences = [[1, 3, *row] for row in found.tolist()]
+    assert heard
+    for ids in heard:
+        assert ids[-1] == 4
+        assert ids in [sequence[: len(ids)] for sequence in sequences]
+
+
+@pytest.mark.parametrize("position", ["absolute", "sine_spe", "conv_spe", "permuteformer"])
+def test_losses_are_those_of_one_pass_in_windows_of_any_size(position: str, monkeypatch):
+    model, tokens = toy_model(position=position), toy_tokens(1, 30)
+    ids = tokens[0].numpy()
+    with torch.no_grad():
+        logits = model(tokens[:, :-1], model.begin(generator(3)))
+    expected = F.cross_entropy(logits[0], tokens[0, 1:], reduction="none")
+    for window in (7, 1024):
+        monkeypatch.setattr(likelihood, "WINDOW", window)
+        found = position_losses(model, ids, seed=3)
+        assert found.shape == (29,)
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-5)
+    assert np.array_equal(found, position_losses(model, ids, 3))
+    drawn = position in ("sine_spe", "conv_spe")
+    assert np.array_equal(found, position_losses(model, ids, 2)) == (not drawn)
+
+
+def test_each_piece_of_a_stretch_counts_once():
+    losses = np.array([[9.0, 1.0, 3.0], [9.0, 4.0, 0.0]])
+    counts = np.array([[1, 1, 1], [1, 1, 0]])
+    found = stretch(losses, counts, 1, 3)
+    assert found is not None
+    assert (found.mean, found.pieces) == (3.0, 2)
+    assert found.deviation == pytest.approx(np.std([2, 4], ddof=1))
+    wanted = likelihood.Stretch(start=2, stop=3, mean=3.0, deviation=0.0, pieces=1)
+    assert stretch(losses, counts, 2, 3) == wanted
+    assert stretch(losses, 0 * counts, 0, 3) is None

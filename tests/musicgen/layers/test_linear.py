@@ -1,40 +1,114 @@
-"""Linear layers and the number of rows."""
+"""Linear layers, dropout, GELU and 8-bit weights."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from musicgen.layers.linear import Linear, linear
+from musicgen.layers.linear import Dropout, Linear, gelu_linear
+from musicgen.layers.precision import without_autocast
+from musicgen.layers.quantised import quantise, restore
 from tests.musicgen.toys import generator
 
+SIZE = 400_003  # no multiple of the four numbers that share a random word
 
-@pytest.mark.parametrize("width", [16, 256])
-@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (1, 3), (8, 1), (2, 9)])
+
+@pytest.mark.parametrize(("shape", "rows"), [((1, 1), 8), ((7, 1), 8), ((4, 2), 8), ((2, 9), 18)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_a_linear_layer_forward_and_backward(
-    width: int, shape: tuple[int, int], bias: bool
-) -> None:
-    layer = Linear(width, 24, bias=bias)
-    x = torch.randn(*shape, width, generator=generator(), requires_grad=True)
-    found, expected = layer(x), F.linear(x, layer.weight, layer.bias)
+def test_it_is_a_linear_layer_of_eight_rows_at_least(
+    shape: tuple[int, int], rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch
+):
+    layer = Linear(16, 24, bias=bias)
+    x = torch.randn(*shape, 16, generator=generator(), requires_grad=True)
+    product, seen = F.linear, []
+    with monkeypatch.context() as patch:
+        patch.setattr(F, "linear", lambda x, *rest: seen.append(x) or product(x, *rest))
+        found = layer(x)
+    assert [one.shape[:-1].numel() for one in seen] == [rows]
+    expected = F.linear(x, layer.weight, layer.bias)
     torch.testing.assert_close(found, expected)
     leaves = [x, *layer.parameters()]
-    found_gradients = torch.autograd.grad(found.square().sum(), leaves)
-    expected_gradients = torch.autograd.grad(expected.square().sum(), leaves)
-    for a, b in zip(found_gradients, expected_gradients, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    gradients = [torch.autograd.grad(y.square().sum(), leaves) for y in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 
 
-def test_a_library_never_sees_fewer_than_eight_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = []
+def test_products_keep_their_precision_from_autocast():
+    x, cpu = torch.ones(2, 2), torch.device("cpu")
+    with torch.autocast("cpu", torch.bfloat16):
+        with without_autocast(cpu):
+            assert (x @ x).dtype is torch.float32
+        assert (x @ x).dtype is torch.bfloat16
+    with without_autocast(cpu):
+        assert (x @ x).dtype is torch.float32
 
-    def product(x: torch.Tensor, *_: object) -> torch.Tensor:
-        rows.append(x.shape[0] * (x.shape[1] if x.ndim == 3 else 1))
-        return x
 
-    monkeypatch.setattr(F, "linear", product)
-    for count in (1, 2, 7, 8, 30):
-        assert linear(torch.ones(count, 1, 16), torch.ones(3, 16)).shape[0] == count
-    assert rows == [8, 8, 8, 8, 30]
+def test_gelu_linear_is_the_two_layers_and_keeps_one_wide_array():
+    torch.manual_seed(0)
+    given = x, weight, bias = [
+        torch.randn(size, requires_grad=True) for size in ((2, 5, 100), (3, 100), (3,))
+    ]
+    kept: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        y = gelu_linear(x, weight, bias)
+    assert {t.data_ptr() for t in kept} == {x.data_ptr(), weight.data_ptr()}
+    wanted = F.linear(F.gelu(x), weight, bias)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=0)
+    upstream = torch.randn(2, 5, 3)
+    gradients = [torch.autograd.grad(each, given, upstream) for each in (y, wanted)]
+    torch.testing.assert_close(*gradients)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert gelu_linear(x, weight, bias).dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("p", [0.1, 0.9])
+def test_dropout_drops_as_many_as_were_asked_for(p: float):
+    torch.manual_seed(1)
+    y = Dropout(p)(torch.ones(SIZE))
+    kept = y != 0
+    deviation = (p * (1 - p) / SIZE) ** 0.5
+    assert abs(1 - kept.double().mean().item() - p) < 5 * deviation
+    wanted = torch.full((int(kept.sum()),), 1 / (1 - p))
+    torch.testing.assert_close(y[kept], wanted, rtol=1e-4, atol=0)
+
+
+def test_neighbours_are_dropped_apart():
+    """Numbers that share a random word know nothing of each other."""
+    torch.manual_seed(2)
+    kept = (Dropout(0.5)(torch.ones(SIZE - 3)) != 0).double().view(-1, 4) - 0.5
+    correlation = (kept.mT @ kept) / len(kept) * 4
+    assert (correlation - torch.eye(4).double()).abs().max() < 5 / len(kept) ** 0.5
+
+
+def test_the_gradient_passes_where_the_number_did_and_a_seed_fixes_where():
+    x = torch.randn(3, 5, 7, dtype=torch.float64, requires_grad=True)
+    drawn = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        drawn.append(Dropout(0.4)(x))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    (gradient,) = torch.autograd.grad(drawn[0].sum(), x)
+    torch.testing.assert_close(gradient * x, drawn[0])
+    assert 0 < (gradient == 0).sum() < x.numel()
+
+
+def test_nothing_is_dropped_in_use_or_at_zero_and_all_at_one():
+    x = torch.randn(50)
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x
+    assert torch.equal(Dropout(1.0)(x), torch.zeros(50))
+
+
+def test_weights_of_8_bits_are_half_a_step_off_at_most_and_stay_as_they_are():
+    weight = torch.randn(40, 64, generator=generator()) * torch.logspace(-6, 6, 40)[:, None]
+    weight[7] = 0
+    whole, scale = quantise(weight)
+    assert (whole.dtype, scale.dtype) == (torch.int8, torch.float32)
+    assert whole.abs().amax(1).tolist() == [127] * 7 + [0] + [127] * 32
+    restored = restore(whole, scale)
+    assert ((restored - weight).abs() <= 0.5001 * scale[:, None]).all()
+    again = quantise(restored)
+    assert torch.equal(again[0], whole)
+    torch.testing.assert_close(again[1], scale, rtol=1e-6, atol=0)

@@ -19,7 +19,6 @@ from tokenization.remi.spelling import BAR, SUBBEAT_IDS
 
 
 def keeper(language: Groove | Remi) -> Timekeeper:
-    """Return the timekeeper of a language."""
     clock = from_plain(Clock, language.clock(), "the clock")
     return Timekeeper(clock, len(language.vocabulary))
 
@@ -41,7 +40,7 @@ def remi_times(ids: np.ndarray, stride: int) -> np.ndarray:
     return np.array(times)
 
 
-CASES = {
+TIMES = {
     "groove": (Groove(), groove_walk, groove_times),
     "remi": (Remi(), remi_walk, partial(remi_times, stride=16)),
     "remi-2": (
@@ -52,17 +51,17 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seed", range(5))
-def test_a_clock_reads_the_times_of_its_language(name: str, seed: int) -> None:
-    spoken, walk, times = CASES[name]
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_clock_reads_the_times_of_its_language(name: str, seed: int):
+    spoken, walk, times = TIMES[name]
     ids = walk(seed, 200)
     tokens = torch.from_numpy(ids.astype(np.int64))
     wanted = torch.from_numpy(times(ids))
     assert wanted.max() > spoken.clock()["bar_ticks"]
     time, zero = keeper(spoken), torch.zeros(1, dtype=torch.long)
     assert torch.equal(time.after(tokens[None], zero)[0], wanted)
-    for cut in (1, 2, 50, len(ids) - 1):
+    for cut in (1, 50, len(ids) - 1):
         at = time.after(tokens[None, :cut], zero)[:, -1]
         assert torch.equal(time.after(tokens[None, cut:], at)[0], wanted[cut:])
     at = zero
@@ -71,7 +70,7 @@ def test_a_clock_reads_the_times_of_its_language(name: str, seed: int) -> None:
         assert at == one
 
 
-def test_rows_keep_their_own_time() -> None:
+def test_rows_keep_their_own_time():
     time = keeper(Groove())
     both = torch.from_numpy(np.stack([groove_walk(seed, 80)[:80] for seed in (1, 2)]).astype(int))
     at = torch.tensor([5, 1000])
@@ -91,6 +90,6 @@ def test_rows_keep_their_own_time() -> None:
         ({"moves": [[3, 0]]}, r"\[3, 0\] is not a move"),
     ],
 )
-def test_a_wrong_clock_is_refused(changes: dict, says: str) -> None:
+def test_a_wrong_clock_is_refused(changes: dict, says: str):
     with pytest.raises(ValueError, match=says):
         from_plain(Clock, {**Groove().clock(), **changes}, "the clock")

@@ -1,161 +1,240 @@
-"""A model with metric heads is the same model whole, cut anywhere, in steps, in company, saved and in 8 bits."""
+"""Metric heads compute their definition, and a model of them is the same model whole, cut anywhere and in steps."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from musicgen.layers.multiplications import quantise, restore
+from torch import Tensor
 
-from musicgen.generation.request import Request, Stop
 from musicgen.metre import heads as metre
-from musicgen.storage.checkpoint import Card, load, save
-from tests.musicgen.generation.generate import written
-from tests.musicgen.metre.toys import LENGTH, music, toy
-from tests.musicgen.steps import FastSteps, selected
-from tests.musicgen.toys import VOCABULARY, check_prompt_and_steps, generator, toy_tokens
+from musicgen.metre.clock import Timekeeper
+from musicgen.metre.heads import LEAST, Metre, MetreConfig, MetricHeads, Stretches
+from musicgen.model.performer import Performer
+from tests.musicgen.metre.toys import LENGTH, METRE, config, music, toy
+from tests.musicgen.toys import CLOCK, VOCABULARY, check_prompt_and_steps, generator, toy_tokens
 
 
-@pytest.mark.parametrize("position", ["sine_spe", "none", "lrpe"])
-@pytest.mark.parametrize("cut", [1, 100, 140])
-def test_prompt_and_steps_equal_the_whole(position: str, cut: int) -> None:
-    check_prompt_and_steps(toy(position=position), toy_tokens(2, LENGTH), cut, 170)
+def heads(width: int = 16) -> MetricHeads:
+    """Return the metric heads of a layer in double precision, their weights large."""
+    torch.manual_seed(0)
+    made = MetricHeads(METRE, width, 5).double()
+    torch.nn.init.normal_(made.qkv.weight)
+    return made
 
 
-@pytest.mark.parametrize("bars", [75, 400, 1000])
-@pytest.mark.parametrize("before", [2, 40, 130])
-def test_after_a_long_silence_steps_equal_the_whole(
-    bars: int, before: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(metre.CHUNKS, "cpu", 512)  # so that it may lie within a stretch
-    model = toy().double()
-    steps = FastSteps(model)
-    silence = torch.zeros(1, bars, dtype=torch.long)
-    tokens = torch.cat([toy_tokens(1, before), silence, toy_tokens(1, 60, 1)], 1)
+def by_definition(made: MetricHeads, x: Tensor, after: list[int], before: list[int]) -> Tensor:
+    """Return the equation at the head of heads.py, term by term, for one sequence: x (T, C) → (T, H, D)."""
+    q, k, v = made.qkv(x[None])[0].unflatten(-1, (made.heads, -1)).split([3, 3, 5], -1)
+    q, k = q.clamp(min=LEAST), k.clamp(min=LEAST)
+    out = torch.zeros_like(v)
+    for h, (period, remembers) in enumerate(
+        zip(METRE.periods(CLOCK), METRE.remembers, strict=True)
+    ):
+        r = float(np.float32(1 - 1 / remembers))
+        for i, t in enumerate(after):
+            total = torch.zeros((), dtype=torch.float64)
+            for j in range(i + 1):
+                passed, rest = divmod(t - before[j], period)
+                if rest == 0:
+                    weight = r**passed * (q[i, h] @ k[j, h])
+                    total, out[i, h] = total + weight, out[i, h] + weight * v[j, h]
+            if total:
+                out[i, h] /= total
+    return out
+
+
+def times(tokens: torch.Tensor) -> torch.Tensor:
+    """Return the times after and before each token of one sequence, (2, 1, T)."""
+    return Timekeeper(CLOCK, VOCABULARY).around(tokens, torch.zeros(1, dtype=torch.long))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_whole_is_the_definition(training: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(metre.CHUNKS, "cpu", 16)
+    shared, made, tokens = Metre(METRE, CLOCK), heads(), music(70)
+    x = torch.randn(1, 70, 16, dtype=torch.float64, generator=generator())
+    around = times(tokens) + 123_457  # only differences of time matter
+    with torch.set_grad_enabled(training):
+        stretches, _ = shared.stretches(*around, shared.start(1))
+        found, _ = made(x, stretches, None)
+    assert (stretches.dense is not None) == training
+    after = around[0, 0].tolist()
+    wanted = by_definition(made, x[0], after, [123_457, *after[:-1]])
+    nothing_there = (wanted == 0).all(-1)
+    assert 0 < nothing_there.float().mean() < 0.5
+    torch.testing.assert_close(found[0], wanted.flatten(1), rtol=1e-6, atol=1e-9)  # r is float32
+
+
+def test_a_key_that_is_like_no_query_is_found_where_it_is_alone():
+    made, shared = heads(), Metre(METRE, CLOCK)
+    torch.nn.init.zeros_(made.qkv.weight)
+    bias = made.qkv.bias.detach().view(3, -1)
+    bias[:, :6], bias[:, 6:] = -1.0, 2.5
+    stretches, _ = shared.stretches(*times(torch.tensor([[5]])), shared.start(1))
+    found, _ = made(torch.zeros(1, 1, 16, dtype=torch.float64), stretches, None)
+    torch.testing.assert_close(found, torch.full_like(found, 2.5))
+
+
+def test_sums_are_in_single_precision_under_autocast():
+    shared, made = Metre(METRE, CLOCK), heads().float()
     with torch.no_grad():
-        whole = model(tokens, code=model.begin(generator()))
-    state, rows = model.start(generator()), []
-    for token in tokens[0]:
-        logits, state = steps(token[None], state)
+        stretches, _ = shared.stretches(*times(music(LENGTH)), shared.start(1))
+    x = torch.randn(1, LENGTH, 16, generator=generator())
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        qkv = made.qkv(x)
+        mixed, memory = made(x, stretches, None)
+    assert (mixed.dtype, memory.dtype) == (torch.bfloat16, torch.float32)
+    q, k, v = made._split(qkv.float())
+    table = torch.zeros(shared.rows, 3 * 6)
+    for stretch in stretches.each:
+        _, table = made._stretch(q, k, v, stretch, table)
+    assert torch.equal(memory.view_as(table), table)
+
+
+def test_dense_products_and_their_gradients_are_those_of_each_token():
+    shared, made = Metre(METRE, CLOCK), heads()
+    around = torch.cat([times(music(150)), times(music(150, seed=3))], 1)  # (2, B, T)
+    stretches, _ = shared.stretches(*around, shared.start(2))
+    assert stretches.dense is not None
+    found = []
+    for dense in (stretches.dense, None):
+        x = torch.randn(2, 150, 16, dtype=torch.float64, generator=generator()).requires_grad_()
+        size = (2, shared.rows, 3, 6)
+        memory = torch.rand(size, dtype=torch.float64, generator=generator()).requires_grad_()
+        out, after = made(x, Stretches(stretches.each, dense), memory)
+        weights = torch.randn(out.shape, dtype=torch.float64, generator=generator())
+        loss = (out * weights).sum() + (after**2).sum()
+        found.append([out, after, *torch.autograd.grad(loss, [x, memory, made.qkv.weight])])
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+
+
+def silent(length: int) -> Tensor:
+    return torch.zeros(1, length, dtype=torch.long)
+
+
+@pytest.mark.parametrize(
+    "both",
+    [
+        *(torch.cat([music(length), music(length, seed=3)]) for length in (1, 31, 32, 300)),
+        torch.cat([music(40), silent(400), music(40)], 1).expand(2, -1),
+    ],
+    ids=lambda both: str(both.shape[1]),
+)
+def test_sums_over_sorted_times_and_their_gradients_are_those_of_each_token(both: Tensor):
+    shared, made = Metre(METRE, CLOCK), heads()
+    around = torch.cat([times(both[:1]), times(both[1:]) + 17], 1)  # (2, B, T)
+    stretches, _ = shared.stretches(*around, shared.start(2))
+    found = []
+    for one in (stretches, shared.whole(*around)):
+        assert one is not None
+        x = torch.randn(*both.shape, 16, dtype=torch.float64, generator=generator())
+        out, _ = made(x.requires_grad_(), one, None)
+        weights = torch.randn(out.shape, dtype=torch.float64, generator=generator())
+        gradients = torch.autograd.grad((out * weights).sum(), [x, made.qkv.weight])
+        found.append([out, *gradients])
+    assert all(x.isfinite().all() for x in found[0])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)  # weights are float32
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"clock": None}, "a metre needs the clock of the language"),
+        ({"attention": "softmax", "position": "none"}, "a metre goes with attention: linear"),
+        ({"vocabulary_size": 3}, "the clock moves by token 3, but there are 3 tokens"),
+        ({"metre": MetreConfig(bars=(0.7,), remembers=(2,))}, r"0\.7 bars are 4\.\d* ticks"),
+    ],
+)
+def test_what_cannot_be_is_said(changes: dict[str, Any], says: str):
+    with pytest.raises(ValueError, match=says):
+        replace(config(), **changes)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"bars": (1, 2)}, r"bars are \[1, 2\] and remembers .* each head has one of both"),
+        ({"remembers": (2, 8, 8, 1)}, r"remembers \[2, 8, 8, 1\] \(above 1\)"),
+        ({"features": 0}, r"features 0 \(at least 1\)"),
+        ({"bars": (1, 1, 2, 65)}, r"bars are .*65\] \(above 0, 64 at most\)"),
+        ({"remembers": (2, 8, 8, float("nan"))}, r"remembers .*nan\] \(above 1\)"),
+    ],
+)
+def test_a_wrong_metre_is_refused(values: dict[str, Any], says: str):
+    with pytest.raises(ValueError, match=says):
+        MetreConfig(**values)
+
+
+def whole_of(model: Performer, tokens: Tensor) -> Tensor:
+    with torch.inference_mode():
+        return model(tokens, code=model.begin(generator()))
+
+
+def stepped(model: Performer, tokens: Tensor) -> Tensor:
+    steps, state, rows = model.step, model.start(generator()), []
+    for column in tokens.T:
+        logits, state = steps(column, state)
         rows.append(logits)
+    return torch.stack(rows, 1)
+
+
+@pytest.mark.parametrize(("position", "cut"), [("sine_spe", 1), ("none", 120), ("lrpe", 140)])
+def test_prompt_and_steps_equal_the_whole(position: str, cut: int):
+    check_prompt_and_steps(toy(position=position), toy_tokens(2, LENGTH), cut, cut + 20)
+
+
+@pytest.mark.parametrize(
+    ("before", "bars"), [(2, 75), (130, 75), pytest.param(40, 1000, marks=pytest.mark.long)]
+)
+def test_after_a_long_silence_steps_equal_the_whole(before: int, bars: int, monkeypatch):
+    monkeypatch.setitem(metre.CHUNKS, "cpu", 512)  # so that it may lie within a stretch
+    model, silence = toy().double(), torch.zeros(1, bars, dtype=torch.long)
+    tokens = torch.cat([toy_tokens(1, before), silence, toy_tokens(1, 60, 1)], 1)
+    whole = whole_of(model, tokens)
     assert whole.isfinite().all()
-    torch.testing.assert_close(torch.stack(rows, 1), whole, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(stepped(model, tokens), whole, rtol=1e-9, atol=1e-9)
 
 
-def test_steps_in_bfloat16_are_the_whole_to_its_precision() -> None:
+def test_steps_in_bfloat16_are_the_whole_to_its_precision():
     model, tokens = toy().bfloat16(), toy_tokens(2, 60)
-    steps = FastSteps(model)
-    with torch.inference_mode():
-        whole = model(tokens, code=model.begin(generator())).float()
-        state, rows = model.start(generator()), []
-        for at in range(60):
-            logits, state = steps(tokens[:, at], state)
-            rows.append(logits.float())
-    difference = (torch.stack(rows, 1) - whole).abs().mean() / whole.abs().mean()
-    assert difference < 0.02
+    found, whole = stepped(model, tokens).float(), whole_of(model, tokens).float()
+    assert (found - whole).abs().mean() / whole.abs().mean() < 0.02
 
 
-def test_single_precision_steps_choose_the_tokens_of_the_whole() -> None:
-    model, tokens = toy(layers=3), toy_tokens(2, 60)
-    steps = FastSteps(model)
-    with torch.inference_mode():
-        whole = model(tokens, model.begin(generator()))
-        state, rows = model.start(generator()), []
-        for at in range(60):
-            logits, state = steps(tokens[:, at], state)
-            rows.append(logits)
-    found = torch.stack(rows, 1)
-    torch.testing.assert_close(found, whole, rtol=0, atol=1e-5 * whole.abs().max().item())
-    assert (found.argmax(-1) == whole.argmax(-1)).all()
-
-
-@pytest.mark.parametrize("place", [0, 127, 128, 299])
-def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit(place: int) -> None:
+def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit():
     model, tokens = toy().double(), toy_tokens(2, LENGTH)
-    changed = tokens.clone()
-    changed[:, place] = (changed[:, place] + 1) % VOCABULARY
-    with torch.no_grad():
-        before, after = (model(t, code=model.begin(generator())) for t in (tokens, changed))
-    assert torch.equal(before[:, :place], after[:, :place])
-    assert not torch.equal(before[:, place], after[:, place])
+    before = whole_of(model, tokens)
+    for place in (0, 127, 128, 299):
+        changed = tokens.clone()
+        changed[:, place] = (changed[:, place] + 1) % VOCABULARY
+        after = whole_of(model, changed)
+        assert torch.equal(before[:, :place], after[:, :place])
+        assert not torch.equal(before[:, place], after[:, place])
 
 
-def test_gradients_reach_every_learned_parameter() -> None:
-    model = toy().train()
-    model(toy_tokens(2, LENGTH), code=model.begin(generator())).square().sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.any(), name
-
-
-def test_recomputed_activations_give_the_same_gradients() -> None:
+def test_gradients_reach_every_learned_parameter_and_are_the_same_recomputed():
     gradients = []
     for recomputed in (False, True):
         model = toy(checkpoint_activations=recomputed).train()
         model(toy_tokens(2, 140), code=model.begin(generator())).square().sum().backward()
-        gradients.append([p.grad for p in model.parameters()])
-    for one, other in zip(*gradients, strict=True):
-        assert torch.equal(one, other)
+        gradients.append({name: p.grad for name, p in model.named_parameters()})
+    for name, gradient in gradients[0].items():
+        assert gradient is not None, name
+        assert gradient.isfinite().all(), name
+        assert gradient.any(), name
+        assert torch.equal(gradient, gradients[1][name])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mixed", [False, True], ids=["float32", "bfloat16"])
-def test_long_sequences_stay_finite_forward_and_backward(mixed: bool) -> None:
+def test_long_sequences_stay_finite_forward_and_backward(mixed: bool):
     model = toy(chunk=128).train()
     with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
         logits = model(toy_tokens(1, 16384), code=model.begin(generator()))
     assert logits.isfinite().all()
     logits.float().square().mean().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
-
-
-def test_the_state_does_not_grow() -> None:
-    model, sizes = toy(), []
-    for length in (10, 1000):
-        _, state = model.prefill(music(length), model.start(generator()))
-        times: Any = state.times
-        sizes.append([*(x.numel() for layer in state.layers for x in layer if x is not None),
-                      *(x.numel() for x in times)])  # fmt: skip
-    assert sizes[0] == sizes[1]
-
-
-@pytest.mark.parametrize("count", [2, 8, 11])
-def test_a_variation_does_not_depend_on_its_company(count: int) -> None:
-    def run(variations: int) -> np.ndarray:
-        asked = Request(variations=variations, seed=3, stop=Stop(tokens=80))
-        return written(toy(), np.array([4, 3, 2, 1]), asked)
-
-    np.testing.assert_array_equal(run(count)[:1], run(1))
-
-
-def test_a_state_can_be_gone_on_from_twice() -> None:
-    model, tokens = toy(), toy_tokens(1, 40)
-    steps = FastSteps(model)
-    _, state = model.prefill(tokens[:, :20], model.start(generator()))
-    _, state = steps(tokens[:, 20], state)
-    copied = selected(state, torch.zeros(1, dtype=torch.long))
-    rows = []
-    for at in (state, copied):
-        for token in tokens[0, 21:]:
-            logits, at = steps(token[None], at)
-        rows.append(logits)
-    assert torch.equal(*rows)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_saved_and_loaded_it_is_the_same_model(tmp_path: Path, dtype: str) -> None:
-    model, tokens = toy(), toy_tokens(2, 50)
-    save(tmp_path, model, Card(name="toy", language={}, trained_length=0), dtype)
-    loaded = load(tmp_path)[0]
-    assert loaded.config == model.config
-    if dtype == "int8":
-        with torch.no_grad():
-            for module in model.modules():
-                if isinstance(module, torch.nn.Linear | torch.nn.Embedding):
-                    module.weight.copy_(restore(*quantise(module.weight)))
-    with torch.no_grad():
-        outputs = [m(tokens, code=m.begin(generator())) for m in (model, loaded)]
-    assert torch.equal(*outputs)

@@ -1,71 +1,111 @@
-"""The model: its parts, and that a whole sequence equals a prompt and steps."""
+"""The model: its parts, its goals, and what must be true of it with every encoding that the registry brings in."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer, parameter_count
+from musicgen.attention.features import FEATURES
+from musicgen.model.config import ModelConfig, needs_linear_attention
+from musicgen.model.performer import Goals, Performer, parameter_count
+from tests.musicgen.metre.toys import METRE
 from tests.musicgen.steps import selected
-from tests.musicgen.toys import VOCABULARY, generator, toy_config, toy_model, toy_tokens
+from tests.musicgen.toys import (
+    ENCODINGS,
+    VOCABULARY,
+    check_prompt_and_steps,
+    generator,
+    toy_config,
+    toy_model,
+    toy_tokens,
+    unlimited,
+)
+from tokenization.language import language
+from training.initial_model import grown
 
-VARIANTS = [
-    {},
-    {"norm": "post"},
-    {"activation": "relu"},
-    {"tie_embeddings": True},
-    {"attention": "softmax", "position": "rope"},
-    {"layers": 3, "position": "sine_spe"},
-]
+GOALS = (7, 9)  # of the toys' eleven tokens
+PLAIN = torch.tensor([[4, 5, 0, 6, 8, 10, 4, 5]])
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_a_whole_sequence_equals_prompt_and_steps(variant: dict[str, Any]) -> None:
-    model = toy_model(**variant).double()
-    tokens = toy_tokens(2, 30)
+def told(**parts: Any) -> Performer:
+    """Return a toy; if it is told of goals, they matter."""
+    model = toy_model(**parts)
+    if model.goals is not None:
+        torch.nn.init.normal_(model.goals.vectors.weight, 0, 0.3, generator=generator(3))
+    return model
+
+
+def test_the_last_goal_stands_until_the_next():
+    goals = Goals(GOALS, 11, 4)
+    tokens = torch.tensor([[4, 9, 0, 5, 7, 7, 3], [1, 2, 3, 4, 5, 6, 8]])
+    at = torch.tensor([0, 1])
+    found = goals.standing(tokens, at)
+    assert found.tolist() == [[0, 2, 2, 2, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]]
+    for column, wanted in zip(tokens.T, found.T, strict=True):
+        at = goals.standing(column.unsqueeze(1), at).squeeze(1)
+        assert at.tolist() == wanted.tolist()
+
+
+def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
+    model, other = told(goals=GOALS), toy_model()
+    other.load_state_dict({k: v for k, v in model.state_dict().items() if "goals" not in k})
+    with_goal = torch.cat([PLAIN, torch.tensor([[9]]), PLAIN], 1)
     with torch.no_grad():
-        whole = model(tokens, code=model.begin(generator(5)))
-    logits, state = model.prefill(tokens[:, :13], model.start(generator(5)))
-    logits, state = model.prefill(tokens[:, 13:20], state)
-    for t in range(20, 30):
-        torch.testing.assert_close(logits, whole[:, t - 1], rtol=1e-9, atol=1e-9)
-        logits, state = model.step(tokens[:, t], state)
-    torch.testing.assert_close(logits, whole[:, -1], rtol=1e-9, atol=1e-9)
-    assert state.position == 30
+        assert torch.equal(model(PLAIN), other(PLAIN))
+        here, there = model(with_goal), other(with_goal)
+    assert torch.equal(here[:, : PLAIN.shape[1]], there[:, : PLAIN.shape[1]])
+    assert ((here - there)[0, PLAIN.shape[1] :].abs().amax(1) > 1e-3).all()
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_rows_of_a_state_can_be_chosen(variant: dict[str, Any]) -> None:
-    model = toy_model(**variant)
-    tokens = toy_tokens(3, 9)
-    state = model.prefill(tokens, model.start(generator()))[1]
-    rows = torch.tensor([2, 0, 2, 1])
-    chosen = selected(state, rows)
-    all_logits = model.step(torch.tensor([1, 2, 3]), state)[0]
-    some = model.step(torch.tensor([1, 2, 3])[rows], chosen)[0]
-    torch.testing.assert_close(some, all_logits[rows])
+def test_a_trained_model_that_is_told_computes_at_first_what_it_did_and_learns():
+    before = toy_model(layers=2)
+    after = Performer(toy_config(layers=4, goals=GOALS, initial_deviation=0.3), 5).eval()
+    names = [f"token {number}" for number in range(11)]
+    after.load_state_dict(grown(before, after, names, names))
+    tokens = toy_tokens(2, 40)
+    torch.testing.assert_close(after(tokens), before(tokens), rtol=1e-5, atol=1e-5)
+    after(tokens).square().sum().backward()
+    assert after.goals is not None
+    gradient = after.goals.vectors.weight.grad
+    assert gradient is not None
+    assert (gradient.abs().sum(1) > 0).all()
 
 
-def test_the_seed_determines_the_weights() -> None:
-    first, again, other = (Performer(toy_config(), seed).state_dict() for seed in (1, 1, 2))
+def test_goals_that_are_none_are_refused():
+    for goals, message in [((), "goals are"), ((7, 7), "goals are"), ((7, 11), "below 11")]:
+        with pytest.raises(ValueError, match=message):
+            toy_config(goals=goals)
+    with pytest.raises(ValueError, match="goals need the clock"):
+        ModelConfig(vocabulary_size=11, goals=(7,))
+
+
+@pytest.mark.parametrize("name", ["remi-2", "groove-2"])
+def test_a_language_names_its_goal_tokens(name: str):
+    spoken = language(name)
+    names = [spoken.vocabulary.names[token] for token in spoken.goal_tokens()]
+    assert names[:16] == [f"left_{bars}" for bars in range(1, 17)]
+    assert {"seam_16", "after", "before"} <= set(names)
+    assert not {"bar", "end"} & set(names)
+    assert not language(name.removesuffix("-2")).goal_tokens()
+
+
+def test_the_seed_determines_the_weights_and_no_other_randomness_is_touched(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("it was seeded"))
+    before = torch.get_rng_state()
+    first, again, other = (
+        Performer(toy_config(position="sine_spe"), seed).state_dict() for seed in (1, 1, 2)
+    )
+    assert torch.equal(torch.get_rng_state(), before)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
-def test_building_leaves_the_global_stream_of_randomness_alone() -> None:
-    torch.manual_seed(0)
-    expected = torch.rand(3)
-    torch.manual_seed(0)
-    Performer(toy_config(position="sine_spe"), seed=4)
-    assert torch.equal(torch.rand(3), expected)
-
-
-def test_an_untrained_model_is_unsure_and_its_branches_start_small() -> None:
+def test_an_untrained_model_is_unsure_and_its_branches_start_small():
     model = Performer(ModelConfig.preset("tiny", vocabulary_size=300), seed=0).eval()
     tokens = torch.randint(300, (2, 64), generator=generator())
     with torch.no_grad():
@@ -78,12 +118,12 @@ def test_an_untrained_model_is_unsure_and_its_branches_start_small() -> None:
     assert output.std().item() == pytest.approx(0.02 / math.sqrt(12), rel=0.05)
 
 
-def test_tied_embeddings_save_one_matrix() -> None:
+def test_tied_embeddings_save_one_matrix():
     tied, free = (Performer(toy_config(tie_embeddings=t)) for t in (True, False))
     assert parameter_count(free) - parameter_count(tied) == VOCABULARY * 16
 
 
-def test_redraw_changes_the_random_features_of_every_layer() -> None:
+def test_redraw_changes_the_random_features_of_every_layer():
     model = toy_model(layers=2)
     before = {name: value.clone() for name, value in model.named_buffers()}
     model.redraw(generator(9))
@@ -94,57 +134,63 @@ def test_redraw_changes_the_random_features_of_every_layer() -> None:
     assert all(torch.equal(after[name], value) for name, value in model.named_buffers())
 
 
-def test_a_stochastic_encoding_wants_a_code_and_its_code_matters() -> None:
+def test_a_stochastic_encoding_wants_a_code_and_its_code_matters():
     model, tokens = toy_model(position="sine_spe"), toy_tokens(1, 12)
-    with pytest.raises(
-        ValueError, match=r"sine_spe draws a code for each sequence; pass code=model\.begin"
-    ):
+    wanted = r"sine_spe draws a code for each sequence; pass code=model\.begin"
+    with pytest.raises(ValueError, match=wanted):
         model(tokens)
     with torch.no_grad():
         one, two = (model(tokens, code=model.begin(generator(seed))) for seed in (1, 2))
     assert not torch.equal(one, two)
 
 
-def test_activation_checkpointing_changes_no_number() -> None:
-    tokens, gradients = toy_tokens(2, 20), []
+@pytest.mark.parametrize("position", ["sine_spe", "conv_spe"])
+def test_activation_checkpointing_changes_no_number(position: str):
+    tokens, gradients = toy_tokens(2, 70), []
     for checkpoint in (False, True):
         config = toy_config(
-            layers=2, position="sine_spe", checkpoint_activations=checkpoint, dropout=0.1
+            layers=3, position=position, checkpoint_activations=checkpoint, dropout=0.1
         )
         model = Performer(config, seed=1)
         torch.manual_seed(3)  # of dropout
         model(tokens, code=model.begin(generator())).square().mean().backward()
         gradients.append([p.grad for p in model.parameters()])
-    for a, b in zip(*gradients, strict=True):
-        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(*gradients)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*should not be instantiated:DeprecationWarning"
-)  # dynamo's own
-@pytest.mark.parametrize("position", ["none", "rope", "sine_spe", "permuteformer"])
-def test_the_training_step_compiles_as_one_graph(position: str) -> None:
-    model = Performer(toy_config(position=position))
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo's
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {"position": "none", "goals": (7, 9)},
+        {"position": "rope"},
+        {"position": "sine_spe"},
+        {"position": "permuteformer"},
+    ],
+    ids=str,
+)
+def test_the_training_step_compiles_as_one_graph(variant: dict[str, Any]):
+    model = Performer(toy_config(**variant))
     tokens, code = toy_tokens(2, 20), model.begin(generator())
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(tokens, code=code), model(tokens, code=code))
 
 
-def test_other_realisations_share_the_weights() -> None:
-    model = toy_model(position={"name": "sine_spe", "realisations": 8}, layers=2)
-    other = model.with_realisations(12, seed=1)
-    tokens = toy_tokens(1, 12)
+@pytest.mark.parametrize("name", ["sine_spe", "conv_spe"])
+def test_other_realisations_share_the_weights(name: str):
+    model = toy_model(position={"name": name, "realisations": 8}, layers=2)
+    other, tokens = model.with_realisations(12, seed=1), toy_tokens(1, 12)
     assert other.config.position.realisations == 12
     assert not other.training
     with torch.no_grad():
         assert other(tokens, code=other.begin(generator())).isfinite().all()
         model.embedding.weight.mul_(2)
     pairs = dict(other.named_parameters())
-    assert all(torch.equal(value, pairs[name]) for name, value in model.named_parameters())
     assert pairs.keys() == dict(model.named_parameters()).keys()
+    assert all(torch.equal(value, pairs[name]) for name, value in model.named_parameters())
 
 
-def test_training_lowers_the_loss() -> None:
+def test_training_lowers_the_loss():
     torch.manual_seed(0)
     model = Performer(toy_config(width=32, position="rope"))
     tokens = (torch.arange(24)[None] + torch.arange(4)[:, None]) % VOCABULARY
@@ -160,8 +206,106 @@ def test_training_lowers_the_loss() -> None:
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_making_a_model_leaves_the_generators_of_devices_alone(monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("it was seeded"))
-    before = torch.get_rng_state()
-    Performer(toy_config())
-    assert torch.equal(torch.get_rng_state(), before)
+LENGTH = 37  # no multiple of the chunk
+every_encoding = pytest.mark.parametrize("position", ENCODINGS)
+every_encoding_and_map = pytest.mark.parametrize(
+    ("position", "features"),
+    [*((one, "favor") for one in ENCODINGS), *(("sine_spe", one) for one in FEATURES)],
+)
+
+
+def model_of(position: str, **overrides: Any) -> Any:
+    return toy_model(position=unlimited(position), **overrides)
+
+
+def whole_of(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(tokens, code=model.begin(generator()))
+
+
+@every_encoding_and_map
+def test_all_ways_to_compute_agree(position: str, features: str):
+    outputs = {}
+    for horizons in (None, (2, 20)):
+        for backend in ("exact", "chunked", "recurrent"):
+            model = model_of(position, features=features, backend=backend, horizons=horizons)
+            outputs[horizons, backend] = whole_of(model.double(), toy_tokens(2, LENGTH))
+        for backend in ("chunked", "recurrent"):
+            found, wanted = outputs[horizons, backend], outputs[horizons, "exact"]
+            torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    assert not torch.allclose(outputs[None, "exact"], outputs[(2, 20), "exact"])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        *({"position": unlimited(one)} for one in ENCODINGS),
+        *({"position": "sine_spe", "features": one} for one in ("relu", "elu")),
+        {"norm": "post", "activation": "relu", "tie_embeddings": True, "layers": 3},
+        {"goals": GOALS},
+        {"goals": GOALS, "metre": METRE, "position": "sine_spe", "layers": 2},
+        {"attention": "softmax", "goals": GOALS},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("cut", [1, 17])
+def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut: int):
+    model, tokens = told(**parts).double(), toy_tokens(3, LENGTH)
+    whole, rows, steps = whole_of(model, tokens), torch.arange(3), model.step
+    logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
+    for t in range(cut, 30):
+        torch.testing.assert_close(logits, whole[rows, t - 1], rtol=1e-9, atol=1e-9)
+        if t == cut + 6:
+            rows = torch.tensor([2, 0, 2, 1])
+            state = selected(state, rows)
+        step = model.step if t < cut + 3 else steps
+        logits, state = step(tokens[rows, t], state)
+    assert state.position == 30
+    rest, _ = model.read(tokens[rows, 30:], state)
+    torch.testing.assert_close(rest, whole[rows, 30:], rtol=1e-9, atol=1e-9)
+
+
+@every_encoding
+def test_later_tokens_leave_earlier_outputs_alone_to_the_last_bit(position: str):
+    model, tokens = model_of(position).double(), toy_tokens(2, LENGTH)
+    before = whole_of(model, tokens)
+    for place in (0, 15, 16):
+        changed = tokens.clone()
+        changed[:, place] = (changed[:, place] + 1) % VOCABULARY
+        after = whole_of(model, changed)
+        assert torch.equal(before[:, :place], after[:, :place])
+        assert not torch.equal(before[:, place], after[:, place])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mixed", [False, True], ids=["float32", "bfloat16"])
+@every_encoding
+def test_long_sequences_stay_finite_forward_and_backward(position: str, mixed: bool):
+    model = model_of(position, chunk=128).train()
+    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        logits = model(toy_tokens(1, 16384), code=model.begin(generator()))
+    assert logits.isfinite().all()
+    logits.float().square().mean().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+@every_encoding
+def test_far_steps_stay_finite(position: str):
+    """Past any trained length there is no table to outgrow: a state says position 30 000, and steps go on."""
+    model = model_of(position)
+    steps = model.step
+    state = model.prefill(toy_tokens(2, LENGTH), model.start(generator()))[1]
+    later = None if state.times is None else state.times._replace(ticks=state.times.ticks + 10**7)
+    state = replace(state, position=30_000, times=later)
+    for token in range(5):
+        logits, state = steps(torch.tensor([token, token]), state)
+        assert logits.isfinite().all()
+
+
+@every_encoding
+def test_softmax_attention_takes_what_acts_before_the_features(position: str):
+    if needs_linear_attention(type(model_of(position).position)):
+        with pytest.raises(ValueError, match="choose attention: linear"):
+            model_of(position, attention="softmax")
+    else:
+        check_prompt_and_steps(model_of(position, attention="softmax"), toy_tokens(2, 14), 5, 12)

@@ -1,4 +1,4 @@
-"""Work spread over processes: what befalls one task is that task's alone."""
+"""Work spread over processes: what befalls one task is that task's alone, and only its own time is held against it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,35 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from musicgen.common.processes import CONTEXT, processors
+from musicgen.common.workers import process
 from musicgen.common.workers.pool import as_done, at_most, in_order
 from musicgen.common.workers.process import Bounds, Failed, Worker
 
 LATE = 60  # seconds
+LIMIT = 300.0
+
+
+def answers_of(work: Callable[[Any], Any], tasks: Iterable[int], **how: Any) -> list[Any]:
+    with closing(in_order(work, tasks, **how)) as answers:
+        return [*answers]
+
+
+def in_time(holds: Callable[[], bool]) -> bool:
+    """Return whether something comes to hold."""
+    limit = time.monotonic() + LATE
+    while not holds() and time.monotonic() < limit:
+        time.sleep(0.02)
+    return holds()
 
 
 def square(number: int) -> int:
@@ -34,6 +51,9 @@ def dies_at(fatal: dict[int, str], number: int) -> int:
             os._exit(3)
         case "silent exit":
             os._exit(0)
+        case "work for ever":
+            while True:
+                pass
         case "hang":
             time.sleep(60)
         case "bug":
@@ -46,8 +66,8 @@ def dies_at(fatal: dict[int, str], number: int) -> int:
 
 
 def test_answers_come_in_the_order_of_the_tasks():
-    with closing(in_order(square, range(40), workers=2)) as answers:
-        assert [*answers] == [n * n for n in range(40)]
+    assert answers_of(square, range(40), workers=2) == [n * n for n in range(40)]
+    assert answers_of(square, range(5), workers=0) == [0, 1, 4, 9, 16]
 
 
 def first_is_last(folder: Path, number: int) -> int:
@@ -64,10 +84,6 @@ def test_or_as_they_are_done(tmp_path: Path):
         assert [*answers] == [(1, 1), (2, 2), (0, 0)]
 
 
-def test_without_workers_the_same_is_done_here():
-    assert [*in_order(square, range(5), workers=0)] == [0, 1, 4, 9, 16]
-
-
 def test_there_are_no_more_workers_than_tasks_and_one_is_this_process():
     assert [at_most(4, tasks) for tasks in (0, 1, 2, 9)] == [0, 0, 2, 4]
     assert at_most(1, 9) == 0
@@ -76,9 +92,6 @@ def test_there_are_no_more_workers_than_tasks_and_one_is_this_process():
 
 def test_whatever_befalls_a_task_costs_that_task_alone():
     fatal = {1: "signal", 4: "exit", 5: "silent exit", 7: "bug", 8: "memory", 9: "error"}
-    work = partial(dies_at, fatal)
-    with closing(in_order(work, range(12), workers=2, memory_bytes=2 << 30)) as running:
-        answers = [*running]
     expected = {
         1: "working on it ended the process twice (signal 11)",
         4: "working on it ended the process twice (exit code 3)",
@@ -87,7 +100,8 @@ def test_whatever_befalls_a_task_costs_that_task_alone():
         8: "it takes more memory than there is",
         9: "that is too much",
     }
-    assert answers == [Failed(expected[n]) if n in expected else n for n in range(12)]
+    found = answers_of(partial(dies_at, fatal), range(12), workers=2, memory_bytes=2 << 30)
+    assert found == [Failed(expected[n]) if n in expected else n for n in range(12)]
 
 
 def killed_once(folder: Path, number: int) -> int:
@@ -99,29 +113,44 @@ def killed_once(folder: Path, number: int) -> int:
 
 
 def test_nothing_is_lost_with_a_process_that_others_have_ended(tmp_path: Path):
-    with closing(in_order(partial(killed_once, tmp_path), range(6), workers=2)) as answers:
-        assert [*answers] == [*range(6)]
+    assert answers_of(partial(killed_once, tmp_path), range(6), workers=2) == [*range(6)]
     assert (tmp_path / "killed").exists()
 
 
-def test_a_task_that_takes_too_long_is_given_up():
-    """The others are not looked at: on a busy machine, anything may take two seconds."""
-    work = partial(dies_at, {1: "hang"})
-    with closing(in_order(work, range(3), workers=1, limit_seconds=2.0)) as running:
-        answers = [*running]
-    assert answers[1] == Failed("it takes longer than 2 seconds")
-    assert len(answers) == 3
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux tells of others' time")
+@pytest.mark.parametrize("how", ["work for ever", "hang"])
+def test_a_task_that_takes_too_long_is_given_up(how: str):
+    """The others are not looked at: on a busy machine, anything may take a second."""
+    found = answers_of(partial(dies_at, {1: how}), range(3), workers=1, limit_seconds=1.0)
+    assert found[1] == Failed("it takes longer than 1 seconds")
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("number", "apart", "worked", "late"),
+    [
+        (5, 1.0, 70.0, 1),  # it works too long
+        (20_000, 1.0, 0.01, 0),  # it waits for others on a busy machine
+        (5, 86_400.0, 0.0, 0),  # the machine was suspended
+        (302, 0.5, 0.0, 0),
+        (302, 1.0, 0.0, 2),  # it stands still
+    ],
+)
+def test_a_task_is_late_that_works_or_stands_still_too_long(
+    number: int, apart: float, worked: float, late: int, monkeypatch: pytest.MonkeyPatch
+):
+    wall, processor = count(0.0, apart), count(0.0, worked)
+    monkeypatch.setattr(process.time, "monotonic", lambda: next(wall))
+    monkeypatch.setattr(process, "processor_seconds", lambda _: next(processor))
+    task = process.TaskClock(1)
+    looks = [task.is_late(LIMIT) for _ in range(number)]
+    assert looks == [False] * (number - late) + [True] * late
 
 
 def test_tasks_are_taken_as_they_are_needed():
     taken = []
-
-    def tasks():
-        for number in range(10_000):
-            taken.append(number)
-            yield number
-
-    with closing(in_order(square, tasks(), workers=1)) as answers:
+    tasks = (taken.append(number) or number for number in range(10_000))
+    with closing(in_order(square, tasks, workers=1)) as answers:
         assert next(answers) == 0
     assert len(taken) < 100
 
@@ -133,15 +162,12 @@ def surroundings(folder: Path, _: int) -> tuple[int, str | None]:
     return os.getpid(), os.environ.get("OMP_NUM_THREADS")
 
 
-def test_two_workers_are_two_processes_that_share_the_processors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_two_workers_are_two_processes_that_share_the_processors(tmp_path: Path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    with closing(in_order(partial(surroundings, tmp_path), range(8), workers=2)) as running:
-        answers = [*running]
-    assert len({process for process, _ in answers}) == 2  # type: ignore[misc]
-    assert os.getpid() not in {process for process, _ in answers}  # type: ignore[misc]
-    assert {threads for _, threads in answers} == {str(max(1, processors() // 2))}  # type: ignore[misc]
+    found = answers_of(partial(surroundings, tmp_path), range(8), workers=2)
+    own, threads = ({*each} for each in zip(*found, strict=True))
+    assert len(own - {os.getpid()}) == len(own) == 2
+    assert threads == {str(max(1, processors() // 2))}
     assert "OMP_NUM_THREADS" not in os.environ
 
 
@@ -164,7 +190,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("ending", ["interrupt", "kill"])
+@pytest.mark.parametrize("ending", ["interrupt", pytest.param("kill", marks=pytest.mark.long)])
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ending: str):
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
@@ -180,21 +206,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ending: st
     assert program.returncode == (130 if ending == "interrupt" else -signal.SIGKILL)
 
 
-def in_time(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
-    """Return whether something comes to hold."""
-    limit = time.monotonic() + seconds
-    while not holds() and time.monotonic() < limit:
-        time.sleep(0.02)
-    return holds()
-
-
-def test_there_is_a_processor():
-    assert processors() >= 1
-
-
-def test_a_worker_that_cannot_start_again_says_why_and_ends_quietly(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_worker_that_cannot_start_again_says_why_and_ends_quietly(monkeypatch):
     worker: Worker[int, int] = Worker(partial(dies_at, {1: "exit"}), Bounds())
     worker.give(1)
 

@@ -1,26 +1,30 @@
-"""Phrases return as often as those of pieces do, to a phrase before, and are found again where they were left."""
+"""Phrases return as often as those of pieces do, and new ones are led to be as differently high."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
-from musicgen.generation.recall.memory import Memory
-from musicgen.generation.recall.phrases import (
-    NEW,
-    UNIT,
-    Phrases,
-    Phrasing,
-    phrasing_of,
+from musicgen.generation.recall.contrast import (
+    FURTHEST,
+    MOST,
+    Contrast,
+    Heights,
+    Leaning,
+    contrast_of,
 )
+from musicgen.generation.recall.phrases import NEW, UNIT, Phrases, Phrasing, phrasing_of
 from musicgen.generation.recall.recalling import Recall, Recalling, read_habits
-from musicgen.generation.request import Request, Stop
-from musicgen.generation.sampling import Sampling
-from tests.musicgen.generation.generate import written
-from tests.musicgen.toys import toy_model, toy_tokens
+from tokenization.grammar import NoteTokens
+from tokenization.language import LANGUAGES
+from tokenization.language import language as language_of
 
 BAR = 0
 ALWAYS = Phrasing(begin=1, stay=1, back=(0, 0, 1))
@@ -36,25 +40,18 @@ def sources(phrasing: Phrasing | None, heard: int, bars: int, seed: int = 0) -> 
     return [phrases.begin_bar() for _ in range(bars)]
 
 
-def test_it_begins_where_a_phrase_does_and_not_just_after_what_was_given():
-    for heard in range(9):
-        found = sources(ALWAYS, heard, 40)
-        first = found.index(next(one for one in found if one is not None)) + heard
-        assert first % UNIT == 0
-        assert heard + NEW <= first < heard + NEW + UNIT
-        assert all(one is not None for one in found[first - heard :])
-
-
-def test_the_bar_that_a_prompt_ends_with_is_the_first_new_one():
-    """As the prompts of languages whose bars have a token: the token of the first bar to be written is their last."""
-    for heard in range(1, 9):
+@pytest.mark.parametrize("begun", [False, True])
+def test_it_begins_where_a_phrase_does_and_not_just_after_what_was_given(begun: bool):
+    """Of languages whose bars have a token, the first bar to be written has begun: its token is the prompt's last."""
+    for heard in range(begun, 9):
         phrases = Phrases(ALWAYS)
-        for _ in range(heard + 1):
+        for _ in range(heard + begun):
             phrases.begin_bar()
-        phrases.decide([0], begun=True)
-        found = [phrases.begin_bar() for _ in range(NEW + UNIT)]  # of the bars from heard + 1 on
-        first = found.index(next(one for one in found if one is not None)) + heard + 1
-        assert first == -(-(heard + NEW) // UNIT) * UNIT
+        phrases.decide([0], begun=begun)
+        found = [phrases.begin_bar() for _ in range(40)]
+        first = next(i for i, one in enumerate(found) if one is not None)
+        assert first + heard + begun == -(-(heard + NEW) // UNIT) * UNIT
+        assert all(one is not None for one in found[first:])
 
 
 def test_a_return_goes_on_bar_by_bar_and_begins_where_a_phrase_does():
@@ -70,8 +67,8 @@ def test_it_returns_as_often_and_as_far_as_it_is_told():
     wanted = Phrasing(begin=0.3, stay=0.6, back=(0.25, 0.25, 0.5))
     begun = units = stays = returns = 0
     back: Counter[int] = Counter()
-    for seed in range(400):
-        found = [None, *sources(wanted, 8, NEW + 100 * UNIT, seed)[NEW::UNIT]]
+    for seed in range(100):
+        found = [None, *sources(wanted, 8, NEW + 400 * UNIT, seed)[NEW::UNIT]]
         for number, (one, other) in enumerate(pairwise(found), 16 // UNIT):
             goes_on = one is not None and other == one + UNIT
             stays, returns = stays + goes_on, returns + (one is not None)
@@ -94,52 +91,49 @@ def test_the_same_seed_decides_the_same_and_nothing_is_decided_without_a_phrasin
     assert [undecided.begin_bar() for _ in range(40)] == [None] * 40
 
 
-def bar_of(name: int) -> list[int]:
+def named_bar(name: int) -> list[int]:
     """Return a bar of eight tokens that no bar of another name shares, but for the one that begins it."""
     return [BAR, *range(10 + 7 * name, 17 + 7 * name)]
 
 
-def row(phrasing: Phrasing | None, bars: int) -> Recalling:
+def row_of(phrasing: Phrasing | None, bars: int) -> Recalling:
     """Return a row that has heard eight bars and written others, each unlike all before."""
-    prompt = [token for name in range(8) for token in bar_of(name)]
+    prompt = [token for name in range(8) for token in named_bar(name)]
     recall = Recall(weights=(-3, 0, 0, 2), bars=frozenset(range(0, 64, 8)), phrasing=phrasing)
     one = Recalling(recall, prompt)
     one.decide([1])
     for name in range(8, 8 + bars):
-        for token in bar_of(name):
+        for token in named_bar(name):
             one.take(token, begins=token == BAR)
     return one
 
 
-def test_a_bar_that_returns_is_expected_as_it_was_and_found_again_after_it_was_left():
-    only_one_back = Phrasing(begin=1, stay=0, back=(1, 0, 0))
-
-    def expected(one: Recalling) -> int:
-        chances = np.full(400, 1 / 400)
-        one.mix(chances, np.ones(400, bool))
-        return int(chances.argmax())
-
-    one = row(only_one_back, NEW)
-    one.take(BAR, begins=True)
-    assert (
-        expected(one) == bar_of(12)[1]
-    )  # sixteen bars were said: the phrase before began with the 13th
-    one.take(bar_of(12)[1])
-    assert expected(one) == bar_of(12)[2]
-    one.take(399)
+def expected(one: Recalling, allowed: np.ndarray | None = None) -> list[int]:
+    """Return the tokens that a row makes likelier than a model does that knows nothing."""
     chances = np.full(400, 1 / 400)
-    one.mix(chances, np.ones(400, bool))
-    assert (chances == 1 / 400).all()
+    one.mix(chances, np.ones(400, bool) if allowed is None else allowed)
+    return np.flatnonzero(chances > 1 / 400).tolist()
+
+
+def test_a_bar_that_returns_is_expected_as_it_was_and_found_again_after_it_was_left():
+    one = row_of(Phrasing(begin=1, stay=0, back=(1, 0, 0)), NEW)
     one.take(BAR, begins=True)
-    assert expected(one) == bar_of(13)[1]
-    without = row(None, NEW)
+    # Sixteen bars were said: the phrase before began with the 13th.
+    assert expected(one) == [named_bar(12)[1]]
+    one.take(named_bar(12)[1])
+    assert expected(one) == [named_bar(12)[2]]
+    one.take(399)
+    assert expected(one) == []
+    one.take(BAR, begins=True)
+    assert expected(one) == [named_bar(13)[1]]
+    without = row_of(None, NEW)
     without.take(BAR, begins=True)
     assert len(without._memory._matches) == 0
 
 
 def piece(names: str) -> tuple[np.ndarray, list[int]]:
     """Return a piece of such bars."""
-    ids = np.array([token for name in names for token in bar_of(ord(name) - ord("A"))])
+    ids = np.array([token for name in names for token in named_bar(ord(name) - ord("A"))])
     return ids, np.flatnonzero(ids == BAR).tolist()
 
 
@@ -156,82 +150,228 @@ def test_how_pieces_return_is_counted():
     assert phrasing_of([]) is None
 
 
-def test_what_a_card_says_is_read_and_what_is_wrong_is_told():
-    said = {
-        "recall": [1, 2, 3, 4.5],
-        "phrasing": {"begin": 0.3, "stay": 0.6, "back": [0.2, 0.2, 0.6]},
-    }
+def test_a_return_goes_on_after_what_may_not_come():
+    def after(passes_over: bool, *forbidden: int) -> list[int]:
+        recall = Recall(weights=(-3, 0, 0, 2), bars=frozenset({0, 8}), passes_over=passes_over)
+        one = Recalling(recall, [*named_bar(0), *named_bar(1), BAR])
+        one._memory.go_back(1, 24)  # after the first token of the first bar
+        return expected(one, ~np.isin(np.arange(400), forbidden))
+
+    tokens = named_bar(0)[1:]
+    assert after(True) == after(False) == [tokens[0]]
+    assert after(True, *tokens[:2]) == [tokens[2]]
+    assert after(False, *tokens[:2]) == []
+    assert after(True, *tokens, BAR) == []  # no more than a bar's beginning is passed over
+
+
+LINE, PLACE = 0, 1
+TOKENS = NoteTokens(
+    pitch=np.where(np.arange(128) < 20, -1, np.arange(128)), moves=np.isin(np.arange(128), [0, 1])
+)
+STILL = Contrast(rise=0, keeps=0, spread=0, lowest=0, highest=127)
+ALLOWED = np.ones(128, bool)
+Said = Iterable[tuple[int, bool]]
+
+
+def bar_of(*tops: int) -> Said:
+    """Return a bar with such notes at the top, each above a low one, and which token begins it."""
+    yield LINE, True
+    for top in tops:
+        yield from ((PLACE, False), (30, False), (top, False))
+
+
+def phrase_of(top: int) -> Said:
+    """Return a phrase with its tops at one height."""
+    for _ in range(UNIT):
+        yield from bar_of(top, top)
+
+
+def leaning(contrast: Contrast, *phrases: int, seed: int = 0) -> Leaning:
+    """Return what leads a sequence, as its next bar begins, after phrases of such heights."""
+    one = Leaning(contrast, TOKENS)
+    one.decide([seed])
+    for top in phrases:
+        for token, begins in phrase_of(top):
+            one.take(token, begins, False)
+    one.take(LINE, True, True)
+    return one
+
+
+def chances(one: Leaning, allowed: np.ndarray = ALLOWED) -> np.ndarray:
+    """Return what a model that knows nothing would draw from."""
+    scores = np.zeros(128)
+    one.apply(scores, allowed)
+    return np.exp(scores) / 128
+
+
+def test_a_height_is_that_of_most_tops_and_a_rest_has_none():
+    heights = Heights(TOKENS)
+    for token, begins in [*bar_of(60, 62, 64, 66, 90), *[*bar_of()] * 3, (LINE, True)]:
+        heights.take(token, begins)
+    assert heights.over == [pytest.approx(np.percentile([60, 62, 64, 66, 90], 80))]
+    assert heights.middle == pytest.approx((60 + 62 + 64 + 66 + 90 + 5 * 30) / 10)
+    for token, begins in [*bar_of(60, 60), *[*bar_of()] * 4]:
+        heights.take(token, begins)
+    assert heights.over[1:] == [None]
+    assert heights.known == heights.over[:1]
+
+
+RISING = Contrast(rise=12, keeps=0, spread=0, lowest=0, highest=127)
+
+
+def test_what_is_led_goes_to_what_is_wanted_and_no_further():
+    led = chances(leaning(RISING, 60, 60))
+    assert led[72] > led[60] > led[46]
+    np.testing.assert_allclose(led[72:], led[72])
+    # Whether a high note comes stays the model's own, and so does all that is below the middle.
+    assert led[46:].sum() == pytest.approx(82 / 128)
+    np.testing.assert_allclose(led[:46], 1 / 128)
+    led = chances(leaning(replace(RISING, rise=-12), 90, 90))
+    assert led[61] == led[78] > led[84] > led[90]
+    assert led[61:].sum() == pytest.approx(67 / 128)
+    np.testing.assert_allclose(led[:61], 1 / 128)
+
+
+def test_what_may_not_come_does_not_count():
+    allowed = ALLOWED & (np.arange(128) != 70)
+    led = chances(leaning(RISING, 60, 60), allowed)
+    assert led[70] == 1 / 128
+    assert led[46:][allowed[46:]].sum() == pytest.approx(81 / 128)
+    none = ALLOWED & (np.arange(128) < 46)
+    np.testing.assert_array_equal(chances(leaning(RISING, 60, 60), none), 1 / 128)
+
+
+def test_it_leads_more_the_longer_a_phrase_stays_away_and_nothing_within_a_return():
+    one = leaning(replace(RISING, rise=4), 60, 60)
+    before = chances(one)[64]
+    for token, begins in [*bar_of(60, 60, 60), (LINE, True)][1:]:
+        one.take(token, begins, True)
+    assert chances(one)[64] > before
+    one.take(LINE, True, False)
+    np.testing.assert_array_equal(chances(one), 1 / 128)
+    far = leaning(replace(RISING, rise=60), 60, 60)
+    assert np.log(chances(far)[47] / chances(far)[46]) == pytest.approx(MOST)
+
+
+def test_nothing_is_led_before_there_is_a_phrase_or_where_all_are_alike():
+    np.testing.assert_array_equal(chances(leaning(STILL, 60, 60)), 1 / 128)
+    np.testing.assert_array_equal(chances(leaning(RISING)), 1 / 128)
+
+
+def test_heights_are_drawn_as_they_were_counted():
+    contrast = Contrast(rise=1, keeps=0.5, spread=3, lowest=40, highest=90)
+    random = np.random.default_rng(0)
+    drawn = np.array([contrast.drawn([60, 60, 66], random) for _ in range(4000)])
+    assert drawn.mean() == pytest.approx(62 + 1 + 0.5 * 4, abs=0.2)
+    assert drawn.std() == pytest.approx(3, rel=0.1)
+    assert np.abs(drawn - 65).max() == pytest.approx(3 * FURTHEST)
+    tight = Contrast(rise=20, keeps=0, spread=0, lowest=40, highest=70)
+    assert tight.drawn([60], random) == 70
+    assert tight.drawn([80], random) == 80  # what was given lies outside
+
+
+def test_the_seed_decides_and_a_copy_goes_on_for_itself():
+    wide = Contrast(rise=0, keeps=0, spread=8, lowest=0, highest=127)
+    found = [chances(leaning(wide, 60, 60, seed=seed)) for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (found[0] != found[2]).any()
+    one = leaning(replace(RISING, rise=4), 60, 60)
+    before, other = chances(one), one.copy()
+    for token, begins in [*bar_of(100, 100, 100), *bar_of(100)]:
+        other.take(token, begins, True)
+    np.testing.assert_array_equal(chances(one), before)
+    assert (chances(other) != before).any()
+
+
+def test_how_phrases_differ_is_counted():
+    """Each new phrase lies, above the mean of all before, by 2 + half of what the last one does, and 1 more or less."""
+    random, pieces = np.random.default_rng(1), []
+    for _ in range(12):
+        tops = [60.0, 66.0]
+        for _ in range(8):
+            mean = np.mean(tops)
+            tops.append(mean + 2 + 0.5 * (tops[-1] - mean) + random.choice([-1, 1]))
+        said: list[tuple[int, bool]] = []
+        for token, begins in (one for top in tops for one in phrase_of(round(top))):
+            # Words that stand nowhere else, so that no phrase is a return.
+            said += [(token, begins), (128 + len(said), False)]
+        starts = [place for place, (_, begins) in enumerate(said) if begins]
+        pieces.append((np.array([token for token, _ in said]), starts))
+    tokens = NoteTokens(
+        pitch=np.append(TOKENS.pitch, np.full(2000, -1)),
+        moves=np.append(TOKENS.moves, np.zeros(2000, bool)),
+    )
+    found = contrast_of(pieces, tokens)
+    assert found is not None
+    assert found.keeps == pytest.approx(0.5, abs=0.25)
+    assert found.rise == pytest.approx(2, abs=0.5)
+    assert found.spread == pytest.approx(1, abs=0.3)
+    assert 59 <= found.lowest < 66 < found.highest < 90
+    assert contrast_of(pieces[:1], tokens) is None
+
+
+def test_a_row_is_led_in_new_phrases_that_were_decided_on():
+    """Eight bars are given; the first eight new ones are the model's own; then each phrase is new."""
+    given = [*phrase_of(60), *phrase_of(60)]
+    recall = Recall(
+        weights=(0, 0, 0, 0),
+        goals=frozenset({5}),
+        bars=frozenset(place for place, (_, begins) in enumerate(given) if begins),
+        phrasing=Phrasing(begin=0, stay=0, back=(0, 0, 1)),
+        contrast=RISING,
+        notes=TOKENS,
+    )
+    one, led = Recalling(recall, [token for token, _ in given]), []
+    one.decide([1])
+    for number in range(NEW + UNIT):
+        for token, begins in bar_of(60 + number, 60 + number):
+            one.take(token, begins)
+        scores = np.zeros(128)
+        one.bias(scores, ALLOWED)
+        led.append(bool(scores.any()))
+    assert led == [False] * NEW + [True] * UNIT
+    one.take(5)  # once a goal stands, what is asked for comes first
+    scores = np.zeros(128)
+    one.bias(scores, ALLOWED)
+    assert not scores.any()
+
+
+@pytest.mark.parametrize(
+    ("part", "found", "wrong"),
+    [
+        (
+            "contrast",
+            Contrast(rise=0.2, keeps=0.5, spread=4.8, lowest=63, highest=87),
+            [{"spread": -1}, {"lowest": 90}, {"rise": "up"}, {"more": 1}, {"keeps": math.nan}],
+        ),
+        (
+            "phrasing",
+            Phrasing(begin=0.3, stay=0.6, back=(0.2, 0.2, 0.6)),
+            [{"begin": 2}, {"back": [1]}, {"stay": "no"}, {"often": 1}],
+        ),
+    ],
+)
+def test_what_a_card_says_is_read_and_what_is_wrong_is_told(part: str, found: Any, wrong: list):
+    said = {"recall": [1, 2, 3, 4.5], part: vars(found)}
     habits = read_habits(said, "card")
     assert habits is not None
-    assert habits.phrasing == Phrasing(begin=0.3, stay=0.6, back=(0.2, 0.2, 0.6))
+    assert getattr(habits, part) == found
     assert read_habits(habits.facts(), "card") == habits
     assert read_habits({}, "card") is None
-    for wrong in ({"begin": 2}, {"back": [1]}, {"stay": "no"}, {"often": 1}):
-        with pytest.raises(ValueError, match="card: phrasing"):
-            read_habits(said | {"phrasing": {**said["phrasing"], **wrong}}, "card")
+    for change in wrong:
+        with pytest.raises(ValueError, match=f"card: {part}"):
+            read_habits({**said, part: {**vars(found), **change}}, "card")
 
 
-def test_a_place_is_followed_as_long_as_what_stands_there_is_said():
-    memory = Memory([1, 2, 3, 4, 5, 6, 7])
-    memory.go_back(2, 20)
-    guess = memory.guess()
-    assert guess is not None
-    assert (guess.chances, guess.length) == ({3: 1.0}, 20)
-    memory.take(3)
-    guess = memory.guess()
-    assert guess is not None
-    assert (guess.chances, guess.length) == ({4: 1.0}, 21)
-    memory.take(9)
-    assert memory.guess() is None
-
-
-def test_a_return_goes_on_after_what_may_not_come():
-    def expected(passes_over: bool, *forbidden: int) -> list[int]:
-        recall = Recall(weights=(-3, 0, 0, 2), bars=frozenset({0, 8}), passes_over=passes_over)
-        one = Recalling(recall, [*bar_of(0), *bar_of(1), BAR])
-        one._memory.go_back(1, 24)  # after the first token of the first bar
-        allowed = np.ones(60, bool)
-        allowed[[*forbidden]] = False
-        chances = np.full(60, 1 / 60)
-        one.mix(chances, allowed)
-        return np.flatnonzero(chances > 1 / 60).tolist()
-
-    tokens = bar_of(0)[1:]
-    assert expected(True) == expected(False) == [tokens[0]]
-    assert expected(True, *tokens[:2]) == [tokens[2]]
-    assert expected(False, *tokens[:2]) == []
-    assert expected(True, *tokens, BAR) == []  # no more than a bar's beginning is passed over
-
-
-def test_what_was_passed_over_is_followed_from_there_on():
-    memory = Memory([1, 2, 3, 4, 5, 6, 7])
-    memory.go_back(1, 20)
-    memory.pass_over(~np.isin(np.arange(9), [2, 3]))
-    memory.take(4)
-    guess = memory.guess()
-    assert guess is not None
-    assert (guess.chances, guess.length) == ({5: 1.0}, 21)
-    memory.take(8)
-    memory.pass_over(np.arange(9) == 7)  # it was left, so that nothing is looked for
-    assert memory.guess() is None
-
-
-def test_a_return_that_gives_way_to_longer_matches_is_over():
-    memory = Memory([1, 2, 3, 7, 7, 9, *[7] * 200])
-    memory.go_back(3, 5)
-    memory.take(7)  # MANY places are followed after longer stretches
-    memory.pass_over(np.arange(10) == 9)
-    guess = memory.guess()
-    assert guess is not None
-    assert guess.chances == {7: 1.0}
-
-
-def test_a_variation_does_not_depend_on_its_company():
-    recall = Recall(weights=(0, 0, 0, 0), phrasing=ALWAYS)
-    asked = [
-        Request(variations=n, seed=1, sampling=Sampling(), stop=Stop(tokens=60), recall=recall)
-        for n in (11, 1)
-    ]
-    prompt = toy_tokens(1, 20, seed=5)[0].numpy()
-    many, one = (written(toy_model(position="sine_spe"), prompt, each) for each in asked)
-    np.testing.assert_array_equal(many[:1], one)
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_language_says_which_tokens_are_pitches_and_which_move_time(name: str):
+    language = language_of(name)
+    tokens = language.note_tokens()
+    if tokens is None:
+        # Of several parts none is led; their plan says how high bars are.
+        assert "pitch" not in language.vocabulary.blocks or "part" in language.vocabulary.blocks
+        return
+    for token, text in enumerate(language.vocabulary.ids):
+        pitch = int(text.removeprefix("pitch_")) if text.startswith("pitch_") else -1
+        assert tokens.pitch[token] == pitch
+        assert tokens.moves[token] == (text == "bar" or text.startswith("subbeat_"))

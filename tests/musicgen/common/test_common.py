@@ -1,0 +1,72 @@
+"""Seeds of any size tell draws apart; rates rise and fall; children execute nothing of the folder one stands in."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from musicgen.common.learning import generator_from, learning_rate
+from musicgen.model.performer import Performer
+from tests.musicgen.toys import generator, toy_config
+
+ROOT = Path(__file__).parents[3]
+OURS = ("app", "evaluation", "midirenderer", "musicgen", "numpy", "tokenization", "training")
+STARTS = {
+    "workers": "from musicgen.common.workers.pool import in_order; print(list(in_order(abs, [-7], workers=1)))",
+    "bench": "from evaluation.speed.bench import _in_child; _in_child('no such work')",
+    "sound": "from pathlib import Path; from app.audio import render_to; from app.web.offered_models import example; "
+    "render_to(Path('sound.wav'), example('trio-jazz'))",
+}
+
+
+def drawn(seed: int) -> list[float]:
+    return torch.rand(4, generator=generator_from(seed)).tolist()
+
+
+def test_large_seeds_draw_otherwise_than_small_ones():
+    for small in (0, 7, 2**32 - 1):
+        assert drawn(small) == torch.rand(4, generator=generator(small)).tolist()
+    for large in (2**32, 2**32 + 7, 2**63 - 1):
+        assert drawn(large) == drawn(large)
+        assert drawn(large) != drawn(large % 2**32)
+    weights = [Performer(toy_config(), seed).embedding.weight for seed in (7, 2**32 + 7)]
+    assert not torch.equal(*weights)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [
+        # Linearly from the first step on, then along half a cosine, and on past the end.
+        ((10, 110), {0: 0.2, 4: 1.0, 9: 2.0, 10: 2.0, 60: 1.1, 110: 0.2, 500: 0.2}),
+        ((10, 110), {35: 0.2 + 1.8 * (1 + 2**-0.5) / 2}),
+        ((0, 110), {0: 2.0}),
+        ((10, 10), {9: 2.0, 10: 2.0}),
+    ],
+)
+def test_the_rate_rises_and_falls(schedule: tuple[int, int], rates: dict[int, float]):
+    warmup, total = schedule
+    for step, wanted in rates.items():
+        found = learning_rate(step, peak=2.0, floor=0.2, warmup=warmup, total=total)
+        assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    "what", [name if name == "workers" else pytest.param(name, marks=pytest.mark.long) for name in STARTS]
+)  # fmt: skip
+def test_no_module_of_the_current_folder_is_executed(what: str, tmp_path: Path):
+    script, folder, sprung = tmp_path / "own" / "enter.py", tmp_path / "stranger", tmp_path / "it"
+    script.parent.mkdir()
+    folder.mkdir()
+    # The parent looks where this test does, and not in the folder: what it starts is what is tried.
+    enter = f"import sys; sys.path = {[str(ROOT), *filter(None, sys.path)]!r}"
+    script.write_text(f"if __name__ == '__main__':\n    {enter}\n    {STARTS[what]}\n")
+    for name in {*OURS, *sys.stdlib_module_names}:
+        (folder / f"{name}.py").write_text(f"open({str(sprung)!r}, 'a').write('{name} ')\n")
+    ended = subprocess.run(
+        [sys.executable, str(script)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert not sprung.exists(), sprung.read_text()
+    if what == "workers":
+        assert ended.stdout == "[7]\n", ended.stderr

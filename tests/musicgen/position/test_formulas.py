@@ -1,0 +1,450 @@
+"""Each encoding without noise, and its waves in musical time, against its formula or the numbers of its authors."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import musicgen.position
+from musicgen.position import POSITIONS, Shape
+from musicgen.position.base import ratios
+from musicgen.position.flt import Flt
+from musicgen.position.lrpe import odd_even
+from musicgen.position.permutation import PermutationPowers
+from musicgen.position.phase import PERIODS, MusicalFrequencies, waves
+from musicgen.position.spe.sine import orthogonal_rows
+from tests.musicgen.position.makers import (
+    CASES,
+    SHAPE,
+    Case,
+    build,
+    cover,
+    inputs,
+    label,
+    run,
+    times,
+)
+from tests.musicgen.toys import generator, toy_model, toy_tokens
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+README = (Path(musicgen.position.__file__).parent / "README.md").read_text(encoding="utf-8")
+
+
+def golden_of(name: str) -> dict[str, Tensor]:
+    return {key: torch.from_numpy(value) for key, value in np.load(GOLDEN / name).items()}
+
+
+def shape_of(width: int, heads: int = 1, features: int = 1) -> Shape:
+    return Shape(
+        layers=1,
+        heads=heads,
+        head_width=width,
+        width=heads * width,
+        features=features,
+        bar_ticks=24,
+    )
+
+
+@pytest.mark.parametrize("width", [16, 15])
+def test_absolute_adds_the_sinusoids_of_vaswani_et_al(width: int):
+    x = torch.randn(1, 30, width)
+    code = (build("absolute", shape=shape_of(width)).embed(x, 5) - x)[0]
+    for t in (0, 1, 29):
+        for i in range(width):
+            angle = (t + 5) / 10_000 ** (2 * (i // 2) / width)
+            wanted = math.cos(angle) if i % 2 else math.sin(angle)
+            assert code[t, i].item() == pytest.approx(wanted, abs=1e-5)
+
+
+def test_learned_adds_the_vector_of_the_position_up_to_its_maximal_length():
+    position = build("learned", max_length=10)
+    found = position.embed(torch.zeros(2, 3, 16), 7)
+    assert torch.equal(found, position.table[7:10].expand(2, 3, 16))
+    with pytest.raises(ValueError, match=r"reaches 11 tokens, .* maximal length of 10; shorten"):
+        position.embed(torch.zeros(1, 4, 16), 7)
+
+
+def test_horizons_are_spaced_in_equal_ratios_and_are_what_a_head_remembers():
+    r = ratios((8.0, 512.0), heads=4).double()
+    wanted = torch.tensor([8.0, 32, 128, 512]).double()
+    torch.testing.assert_close(1 / (1 - r), wanted, rtol=1e-4, atol=0)
+    remembered = (r[:, None] ** torch.arange(20000)).sum(1)  # Σ rⁱ
+    torch.testing.assert_close(remembered, wanted, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("start", [0, 123_456_789])
+def test_float32_waves_are_exact_at_any_position(start: int):
+    frequencies = torch.tensor([0.1, 0.3183099, 1e-4])
+    cosine, sine = waves(frequencies, torch.arange(start, start + 4), like=frequencies)
+    for t in range(4):
+        for i, frequency in enumerate(frequencies.tolist()):
+            # a fraction of whole numbers: no rounding before the last step
+            numerator, denominator = frequency.as_integer_ratio()
+            turn = ((start + t) * numerator % denominator) / denominator
+            assert cosine[t, i].item() == pytest.approx(math.cos(2 * math.pi * turn), abs=1e-6)
+            assert sine[t, i].item() == pytest.approx(math.sin(2 * math.pi * turn), abs=1e-6)
+    low = frequencies.bfloat16()
+    assert waves(low, torch.arange(3), like=low)[0].dtype == torch.float32
+
+
+class NoFloat64OfMps(TorchDispatchMode):
+    """Fails where float64 is made of what lies on a device without it, be it in a copy to another device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        given = [x for x in args if isinstance(x, Tensor)]
+        if isinstance(out, Tensor) and out.dtype is torch.float64:
+            assert not any(x.device.type == "mps" for x in given), func
+        return out
+
+
+def test_a_device_without_float64_is_asked_for_none():
+    with FakeTensorMode(), NoFloat64OfMps():
+        frequencies, places = torch.ones(3, device="mps"), torch.ones(4, device="mps").long()
+        cosine, _ = waves(frequencies, places, like=frequencies)
+    assert (cosine.device.type, cosine.dtype) == ("mps", torch.float32)
+
+
+def test_rope_turns_the_first_pair_by_one_radian_a_token():
+    given = inputs(4)
+    found = run(build("rope"), given, start=3)
+    before, after = (torch.view_as_complex(x["q"][..., :2].contiguous()) for x in (given, found))
+    turn = torch.exp(1j * torch.arange(3, 7, dtype=torch.float64)).view(-1, 1)
+    torch.testing.assert_close(after, before * turn, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found["k"].norm(dim=-1), given["k"].norm(dim=-1), rtol=1e-6, atol=0)
+
+
+RELATIVE = [case for case in CASES if case[0] in ("rope", "permuteformer", "lrpe")]
+
+
+@pytest.mark.parametrize("case", RELATIVE, ids=label)
+def test_similarity_depends_on_distance_alone(case: Case):
+    position, given = build(case[0], **case[1]).double(), inputs(20)
+    names = ("q", "k") if case[0] == "rope" else ("fq", "fk")
+    found = []
+    for placed in (run(position, given), run(position, given, start=1_000_000), given):
+        found.append(torch.einsum("bmhf,bnhf->bhmn", *(placed[name] for name in names)))
+    near, far, plain = found
+    torch.testing.assert_close(near, far, rtol=1e-8, atol=1e-8)
+    assert torch.allclose(near, plain) == ("with_permutation" in case[1])
+    behind, before = times(0, 20, 2)
+    same = (behind == before) | torch.tensor(not position.musical)  # where the distance is none
+    own, wanted = (x.diagonal(0, 2, 3).transpose(1, 2)[same] for x in (near, plain))
+    torch.testing.assert_close(own, wanted)
+
+
+def test_powers_of_permutations_equal_repeated_application_at_any_position():
+    powers = PermutationPowers(heads=2, features=7, seed=4)
+    found, expected = powers(torch.arange(40)), torch.arange(7).expand(2, -1)
+    for i in range(40):
+        assert torch.equal(found[i], expected)
+        expected = powers.permutation.gather(1, expected)
+    order = 420  # of any permutation of 7: the least common multiple of 1 … 7
+    far = 10**15
+    assert torch.equal(powers(far + torch.arange(3)), powers(far % order + torch.arange(3)))
+
+
+def test_permutations_are_drawn_a_head_from_the_seed_and_cycles_follow_loaded_ones():
+    first, other = PermutationPowers(2, 32, 0), PermutationPowers(2, 32, 1)
+    assert not torch.equal(*first.permutation)
+    assert not torch.equal(first.permutation, other.permutation)
+    assert torch.equal(first.permutation, PermutationPowers(2, 32, 0).permutation)
+    first.load_state_dict(other.state_dict())
+    assert torch.equal(first(torch.arange(20)), other(torch.arange(20)))
+    for wrong in ([1, 1, 1], [0, 1, 3], [-1, 0, 1]):  # whose cycles would never close
+        with pytest.raises(ValueError, match="a permutation of 3 features does not hold each once"):
+            PermutationPowers(1, 3, 0).load_state_dict({"permutation": torch.tensor([wrong])})
+
+
+def test_permuteformer_equals_the_authors_code():
+    golden = golden_of("permuteformer.npz")
+    heads, features = golden["permutation"].shape
+    position = build("permuteformer", shape=shape_of(features, heads, features))
+    position.load_state_dict({**position.state_dict(), "powers.permutation": golden["permutation"]})
+    fq, fk = (golden[x].transpose(1, 2).relu() + 1e-3 for x in ("queries", "keys"))
+    length = fq.shape[1]
+    fq, fk = position.features(fq, fk, position.cover(None, 0, length), 0, 0)
+    distance = torch.arange(length).view(-1, 1) - torch.arange(length)
+    forgetting = golden["ratio"].view(-1, 1, 1) ** distance.clamp(min=0) * (distance >= 0)
+    attention = torch.einsum("bmhf,bnhf->bhmn", fq, fk) * forgetting
+    numerator = attention @ golden["values"]
+    torch.testing.assert_close(numerator, golden["numerator"], rtol=1e-5, atol=1e-5)
+    normalised = numerator / attention.sum(-1, keepdim=True)
+    torch.testing.assert_close(normalised, golden["normalised"], rtol=1e-5, atol=1e-5)
+
+
+def test_permuteformer_forgets_by_the_authors_ratios_or_by_the_horizons():
+    wanted = [1 / (1 + math.exp(-3 * head / 8 - 2)) for head in range(8)]
+    shape = shape_of(4, heads=8, features=4)
+    assert build("permuteformer", shape=shape).decay.tolist() == pytest.approx(wanted, abs=1e-6)
+    assert build("permuteformer", with_permutation=False).decay is not None
+    assert build("permuteformer", with_decay=False).decay is None
+    shape = replace(SHAPE, horizons=(8.0, 64.0))
+    for with_decay in (True, False):
+        decay = build("permuteformer", shape=shape, with_decay=with_decay).decay
+        assert decay[0].item() == pytest.approx(1 - 1 / 8)
+
+
+def test_another_number_of_features_is_refused():
+    position, wrong = build("permuteformer"), torch.rand(1, 5, SHAPE.heads, 10)
+    with pytest.raises(ValueError, match="of 12 features, but the feature map gives 10"):
+        position.features(wrong, wrong, position.cover(None, 0, 5), 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["unitary", "orthogonal", "permutation"])
+def test_lrpe_equals_the_definition_by_matrices(kind: str):
+    golden = golden_of("lrpe.npz")
+    position = build("lrpe", shape=shape_of(8, features=8), type=kind).double()
+    state = {"householder": golden["householder"].double().unsqueeze(0)}
+    if kind == "permutation":
+        state["powers.permutation"] = golden["permutation"].unsqueeze(0)
+    else:
+        state["angles"] = golden[f"alpha_{kind}"].unsqueeze(0)
+    position.load_state_dict(state)
+    fq, fk = (golden[x].view(1, -1, 1, 8) for x in ("queries", "keys"))
+    fq, fk = position.features(fq, fk, position.cover(None, 0, 17), 0, 0)
+    similarity = torch.einsum("bmhf,bnhf->mn", fq, fk)
+    # the golden Householder vector is a unit vector to float32's precision only
+    torch.testing.assert_close(similarity, golden[f"sim_{kind}"], rtol=1e-5, atol=1e-5)
+
+
+def test_cores_of_lrpe():
+    given = inputs(6)
+    position = build("lrpe", core="fourier").double()
+    assert not position.normaliser_is_positioned
+    m = torch.arange(12, dtype=torch.float64)
+    matrix = torch.exp(-2j * torch.pi * m.view(-1, 1) * m / 12) / 12**0.5
+    angles = position.angles.detach() * torch.arange(6).view(-1, 1, 1)
+    wanted = (given["fq"].to(torch.complex128) @ matrix) * torch.exp(1j * angles)
+    found = run(position, given)["fq"]
+    torch.testing.assert_close(found, torch.cat([wanted.real, wanted.imag], -1))
+    shape = shape_of(12, heads=2, features=12)
+    rotated = run(build("lrpe", shape=shape, type="orthogonal", core="identity"), given)["fq"]
+    rope = build("rope", shape=shape)
+    wanted = rope.qk(given["fq"], given["fk"], rope.cover(None, 0, 6), 0, 0)[0]
+    torch.testing.assert_close(rotated, wanted, rtol=1e-6, atol=1e-6)
+    assert odd_even(6).tolist() == [0, 3, 1, 4, 2, 5]
+    assert odd_even(5).tolist() == [0, 3, 1, 4, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "choice", "message"),
+    [
+        ("absolute", {"base": 1}, "base is 1; it must be greater than 1"),
+        ("rope", {"base": 0}, "base is 0"),
+        ("rope", {"shape": shape_of(7)}, "even head width, not 7"),
+        ("learned", {"max_length": 0}, "max_length is 0; it must be at least 1"),
+        ("learned", {"initial_deviation": -1}, "initial_deviation is -1; it must be 0 or more"),
+        (
+            "lrpe",
+            {"type": "rotary"},
+            "'rotary'; it must be one of unitary, orthogonal, permutation",
+        ),
+        ("lrpe", {"core": "fourier", "type": "orthogonal"}, "complex features, which type orthogo"),
+        (
+            "lrpe",
+            {"core": "fourier", "type": "permutation"},
+            "choose type unitary, or another core",
+        ),
+        ("lrpe", {"shape": shape_of(8, features=9), "type": "orthogonal"}, "even .* not 9"),
+        (
+            "flt",
+            {"mask": "box"},
+            "mask is 'box'; it must be one of gaussian, local, shift_invariant",
+        ),
+        ("flt", {"random_features": 0}, "random_features is 0; it must be at least 1"),
+        ("flt", {"frequencies": "folded"}, "folded goes with mask: local"),
+        ("flt", {"components": 0}, "components is 0; it must be at least 1"),
+        ("sine_spe", {"realisations": 0}, "realisations is 0; it must be at least 1"),
+        ("sine_spe", {"sines": 0}, "sines is 0; it must be at least 1"),
+        ("conv_spe", {"taps": 0}, "taps is 0; it must be at least 1"),
+    ],
+)
+def test_what_cannot_be_built_is_said(name: str, choice: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        build(name, **choice)
+
+
+def test_the_readme_names_every_encoding_and_its_example_works(tmp_path: Path, monkeypatch):
+    rows = re.findall(r"^\| `(\w+)` \|.*\| `([\w/]+)\.py` \|$", README, re.MULTILINE)
+    assert [name for name, _ in rows] == list(POSITIONS)
+    for name, file in rows:
+        module = import_module(f"musicgen.position.{file.replace('/', '.')}")
+        assert POSITIONS[name][1].__module__ == module.__name__
+    (tmp_path / "fade_of_readme.py").write_text(README.split("```python\n")[1].split("```")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    example = import_module("fade_of_readme")
+    decay = example.Fade(example.FadeConfig(half_life=2.0), shape_of(4, heads=3)).decay
+    torch.testing.assert_close(decay, torch.full((3,), 0.5**0.5))
+
+
+BAR = 48
+
+
+def test_a_heads_first_waves_are_a_comb_with_teeth_at_its_period():
+    frequencies = MusicalFrequencies(replace(SHAPE, heads=4, bar_ticks=BAR), 64)()
+    ticks = torch.arange(16 * BAR, dtype=torch.float64)
+    comb = torch.cos(2 * torch.pi * frequencies.detach().unsqueeze(-1) * ticks).mean(1)
+    for bars, kernel in zip(PERIODS, comb, strict=True):
+        away = torch.arange(16 * BAR) % (bars * BAR)
+        torch.testing.assert_close(kernel[away == 0], torch.ones(16 // bars, dtype=torch.float64))
+        between = (away >= 3) & (away <= bars * BAR - 3)  # a sixteenth or more from a tooth
+        assert kernel[between].max() < 0.5
+
+
+def test_what_is_learned_moves_a_wave_by_cycles_of_the_longest_period():
+    learned = MusicalFrequencies(replace(SHAPE, bar_ticks=BAR), 3)
+    before = learned().detach()
+    with torch.no_grad():
+        learned.offsets.fill_(1)
+    torch.testing.assert_close((learned() - before) * 8 * BAR, torch.ones_like(before))
+
+
+@pytest.mark.parametrize(("rows", "width"), [(24, 24), (20, 24), (60, 24)])
+def test_rows_of_the_noise_are_orthogonal_so_many_at_a_time(rows: int, width: int):
+    drawn = orthogonal_rows(3, rows, width, generator()).double()
+    assert drawn.shape == (3, rows, width)
+    for block in drawn.split(width, 1):
+        products = block @ block.mT
+        wanted = width * torch.eye(block.shape[1], dtype=torch.float64).expand_as(products)
+        torch.testing.assert_close(products, wanted, rtol=0, atol=1e-4)
+
+
+def test_orthogonal_rows_are_without_bias():
+    source, products = generator(), torch.zeros(40, 40)
+    for _ in range(2000):
+        rows = orthogonal_rows(1, 40, 16, source)[0]
+        products += rows @ rows.T / 16 / 2000
+    # 1/√(16 · 2000) is 0.006
+    torch.testing.assert_close(products, torch.eye(40), rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("time", ["tokens", "music"])
+def test_an_orthogonal_code_with_room_for_all_rows_realises_the_template_exactly(time: str):
+    position = build("sine_spe", sines=2, realisations=8 * 5, orthogonal=True, time=time).double()
+    given = inputs(30)
+    with torch.no_grad():
+        position.offsets.normal_(generator=generator(1))
+        code = cover(position, position.begin(generator()), 0, 30)
+    q, k = position.qk(given["q"], given["k"], code, 0, 1)
+    found = torch.einsum("bmhr,bnhr->bhmn", q, k) * position.scale**-2 / position.realisations
+    number = torch.arange(30).expand(2, 2, 30)
+    queries, keys = times(0, 30, 2) if position.musical else number
+    lags = queries.unsqueeze(2) - keys.unsqueeze(1)  # (B, T, T)
+    template = position.template(lags.flatten().double(), layer=1).view(2, 8, *lags.shape)
+    wanted = torch.einsum("bmhd,bnhd,hdbmn->bhmn", given["q"], given["k"], template)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)  # noise is drawn in float32
+
+
+def test_no_more_ticks_are_kept_than_there_are_rows_to_stand_at_them():
+    model = toy_model(position={"name": "sine_spe", "time": "music"})
+    steps = model.step
+    _, state = model.prefill(toy_tokens(3, 10), model.start(generator()))
+    for step in range(40):
+        _, state = steps(toy_tokens(3, 1, seed=step)[:, 0], state)
+        assert 1 <= len(state.code.ticks[0]) <= 2 * 3
+
+
+LAGS = torch.tensor([0.0, 1, 2, 3, 5, 8, 13, 20])
+each_family = pytest.mark.parametrize(
+    "choice",
+    [
+        {"mask": "gaussian"},
+        {"mask": "local"},
+        {"mask": "local", "frequencies": "folded"},
+        {"mask": "shift_invariant", "kernel": "gaussian"},
+        {"mask": "shift_invariant", "kernel": "laplace"},
+        {"mask": "shift_invariant", "kernel": "cauchy"},
+    ],
+    ids=lambda choice: "-".join(choice.values()),
+)
+
+
+def flt(features: int, **choice: Any) -> Flt:
+    shape = Shape(layers=1, heads=2, head_width=8, width=16, features=1)
+    return build("flt", shape=shape, random_features=features, **choice)
+
+
+def estimate(position: Flt, start: int, seed: int) -> Tensor:
+    """Return what the appended features add to the softmax's exponent at LAGS, (H, N)."""
+    last = int(LAGS.max())
+    code = position.cover(position.begin(generator(seed)), start, start + last + 1)
+    zero = torch.zeros(1, last + 1, 2, 8, dtype=next(position.parameters()).dtype)
+    q, k = position.qk(zero, zero, code, start, 0)
+    q, k = (x[0] / position.qk_width**0.25 for x in (q, k))  # as the feature map does
+    return torch.einsum("hf,nhf->hn", q[last], k[last - LAGS.long()])
+
+
+@each_family
+@torch.no_grad()
+def test_mean_over_draws_converges_to_the_closed_form(choice: dict[str, Any]):
+    """The mean over N frequencies is within 6 deviations of f, and they shrink as 1/√N."""
+    position, missing = flt(50_000, **choice), 0.0
+    if choice["mask"] == "local":
+        radii = torch.tensor([1.5, 2.5, 4.5, 9.5] * 2)  # no jump at a whole number
+        position.mask.get_parameter("log_radii").copy_(radii.log())
+        # sin(x)/x decays slowly: |ξ| > 5, which is hardly ever drawn, holds a hundredth of f
+        share = 0.0 if "frequencies" in choice else 0.02
+        missing = share * position.mask.get_parameter("weights").abs().sum().item()
+    closed = position.mask(LAGS)
+    _, ratio = position.mask.spectrum(position.begin(generator(99)).noise)
+    for draws in (1, 16):
+        estimates = [estimate(position, 0, seed) for seed in range(draws)]
+        deviation = ratio.square().mean().sqrt().item() / (draws * 50_000) ** 0.5
+        bound = 6 * deviation + missing
+        assert (torch.stack(estimates).mean(0) - closed).abs().max() <= bound
+    assert closed.abs().max() > 5 * bound  # so that the bound says something
+
+
+def second_moment(position: Flt, largest: float) -> Tensor:
+    """Return E[(g/p)²] over frequencies up to the largest, as an integral, (H,)."""
+    xi = torch.linspace(-largest, largest, 20_001, dtype=torch.float64).expand(2, -1)
+    _, ratio = position.mask.spectrum(xi)
+    density = torch.exp(-xi.square() / 2) / (2 * torch.pi) ** 0.5
+    folded = position.config.frequencies == "folded"
+    return torch.trapezoid(ratio.square() * (1 if folded else density), xi)
+
+
+@torch.no_grad()
+def test_the_local_mask_has_a_finite_variance_only_when_folded():
+    endless = flt(8, mask="local").double()
+    near, far = second_moment(endless, 4), second_moment(endless, 8)
+    assert (far > 100 * near).all()  # and so on
+    folded = flt(8, mask="local", frequencies="folded").double()
+    lags = torch.arange(-30, 31, dtype=torch.float64)
+    # Parseval: the mean of a square of a sum of cosines is the sum of f² over the lags.
+    torch.testing.assert_close(second_moment(folded, 0.5), folded.mask(lags).square().sum(1))
+
+
+@each_family
+def test_estimate_depends_on_distance_alone(choice: dict[str, Any]):
+    position = flt(32, **choice).double()
+    near, far = estimate(position, 0, 3), estimate(position, 1_000_000, 3)
+    torch.testing.assert_close(near, far, rtol=1e-5, atol=1e-5)
+
+
+def test_softmax_kernel_sees_scaled_product_plus_mask():
+    position, given = flt(16).double(), inputs(21)
+    found = run(position, given)
+    product = torch.einsum("bhd,bnhd->bhn", found["q"][:, 20], found["k"]) / position.qk_width**0.5
+    content = torch.einsum("bhd,bnhd->bhn", given["q"][:, 20], given["k"]) / 8**0.5
+    mask = (product - content)[..., 20 - LAGS.long()]
+    torch.testing.assert_close(mask, estimate(position, 0, 0).expand_as(mask))
+
+
+def test_layers_share_the_features_and_heads_do_not():
+    position, given = flt(16), inputs(5)
+    assert torch.equal(run(position, given, layer=0)["k"], run(position, given, layer=2)["k"])
+    appended = run(position, given)["k"][..., 8:]
+    assert not torch.equal(appended[:, :, 0], appended[:, :, 1])
