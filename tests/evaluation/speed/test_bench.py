@@ -1,6 +1,5 @@
 """The bench names its works, times them in a child, and compares within one run, with the authors' encodings too."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,14 +8,12 @@ import torch.nn.functional as F
 
 from evaluation.speed import workloads as authors_way
 from evaluation.speed.bench import bench, gpu_facts, names
-from evaluation.speed.workloads import WORKLOADS, PublishedSpe, step_profile
+from evaluation.speed.workloads import WORKLOADS, PublishedSpe
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.position import POSITIONS, Shape
-from tests.musicgen.metre.toys import CLOCK, METRE
 
 LENGTH = 11
-TINY = ModelConfig.preset("tiny", vocabulary_size=20, position="sine_spe")
 
 
 def test_every_comparison_is_with_a_work_of_the_bench():
@@ -46,17 +43,6 @@ def test_the_share_of_a_gpu_is_what_it_computes_over_what_it_can():
     assert facts["tokens_per_second"] == pytest.approx(8 * 2048 / 0.1)
     assert facts["share_of_peak"] == pytest.approx(6 * 76e6 * 163840 / 1e15)
     assert gpu_facts([]) == {}
-
-
-@pytest.mark.parametrize("config", [TINY, replace(TINY, metre=METRE, clock=CLOCK)])
-def test_the_profile_of_a_token_accounts_for_all_of_its_time(config: ModelConfig):
-    model = Performer(config)
-    rows = {row["part"]: row for row in step_profile(model, tokens=4)}
-    whole = rows.pop("whole")
-    assert whole["share"] == 1
-    assert sum(row["seconds"] for row in rows.values()) == pytest.approx(whole["seconds"])
-    assert all(row["seconds"] > 0 and row["n"] == 4 for row in rows.values())
-    assert "cover_rows" not in vars(model.position), "the model is left as it was"
 
 
 @pytest.mark.parametrize(("name", "size"), [("sine_spe", {"sines": 3}), ("conv_spe", {"taps": 5})])

@@ -4,13 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from musicgen.model.config import ModelConfig
-from musicgen.model.performer import Performer
 from tests.tools.measure.grid import expected, read_back
 from tests.tools.measure.sampling import main
-from tests.tools.measure.tried import blocks_of, gate_heads, mix_values
 from tests.training.data.sources.on_disk import band
 from tests.training.makers import prepared_set
 from tokenization.language import language
@@ -41,16 +37,3 @@ def test_a_table_of_sampling_has_a_line_a_setting(tmp_path: Path, capsys):
         "temperature 0.5, top-p 0.9, min-p 0.1, recall 0",
         "temperature 1, top-p 0.9, min-p 0.1, recall 0",
     ]
-
-
-@pytest.mark.parametrize("change", [mix_values, gate_heads])
-def test_what_is_tried_begins_where_the_plain_model_does(change):
-    sizes = {"layers": 3, "width": 16, "heads": 2, "feedforward": 24, "dropout": 0.0}
-    config = ModelConfig.read({"vocabulary_size": 20, "features": "relu", **sizes})
-    plain, tried, tokens = Performer(config), Performer(config), torch.arange(20).view(2, 10)
-    change(tried)
-    if change is mix_values:
-        with torch.no_grad():
-            for block in blocks_of(tried)[1:]:
-                block.attention.qkv.share.fill_(0)  # of the first layer's values
-    assert tried(tokens).allclose(plain(tokens), atol=1e-6)
