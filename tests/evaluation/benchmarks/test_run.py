@@ -250,6 +250,7 @@ def test_the_command_prints_tables_with_what_the_papers_report(tmp_path: Path, c
     [
         ("lisops", "there is no task 'lisops' (did you mean 'listops'?)"),
         ("points --short --encodings rop", "there is no encoding 'rop'"),
+        ("points --recipe nothing", "there is no recipe 'nothing'"),
         ("listops --recipe text-short", "recipe text-short is of the task text"),
         ("points --seeds 0", "--seeds is 0; it must be 1 or more"),
         ("points --short --unit words", "--unit is for the task language"),

@@ -100,6 +100,8 @@ def test_a_folder_of_text_is_bytes_or_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a few more words\n" * 1000)
     with pytest.raises(ValueError, match=r"500 to test with; more than 512 and 2,048 are needed"):
         read("language", tmp_path, unit="words", length=512)
+    sizes = Sizes(unit="words", length=512, past=0)
+    assert material("language", tmp_path, sizes, lambda done, total: None).vocabulary == 6
     (tmp_path / "a.txt").unlink()
     for number in range(60):
         (tmp_path / f"{number}.txt").write_text(f"a b{number % 7} c\n" * 50)
