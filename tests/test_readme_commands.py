@@ -37,6 +37,7 @@ from training.config import CONFIGS, RunConfig
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MORE = (ROOT / "evaluation" / "README.md").read_text(encoding="utf-8")
 HELD_OUT_SONG = 57  # whose name falls among those for validation
 
 
@@ -65,7 +66,6 @@ def fenced(language: str) -> str:
     return block
 
 
-MORE = (ROOT / "evaluation" / "README.md").read_text(encoding="utf-8")
 TABLE = [
     cell
     for line in [*section("Measured").splitlines(), *MORE.splitlines()]
@@ -74,22 +74,39 @@ TABLE = [
     if cell.partition(" ")[0] in ("musicgen", "make", "python")
 ]
 RUN = [*block_lines(README), *TABLE]
+PIECE = block_lines(section("Make a piece"))
+RESEARCH = [
+    line
+    for line in block_lines(section("Use it as a researcher"))
+    if not line.startswith("musicgen bench")
+]
+
+
+def of(beginning: str, among: list[str] = RUN) -> list[str]:
+    """Return the commands that begin with some words."""
+    return [line for line in among if f"{line} ".startswith(f"{beginning} ")]
+
+
+MEASURED = [
+    line
+    for kind in ("evaluate extrapolation", "evaluate ablation", "evaluate report", "compare")
+    for line in of(f"musicgen {kind}", TABLE)
+]
 
 
 def expanded(line: str) -> list[str]:
-    """Return the words of a command as a shell gives them to it."""
+    """Return the words of a command of ours as a shell gives them to it."""
     words = []
     for word in shlex.split(line):
         is_pattern = "*" in word and f"'{word}'" not in line
         words += sorted(glob.glob(word)) if is_pattern else [word]
-    return words
+    assert words[0] == "musicgen"
+    return words[1:]
 
 
 def musicgen(line: str) -> None:
     """Run a line of the README in this process."""
-    program, *words = expanded(line)
-    assert program == "musicgen"
-    assert main(words) == 0, line
+    assert main(expanded(line)) == 0, line
 
 
 def small(config: RunConfig) -> RunConfig:
@@ -112,8 +129,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a folder with what the README takes for given: a song, raw data, and what earlier commands left."""
     monkeypatch.chdir(tmp_path)
     train = app.commands.train.train
-    monkeypatch.setattr(app.commands.train, "train", lambda c, **given: train(small(c), **given))
-    monkeypatch.setattr("app.commands.compare.train", lambda c, **given: train(small(c), **given))
+    for module in ("train", "compare"):
+        monkeypatch.setattr(
+            f"app.commands.{module}.train", lambda c, **given: train(small(c), **given)
+        )
     shutil.copy(ROOT / "app" / "examples" / "piano-g-minor.mid", "song.mid")
     shutil.copy(ROOT / "app" / "examples" / "trio-disco.mid", "band.mid")
     disk.pop909_song(disk.pop909(Path("POP909")), HELD_OUT_SONG)
@@ -121,31 +140,27 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_all_that_the_readme_runs_is_run_here():
+def test_every_command_is_known_and_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "output").mkdir()
+    for name in ("song.mid", "output/song.mid"):
+        (tmp_path / name).touch()
     assert len(RUN) == len(set(RUN)) >= 18
-    known = (*MAKE, *PIECE, *RESEARCH, *MEASURED, *BENCH, *BENCHMARKS, *BROWSER)
-    assert sorted(RUN) == sorted(known)
+    assert {*RUN} == {*of("musicgen"), *of("make"), *of("python -m")}
+    assert {*PIECE, *RESEARCH} < {*RUN}
+    for line in of("musicgen"):
+        words = expanded(line)
+        build_parser(words[0]).parse_args(words)
 
 
-MAKE = [line for line in RUN if line.startswith("make ")]
-BENCH = [line for line in RUN if line.startswith("musicgen bench") and "benchmark" not in line]
-BENCHMARKS = [line for line in RUN if line.startswith("musicgen benchmark ")]
-BROWSER = [line for line in RUN if line.startswith("python -m ")]
-PIECE = block_lines(section("Make a piece"))
-OTHERS = {*BENCH, *BENCHMARKS}
-RESEARCH = [line for line in block_lines(section("Use it as a researcher")) if line not in OTHERS]
-MEASURED = [line for line in TABLE if line.startswith("musicgen ") and line not in OTHERS]
-
-
-@pytest.mark.parametrize("line", MAKE)
+@pytest.mark.parametrize("line", of("make"))
 def test_make_knows_what_to_do(line: str):
-    done = subprocess.run(
-        [*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {"app": "musicgen app", "test": "-m pytest"}[line.split()[1]] in done.stdout
 
 
+@pytest.mark.long
 def test_a_piece_is_made(place: Path, capsys: pytest.CaptureFixture[str]):
     for line in PIECE:
         musicgen(line)
@@ -156,7 +171,8 @@ def test_a_piece_is_made(place: Path, capsys: pytest.CaptureFixture[str]):
         assert all((place / "output" / f"{n}{e}").exists() for n in names for e in (".mid", ".wav"))
 
 
-def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, capsys, monkeypatch):
+@pytest.mark.long
+def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, monkeypatch):
     install_mma(place, monkeypatch)
     (place / "output").mkdir()
     shutil.copy("song.mid", "output/another.mid")
@@ -165,18 +181,17 @@ def test_a_researcher_gets_from_raw_data_to_a_report(place: Path, capsys, monkey
     assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
     for line in RESEARCH:
         musicgen(line)
-    assert (place / "runs" / "pop-piano-sine-spe" / "model" / "model.safetensors").exists()
-    assert (place / "runs" / "finetune" / "model" / "model.safetensors").exists()
+    for name in ("pop-piano-sine-spe", "finetune"):
+        assert (place / "runs" / name / "model" / "model.safetensors").exists()
     losses = (place / "report" / "extrapolation.csv").read_text(encoding="utf-8").splitlines()
     assert len(losses) > 1
     assert "pop-piano-sine-spe" in losses[1]
     assert list((place / "grooves").glob("*/own*.mid"))
 
 
-@pytest.mark.parametrize("line", BENCHMARKS)
-def test_the_benchmarks_print_their_tables(
-    line: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+@pytest.mark.long
+@pytest.mark.parametrize("line", of("musicgen benchmark"))
+def test_the_benchmarks_print_their_tables(line: str, place: Path, monkeypatch, capsys):
     """Of models that are trained two steps on a few examples, and of their encodings two."""
     read = evaluation.benchmarks.recipe.recipe
 
@@ -195,41 +210,40 @@ def test_the_benchmarks_print_their_tables(
     assert all(f"\n{name} " in said for name in ("none", "sine_spe"))
 
 
-@pytest.mark.parametrize("line", [line for line in MEASURED if " extrapolation " in line])
-def test_the_losses_of_the_readme_can_be_had_again(line: str, place: Path, capsys):
-    assert main(["data", "pop909", "POP909", "data/pop909"]) == 0
-    assert main(["data", "pop909", "POP909", "data/pop909-remi", "--language", "remi"]) == 0
-    assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
+@pytest.mark.long
+@pytest.mark.parametrize("line", MEASURED)
+def test_what_was_measured_can_be_measured_again(line: str, place: Path, capsys, monkeypatch):
+    for source, folder, *language in (
+        ("pop909", "pop909"),
+        ("pop909", "pop909-remi", "--language", "remi"),
+        ("groove", "groove"),
+        ("groove", "groove-2", "--language", "groove-2"),
+    ):
+        assert main(["data", source, source.upper(), f"data/{folder}", *language]) == 0
+    _, command, kind, name, *_ = shlex.split(line)
+    if (
+        kind == "report"
+    ):  # of a toy: every place of the model that ships would be probed for minutes
+        toy = Path(write_model(place / name, name, "sine_spe", data="a groove set"))
+        monkeypatch.setattr("musicgen.storage.library.shipped", lambda: {name: toy})
+        monkeypatch.setattr("musicgen.common.processes.processors", lambda: 1)  # who know the toy
     musicgen(line)
-    assert capsys.readouterr().out.splitlines()[-1].startswith(line.split()[3])
+    out = capsys.readouterr().out
+    if command == "compare":
+        rows = (place / "compare" / "comparison.md").read_text(encoding="utf-8").splitlines()[2:]
+        named = {path for word in shlex.split(line)[2:] for path in CONFIGS.glob(f"{word}.yaml")}
+        assert len(rows) == len(named)
+        assert not [row for row in rows if "failed" in row]
+    elif kind == "report":
+        for table in ("extrapolation", "continuation_similarity"):
+            assert f"{name}," in (place / "report" / f"{table}.csv").read_text(encoding="utf-8")
+    elif kind == "ablation":
+        assert "metric heads" in out
+    else:
+        assert out.splitlines()[-1].startswith(name)
 
 
-@pytest.mark.parametrize("line", [line for line in MEASURED if " ablation " in line])
-def test_what_a_model_relies_on_can_be_had_again(line: str, place: Path, capsys):
-    assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
-    assert main(["data", "pop909", "POP909", "data/pop909-remi", "--language", "remi"]) == 0
-    musicgen(line)
-    assert "metric heads" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("line", [line for line in MEASURED if " report " in line])
-def test_the_report_of_the_readme_can_be_had_again(
-    line: str, place: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Of a toy in the place of the model that ships, whose every place would be probed for minutes."""
-    name = line.split()[3]
-    toy = Path(write_model(place / name, name, "sine_spe", data="a groove set"))
-    monkeypatch.setattr("musicgen.storage.library.shipped", lambda: {name: toy})
-    monkeypatch.setattr(
-        "musicgen.common.processes.processors", lambda: 1
-    )  # others would not know the toy
-    assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
-    musicgen(line)
-    for table in ("extrapolation", "continuation_similarity"):
-        assert f"{name}," in (place / "report" / f"{table}.csv").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("line", [line for line in TABLE if " compare " in line])
+@pytest.mark.parametrize("line", of("musicgen compare", TABLE))
 def test_a_comparison_is_named_with_all_that_it_was_measured_under(line: str):
     """Else the steps, the batch, the rate and the pieces would be those of the configurations."""
     given = shlex.split(line)
@@ -237,18 +251,7 @@ def test_a_comparison_is_named_with_all_that_it_was_measured_under(line: str):
         assert [word for word in given if word.partition("=")[0] == option]
 
 
-@pytest.mark.parametrize("line", [line for line in MEASURED if " compare " in line])
-def test_the_comparison_of_the_readme_can_be_had_again(line: str, place: Path):
-    assert main(["data", "groove", "GROOVE", "data/groove"]) == 0
-    assert main(["data", "groove", "GROOVE", "data/groove-2", "--language", "groove-2"]) == 0
-    musicgen(line)
-    rows = (place / "compare" / "comparison.md").read_text(encoding="utf-8").splitlines()[2:]
-    named = {path for pattern in shlex.split(line)[2:] for path in CONFIGS.glob(f"{pattern}.yaml")}
-    assert len(rows) == len(named)
-    assert not [row for row in rows if "failed" in row]
-
-
-@pytest.mark.parametrize("line", [line for line in MEASURED if " train " in line])
+@pytest.mark.parametrize("line", of("musicgen train", TABLE))
 def test_the_training_of_the_readme_is_configured(line: str, place: Path):
     words = shlex.split(line)[1:]
     config = app.commands.train.configured(build_parser("train").parse_args(words))
@@ -256,7 +259,7 @@ def test_the_training_of_the_readme_is_configured(line: str, place: Path):
     assert config.start in shipped()
 
 
-@pytest.mark.parametrize("line", BENCH)
+@pytest.mark.parametrize("line", of("musicgen bench"))
 def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, capsys):
     """Each work is asked for; what a process of its own would find is said here."""
     asked = []
@@ -267,22 +270,18 @@ def test_the_bench_knows_the_works(line: str, monkeypatch: pytest.MonkeyPatch, c
 
     monkeypatch.setattr(evaluation.speed.bench, "_in_child", found)
     musicgen(line)
-    begin = tuple(shlex.split(line)[3:])
-    works = [
-        name for name in WORKLOADS if name.startswith(begin or "") and not name.endswith("-ft")
-    ]
+    begin = tuple(shlex.split(line)[3:]) or ""
+    works = [name for name in WORKLOADS if name.startswith(begin) and not name.endswith("-ft")]
     assert {*works} <= {*asked}
     assert len(capsys.readouterr().out.splitlines()) > len(works)
     assert all(isinstance(WORKLOADS[name], Workload) for name in asked)
 
 
-@pytest.mark.parametrize("line", BROWSER)
+@pytest.mark.long
+@pytest.mark.parametrize("line", of("python -m"))
 def test_what_needs_a_browser_knows_its_words(line: str):
-    python, *words = shlex.split(line)
-    assert python == "python"
-    done = subprocess.run(
-        [sys.executable, *words, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, *shlex.split(line)[1:], "--help"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "usage" in done.stdout
 
@@ -314,6 +313,7 @@ def elsewhere(text: str, address: str) -> str:
     return text.replace("http://127.0.0.1:7860", address)
 
 
+@pytest.mark.long
 def test_the_page_is_called_in_python(page: str, place: Path):
     code = elsewhere(fenced("python"), page) + "\nimport json\nprint(json.dumps([files, facts]))\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -324,6 +324,7 @@ def test_the_page_is_called_in_python(page: str, place: Path):
     assert [(fact["seed"], fact["prompt_bars"]) for fact in facts] == [(7, [1, 4])] * 2
 
 
+@pytest.mark.long
 def test_the_page_is_called_by_curl(page: str, place: Path):
     if shutil.which("curl") is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no curl to call with")

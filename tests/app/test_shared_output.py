@@ -1,12 +1,12 @@
 """Commands that write into one folder keep each other's files, also where `Song` and `song` are one name."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.cli import main
 from app.commands import detokenize, making_music
 from app.commands.making_music import first_free
 from tests.names import on_disk
@@ -19,65 +19,60 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_two_commands_that_find_one_number_free_write_under_two(tmp_path, capsys, monkeypatch):
+def test_two_commands_that_find_one_number_free_write_under_two(command, tmp_path, monkeypatch):
     monkeypatch.setattr(making_music, "first_free", lambda *_: 0)  # as both find it at one moment
-    generate = ["generate", *TINY, "--score", "-o", str(tmp_path)]
-    assert main([*generate, "--seed", "1"]) == 0
+    generate = ["generate", *TINY, "--score", "-o", tmp_path]
+    said = command(*generate, "--seed", 1).out
     before = contents(tmp_path)
-    assert main([*generate, "--seed", "2", "--variations", "2"]) == 0
+    said += command(*generate, "--seed", 2, "--variations", 2).out
     assert contents(tmp_path).items() >= before.items()
-    assert {path.stem for path in tmp_path.iterdir()} == {
-        f"untrained-tiny.cont_{number}" for number in range(3)
-    }
-    said = capsys.readouterr().out.splitlines()
-    assert said == [str(tmp_path / f"untrained-tiny.cont_{number}.mid") for number in range(3)]
+    names = [f"untrained-tiny.cont_{number}" for number in range(3)]
+    assert {path.stem for path in tmp_path.iterdir()} == {*names}
+    assert said.splitlines() == [str(tmp_path / f"{name}.mid") for name in names]
 
 
 @pytest.mark.parametrize("name", ["x" * 251, on_disk("é" * 125), "\udcff" * 251])
-def test_a_file_with_the_longest_name_goes_on(name: str, tmp_path: Path):
+def test_a_file_with_the_longest_name_goes_on(name: str, command, tmp_path: Path):
     song, out = tmp_path / f"{name}.mid", tmp_path / "out"
     shutil.copy(SEED_FILE, song)
-    assert (
-        main(["continue", str(song), *TINY, "--prompt-bars", "1", "--score", "-o", str(out)]) == 0
-    )
+    command("continue", song, *TINY, "--prompt-bars", 1, "--score", "-o", out)
     assert len([*out.iterdir()]) == 5
     assert all(path.name.startswith(name[:90]) for path in out.iterdir())
+    [facts] = out.glob("*.json")
+    assert json.loads(facts.read_text())["prompt"] == song.name
 
 
 @pytest.mark.parametrize(
-    ("there", "number"),
+    ("there", "name", "number"),
     [
-        ("Song.cont_4.mid", 5),
-        ("SONG.Prompt_Cont_2.MID", 3),
-        ("song.cont_1" + "0" * 200 + ".mid", 0),  # nobody has counted so far
-        ("other.cont_4.mid", 0),
+        ("Song.cont_4.mid", "song", 5),
+        ("SONG.Prompt_Cont_2.MID", "song", 3),
+        ("song.cont_1" + "0" * 200 + ".mid", "song", 0),  # nobody has counted so far
+        ("song0.cont_9.mid", "song", 0),
+        (on_disk("song.cont_².mid"), "song", 0),
+        (on_disk("cafe\u0301.cont_0.mid"), on_disk("caf\u00e9"), 1),  # é has two spellings
     ],
 )
 def test_names_that_are_one_to_some_system_share_their_numbers(
-    there: str, number: int, tmp_path: Path
+    there: str, name: str, number: int, tmp_path: Path
 ):
     (tmp_path / there).touch()
-    assert first_free(tmp_path, ("song.cont_", "song.prompt_cont_")) == number
+    assert first_free(tmp_path, (f"{name}.cont_", f"{name}.prompt_cont_")) == number
 
 
-def test_both_spellings_of_a_letter_are_one_name(tmp_path: Path):
-    (tmp_path / on_disk("cafe\u0301.cont_0.mid")).touch()
-    assert first_free(tmp_path, (on_disk("caf\u00e9.cont_"),)) == 1
-
-
-def test_tokens_replace_no_file_that_came_while_they_were_read(tmp_path, capsys, monkeypatch):
+def test_tokens_replace_no_file_that_came_while_they_were_read(
+    command, refused, tmp_path, monkeypatch
+):
     text, target = tmp_path / "song.txt", tmp_path / "song.mid"
-    assert main(["tokenize", str(SEED_FILE)]) == 0
-    text.write_text(capsys.readouterr().out)
-    words, read = ["detokenize", str(text), "-o", str(target)], detokenize.read_given
+    text.write_text(command("tokenize", SEED_FILE).out)
+    words, read = ["detokenize", text, "-o", target], detokenize.read_given
 
     def meanwhile(*asked: Any) -> tuple[bytes, str]:
         target.write_bytes(b"another's")
         return read(*asked)
 
     monkeypatch.setattr(detokenize, "read_given", meanwhile)
-    assert main(words) == 2
-    assert capsys.readouterr().err == f"musicgen: {target}: File exists\n"
+    assert refused(*words) == f"musicgen: {target}: File exists"
     assert target.read_bytes() == b"another's"
-    assert main([*words, "--force"]) == 0
+    command(*words, "--force")
     assert target.read_bytes()[:4] == b"MThd"

@@ -10,8 +10,6 @@ from app.cli import main
 from app.commands.making_music import file_stem
 from app.output import visible
 from app.web.offered_models import OfferedModels
-from musicgen.loading import load
-from musicgen.storage.checkpoint import Card, save
 from tests.names import on_disk
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
@@ -22,69 +20,61 @@ CLEAR = "\x1b[2J\x9b2J\nmusicgen: all is well\r\u202e"
 CLEAR_FILE = on_disk(CLEAR)
 
 
-def strange_model(folder: Path, name: str) -> Path:
-    """Return a model whose card gives it a name of a stranger's choice."""
-    model = load("untrained:tiny")
-    card = Card(name="x", language=model.language.spec(), trained_length=64, training={"data": "x"})
-    save(folder, model.performer, card)
-    content = json.loads((folder / "config.json").read_text())
+def call(model: Path, name: str) -> None:
+    """Let a model's card give it a name, and its data one to clear the terminal."""
+    content = json.loads((model / "config.json").read_text())
     content["card"].update(name=name, training={"data": CLEAR})
-    (folder / "config.json").write_text(json.dumps(content))
-    return folder
+    (model / "config.json").write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(
     "name", ["../../escaped", "/{}/escaped", "..\\..\\up", "..", "", "é" * 300]
 )
-def test_a_models_name_writes_nowhere_else(name: str, tmp_path: Path):
+def test_a_models_name_writes_nowhere_else(name: str, model: Path, command, tmp_path: Path):
     home = tmp_path / "a" / "b"
-    model = strange_model(tmp_path / "model", name.format(tmp_path))
+    call(model, name.format(tmp_path))
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
-    assert main(["generate", "--model", str(model), "--tokens", "40", "-o", str(home)]) == 0
+    command("generate", "--model", model, "--tokens", 40, "-o", home)
     new = {path for path in tmp_path.rglob("*") if path.is_file()} - before
     assert len(new) == 2
     assert {path.parent for path in new} == {home}
     assert not [path.name for path in new if path.name.startswith(".")]  # which nobody would find
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["generate", "--tokens", "40", "--model", "{model}"],
-        ["generate", "--tokens", "40", "--json", "--model", "{model}"],
-        ["models", "{model}"],
-        ["models", "--json", "{model}"],
-        ["tokenize", "{midi}", "--tracks", "nobody"],
-        ["tokenize", "{midi}", "--json"],
-        ["continue", "{midi}", "--model", "{model}", "--prompt-bars", "999"],
-        ["continue", "{midi}", "--model", "{model}", "--prompt-bars", "1", "--tokens", "30"],
-        ["continue", "{midi}/" + CLEAR_FILE],
-        ["evaluate", "style", "{midi}", "{midi}"],
-        ["evaluate", "positions", "{model}", "--length", "32"],
-        ["app", "--model", CLEAR_FILE],
-    ],
-    ids=lambda words: "-".join(words)[:40].encode("ascii", "ignore").decode("ascii"),
-)
-def test_no_name_speaks_to_the_terminal(words: list[str], tmp_path: Path, capsys, monkeypatch):
+def test_no_name_speaks_to_the_terminal(model: Path, tmp_path: Path, capsys, monkeypatch):
+    call(model, CLEAR)
     monkeypatch.chdir(tmp_path)
-    model, midi = strange_model(tmp_path / f"m{CLEAR[:4]}", CLEAR), tmp_path / f"a{CLEAR_FILE}.mid"
+    model, midi = model.rename(tmp_path / f"m{CLEAR[:4]}"), tmp_path / f"a{CLEAR_FILE}.mid"
     score = read_midi(SEED_FILE)
     tracks = tuple(type(track)(**{**vars(track), "name": CLEAR}) for track in score.tracks)
-    named = Score(**{**vars(score), "tracks": tracks})
-    write_score(midi, named)
-    before = set(tmp_path.iterdir())
-    main([word.format(model=model, midi=midi) for word in words])
-    said = capsys.readouterr()
-    assert not {*"\x1b\x9b\r\u202e"} & {*said.out, *said.err}
-    assert "\nmusicgen: all is well" not in said.out + said.err
-    for path in set(tmp_path.iterdir()) - before:
-        assert not {*"\x1b\x9b\n"} & {*path.name}
+    write_score(midi, Score(**{**vars(score), "tracks": tracks}))
+    for words in (
+        ["generate", "--tokens", "40", "--model", model],
+        ["generate", "--tokens", "40", "--json", "--model", model],
+        ["models", model],
+        ["models", "--json", model],
+        ["tokenize", midi, "--tracks", "nobody"],
+        ["tokenize", midi, "--json"],
+        ["continue", midi, "--model", model, "--prompt-bars", "999"],
+        ["continue", midi, "--model", model, "--prompt-bars", "1", "--tokens", "30"],
+        ["continue", f"{midi}/{CLEAR_FILE}"],
+        ["evaluate", "style", midi, midi],
+        ["evaluate", "positions", model, "--tokens", "8"],
+        ["app", "--model", CLEAR_FILE],
+    ):
+        before = set(tmp_path.iterdir())
+        main([str(word) for word in words])
+        said = capsys.readouterr()
+        assert said.out + said.err
+        assert not {*"\x1b\x9b\r\u202e"} & {*said.out, *said.err}, words
+        assert "\nmusicgen: all is well" not in said.out + said.err
+        for path in set(tmp_path.iterdir()) - before:
+            assert not {*"\x1b\x9b\n"} & {*path.name}
 
 
-def test_a_model_that_is_deleted_while_it_is_offered_is_told(tmp_path: Path):
-    folder = strange_model(tmp_path / "model", "mine")
-    offered = OfferedModels(str(folder))
-    shutil.rmtree(folder)
+def test_a_model_that_is_deleted_while_it_is_offered_is_told(model: Path):
+    offered = OfferedModels(str(model))
+    shutil.rmtree(model)
     with pytest.raises(ValueError, match="this model is not there any more"):
         offered.find("")
 

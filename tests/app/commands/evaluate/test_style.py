@@ -1,39 +1,44 @@
-"""`musicgen evaluate style` on files."""
+"""`musicgen evaluate style` on files, and `continuation` with an untrained model on a folder of four pieces."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from app.cli import main
+from evaluation.continuation import experiment
 from evaluation.metrics.style import cosine, onset_duration, time_pitch
+from tests.evaluation.continuation.toys import write_pieces
 from tests.evaluation.scores import BASS, DRUMS, OTHER, random_trio, trio
 from tokenization.formats import write_score
 from tokenization.midi.reading import read_midi
 from tokenization.score import Notes, Score
 
+MODEL = "untrained:tiny:groove"
+SMALL = ("--tokens", 110, "--samples", 2, "--workers", 1, "--device", "cpu")
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the current folder, with a band, another one, its drums alone, and rubbish."""
+    """Return the current folder, with a band, another one, its drums alone, rubbish, and a folder of prompts."""
     monkeypatch.chdir(tmp_path)
     write_score(tmp_path / "band.mid", random_trio(0, 120, beats=32))
     write_score(tmp_path / "other.mid", random_trio(1, 90, beats=24))
     write_score(tmp_path / "drums.mid", trio([(at, 1, 36, DRUMS) for at in range(0, 96, 12)]))
-    write_score(
-        tmp_path / "bass.mid", trio([(at, 6, 40 + at % 5, BASS) for at in range(0, 96, 12)])
-    )
-    (tmp_path / "rubbish.mid").write_bytes(b"no music")
+    bass = [(at, 6, 40 + at % 5, BASS) for at in range(0, 96, 12)]
+    write_score(tmp_path / "bass.mid", trio(bass))
+    write_pieces(tmp_path / "midi")
+    for name in ("rubbish.mid", "midi/rubbish.mid"):
+        (tmp_path / name).write_bytes(b"no music")
     return tmp_path
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[str, str]:
-    """Run the command; return what it printed and what it said beside."""
-    assert main(["evaluate", "style", *arguments]) == code
-    return capsys.readouterr()
+@pytest.fixture
+def style(folder: Path, command):
+    return lambda *files, **how: command("evaluate", "style", "band.mid", *files, **how)
 
 
 def pitched(score: Score) -> Notes:
@@ -41,8 +46,8 @@ def pitched(score: Score) -> Notes:
     return score.notes[~np.array([track.is_drum for track in score.tracks])[score.notes.track]]
 
 
-def test_json_has_the_whole_and_the_quarters(folder: Path, capsys: pytest.CaptureFixture[str]):
-    rows = json.loads(told(capsys, "band.mid", "other.mid", "band.mid", "--json").out)
+def test_json_has_the_whole_and_the_quarters(folder: Path, style):
+    rows = json.loads(style("other.mid", "band.mid", "other.mid", "--json").out)
     assert [tuple(row) for row in rows] == 20 * [("output", "metric", "quarter", "similarity")]
     assert [row["quarter"] for row in rows] == 4 * [None, 1, 2, 3, 4]
     assert [row["output"] for row in rows] == 10 * ["other.mid"] + 10 * ["band.mid"]
@@ -54,71 +59,94 @@ def test_json_has_the_whole_and_the_quarters(folder: Path, capsys: pytest.Captur
         assert wholes["other.mid", metric.__name__] == pytest.approx(cosine(*histograms))
 
 
-def test_an_output_that_is_named_twice_is_compared_once(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-):
-    once = told(capsys, "band.mid", "other.mid").out
-    assert told(capsys, "band.mid", "other.mid", "other.mid").out == once
-
-
-def test_all_tracks_add_the_drums(folder: Path, capsys: pytest.CaptureFixture[str]):
-    rows = json.loads(told(capsys, "band.mid", "drums.mid", "--tracks", "all", "--json").out)
-    assert {row["metric"] for row in rows} == {"onset_duration", "time_pitch", "onset_drum"}
-    assert all(row["similarity"] is not None for row in rows if row["metric"] == "onset_drum")
-
-
-def test_an_empty_histogram_has_no_similarity(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_empty_histogram_has_no_similarity(folder: Path, style):
     write_score(folder / "rest.mid", trio([(0, 6, 60, OTHER), (372, 12, 64, OTHER)]))
-    rows = json.loads(told(capsys, "band.mid", "rest.mid", "--json").out)
+    rows = json.loads(style("rest.mid", "--json").out)
     onset_durations = [r["similarity"] for r in rows if r["metric"] == "onset_duration"]
     assert [value is None for value in onset_durations] == [False, False, True, True, False]
     assert all(r["similarity"] is None for r in rows if r["metric"] == "time_pitch")
-    table = told(capsys, "band.mid", "rest.mid").out
+    table = style("rest.mid").out
     assert "–" in table
     assert "nan" not in table.lower()
 
 
-def test_bad_files_are_named_and_the_rest_is_compared(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-):
-    out, err = told(capsys, "band.mid", "rubbish.mid", "none.mid", "drums.mid", "other.mid")
+def test_bad_files_are_named_and_the_rest_is_compared(style):
+    out, err = style("rubbish.mid", "none.mid", "drums.mid", "other.mid")
     assert out.count("other.mid") == 2
     assert "drums" not in out
-    lines = err.splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith("rubbish.mid is not a MIDI file")
-    assert lines[1].startswith("there is no file none.mid")
-    assert lines[2] == "drums.mid has no notes on pitched tracks, so there is nothing to compare"
+    rubbish, none, drums = err.splitlines()
+    assert rubbish.startswith("rubbish.mid is not a MIDI file")
+    assert none.startswith("there is no file none.mid")
+    assert drums == "drums.mid has no notes on pitched tracks, so there is nothing to compare"
+    rows = json.loads(style("drums.mid", "--tracks", "all", "--json").out)
+    assert {row["metric"] for row in rows} == {"onset_duration", "time_pitch", "onset_drum"}
+    assert all(row["similarity"] is not None for row in rows if row["metric"] == "onset_drum")
 
 
-def test_nothing_to_compare_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]):
-    out, err = told(capsys, "band.mid", "rubbish.mid", code=2)
-    assert out == ""
-    assert err.splitlines()[-1].startswith("musicgen: no output could be compared with band.mid")
-    _, err = told(capsys, "rubbish.mid", "band.mid", code=2)
-    assert err.startswith("musicgen: rubbish.mid is not a MIDI file")
-    _, err = told(capsys, "drums.mid", "band.mid", code=2)
-    assert "drums.mid has no notes on pitched tracks" in err
-    _, err = told(capsys, "band.mid", "band.mid", "--grid", "0", code=2)
-    assert "--grid is 0" in err
-
-
-def test_by_track(folder: Path, capsys: pytest.CaptureFixture[str]):
-    out, err = told(
-        capsys, "band.mid", "bass.mid", "--by-track", "--tracks", "all", "--grid", "12", "--json"
-    )
+def test_by_track(style):
+    out, err = style("bass.mid", "--by-track", "--tracks", "all", "--grid", 12, "--json")
     found = {(r["track"], r["metric"]): r["similarity"] for r in json.loads(out)}
-    assert found.keys() == {
-        ("Bass", "onset_duration"),
-        ("Bass", "time_pitch"),
-        ("Drums", "onset_drum"),
-        ("Other", "onset_duration"),
-        ("Other", "time_pitch"),
+    pitched = {
+        (name, kind) for name in ("Bass", "Other") for kind in ("onset_duration", "time_pitch")
     }
+    assert found.keys() == {*pitched, ("Drums", "onset_drum")}
     assert found["Bass", "onset_duration"] is not None
     assert found["Other", "onset_duration"] is None
     assert err.splitlines() == [
         "bass.mid has no track 'Drums' as the reference has it",
         "bass.mid has no track 'Other' as the reference has it",
     ]
-    assert "Bass" in told(capsys, "band.mid", "bass.mid", "--by-track").out
+    assert "Bass" in style("bass.mid", "--by-track").out
+
+
+def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command, monkeypatch):
+    evaluate = ["evaluate", "continuation", "--prompts", "midi", *SMALL]
+    out, err = command(*evaluate, MODEL, "untrained:tiny")
+    assert out.startswith("4 prompts in 2 styles, 2 continuations a prompt at temperature 0.6")
+    for title in ("onset–drum similarity to the prompt", "similarity to the whole piece", "diversity",
+                  "pitch-class entropy (bits)", "prompt looped", "another style"):  # fmt: skip
+        assert title in out
+    assert "nan" not in out.lower()
+    lines = err.splitlines()
+    assert lines[0].startswith("untrained:tiny speaks remi, but untrained:tiny:groove groove")
+    assert lines[1].startswith("rubbish.mid is not a MIDI file")
+    assert lines[2] == f"{Path('continuation') / 'continuation.png'} shows the quarters."
+
+    written = folder / "continuation"
+    assert {path.name for path in written.iterdir()} == {
+        "continuation.png", "results.json", "samples", "similarity.csv", "similarities.csv",
+        "variety.csv", "statistics.csv", "passages.csv", "diversities.csv", ".asked.json",
+    }  # fmt: skip
+    results = json.loads((written / "results.json").read_text())
+    assert results["models"][0]["name"] == MODEL
+    left_out = [sentence.split()[0] for sentence in results["left_out"]]
+    assert left_out == ["untrained:tiny", "rubbish.mid"]
+    with (written / "similarities.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["prompt"] for row in rows if row["output"] == MODEL} == {
+        "one.march.mid", "two.march.mid", "one.waltz-like.mid", "deep/two.waltz-like.MIDI",
+    }  # fmt: skip
+
+    monkeypatch.setattr(experiment, "_continued", None)  # whoever calls it fails
+    again = json.loads(command(*evaluate, MODEL, "--json").out)
+    assert again["similarity"] == results["similarity"]
+    assert json.loads((written / "results.json").read_text()) == results  # it has its own folder
+    assert json.loads((folder / "continuation-2" / "results.json").read_text()) == again
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("style band.mid rubbish.mid", "no output could be compared with band.mid"),
+        ("style rubbish.mid band.mid", "rubbish.mid is not a MIDI file"),
+        ("style drums.mid band.mid", "drums.mid has no notes on pitched tracks"),
+        ("style band.mid band.mid --grid 0", "--grid is 0"),
+        (f"continuation {MODEL} --prompts none", "there is no folder none"),
+        (f"continuation {MODEL} --prompts midi --limit 0", "--limit is 0; it must be 1 or more"),
+        (f"continuation {MODEL} --prompts midi --tokens 20", "none of the 5 files in midi gives a"),
+        (f"continuation {MODEL} --prompts midi --temperature -1", "temperature is -1.0"),
+        (f"continuation {MODEL}", "the following arguments are required: --prompts"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(folder, words: str, sentence: str, refused):
+    assert refused("evaluate", *words.split()).startswith(f"musicgen: {sentence}")

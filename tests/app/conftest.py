@@ -1,0 +1,62 @@
+"""What the tests of commands share: a command is called in this process, and says what it prints."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli import main
+from musicgen.loading import load
+from musicgen.storage.checkpoint import Card, save
+from tests.training.makers import prepared_set
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Return a function that runs a command, and returns what it printed and what it said beside."""
+
+    def run(*words: object, code: int = 0) -> Any:
+        assert main([str(word) for word in words]) == code
+        return capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(command: Callable[..., Any]) -> Callable[..., str]:
+    """Return a function that runs a command that cannot be; it returns the one sentence that says so."""
+
+    def run(*words: object) -> str:
+        out, err = command(*words, code=2)
+        *remarks, sentence = err.splitlines()
+        assert out == ""
+        assert sentence.startswith("musicgen: ")
+        assert len(sentence) < 1200
+        assert not [line for line in remarks if line.startswith(("musicgen: ", "Traceback"))]
+        return sentence
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def shared_set(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that gives a prepared set of a language, made once; nobody may change it."""
+
+    @cache
+    def made(spoken: str, **sizes: int) -> Path:
+        return prepared_set(tmp_path_factory.mktemp("prepared") / spoken, spoken, **sizes)
+
+    return made
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Return the folder of an untrained model."""
+    made = load("untrained:tiny")
+    card = Card(
+        name="mine", language=made.language.spec(), trained_length=64, training={"data": "x"}
+    )
+    save(tmp_path / "model", made.performer, card)
+    return tmp_path / "model"
