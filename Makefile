@@ -26,7 +26,7 @@ test-all: $(INSTALLED) ## run all tests: kills, long trainings, long sequences, 
 test-profile: $(INSTALLED) ## run the tests and print what they spend their time on (ARGS=-m\ long)
 	$(BIN)/python -m tests.tools.profile $(ARGS)
 
-# Other kernels, the loops that numba compiles switched off, more threads than cores, a locale without UTF-8, another order.
+# Other kernels, more threads than cores, a locale without UTF-8, another order.
 KERNELS = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE $(BIN)/python -m pytest
 NUMERIC = tests/musicgen tests/evaluation tests/training
 
@@ -35,7 +35,6 @@ test-kernels: $(INSTALLED) ## run the tests of the model's arithmetic with the k
 
 test-matrix: $(INSTALLED) ## run the tests as on other machines: other kernels, threads, locale and order
 	$(KERNELS) -m "" $(NUMERIC)
-	MUSICGEN_COMPILED=0 $(BIN)/python -m pytest -m "" $(NUMERIC)
 	OMP_NUM_THREADS=4 MKL_NUM_THREADS=4 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(NUMERIC)
 	LANG=C LC_ALL=C PYTHONCOERCECLOCALE=0 PYTHONUTF8=0 $(BIN)/python -m pytest -m "" tests/app tests/training
 	TESTS_SHUFFLED=1 $(BIN)/python -m pytest -m ""
