@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from musicgen.generation import batch as batch_module
 from musicgen.generation import engine as engine_module
-from musicgen.generation.batch import Batch
+from musicgen.generation.batch import RowsTogether
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job
 from musicgen.generation.recall.contrast import Contrast
@@ -22,7 +21,6 @@ from musicgen.generation.recall.phrases import Phrasing
 from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Sampling
-from musicgen.position.spe.base import RowCodes
 from tests.musicgen.generation.generate import asked, counted
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, generator, toy_model, unlimited
@@ -220,7 +218,7 @@ def test_who_cancels_leaves_within_a_step_and_frees_the_rows(model: Any):
     engine.work()
     assert engine.idle
     assert rows_of(engine) == 0
-    assert not engine._batch._layers  # type: ignore[union-attr]
+    assert not len(engine._batch._sums)  # type: ignore[union-attr]
 
 
 def test_a_prompt_is_read_between_the_steps_of_others(model: Any, monkeypatch: Any):
@@ -331,33 +329,20 @@ def test_who_asks_for_much_waits_the_longer(model: Any, monkeypatch: Any):
     assert [one.steps for one in order] == [40] * 13
 
 
-def joined(batch: Batch, model: Any, rows: int, seed: int = 0) -> list[int]:
+def joined(batch: RowsTogether, model: Any, rows: int, seed: int = 0) -> list[int]:
     """Let rows that follow a prompt join a batch; return their numbers."""
     state = model.prefill(torch.tensor([[1, 2]]), model.start(generator(seed)))[1]
     return batch.join(state, rows)
 
 
 def test_memory_is_given_back_when_all_have_left(model: Any):
-    batch = Batch(model)
+    batch = RowsTogether(model)
     numbers = joined(batch, model, 20)
     batch.leave(numbers[3:7])
     assert sorted(joined(batch, model, 4)) == sorted(numbers[3:7])
     batch.leave(numbers)
     assert len(batch) == 0
-    assert not batch._layers
-
-
-def test_calls_are_kept_ready_for_the_last_numbers_of_rows_alone_and_keep_no_codes(
-    model: Any, monkeypatch: Any
-):
-    monkeypatch.setattr(batch_module, "KEPT", 2)
-    gc.collect()
-    batch = Batch(model)
-    numbers = joined(batch, model, 2, seed=1) + joined(batch, model, 2, seed=2)
-    for rows in (1, 2, 1, 3, 1):
-        batch.step(numbers[:rows], torch.zeros(rows, dtype=torch.long))
-    assert [*batch._ready] == [3, 1]
-    assert not [one for one in gc.get_objects() if type(one) is RowCodes]
+    assert not len(batch._sums)
 
 
 def test_what_a_request_held_is_free_at_its_end(model: Any):
