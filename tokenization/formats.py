@@ -47,18 +47,16 @@ Format = Callable[[Score, str, Provenance | None], bytes]
 FORMATS: dict[str, Format] = {".mid": midi, ".midi": midi, ".musicxml": musicxml, ".xml": musicxml}
 
 
-def kept_midi(edit: Edit, score: Score, provenance: Provenance | None) -> bytes:
-    """Return the MIDI file that music was written to with that music in it."""
-    from tokenization.midi.keeping import KeptMidi
-
-    kept = KeptMidi(edit)
-    if edit.tracks is not None:
-        return kept.accompanied(score, _texts(provenance))
-    write = kept.continued if edit.stop is None else kept.rewritten
+def _kept(edit: Edit, kind: str, score: Score, provenance: Provenance | None) -> bytes:
+    """Return the file that music was written to with that music in it."""
+    if kind == "midi":
+        from tokenization.midi.keeping import KeptMidi as Kept
+    else:
+        from tokenization.notation.musicxml.keeping import KeptMusicXml as Kept
+    kept = Kept(edit)
+    write = kept.continued if edit.goes_on else kept.rewritten
+    write = write if edit.tracks is None else kept.accompanied
     return write(score, _texts(provenance))
-
-
-KEPT = {"midi": kept_midi}
 
 
 def file_of(
@@ -74,9 +72,9 @@ def file_of(
     """
     write, said = FORMATS[suffix.lower()], ""
     kind = "midi" if write is midi else "musicxml"
-    if edit is not None and kind_of(edit.original) == kind and kind in KEPT:
+    if edit is not None and kind_of(edit.original) == kind:
         try:
-            return KEPT[kind](edit, score, provenance), said
+            return _kept(edit, kind, score, provenance), said
         except NotKept as error:
             said = f"Written from the notes alone, not into your file: {error}."
     return write(score, title, provenance), said

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.analysis.chords import named
-from tokenization.analysis.metres import LENGTHS, NAMES, bars_of, made_of
-from tokenization.edit import Edit, NotKept
+from tokenization.edit import Edit, NotKept, homes, new_bars
 from tokenization.midi.reading import DRUM_CHANNEL, SUSTAIN, programs_set_apart, read_midi
 from tokenization.midi.repair import LAST_TICK, MARKER, METER, TRACK_NAME
 from tokenization.midi.tracks import (
@@ -41,8 +40,6 @@ LOUDNESS = (7, 11)  # channel volume and expression
 FADED = 4  # a quarter of the loudest, or less, is a fade-out
 CENTRE = (0, 64)  # of the pitch bend
 LOCAL_BEATS = 8  # whose tempo goes on after the last beat that is known
-HANDS_APART = 7  # semitones between the middles of two tracks that share what one instrument plays
-FEWEST_OF_A_HAND = 0.1  # of the notes of that instrument
 
 
 @dataclass
@@ -137,7 +134,7 @@ class KeptMidi:
         """Return the file's ticks of ticks of the score; after the seam, at the tempo of the last beats before it."""
         beats, known = self._beats, self._ticks
         at = np.asarray(ticks) / self._in_beats
-        if self._goes_on:
+        if self.edit.goes_on:
             last = self.edit.start / self._in_beats
             end = _line(np.array([last]), beats, known)
             before = beats < last
@@ -148,10 +145,6 @@ class KeptMidi:
                     np.append(_line(last - 1, *self._all), end),
                 )
         return np.floor(_line(at, beats, known) + 0.5).astype(np.int64)
-
-    @property
-    def _goes_on(self) -> bool:
-        return self.edit.stop is None and self.edit.tracks is None
 
     @property
     def _all(self) -> tuple[np.ndarray, np.ndarray]:
@@ -223,29 +216,15 @@ class KeptMidi:
 
     def _write_bars(self, score: Score) -> None:
         """Write time signatures where the new bars are of another metre, or begin elsewhere, than the file's go on."""
-        subbeats = -(-4 * score.end_ticks // score.ticks_per_beat)
-        bars = bars_of(score.meters, score.ticks_per_beat, max(subbeats - 1, 0))
-        names = [NAMES[metre] for metre in bars.metre]
-        starts = bars.start * score.ticks_per_beat // 4
         meters, seam = self.read.meters, self._seam
-        row = int(np.searchsorted(meters.onset_ticks, seam, side="left")) - 1
-        since, *now = (int(column[max(row, 0)]) for column in meters.columns)
-        bar = 4 * self.read.ticks_per_beat * now[0] / now[1]
-        # A bar of the file may be laid as several, of which the first ones lie before the seam.
-        parts = np.cumsum([0, *(LENGTHS[NAMES.index(name)] for name in made_of(*now))])
-        into = parts * bar / parts[-1] - (seam - since) % bar
-        near = np.flatnonzero(np.abs(into) <= 1)  # rounding is no other bar line
-        skipped, aligned = int(near[0]) if len(near) else 0, bool(len(near))
-        place = int(np.searchsorted(starts, self.edit.start))
-        while place < len(names):
-            pattern = list(made_of(*now))[skipped:]
-            following = names[place : place + len(pattern)]
-            if following != pattern[: len(following)]:
-                now, pattern, aligned = [int(n) for n in names[place].split("/")], [""], False
-            if not aligned:
-                data = (now[0], now[1].bit_length() - 1, 24, 8)
-                self._sign(int(starts[place]), METER, bytes(data))
-            aligned, skipped, place = True, 0, place + len(pattern)
+        row = max(0, int(np.searchsorted(meters.onset_ticks, seam, side="left")) - 1)
+        since, top, low = (int(column[row]) for column in meters.columns)
+        bar = 4 * self.read.ticks_per_beat * top / low
+        into = ((seam - since + 1) % bar - 1) / bar  # rounding is no other bar line
+        for new in new_bars(score, self.edit.start, (top, low), max(into, 0)):
+            if new.is_said:
+                data = bytes((new.time[0], new.time[1].bit_length() - 1, 24, 8))
+                self._sign(new.start, METER, data)
         if named(self.read):
             for marker in score.markers:
                 if marker.onset_ticks >= self.edit.start:
@@ -259,41 +238,24 @@ class KeptMidi:
         for index in np.unique(score.notes.track).tolist():
             notes = score.notes[score.notes.track == index]
             known = index < len(self.heard.tracks)
-            homes = self._homes(self.heard.tracks[index]) if known else []
-            homes = homes or [self._new_home(score.tracks[index])]
-            middle = np.array([home.pitch for home in homes])
+            places = self._homes(self.heard.tracks[index]) if known else []
+            places = places or [self._new_home(score.tracks[index])]
+            middle = np.array([home.pitch for home in places])
             nearest = np.abs(notes.pitch[:, None] - middle).argmin(axis=1)
-            for number, home in enumerate(homes):
+            for number, home in enumerate(places):
                 self._write_to(home, notes[nearest == number])
 
-    def _homes(self, track: Track) -> list[_Home]:
-        """Return where the notes of a part go on: in the track of its instrument, or in several apart in pitch."""
-        before = self._seam if self._goes_on else LAST_TICK
-        found = []
-        for source in track.sources:
-            pitch = [note.pitch for note in self.of_key[self.keys[source]] if note.tick < before]
-            if pitch:
-                found.append((source, len(pitch), float(np.median(pitch))))
-        played = self.read.tracks
-        alike = [
-            row
-            for row in found
-            if played[row[0]].is_drum == track.is_drum
-            and played[row[0]].program // 8 == track.program // 8
-        ]
-        found = sorted(alike or found, key=lambda row: -row[1])
-        in_force = [row for row in found if self._is_in_force(self.keys[row[0]], before)]
-        count: dict[int, int] = defaultdict(int)
-        for source, notes, _ in in_force or found:
-            count[self.keys[source][2]] += notes
-        homes: list[_Home] = []
-        for source, notes, pitch in in_force or found:
-            number, channel, program = self.keys[source]
-            apart = all(abs(pitch - home.pitch) >= HANDS_APART for home in homes)
-            enough = notes >= FEWEST_OF_A_HAND * count[program]
-            if program == max(count, key=lambda p: count[p]) and enough and apart:
-                homes.append(_Home(number, channel, pitch))
-        return homes
+    def _homes(self, part: Track) -> list[_Home]:
+        """Return where the notes of a part go on."""
+        before = self._seam if self.edit.goes_on else LAST_TICK
+        pitches, gone = {}, {}
+        for source in part.sources:
+            notes = [note.pitch for note in self.of_key[self.keys[source]] if note.tick < before]
+            kept = pitches if self._is_in_force(self.keys[source], before) else gone
+            kept[source] = np.array(notes)
+        any_left = any(len(notes) for notes in pitches.values())
+        found = homes(part, self.read.tracks, pitches if any_left else gone)
+        return [_Home(*self.keys[source][:2], pitch) for source, pitch in found]
 
     def _is_in_force(self, key: tuple[int, int, int], before: int) -> bool:
         """Say whether a chunk's channel has a program at the end of what is kept."""
@@ -305,7 +267,7 @@ class KeptMidi:
         """Return a new track, or in a file of type 0 a channel, for a part that the file does not have."""
         channel = self._free_channel(track)
         known = self._channels(with_notes=True)
-        number, at = 0, self._seam if self._goes_on else 0
+        number, at = 0, self._seam if self.edit.goes_on else 0
         if not self.tracks.is_type_0:
             number, at = self.tracks.add(), 0
         signs = self.tracks.chunks[number].added
@@ -342,7 +304,7 @@ class KeptMidi:
         """Add notes, which end where a kept one of their key begins, and end those that sound where they begin."""
         kept: dict[int, list[Note]] = defaultdict(list)
         begins: dict[int, list[int]] = defaultdict(list)
-        for note in () if self._goes_on else self.notes:
+        for note in () if self.edit.goes_on else self.notes:
             if (
                 note.channel == home.channel
                 and note.on not in self.tracks.chunks[note.chunk].removed
