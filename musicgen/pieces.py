@@ -12,9 +12,11 @@ import numpy as np
 
 from tokenization.analysis.metres import bar_lines
 from tokenization.edit import Edit
+from tokenization.formats import write_score
 from tokenization.language import Encoded, Language
 from tokenization.records import whole_number
 from tokenization.score import Score
+from tokenization.whole_file import write_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,17 @@ class Piece:
             tracks=self.tracks,
             original=self.original,
         )
+
+    def save(self, path: str | Path) -> None:
+        """Write the file that it came from, as it was; in another format, the piece as it was heard."""
+        from tokenization.any_file import kind_of
+
+        path, original = Path(path), self.original
+        kind = "midi" if path.suffix.lower() in (".mid", ".midi") else "musicxml"
+        if original is None or kind_of(original) != kind:
+            write_score(path, self.score)
+        else:
+            write_whole(path, original)
 
     def edit(self, **where: Any) -> Edit | None:
         """Return music that is written somewhere in this piece as an edit of its file."""

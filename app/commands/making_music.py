@@ -50,11 +50,19 @@ def write_take(
 
     A number that another command has taken meanwhile is left to it: the first file is the claim.
     """
+    from tokenization.any_file import kind_of
     from tokenization.whole_file import write_text
 
     number, named = _claimed(folder, take, scores, number)
     first, *others = paths = [*named]
-    for path in (*others, *(path.with_suffix(".musicxml") for path in paths if with_score)):
+    # A score that was given is given back as one.
+    is_score = take.edit is not None and kind_of(take.edit.original) == "musicxml"
+    as_scores = [
+        path.with_suffix(".musicxml")
+        for path, score in named.items()
+        if with_score or (is_score and score is take.score)
+    ]
+    for path in (*others, *as_scores):
         _write_score(path, named[path.with_suffix(".mid")], take)
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
