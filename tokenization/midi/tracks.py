@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -144,7 +144,7 @@ def chunk_of(body: bytes) -> Chunk:
 def notes_of(chunk: int, events: Sequence[Event], programs: dict[int, int]) -> Iterable[Note]:
     """Return the notes of a chunk, those of a key ended first-in first-out."""
     now = dict(programs)
-    begun: dict[tuple[int, int], list[int]] = defaultdict(list)
+    begun: dict[tuple[int, int], deque[int]] = defaultdict(deque)
     ends: dict[int, int] = {}
     starts: dict[int, int] = {}  # of each first event, the program
     for number, (_, status, data, _) in enumerate(events):
@@ -157,7 +157,7 @@ def notes_of(chunk: int, events: Sequence[Event], programs: dict[int, int]) -> I
             starts[number] = now.get(channel, 0)
             begun[channel, data[0]].append(number)
         elif begun[channel, data[0]]:
-            ends[begun[channel, data[0]].pop(0)] = number
+            ends[begun[channel, data[0]].popleft()] = number
     for on, program in starts.items():
         tick, status, data, _ = events[on]
         off = ends.get(on)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import miditoolkit
 import mido
@@ -29,11 +30,14 @@ LANGUAGES = ("remi-2", "groove-2", "ensemble")
 WAYS = {"continue": "continued", "infill": "rewritten", "accompany": "accompanied"}
 
 
-def message(kind: str, **values: object) -> mido.Message:
+Timed = tuple[int, Any]  # a tick, and a message of a channel or of the file
+
+
+def message(kind: str, **values: Any) -> mido.Message:
     return mido.Message(kind, **values)
 
 
-def saved(kind: int, division: int, *tracks: Sequence[tuple[int, mido.Message]]) -> bytes:
+def saved(kind: int, division: int, *tracks: Sequence[Timed]) -> bytes:
     """Return a file of tracks of messages at ticks, in this order where ticks are equal."""
     file = mido.MidiFile(type=kind, ticks_per_beat=division)
     if kind == 0:
@@ -50,9 +54,7 @@ def saved(kind: int, division: int, *tracks: Sequence[tuple[int, mido.Message]])
     return data.getvalue()
 
 
-def notes_at(
-    rows: Sequence[tuple[int, int, int, int]], channel: int
-) -> list[tuple[int, mido.Message]]:
+def notes_at(rows: Sequence[tuple[int, int, int, int]], channel: int) -> list[Timed]:
     found = []
     for tick, length, pitch, velocity in rows:
         on = message("note_on", channel=channel, note=pitch, velocity=velocity)
@@ -409,7 +411,7 @@ def test_bar_lines_and_metres_of_what_follows(metres, written, added):
     bars = max(n for n, line in enumerate(lines) if line <= 16 * 8)
     edit, score = going_on(piece, bars, RISING)
     at, top, low = zip(*[(at * 8, n, d) for at, n, d in written], strict=True)
-    bars_on = bars_of(Meters(at, top, low), 8, 200)
+    bars_on = bars_of(Meters(np.array(at), np.array(top), np.array(low)), 8, 200)
     score = score.replace(meters=bars_on.meters(2))
     found = read_midi(KeptMidi(edit).continued(score)).meters
     rows = zip(*(c.tolist() for c in found.columns), strict=True)

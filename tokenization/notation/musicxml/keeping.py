@@ -197,7 +197,7 @@ class KeptMusicXml:
         tracks = self.written.parts[number].tracks
         track = next((one for one in tracks if one.is_drum), tracks[0])
         notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
-        fifths = int(part.in_force("fifths", stop - 1, 0))
+        fifths = max(-7, min(7, round(part.in_force("fifths", stop - 1, 0))))
         writer = _NewMeasures(
             Score(ticks_per_beat=DIVISIONS, notes=notes, tracks=(track,)),
             track,
@@ -205,10 +205,10 @@ class KeptMusicXml:
             Key(fifths, fifths + MIDDLE),
             part.id,
             leads=False,
-            staves=int(part.in_force("staves", stop - 1, 1)),
+            staves=round(part.in_force("staves", stop - 1, 1)),
         )
         writer.first = stop
-        writer.transposed = int(part.in_force("transposed", stop - 1, 0))
+        writer.transposed = round(part.in_force("transposed", stop - 1, 0))
         writer.drums = self.text.drums[part.id]
         if track.is_drum:
             self._announce_drums(part, np.unique(notes.pitch).tolist())
@@ -281,7 +281,7 @@ class KeptMusicXml:
                     else amid
                 )
                 into.append(kept if into is not amid else _placed(element, kept))
-            said = b"<attributes><divisions>%g</divisions></attributes>" % divisions
+            said = b"<attributes><divisions>%s</divisions></attributes>" % _plain(divisions)
             inner = b"".join((*begin, *amid, *(_text(one) for one in notes), said, *end))
             self._changes.append((measure.inside, measure.end, inner))
 
@@ -381,9 +381,14 @@ def _text(element: ET.Element) -> bytes:
     return ET.tostring(element, encoding="us-ascii") + b"\n"
 
 
+def _plain(value: float) -> bytes:
+    """Return a number without an exponent."""
+    return (f"{value:.0f}" if value == round(value) else f"{value:.6f}").encode()
+
+
 def _placed(element: Element, text: bytes) -> bytes:
     """Return an element at its place in a bar, from which time goes back to the beginning."""
-    at = b"<duration>%g</duration>" % element.at
+    at = b"<duration>%s</duration>" % _plain(element.at)
     return b"<forward>%s</forward>%s<backup>%s</backup>" % (at, text, at)
 
 

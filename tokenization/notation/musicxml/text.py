@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from tokenization.edit import NotKept
+from tokenization.notation.musicxml.part import number
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TEXTS = ("divisions", "staves", "fifths", "chromatic", "octave-change", "duration", "step", "octave", "alter",
@@ -56,7 +58,9 @@ class PartText:
 
     def in_force(self, name: str, measure: int, usual: float) -> float:
         """Return what was said last before the end of a bar."""
-        return next((value for at, value in reversed(self.said[name]) if at <= measure), usual)
+        said = self.said[name]
+        place = bisect_right(said, measure, key=lambda one: one[0])
+        return said[place - 1][1] if place else usual
 
 
 class ScoreText:
@@ -133,7 +137,7 @@ class ScoreText:
 
     def _number(self, name: str) -> float:
         try:
-            return float(self._texts.get(name, "") or 0)
+            return number(self._texts.get(name, "0"), name)
         except ValueError:
             return 0.0
 

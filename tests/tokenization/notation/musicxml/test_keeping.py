@@ -210,6 +210,7 @@ def test_a_continuation_is_one_score_to_another_program():
     lyrics = [one.lyric for one in score.recurse().notes if one.lyric]
     assert {"la3", "la7"} <= {*lyrics}
     sounding = score.toSoundingPitch()
+    assert sounding is not None
     late = [(round(float(n.getOffsetInHierarchy(sounding)) * 24), n.pitch.midi) for n in sounding.recurse().notes
             if isinstance(n, music21.note.Note) and n.getOffsetInHierarchy(sounding) >= 32
             and (n.tie is None or n.tie.type == "start")]  # fmt: skip
