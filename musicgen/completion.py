@@ -39,15 +39,17 @@ class Completion(MusicGeneration):
         options: Options,
         written: dict[str, Any],
         is_new: Callable[[Notes], np.ndarray],
+        where: dict[str, Any],
     ) -> None:
         """Take a goal of the piece in the model's language.
 
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
-        same as those that stood there: (N,) bool.
+        same as those that stood there: (N,) bool; `where` says so of an edit of the piece's file.
         """
         beside = _beside(goal, replacing=True)
         super().__init__(model, goal.prompt, goal.grammar, options, **beside)
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
+        self._edit = piece.edit(**where)
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         score = self.model.language.decode(self.goal.whole(ids), self.piece.encoded.setting)
@@ -58,6 +60,7 @@ class Completion(MusicGeneration):
             tokens=len(ids) - len(self.goal.prompt),
             score=score,
             continuation=score.replace(notes=score.notes[self._is_new(score.notes)]),
+            edit=self._edit,
             provenance={
                 **facts,
                 "piece": self.piece.name,
@@ -105,7 +108,8 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Optio
     def is_new(notes: Notes) -> np.ndarray:
         return (notes.onset_ticks >= line) & (notes.onset_ticks < seam)
 
-    return Completion(model, piece, goal, options, {"written_bars": [first, last]}, is_new)
+    written, where = {"written_bars": [first, last]}, {"start": int(line), "stop": int(seam)}
+    return Completion(model, piece, goal, options, written, is_new, where)
 
 
 def _plan(
@@ -133,7 +137,8 @@ def accompaniment(
     def is_new(notes: Notes) -> np.ndarray:
         return np.isin(notes.track, goal.tracks)
 
-    return Completion(model, piece, goal, options, {"written_parts": list(write)}, is_new)
+    where = {"tracks": goal.tracks}
+    return Completion(model, piece, goal, options, {"written_parts": list(write)}, is_new, where)
 
 
 def accompaniment_goal(

@@ -20,9 +20,10 @@ from musicgen.generation.recall.recalling import Habits, Recall
 from musicgen.generation.request import Order, Progress, Request, Stop, order
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
-from musicgen.pieces import Prompt, decode_begun, heard_facts
+from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
 from tokenization.continuing import continuing
-from tokenization.formats import midi, write_score
+from tokenization.edit import Edit
+from tokenization.formats import file_of, write_score
 from tokenization.grammar import Grammar, LogitBias
 from tokenization.language import Language
 from tokenization.score import Score, excerpt
@@ -110,15 +111,23 @@ class Take:
     score: Score  # the whole piece
     continuation: Score  # what is new in it
     provenance: dict[str, Any]  # how it was made
+    edit: Edit | None = None  # of the file that it was written to, which is kept
 
     @property
     def midi(self) -> bytes:
         """The whole piece as a MIDI file that says how it was made."""
-        return midi(self.score, provenance=self.provenance)
+        return self.file(".mid")[0]
 
-    def save(self, path: str | Path) -> None:
-        """Write the whole piece, as MIDI or MusicXML, by how the name ends."""
-        write_score(Path(path), self.score, self.provenance)
+    def file(self, suffix: str, title: str = "") -> tuple[bytes, str]:
+        """Return the whole piece as a file, and why the file that it was written to is not kept, if it is not."""
+        return file_of(suffix, self.score, title, self.provenance, self.edit)
+
+    def save(self, path: str | Path) -> str:
+        """Write the whole piece, as MIDI or MusicXML, by how the name ends: into the file that it was written to.
+
+        A file of the other format, or one that is damaged, is written from the notes; what is returned says so.
+        """
+        return write_score(Path(path), self.score, self.provenance, edit=self.edit)
 
 
 class Generation:
@@ -324,6 +333,7 @@ class Continuation(MusicGeneration):
             tokens=len(ids) - len(prompt.ids),
             score=score,
             continuation=excerpt(score, prompt.ticks),
+            edit=edit_of(prompt.original, prompt.score, self.model.language, start=prompt.ticks),
             provenance={
                 **self._provenance(number),
                 "prompt": prompt.name or None,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tokenization.analysis.metres import bar_lines
+from tokenization.edit import Edit
+from tokenization.formats import write_score
 from tokenization.language import Encoded, Language
 from tokenization.records import whole_number
 from tokenization.score import Score
+from tokenization.whole_file import write_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,7 @@ class Prompt:
     score: Score  # these bars as the model hears them
     remarks: tuple[str, ...] = ()
     tracks: Any = None
+    original: bytes | None = None  # the file that the piece came from
 
     @property
     def ticks(self) -> int:
@@ -44,6 +48,9 @@ class Piece:
     score: Score  # all of it as a model hears it
     remarks: tuple[str, ...] = ()
     tracks: Any = None  # the file's that were chosen, as the language takes them; None where it chose by itself
+    original: bytes | None = (
+        None  # the file that it came from, which is kept in what is written to it
+    )
 
     @property
     def bars(self) -> int:
@@ -68,10 +75,26 @@ class Piece:
             ids=ids,
             bars=bars,
             setting=self.encoded.setting,
-            score=decoded,
+            score=in_file(decoded, self.score),
             remarks=self.remarks,
             tracks=self.tracks,
+            original=self.original,
         )
+
+    def save(self, path: str | Path) -> None:
+        """Write the file that it came from, as it was; in another format, the piece as it was heard."""
+        from tokenization.any_file import kind_of
+
+        path, original = Path(path), self.original
+        kind = "midi" if path.suffix.lower() in (".mid", ".midi") else "musicxml"
+        if original is None or kind_of(original) != kind:
+            write_score(path, self.score)
+        else:
+            write_whole(path, original)
+
+    def edit(self, **where: Any) -> Edit | None:
+        """Return music that is written somewhere in this piece as an edit of its file."""
+        return edit_of(self.original, self.score, self.language, **where)
 
 
 def read_piece(
@@ -82,14 +105,21 @@ def read_piece(
     tracks: Any = None,
 ) -> Piece:
     """Read a file of music as a piece in a language."""
-    from tokenization.any_file import read_file  # its libraries are not where models train
+    # Their libraries are not where models train.
+    from tokenization.any_file import read_file
+    from tokenization.midi.limits import GENEROUS
+    from tokenization.midi.reading import bytes_of, printable
 
-    score = read_file(source, name=name)
-    return piece_of(language, score, name, tracks)
+    is_path = not isinstance(source, bytes)
+    data = bytes_of(Path(source), GENEROUS, printable(name)) if is_path else source
+    score = read_file(data, name=name, suffix=Path(source).suffix if is_path else None)
+    return piece_of(language, score, name, tracks, data)
 
 
-def piece_of(language: Language, score: Score, name: str, tracks: Any = None) -> Piece:
-    """Return a score as a piece in a language."""
+def piece_of(
+    language: Language, score: Score, name: str, tracks: Any = None, original: bytes | None = None
+) -> Piece:
+    """Return a score, perhaps that of a file, as a piece in a language."""
     tracks = _plain(tracks)
     arranged = language.arrange(score, tracks)
     encoded = language.encode(arranged)
@@ -97,10 +127,29 @@ def piece_of(language: Language, score: Score, name: str, tracks: Any = None) ->
         name=name,
         language=language,
         encoded=encoded,
-        score=language.decode(encoded.ids, encoded.setting),
+        score=in_file(language.decode(encoded.ids, encoded.setting), arranged),
         remarks=tuple(dict.fromkeys((*score.remarks, *arranged.remarks))),
         tracks=tracks,
+        original=original,
     )
+
+
+def in_file(score: Score, arranged: Score) -> Score:
+    """Return a score as tokens say it with the times and the tracks in its file that it has as it was arranged."""
+    tracks = [
+        replace(track, sources=before.sources)
+        for track, before in zip(score.tracks, arranged.tracks, strict=False)
+    ]
+    return score.replace(
+        tracks=(*tracks, *score.tracks[len(tracks) :]), file_times=arranged.file_times
+    )
+
+
+def edit_of(original: bytes | None, heard: Score, language: Language, **where: Any) -> Edit | None:
+    """Return music that is written to a file as an edit of it; nothing of a piece that came from none."""
+    if original is None:
+        return None
+    return Edit(original=original, heard=heard, onset_steps=language.onset_steps, **where)
 
 
 def _plain(tracks: Any) -> Any:

@@ -37,7 +37,7 @@ def read_file(
     path = "" if isinstance(source, bytes) else Path(source)
     name = printable(name or (Path(path).name or str(path) or "this file"))
     data = source if isinstance(source, bytes) else bytes_of(Path(source), limits, name)
-    kind = _kind(data, Path(path or name).suffix if suffix is None else suffix)
+    kind = kind_of(data, Path(path or name).suffix if suffix is None else suffix)
     if kind == "midi":
         return read_midi(data, limits=limits, name=name)
     limits.check_bytes(name, len(data))
@@ -56,8 +56,8 @@ def read_file(
     return read_musicxml(data, limits, name, staves=staves)
 
 
-def _kind(data: bytes, suffix: str) -> str:
-    """Return what a file is: by its first bytes, and by its name's suffix where they do not say."""
+def kind_of(data: bytes, suffix: str = "") -> str:
+    """Return midi, musicxml or abc: by the first bytes, and by the suffix of a name where they do not say."""
     ending = suffix.lower()
     if data.startswith(b"MThd") or ending in MIDI_ENDINGS:
         return "midi"
@@ -71,7 +71,7 @@ def _kind(data: bytes, suffix: str) -> str:
 
 def is_midi(data: bytes) -> bool:
     """Say whether a file that could be read is a MIDI file."""
-    return _kind(data, "") == "midi"
+    return kind_of(data) == "midi"
 
 
 def _is_xml(data: bytes) -> bool:

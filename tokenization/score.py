@@ -121,6 +121,18 @@ class Meters(Columns):
 
 
 @dataclass(frozen=True, eq=False)
+class FileTimes(Columns):
+    """Beats of a score whose ticks in its file are known; straight lines between and beyond them."""
+
+    beats: np.ndarray = field(metadata={"float": True})
+    file_ticks: np.ndarray = field(metadata={"float": True})
+
+    def later(self, beats: float) -> FileTimes:
+        """Return the times of a score that begins so many beats later."""
+        return self.replace(beats=self.beats + beats)
+
+
+@dataclass(frozen=True, eq=False)
 class Pedals(Columns):
     """Spans in which a track's sustain pedal is down."""
 
@@ -147,6 +159,9 @@ class Track:
     name: str = ""
     program: int = 0
     is_drum: bool = False
+    sources: tuple[int, ...] = field(
+        default=(), compare=False
+    )  # the tracks of a file's score that it plays
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +177,7 @@ class Score:
     markers: tuple[Marker, ...] = ()
     beats_known: bool = False  # its beats are where they are written, however the notes lie on them
     remarks: tuple[str, ...] = ()
+    file_times: FileTimes = field(default_factory=FileTimes.empty, compare=False)  # none: unknown
 
     def __post_init__(self) -> None:
         if self.ticks_per_beat < 1:
@@ -199,10 +215,13 @@ class Score:
         def scaled(ticks: np.ndarray) -> np.ndarray:
             return steps_of(ticks, self.ticks_per_beat, ticks_per_beat)
 
-        return self.timed(scaled, ticks_per_beat=ticks_per_beat)
+        return self.timed(scaled, ticks_per_beat=ticks_per_beat, file_times=self.file_times)
 
     def timed(self, tick_of: Callable[[np.ndarray], np.ndarray], **changes: object) -> Score:
-        """Return the music with every time moved to another, and some fields exchanged; no length becomes zero."""
+        """Return the music with every time moved to another, and some fields exchanged; no length becomes zero.
+
+        The times of its file are forgotten unless they are among those fields.
+        """
 
         def spans(rows: Rows) -> Rows:
             onset_ticks, duration_ticks = rows.columns[:2]
@@ -216,6 +235,7 @@ class Score:
             "tempos": self.tempos.replace(onset_ticks=tick_of(self.tempos.onset_ticks)),
             "meters": self.meters.replace(onset_ticks=tick_of(self.meters.onset_ticks)),
             "pedals": spans(self.pedals),
+            "file_times": FileTimes.empty(),
             "markers": tuple(
                 Marker(at, marker.text)
                 for at, marker in zip(marked.tolist(), self.markers, strict=True)
@@ -248,6 +268,7 @@ def excerpt(score: Score, start_ticks: int, stop_ticks: int | None = None) -> Sc
         meters=_in_force(score.meters, start_ticks, stop),
         pedals=pedals,
         markers=_markers_in_force(score.markers, start_ticks, stop),
+        file_times=score.file_times.later(-start_ticks / score.ticks_per_beat),
     )
 
 

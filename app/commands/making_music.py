@@ -50,13 +50,20 @@ def write_take(
 
     A number that another command has taken meanwhile is left to it: the first file is the claim.
     """
-    from tokenization.formats import write_score
+    from tokenization.any_file import kind_of
     from tokenization.whole_file import write_text
 
     number, named = _claimed(folder, take, scores, number)
     first, *others = paths = [*named]
-    for path in (*others, *(path.with_suffix(".musicxml") for path in paths if with_score)):
-        write_score(path, named[path.with_suffix(".mid")], take.provenance)
+    # A score that was given is given back as one.
+    is_score = take.edit is not None and kind_of(take.edit.original) == "musicxml"
+    as_scores = [
+        path.with_suffix(".musicxml")
+        for path, score in named.items()
+        if with_score or (is_score and score is take.score)
+    ]
+    for path in (*others, *as_scores):
+        _write_score(path, named[path.with_suffix(".mid")], take)
     facts = {**take.provenance, "tokens": take.tokens, "files": [path.name for path in paths]}
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     write_text(first.with_suffix(".json"), text)
@@ -67,17 +74,24 @@ def _claimed(
     folder: Path, take: Take, scores: Callable[[int], dict[str, Score]], number: int
 ) -> tuple[int, dict[Path, Score]]:
     """Write the first file of a take; return the number under which there was room for it, and all files to write."""
-    from tokenization.formats import write_score
-
     while True:
         named = {folder / f"{stem}.mid": score for stem, score in scores(number).items()}
         first = next(iter(named))
         try:
-            write_score(first, named[first], take.provenance, new=True)
+            _write_score(first, named[first], take, new=True)
         except FileExistsError:
             number += 1
         else:
             return number, named
+
+
+def _write_score(path: Path, score: Score, take: Take, *, new: bool = False) -> None:
+    """Write a score of a take; the whole of it into the file that it was written to, or it is said why not."""
+    from tokenization.formats import write_score
+
+    edit = take.edit if score is take.score else None
+    said = write_score(path, score, take.provenance, new=new, edit=edit)
+    output.remark([said] if said else [])
 
 
 def sound(midi_files: Sequence[Path], soundfont: Path | None) -> None:

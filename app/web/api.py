@@ -35,6 +35,8 @@ from musicgen.generation.sampling import MUSICAL
 from musicgen.pieces import Piece
 from tokenization import any_file
 from tokenization.formats import midi, musicxml
+from tokenization.midi.limits import UPLOAD
+from tokenization.notation.musicxml.reading import xml_of
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
 from tokenization.wording import sentence
@@ -163,10 +165,11 @@ class Api:
 
     @answering
     def score(self, file: str, request: gr.Request) -> str:
-        """Write a file of music as MusicXML, for programs that print it."""
-        _, score = self._score(file)
+        """Write a file of music as MusicXML, for programs that print it; a score stays as it is."""
+        data, score = self._score(file)
         path = self._path(file, "musicxml", request)
-        write_whole(path, musicxml(score, title_of(file)))
+        is_score = any_file.kind_of(data, Path(file).suffix) == "musicxml"
+        write_whole(path, xml_of(data, UPLOAD) if is_score else musicxml(score, title_of(file)))
         return str(path)
 
     @answering
@@ -201,7 +204,7 @@ class Api:
             )
         for number, take in enumerate(takes):
             path = folder / f"{name}_{number}.mid"
-            take.save(path)
+            said = take.save(path)
             paths.append(str(path))
             prompt = streamed.region.prompt
             facts.append(
@@ -212,6 +215,7 @@ class Api:
                     "seconds": round(seconds, 3),
                     "state": state,
                     "similarity": by_quarter(prompt, take.continuation) if prompt else [],
+                    **({"not_kept": said} if said else {}),
                     **take.provenance,
                 }
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenization.score import Meters, Score, Tempos
+from tokenization.score import FileTimes, Meters, Score, Tempos
 
 BEATS_PER_BAR = 4
 DEFAULT_BEATS_PER_MINUTE = 120.0
@@ -104,7 +104,21 @@ def remap(score: Score, beat_map: BeatMap, ticks_per_beat: int) -> Score:
         ticks_per_beat=ticks_per_beat,
         tempos=_tempos(beat_map, ticks_per_beat),
         meters=Meters.empty(),
+        file_times=_file_times(score, seconds_of, beat_map),
     )
+
+
+def _file_times(score: Score, seconds_of: BeatMap, beat_map: BeatMap) -> FileTimes:
+    """Return the times of a score's file by the beats of a map: known at these, and where the file's tempo changes."""
+    known = score.file_times
+    if len(known) < 2:
+        return known
+    own = [seconds_of.to_beats(beat_map.seconds), seconds_of.beats, known.beats]
+    beats = np.unique(np.concatenate(own))
+    mapped = beat_map.to_beats(seconds_of.to_seconds(beats))
+    apart = np.append(True, np.diff(mapped) > 1e-6)
+    ticks = _interpolate(beats[apart], known.beats, known.file_ticks)
+    return FileTimes(mapped[apart], ticks)
 
 
 def to_ticks(beats: np.ndarray, ticks_per_beat: int) -> np.ndarray:

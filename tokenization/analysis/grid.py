@@ -242,6 +242,7 @@ def without_rest_in_front(score: Score) -> Score:
         tempos=score.tempos.replace(onset_ticks=earlier(score.tempos.onset_ticks)),
         meters=meters.replace(onset_ticks=earlier(meters.onset_ticks)),
         markers=tuple(Marker(max(m.onset_ticks - rest, 0), m.text) for m in score.markers),
+        file_times=score.file_times.later(-rest / score.ticks_per_beat),
     )
     count = "1 bar of rest is" if bars == 1 else f"{bars} bars of rest are"
     return score.remark(f"{count} left out at the start.")
@@ -301,4 +302,9 @@ def later(score: Score, ticks: int) -> Score:
         return score
     tempos = score.tempos.onset_ticks
     tempos = score.tempos.replace(onset_ticks=np.where(tempos > 0, tempos + ticks, 0))
-    return score.timed(lambda old: old + ticks, tempos=tempos, meters=score.meters)
+    return score.timed(
+        lambda old: old + ticks,
+        tempos=tempos,
+        meters=score.meters,
+        file_times=score.file_times.later(ticks / score.ticks_per_beat),
+    )

@@ -8,7 +8,7 @@ register, and by playing one note at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,11 @@ from tokenization.wording import listed
 def note_counts(score: Score) -> list[int]:
     """Return how many notes each track has."""
     return np.bincount(score.notes.track, minlength=len(score.tracks)).tolist()
+
+
+def sources_of(score: Score, tracks: Iterable[int]) -> tuple[int, ...]:
+    """Return the tracks of the file's score that some tracks play together."""
+    return tuple(source for index in tracks for source in score.tracks[index].sources)
 
 
 def label(score: Score, index: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,12 +58,15 @@ def _with_tracks(score: Score, chosen: list[int]) -> Score:
     for index in kept:
         if index in drums and drum_kit is not None:
             target[index] = drum_kit
+            kit = tracks[drum_kit]
+            tracks[drum_kit] = replace(kit, sources=kit.sources + score.tracks[index].sources)
             continue
         if index in drums:
             drum_kit = len(tracks)
         target[index] = len(tracks)
         track = score.tracks[index]
-        tracks.append(Track(track.name, 0 if index in drums else track.program, index in drums))
+        program = 0 if index in drums else track.program
+        tracks.append(Track(track.name, program, index in drums, track.sources))
     if sum(index in drums for index in kept) > 1:
         remarks.append(Remark("The drums of several tracks are one part.", "tracks"))
     number = np.full(len(score.tracks), -1)

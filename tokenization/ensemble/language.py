@@ -58,6 +58,7 @@ class Ensemble(Language):
     begin = BEGIN
     end = END
     bar = BAR
+    onset_steps = STEPS_PER_BEAT
     idle = AFTER
     every_metre = True
     parts = PART_NAMES

@@ -25,6 +25,7 @@ from tokenization.analysis.parts import (
     melodic,
     note_counts,
     parts_of,
+    sources_of,
 )
 from tokenization.analysis.pedal import sustained
 from tokenization.groove import grammar
@@ -293,7 +294,8 @@ def _trio(score: Score, roles: dict[int, list[int]]) -> Score:
     return score.replace(
         notes=notes.sorted(),
         tracks=tuple(
-            Track(name, programs[index], index == DRUMS) for index, name in enumerate(TRACKS)
+            Track(name, programs[index], index == DRUMS, sources_of(score, roles.get(index, ())))
+            for index, name in enumerate(TRACKS)
         ),
     )
 
@@ -308,6 +310,7 @@ class Groove(Language):
     vocabulary = VOCABULARY
     begin = BEGIN
     end = END
+    onset_steps = TICKS_PER_BEAT
     has_chords = False  # of given parts, to those that are written to them
     is_valid = staticmethod(grammar.is_valid)
     reason = staticmethod(grammar.explain)

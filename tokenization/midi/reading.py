@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +31,17 @@ from tokenization.midi.repair import (
     track_events,
     variable_length,
 )
-from tokenization.score import Columns, Marker, Meters, Notes, Pedals, Score, Tempos, Track
+from tokenization.score import (
+    Columns,
+    FileTimes,
+    Marker,
+    Meters,
+    Notes,
+    Pedals,
+    Score,
+    Tempos,
+    Track,
+)
 from tokenization.wording import counted
 
 # The sustain pedal of a channel, written into every track with notes on that channel.
@@ -194,7 +205,7 @@ REPLACEMENT = "\ufffd"  # in place of bytes that are no UTF-8
 
 def parse_tracks(bodies: Sequence[bytes], ticks_per_beat: int, limits: Limits, name: str) -> Score:
     """Return notes, events and tracks as they are written: a note may last no tick."""
-    programs = _programs_set_apart(bodies)
+    programs = programs_set_apart(bodies)
     first_programs = dict(zip((s & 15 for s in programs[1::3]), programs[2::3], strict=True))
     is_small = sum(map(len, bodies)) <= REPAIRABLE_BYTES
     attempts = ([b for b in bodies if _may_mislead(b)], bodies) if is_small else ((),)
@@ -232,7 +243,7 @@ def _repairs(tracks: Sequence[RepairedTrack], hanging_notes: int) -> list[str]:
     return remarks
 
 
-def _programs_set_apart(bodies: Sequence[bytes]) -> bytes:
+def programs_set_apart(bodies: Sequence[bytes]) -> bytes:
     """Return program changes for tick 0: those of tracks without notes hold for all the others."""
     programs: dict[int, bytes] = {}
     apart = (body for body in bodies if _channels(body, 0xC0) and not _has_notes(body))
@@ -395,7 +406,12 @@ def read_midi(
         raise MidiError(f"{name} holds no notes that can be read: {advice}")
     if beats_per_minute is not None:
         score = score.replace(tempos=Tempos(np.zeros(1), np.array([beats_per_minute])))
+    if chunks.kind != 2 or len(chunks.bodies) == 1:
+        times = FileTimes(np.array([0.0, 1.0]), np.array([0.0, ticks_per_beat]))
+        score = score.replace(file_times=times)
     score = finished(score, limits, name)
+    tracks = tuple(replace(track, sources=(i,)) for i, track in enumerate(score.tracks))
+    score = score.replace(tracks=tracks)
     return score.replace(remarks=tuple(dict.fromkeys((*chunks.remarks, *remarks, *score.remarks))))
 
 

@@ -71,8 +71,16 @@ def track_events(body: bytes) -> Iterator[tuple[int, int, bytes]]:
 
     Raises DamagedTrack where the bytes stop making sense.
     """
+    for tick, status, data, _ in all_events(body):
+        if status < 0xF0 or SHORTEST_META.get(status, LAST_TICK) <= len(data):
+            yield tick, status, data
+
+
+def all_events(body: bytes) -> Iterator[tuple[int, int, bytes, int]]:
+    """Yield tick, status and data of each event, and where its bytes begin; see `track_events`."""
     position = tick = running = 0
     while position < len(body):
+        first = position
         delta = body[position]
         if delta < 128:
             position += 1
@@ -99,8 +107,7 @@ def track_events(body: bytes) -> Iterator[tuple[int, int, bytes]]:
             stop = position + SYSTEM_DATA_BYTES.get(status, 0)
         if stop > len(body):
             raise DamagedTrack
-        if status < 0xF0 or SHORTEST_META.get(status, LAST_TICK) <= stop - position:
-            yield tick, status, body[position:stop]
+        yield tick, status, body[position:stop], first
         if status == END:
             return
         position = stop

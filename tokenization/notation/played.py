@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tokenization.notation.written import (
     lay,
     rounded,
 )
-from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
+from tokenization.score import FileTimes, Marker, Meters, Notes, Score, Tempos, Track
 
 JUMPS = ("dacapo", "dalsegno")
 
@@ -127,8 +128,18 @@ Row = list[int]  # onset, duration, pitch, velocity, track
 Sign = TypeVar("Sign", float, str)
 
 
-def played(written: Written, limits: Limits, name: str) -> Score:
-    """Return the score; what is too long or holds no notes raises a MidiError."""
+class Laid(NamedTuple):
+    """Where the bars of a written score lie when it is played."""
+
+    order: list[int]  # the numbers of the bars as they are played
+    starts: list[int]  # the tick at which each of these starts
+    times: list[Time]  # of each bar
+    lengths: list[int]  # of each bar
+    metres: list[tuple[int, Time]]  # with the ticks from which on they hold
+
+
+def laid_out(written: Written, limits: Limits, name: str) -> Laid:
+    """Return where the bars lie; what is too long or holds no notes raises a MidiError."""
     try:
         if written.sections:
             order = section_order(written.lines, written.sections, limits.beats)
@@ -149,6 +160,15 @@ def played(written: Written, limits: Limits, name: str) -> Score:
     ]
     starts, metres = lay([lengths[i] for i in order], [times[i] for i in order])
     limits.check(name, "beats", starts[-1] / TICKS_PER_BEAT)
+    return Laid(order, starts, times, lengths, metres)
+
+
+def played(written: Written, limits: Limits, name: str) -> Score:
+    """Return the score; what is too long or holds no notes raises a MidiError.
+
+    The times of its file are ticks of the played score, TICKS_PER_BEAT a beat.
+    """
+    order, starts, _, _, metres = laid_out(written, limits, name)
     laid = list(zip(order, starts, strict=True))
     rows: list[Row] = []
     tracks: list[Track] = []
@@ -166,12 +186,13 @@ def played(written: Written, limits: Limits, name: str) -> Score:
     score = Score(
         ticks_per_beat=TICKS_PER_BEAT,
         notes=Notes(onset, duration, pitch, velocity, used),
-        tracks=tuple(tracks[i] for i in heard),
+        tracks=tuple(replace(tracks[i], sources=(i,)) for i in heard.tolist()),
         tempos=Tempos(*_columns(tempos, 2)),
         meters=Meters(*_columns([(at, *metre) for at, metre in metres], 3)),
         markers=tuple(Marker(at, chord) for at, chord in chords),
         beats_known=True,
         remarks=tuple(written.remarks),
+        file_times=FileTimes(np.array([0.0, 1.0]), np.array([0.0, TICKS_PER_BEAT])),
     )
     return finished(_usual(score), limits, name)
 

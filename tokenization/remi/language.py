@@ -41,6 +41,7 @@ from tokenization.remi.spelling import (
     SLOWEST,
     SUBBEAT_IDS,
     SUBBEAT_TICKS,
+    SUBBEATS_PER_BEAT,
     TEMPO,
     TEMPO_STEP,
     TICKS_OF,
@@ -62,6 +63,7 @@ class Remi(Language):
     begin = BEGIN
     end = END
     bar = BAR
+    onset_steps = SUBBEATS_PER_BEAT
     bar_subbeats = BAR_SUBBEATS  # of its longest bar
     reason = staticmethod(explain)
 

@@ -18,7 +18,14 @@ from tokenization.analysis.chords import CHORDS, named, recognise
 from tokenization.analysis.grid import on_four_four, on_own_bars, without_rest_in_front
 from tokenization.analysis.metres import LONGEST_BAR, Bars, bars_of, uniform
 from tokenization.analysis.metres import NAMES as METRE_NAMES
-from tokenization.analysis.parts import find_drums, find_tracks, label, note_counts, parts_of
+from tokenization.analysis.parts import (
+    find_drums,
+    find_tracks,
+    label,
+    note_counts,
+    parts_of,
+    sources_of,
+)
 from tokenization.analysis.pedal import sustained
 from tokenization.language import GOAL_FAMILIES, Block, Vocabulary
 from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
@@ -364,7 +371,9 @@ def _only(score: Score, chosen: list[int]) -> Score:
 
 def _one_track(score: Score) -> Score:
     notes = score.notes.replace(track=np.zeros_like(score.notes.track))
-    return score.replace(notes=notes.sorted(), tracks=(Track(name="Piano"),))
+    played = np.unique(score.notes.track).tolist()
+    piano = Track(name="Piano", sources=sources_of(score, played))
+    return score.replace(notes=notes.sorted(), tracks=(piano,))
 
 
 def _with_tempo(score: Score) -> Score:

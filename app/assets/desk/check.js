@@ -31,7 +31,7 @@ const SAID = {
 };
 const isSaid = (entry) => Object.entries(SAID).every(([name, test]) => isMaybe(test)(entry[name]));
 const isFile = (file) => !file || (isText(file) && /^[A-Za-z0-9+/]*={0,2}$/.test(file));
-const isEntry = (entry) => [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) && isPiece(entry.piece) && isFile(entry.file) && isSaid(entry)
+const isEntry = (entry) => [entry?.id, entry?.title, entry?.kind, entry?.state].every(isText) && isPiece(entry.piece) && isFile(entry.file) && isFile(entry.kept) && isSaid(entry)
   && (isRegion(entry.region) ? (entry.region.tracks ?? []).every((track) => track < entry.piece.tracks.length) : !entry.region && entry.state !== "running");
 
 export function isDesk(found) {

@@ -27,6 +27,7 @@ const packed = (entry) => ({
   ...entry,
   piece: { ...entry.piece, notes: Array.from(entry.piece.notes) },
   file: entry.file ? toBase64(entry.file) : null,
+  kept: entry.kept ? toBase64(entry.kept) : null,
 });
 
 export function writeDesk(desk) {
@@ -50,6 +51,7 @@ export function readDesk(text, name, before) {
     ...entry,
     piece: { ...entry.piece, notes: Int32Array.from(entry.piece.notes) },
     file: entry.file ? fromBase64(entry.file) : null,
+    kept: entry.kept ? fromBase64(entry.kept) : null,
   }));
   const { open, stars } = found.desk, settings = settingsOf(found.desk.settings, before);
   settings.mix = { ...before.mix, ...settings.mix }; // of the pieces that lie here

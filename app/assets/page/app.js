@@ -114,7 +114,7 @@ export class App {
     const { piece, title, model, bars, chosen, notices, remarks, region, made, real, sent } = opened;
     const entry = {
       ...this.blank(more.kind, title), piece: pieceOf(piece), model, bars, chosen: region?.first || chosen, notices, remarks, region, real,
-      provenance: made ?? null, seed: made?.seed, ...more,
+      provenance: made ?? null, seed: made?.seed, keeps: Boolean(more.file) && !/\.abc$/i.test(more.fileName ?? ""), ...more,
     };
     this.server.knows(entry, sent);
     this.desk.show(entry, label);
@@ -136,7 +136,7 @@ export class App {
       return () => {
         const { kind, example, file, fileName: named, title, parent } = entry;
         const now = kind === "take" ? "file" : kind; // it is none of its run any more
-        const heard = this.opened({ ...opened, title }, { kind: now, act: `heard by ${model}`, example, file, fileName: named, parent }, "changing the model");
+        const heard = this.opened({ ...opened, title }, { kind: now, act: `heard by ${model}`, example, file, fileName: named, parent, keeps: Boolean(entry.keeps && !entry.kept), lost: Boolean(entry.lost || (entry.keeps && entry.kept)) }, "changing the model");
         const listed = this.desk.open.listed.filter((id) => id !== entry.id || this.desk.stars.has(id));
         this.desk.open = { ...this.desk.open, listed };
         this.desk.tell("step", {});
@@ -178,7 +178,7 @@ export class App {
     const { region = before.region } = more;
     const entry = {
       ...before, id: newId(), parent: this.desk.joins(as) ? before.parent : before.id, kind: "edit", made: Date.now(),
-      state: "done", piece, bars, file: null, example: null,
+      state: "done", piece, bars, file: null, kept: null, keeps: false, lost: Boolean(before.keeps || before.lost), example: null,
       chosen: Math.min(this.desk.open.chosen || bars, bars), model: this.model.name, likeness: null, act: label,
       provenance: before.provenance ? { ...before.provenance, edited: true, ...writtenBars(before.provenance, region) } : null, title: before.title, ...more,
     };

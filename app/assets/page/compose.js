@@ -70,11 +70,14 @@ export class Composer {
   begin(run, view, ask, parent) {
     const first = nextNumber(this.app.desk.listed, parent);
     run.ids = view.takes.map(() => newId());
+    // Whether what is written is written into the file that was opened.
+    const keeps = parent?.keeps && !parent.kept && !run.other;
     const entries = view.takes.map(({ number, region, piece: plain }) => {
       const piece = pieceOf(plain), place = first + number, bars = barCount(piece);
       return {
         id: run.ids[number], parent: parent?.id ?? null, kind: "take", how: ask.kind, run: run.id, number: place, made: Date.now(), title: titleOf(parent, place),
         piece, bars, region, file: null, model: ask.model, by: run.other?.by ?? null, byWhy: run.other?.why ?? "", state: "running", seed: ask.sampling.seed, notices: [], remarks: [],
+        keeps: Boolean(keeps), lost: Boolean((parent?.keeps || parent?.lost) && !keeps),
         real: parent?.real ?? null, trainedBars: null, now: piece.lines[Math.min(region.first, bars)], continues: region.first > 0 || ask.kind !== "continue",
       };
     });
@@ -114,9 +117,10 @@ export class Composer {
 
   finish(run, take, state) {
     const entry = this.entry(run, take.number), piece = pieceOf(take.piece);
+    const { kept = null, notKept = null } = take, bytes = kept && fromBase64(kept.data);
     const next = {
-      ...entry, piece, state, region: take.region, trainedBars: take.trainedBars, likeness: take.likeness, fresh: take.new, now: undefined,
-      file: take.midi ? fromBase64(take.midi) : null, fileName: `${entry.title}.mid`, provenance: take.provenance, seed: take.seed,
+      ...entry, piece, state, ...(notKept && { keeps: false, lost: entry.keeps || entry.lost }), kept: kept && !kept.same ? bytes : null, region: take.region, trainedBars: take.trainedBars, likeness: take.likeness, fresh: take.new, now: undefined,
+      file: kept?.same ? bytes : take.midi ? fromBase64(take.midi) : null, fileName: `${entry.title}${kept?.same ? kept.ending : ".mid"}`, provenance: take.provenance, seed: take.seed,
       bars: barCount(piece), chosen: barCount(piece),
     };
     this.app.player.update(next);

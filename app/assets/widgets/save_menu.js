@@ -3,13 +3,18 @@
 import { toBase64 } from "../desk/file.js";
 import { mixOf } from "../desk/mix.js";
 import { asHeard, changesOf, isAllSilent } from "../music/heard.js";
-import { writeMidi } from "../music/midi.js";
+import { isMidi, writeMidi } from "../music/midi.js";
 import { excerptFrom } from "../music/piece.js";
 import { action, download, fileName, make, passFocus } from "./parts.js";
 
-const MIDI = "audio/midi";
+const MIDI = "audio/midi", XML = "application/vnd.recordare.musicxml+xml";
 
-const midiOf = (entry) => (entry.file && entry.kind === "take" ? entry.file : writeMidi(entry.piece, { made: entry.provenance ?? null }));
+// The file that was opened, as it was or with what was written into it; else one of the notes.
+const fileKept = (entry) => entry.kept ?? entry.file;
+const midiOf = (entry) => (fileKept(entry) && isMidi(fileKept(entry)) ? fileKept(entry) : writeMidi(entry.piece, { made: entry.provenance ?? null }));
+
+const isXml = (bytes) => bytes && new TextDecoder().decode(bytes.subarray(0, 5)) === "<?xml";
+const LOST = "Written from the notes alone: what else was in the file that you opened is not in it.";
 
 const settingOf = ({ desk }, entry) => ({ mix: mixOf(desk, entry), tempo: desk.settings.tempo, transpose: desk.settings.transpose });
 
@@ -18,7 +23,7 @@ const settingOf = ({ desk }, entry) => ({ mix: mixOf(desk, entry), tempo: desk.s
 function heardEntry(app, entry) {
   const setting = settingOf(app, entry), changes = changesOf(entry.piece, setting), { provenance } = entry;
   if (isAllSilent(entry.piece, setting.mix)) throw new Error("All tracks are muted, so there is nothing to hear; let one be heard first.");
-  if (!changes.length && (!entry.file || entry.kind === "take")) return entry;
+  if (!changes.length && !entry.file) return entry;
   const { piece, volumes } = asHeard(entry.piece, setting), fileName = `${entry.title}.mid`;
   const made = provenance && changes.length ? { ...provenance, as_heard: changes.join(", ") } : provenance ?? null;
   return { ...entry, piece, file: writeMidi(piece, { made, volumes }), fileName };
@@ -70,12 +75,14 @@ export function alongMenu(app, entryOf, failed) {
       items.push(written("MIDI as heard", ", as heard.mid", (one) => heardEntry(app, one).file, "with these changes"));
       items.push(save("WAV as heard", ", as heard.wav", wav, "the sound, with these changes"), words("As written"));
     }
+    if (entry.lost) items.push(words(LOST));
     items.push(written(changes.length ? "MIDI as written" : "MIDI", ".mid", midiOf, "all of it"));
     if (entry.region?.first && !entry.region.tracks)
       items.push(written("New part as MIDI", ", new part.mid", (one) => writeMidi(excerptFrom(one.piece, one.region), { made: one.provenance }), "what was written, by itself"));
     if (used.size > 1)
       tracks.forEach((track, index) => used.has(index) && items.push(written(`${track.name} as MIDI`, `, ${fileName(track.name)}.mid`, (one) => writeMidi(one.piece, { made: one.provenance, chosen: [index] }), "one track")));
-    items.push(save("Score (MusicXML)", ".musicxml", fromServer("score", "application/vnd.recordare.musicxml+xml"), "for a program that prints music"));
+    const score = fromServer("score", XML), given = async (one, name) => (isXml(fileKept(one)) ? download(fileKept(one), name, XML) : score(one, name));
+    items.push(save("Score (MusicXML)", ".musicxml", given, "for a program that prints music"));
     if (!changes.length) items.push(save("WAV", ".wav", wav, "the sound"));
     list.replaceChildren(...items);
   }

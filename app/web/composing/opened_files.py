@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from app.web.offered_models import OfferedModels
-from musicgen.pieces import Piece, piece_of
+from musicgen.pieces import Piece, in_file, piece_of
 from tokenization.analysis.grid import later
 from tokenization.analysis.metres import bar_lines
 from tokenization.any_file import read_file
@@ -55,7 +55,7 @@ class FileReader:
             opened = self._kept.pop(key, None)
         if opened is None:
             written = read(data, name) if written is None else written
-            piece = piece_of(language, written, quoted(name))
+            piece = piece_of(language, written, quoted(name), original=data)
             opened = OpenedFile(written=written, piece=piece)
         with self._lock:
             self._kept[key] = opened
@@ -72,8 +72,9 @@ def after_rest(piece: Piece, bars: int) -> Piece:
     ticks = bars * int(bar_lines(piece.score, 1)[1])
     meters = piece.score.meters
     meters = meters.replace(onset_ticks=np.append(0, meters.onset_ticks[1:] + ticks))
-    encoded = piece.language.encode(later(piece.score, ticks).replace(meters=meters))
-    score = piece.language.decode(encoded.ids, encoded.setting)
+    moved = later(piece.score, ticks).replace(meters=meters)
+    encoded = piece.language.encode(moved)
+    score = in_file(piece.language.decode(encoded.ids, encoded.setting), moved)
     return replace(piece, encoded=encoded, score=score)
 
 

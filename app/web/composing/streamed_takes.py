@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarities
 from musicgen.continuation import MusicGeneration, Take
+from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.any_file import kind_of, read_file
 from tokenization.language import Language
+from tokenization.midi.limits import UPLOAD
 from tokenization.notation.musicxml.writing import key_of
 from tokenization.score import Columns, Score
 
@@ -124,6 +127,47 @@ class Region:
         return here if self.tracks is None else here & np.isin(notes.track, self.tracks)
 
 
+def files_of(take: Take, language: Language) -> dict[str, Any]:
+    """Return a take as files for the page: MIDI, what else is `kept`, and why that is not, if so.
+
+    The MIDI is what music goes on from: the file that the take was written into, if the language hears the take in it.
+    Beats that are tracked, and parts that are found by what they play, may be others by then; such a file is `kept` to
+    be saved. A score is `kept` too; where it is heard the `same`, music goes on from it.
+    """
+    if not len(take.score.notes):
+        return {"midi": ""}
+    plain = replace(take, edit=None).file(".mid")[0]
+    files = {"midi": _as_text(plain)}
+    kind = None if take.edit is None else kind_of(take.edit.original)
+    if kind not in ("midi", "musicxml"):
+        return files
+    suffix = ".mid" if kind == "midi" else ".musicxml"
+    data, said = take.file(suffix)
+    if said:
+        return {**files, "notKept": said}
+    same = _is_heard_as(data, take.score, language)
+    if same and kind == "midi":
+        return {"midi": _as_text(data)}
+    return {**files, "kept": {"data": _as_text(data), "ending": suffix, "same": same}}
+
+
+def _as_text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _is_heard_as(data: bytes, score: Score, language: Language) -> bool:
+    """Say whether a language hears in a file the notes of a score, but for their lengths, in its bars."""
+    try:
+        heard = piece_of(language, read_file(data, limits=UPLOAD), "").score
+    except ValueError:
+        return False
+    bars = bar_count(score)
+    lines = [bar_lines(one, bars) * 96 // one.ticks_per_beat for one in (score, heard)]
+    columns = [(one.notes.onset_ticks, one.notes.pitch, one.notes.track) for one in (score, heard)]
+    places = [set(zip(*(column.tolist() for column in one), strict=True)) for one in columns]
+    return bool((lines[0] == lines[1]).all()) and places[0] == places[1]
+
+
 class StreamedTakes:
     """The views of one request.
 
@@ -195,13 +239,12 @@ class StreamedTakes:
             reached = take.score.notes.onset_ticks[new].max(initial=-1)
             lines = bar_lines(take.score, self.bars)
             bars = max(int(np.searchsorted(lines, reached, side="right")), self.region.first, 1)
-        midi = take.midi if len(take.score.notes) else b""
         like = None
         if self.region.prompt is not None:
             like = likeness(self.region.prompt, take.continuation, bars - self.region.first)
         return {
             "piece": picture(take.score, bars),
-            "midi": base64.b64encode(midi).decode(),
+            **files_of(take, self.work.model.language),
             "new": int(new.sum()),
             "likeness": like,
             "seed": self.work.options.seed,

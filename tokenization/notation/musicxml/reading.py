@@ -243,14 +243,23 @@ def read_musicxml(data: bytes, limits: Limits, name: str, *, staves: bool = Fals
 
     With `staves`, each staff of a part is a track, such as the right and the left hand of a piano.
     """
+    return played(read_written(data, limits, name, staves=staves), limits, name)
+
+
+def read_written(data: bytes, limits: Limits, name: str, *, staves: bool = False) -> Written:
+    """Return a score as it is written, before its repeats are played; a MidiError says what is wrong with it."""
     reader = _Reader(limits, name, staves)
     try:
-        if data.startswith(ZIP):
-            data = unzipped(data, UNPACKED * limits.bytes)
+        data = xml_of(data, limits)
         stream(data, _WANTED, _IGNORED if staves else _IGNORED | {"staff"}, reader.take)
     except Unreadable as error:
         raise MidiError(f"{name} {error}") from None
-    return played(reader.written(), limits, name)
+    return reader.written()
+
+
+def xml_of(data: bytes, limits: Limits) -> bytes:
+    """Return the bytes of a score, unpacked if they are compressed."""
+    return unzipped(data, UNPACKED * limits.bytes) if data.startswith(ZIP) else data
 
 
 class _Reader:

@@ -172,7 +172,9 @@ PITCHED_CHANNELS = (*range(1, 10), *range(11, 17))
 
 
 @dataclass(frozen=True)
-class _Bar:
+class Bar:
+    """A bar to write."""
+
     start: int  # in divisions, as everything here
     length: int
     time: tuple[int, int]
@@ -201,8 +203,8 @@ def write_musicxml(score: Score, *, title: str = "", made: str = "") -> bytes:
     used = np.unique(score.notes.track).tolist()
     for number, index in enumerate(used, 1):
         track, notes = score.tracks[index], score.notes[score.notes.track == index]
-        _announce(part_list, f"P{number}", track, notes, number)
-        writer = _PartWriter(score, track, notes, key, f"P{number}", number == 1)
+        announce(part_list, f"P{number}", track, notes, number)
+        writer = PartWriter(score, track, notes, key, f"P{number}", number == 1)
         part = _add(root, "part", id=f"P{number}")
         for place, bar in enumerate(bars):
             part.append(writer.measure(place, bar))
@@ -218,14 +220,14 @@ def _add(parent: ET.Element, tag: str, text: object = None, **attributes: str) -
     return element
 
 
-def _bars(score: Score) -> list[_Bar]:
+def _bars(score: Score) -> list[Bar]:
     """Return the bars from the start to the last note, by the score's times."""
     changes = {  # at sixteenths: what begins a little beside them can be no bar
         SIXTEENTH * round(at / SIXTEENTH): (n, d)
         for at, n, d in zip(*(c.tolist() for c in score.meters.columns), strict=True)
     }
     ticks = sorted(changes)
-    bars: list[_Bar] = []
+    bars: list[Bar] = []
     at, time = 0, (4, 4)
     while at < score.end_ticks or not bars:
         passed = bisect_right(ticks, at)
@@ -237,60 +239,79 @@ def _bars(score: Score) -> list[_Bar]:
         if passed < len(ticks) and ticks[passed] - at < length:  # within what would be a bar
             length = ticks[passed] - at
             new = own_metre(length, new, DIVISIONS)
-        bars.append(_Bar(at, length, new, not bars or new != time))
+        bars.append(Bar(at, length, new, not bars or new != time))
         at, time = at + length, new
     return bars
 
 
-def _announce(parts: ET.Element, key: str, track: Track, notes: Notes, number: int) -> None:
+def announce(parts: ET.Element, key: str, track: Track, notes: Notes, number: int) -> None:
     """Write what plays a part; a kit has an instrument for each of its drums."""
     part = _add(parts, "score-part", id=key)
     name = track.name or ("Drums" if track.is_drum else "Music")
     _add(part, "part-name", name)
     drums = np.unique(notes.pitch).tolist() if track.is_drum else [None]
     for drum in drums:
-        instrument = _add(part, "score-instrument", id=_instrument(key, drum))
+        instrument = _add(part, "score-instrument", id=instrument_id(key, drum))
         _add(instrument, "instrument-name", name if drum is None else f"drum {drum}")
     channel = DRUM_CHANNEL if track.is_drum else PITCHED_CHANNELS[(number - 1) % 15]
     for drum in drums:
-        midi = _add(part, "midi-instrument", id=_instrument(key, drum))
+        midi = _add(part, "midi-instrument", id=instrument_id(key, drum))
         _add(midi, "midi-channel", channel)
         _add(midi, "midi-program", track.program + 1)
         if drum is not None:
             _add(midi, "midi-unpitched", drum + 1)
 
 
-def _instrument(key: str, drum: int | None) -> str:
+def instrument_id(key: str, drum: int | None) -> str:
+    """Return the name of a part's instrument, or of a drum of it."""
     return f"{key}-I{1 if drum is None else drum}"
 
 
-class _PartWriter:
+class PartWriter:
     """Writes a part bar by bar."""
 
     def __init__(
-        self, score: Score, track: Track, notes: Notes, key: Key, name: str, leads: bool
+        self,
+        score: Score,
+        track: Track,
+        notes: Notes,
+        key: Key,
+        name: str,
+        leads: bool,
+        *,
+        staves: int | None = None,
     ) -> None:
-        self._score, self._track, self._key, self._name = score, track, key, name
+        """Lay the notes of a part on its staves, so many or as their pitches ask for."""
+        self._score, self._track, self._key, self.name = score, track, key, name
         self._leads = leads  # tempos stand in the first part
-        staves = [notes]
+        high, low = notes.pitch.max(initial=MIDDLE_C), notes.pitch.min(initial=MIDDLE_C)
+        on_two = low < MIDDLE_C - 5 and high > MIDDLE_C + 5 if staves is None else staves > 1
+        parts = [notes]
         if track.is_drum:
             self._clefs = ["drums"]
-        elif notes.pitch.min() < MIDDLE_C - 5 and notes.pitch.max() > MIDDLE_C + 5:
+        elif on_two:
             self._clefs = ["treble", "bass"]
             high = notes.pitch >= MIDDLE_C
-            staves = [notes[high], notes[~high]]
+            parts = [notes[high], notes[~high]]
         else:
-            self._clefs = ["treble" if np.median(notes.pitch) >= MIDDLE_C else "bass"]
+            is_high = not len(notes) or np.median(notes.pitch) >= MIDDLE_C
+            self._clefs = ["treble" if is_high else "bass"]
         self._voices = [
             (staff, voice)
-            for staff, part in enumerate(staves, 1)
+            for staff, part in enumerate(parts, 1)
             for voice in voices_of(part, drums=track.is_drum)
         ]
 
-    def measure(self, place: int, bar: _Bar) -> ET.Element:
+    transposed = 0  # semitones from what is written to what sounds
+
+    def instrument(self, pitch: int) -> str:
+        """Return the name of the instrument that is a drum of the part."""
+        return instrument_id(self.name, pitch)
+
+    def measure(self, place: int, bar: Bar) -> ET.Element:
         """Return a bar."""
         measure = ET.Element("measure", number=str(place + 1))
-        self._attributes(measure, place, bar)
+        self.attributes(measure, place, bar)
         if self._leads:
             self._tempos(measure, bar)
         for number, (staff, voice) in enumerate(self._voices, 1):
@@ -299,7 +320,8 @@ class _PartWriter:
             self._voice(measure, bar, voice, number, staff)
         return measure
 
-    def _attributes(self, measure: ET.Element, place: int, bar: _Bar) -> None:
+    def attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
+        """Write the key, time and clefs of a bar, where they change."""
         if place and not bar.changes:
             return
         attributes = _add(measure, "attributes")
@@ -321,7 +343,7 @@ class _PartWriter:
             if line:
                 _add(clef, "line", line)
 
-    def _tempos(self, measure: ET.Element, bar: _Bar) -> None:
+    def _tempos(self, measure: ET.Element, bar: Bar) -> None:
         tempos = self._score.tempos
         inside = (tempos.onset_ticks >= bar.start) & (tempos.onset_ticks < bar.start + bar.length)
         for at, bpm in zip(*(c.tolist() for c in tempos[inside].columns), strict=True):
@@ -334,7 +356,7 @@ class _PartWriter:
             _add(direction, "sound", tempo=f"{bpm:g}")
 
     def _voice(
-        self, measure: ET.Element, bar: _Bar, voice: Sequence[Chord], number: int, staff: int
+        self, measure: ET.Element, bar: Bar, voice: Sequence[Chord], number: int, staff: int
     ) -> None:
         """Write a voice's part of a bar: chords cut at bar lines, rests between them."""
         at, end = bar.start, bar.start + bar.length
@@ -370,13 +392,13 @@ class _PartWriter:
             note = _add(measure, "note", dynamics=f"{100 * velocity / FORTE:.2f}")
             if place:
                 _add(note, "chord")
-            self._pitch(note, pitch)
+            self._pitch(note, pitch - self.transposed)
             _add(note, "duration", value.length)
             kinds = ["stop"] * comes_from + ["start"] * goes_on
             for kind in kinds:
                 _add(note, "tie", type=kind)
             if self._track.is_drum:
-                _add(note, "instrument", id=_instrument(self._name, pitch))
+                _add(note, "instrument", id=self.instrument(pitch))
             self._value(note, value, number, staff, duration=False)
             if kinds:
                 notations = _add(note, "notations")

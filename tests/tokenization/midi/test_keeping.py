@@ -1,0 +1,515 @@
+"""Music is written into a MIDI file, and everything else in the file is as it was."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import miditoolkit
+import mido
+import numpy as np
+import pretty_midi
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musicgen.pieces import Piece, edit_of, read_piece
+from tests.tokenization.midi import files as make
+from tokenization.analysis.metres import bar_lines, bars_of
+from tokenization.edit import Edit, NotKept
+from tokenization.formats import file_of
+from tokenization.language import language
+from tokenization.midi.keeping import KeptMidi
+from tokenization.midi.reading import read_midi
+from tokenization.score import Meters, Notes, Score, Track
+
+Row = tuple[int, int, int, int]  # beat-steps of onset and length, pitch, velocity
+LANGUAGES = ("remi-2", "groove-2", "ensemble")
+WAYS = {"continue": "continued", "infill": "rewritten", "accompany": "accompanied"}
+
+
+Timed = tuple[int, Any]  # a tick, and a message of a channel or of the file
+
+
+def message(kind: str, **values: Any) -> mido.Message:
+    return mido.Message(kind, **values)
+
+
+def saved(kind: int, division: int, *tracks: Sequence[Timed]) -> bytes:
+    """Return a file of tracks of messages at ticks, in this order where ticks are equal."""
+    file = mido.MidiFile(type=kind, ticks_per_beat=division)
+    if kind == 0:
+        tracks = ([row for track in tracks for row in track],)
+    for rows in tracks:
+        track, now = mido.MidiTrack(), 0
+        for tick, one in sorted(rows, key=lambda row: row[0]):
+            track.append(one.copy(time=tick - now))
+            now = tick
+        track.append(mido.MetaMessage("end_of_track", time=division))
+        file.tracks.append(track)
+    data = io.BytesIO()
+    file.save(file=data)
+    return data.getvalue()
+
+
+def notes_at(rows: Sequence[tuple[int, int, int, int]], channel: int) -> list[Timed]:
+    found = []
+    for tick, length, pitch, velocity in rows:
+        on = message("note_on", channel=channel, note=pitch, velocity=velocity)
+        off = message("note_off", channel=channel, note=pitch, velocity=17)
+        found += [(tick, on), (tick + length, off)]
+    return found
+
+
+def band(kind: int = 1, division: int = 480, bars: int = 8, pickup: bool = False) -> bytes:
+    """Return a file with everything in it: five instruments, of which two share a channel."""
+    beat, meta = division, mido.MetaMessage
+    start = beat if pickup else 0
+    bar = 4 * beat
+    conductor = [
+        (0, meta("sequence_number", number=3)),
+        (0, meta("track_name", name="Sonata é")),
+        (0, meta("copyright", text="me")),
+        (0, meta("key_signature", key="Bbm")),
+        (0, meta("set_tempo", tempo=500_000)),
+        *([(0, meta("time_signature", numerator=1, denominator=4))] if pickup else []),
+        (start, meta("time_signature", numerator=4, denominator=4)),
+        *(
+            (start + 4 * bar + beat * n, meta("set_tempo", tempo=500_000 + 10_007 * n))
+            for n in range(8)
+        ),
+        (start + bar, meta("marker", text="Verse")),
+        (start + 5 * bar, meta("cue_marker", text="later")),
+        (start + 2 * bar, meta("smpte_offset", hours=1)),
+        (start + 2 * bar, meta("sequencer_specific", data=(1, 2, 3))),
+        (start, message("sysex", data=(67, 16, 76, 0, 0, 126, 0))),
+    ]
+    melody = [
+        (start + bar * n + beat * k, beat - 1 - n % 2, 70 + (5 * n + 3 * k) % 12, 40 + 7 * n + k)
+        for n in range(bars)
+        for k in range(4)
+    ]
+    low = [(start + bar * n, 3 * beat, 40 + n % 5, 90 - n) for n in range(bars)]
+    chords = [
+        (start + bar * n + beat * k + beat // 2, beat // 2, 55 + p, 60 + k)
+        for n in range(bars)
+        for k in range(3)
+        for p in (0, 4, 7)
+    ]
+    kit = [
+        (start + beat * n, max(1, beat // 8), (36, 42, 38, 42)[n % 4], 70 + n % 40)
+        for n in range(4 * bars)
+    ]
+    overlaps = [(start + bar * n, 2 * beat, 62, 50) for n in range(bars)]
+    overlaps += [(start + bar * n + beat, 2 * beat, 62, 51) for n in range(bars)]
+    flute = [
+        (0, meta("track_name", name="Flute")),
+        (0, message("program_change", channel=2, program=73)),
+        *notes_at(melody, 2),
+        *((start + bar * n, meta("lyrics", text=f"la{n}")) for n in range(bars)),
+        *(
+            (start + beat * n, message("pitchwheel", channel=2, pitch=300 * (n % 5)))
+            for n in range(4 * bars)
+        ),
+    ]
+    piano = [
+        (0, meta("track_name", name="Piano")),
+        (0, message("program_change", channel=0, program=0)),
+        (0, message("control_change", channel=0, control=7, value=101)),
+        *notes_at(chords, 0),
+        *notes_at(low, 0),
+        *(
+            (start + bar * n + beat, message("control_change", channel=0, control=64, value=127))
+            for n in range(bars)
+        ),
+        *(
+            (
+                start + bar * n + bar + beat // 2,
+                message("control_change", channel=0, control=64, value=0),
+            )
+            for n in range(bars)
+        ),
+    ]
+    bass = [
+        (0, meta("track_name", name="Bass")),
+        (0, message("program_change", channel=1, program=33)),
+        *notes_at([(tick, beat, pitch - 5, 80) for tick, _, pitch, _ in low], 1),
+    ]
+    drums = [(0, meta("track_name", name="Kit")), *notes_at(kit, 9)]
+    shared = [
+        (0, meta("instrument_name", name="second on channel 3")),
+        *notes_at(overlaps, 2 if kind else 5),
+        (start + 3, message("aftertouch", channel=2, value=5)),
+        (start + 4, message("polytouch", channel=2, note=62, value=5)),
+    ]
+    return saved(kind, division, conductor, flute, piano, bass, drums, shared)
+
+
+def events(data: bytes) -> list[list[tuple[int, tuple[int, ...]]]]:
+    """Return the events of each track but its end: tick and bytes, as mido reads them."""
+    found = []
+    for track in mido.MidiFile(file=io.BytesIO(data)).tracks:
+        tick, rows = 0, []
+        for one in track:
+            tick += one.time
+            if one.type != "end_of_track":
+                rows.append((tick, tuple(one.bytes())))
+        found.append(rows)
+    return found
+
+
+def is_made(event: tuple[int, tuple[int, ...]]) -> bool:
+    """Say whether an event is the text that says how a file was made."""
+    return bytes(event[1]).startswith(b"\xff\x01") and b"musicgen {" in bytes(event[1])
+
+
+def sounding(data: bytes) -> Counter[tuple[int, ...]]:
+    """Return the notes of a file: track, channel, onset, end, pitch and velocity, first-in first-out."""
+    found: Counter[tuple[int, ...]] = Counter()
+    for number, rows in enumerate(events(data)):
+        begun: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for tick, (status, *values) in rows:
+            key = status & 15, values[0] if values else 0
+            if 0x90 <= status < 0xA0 and values[1]:
+                begun.setdefault(key, []).append((tick, values[1]))
+            elif 0x80 <= status < 0xA0 and begun.get(key):
+                on, velocity = begun[key].pop(0)
+                found[number, key[0], on, tick, key[1], velocity] += 1
+        assert not any(begun.values()), "a note never ends"
+    return found
+
+
+def piece_in(name: str, data: bytes, **choices: object) -> Piece:
+    return read_piece(language(name), data, name="song.mid", **choices)  # type: ignore[arg-type]
+
+
+def going_on(piece: Piece, bars: int, rows: Sequence[Row], track: int = 0) -> tuple[Edit, Score]:
+    """Return new notes after the first bars: rows in steps of the language's notes after the seam."""
+    prompt = piece.prompt(bars)
+    edit = edit_of(piece.original, prompt.score, piece.language, start=prompt.ticks)
+    assert edit is not None, "it came from a file"
+    return edit, with_rows(prompt.score, prompt.ticks, rows, track, piece.language.onset_steps)
+
+
+def with_rows(score: Score, start: int, rows: Sequence[Row], track: int, steps: int) -> Score:
+    step = score.ticks_per_beat // steps
+    new = [
+        (start + on * step, length * step, pitch, velocity, track)
+        for on, length, pitch, velocity in rows
+    ]
+    columns = np.array(new).reshape(-1, 5).T
+    return score.replace(notes=Notes.concatenate([score.notes, Notes(*columns)]).sorted())
+
+
+def expected(
+    piece_ticks: int, division: int, seam: int, steps: int, rows: Sequence[Row]
+) -> Counter:
+    """Return when rows of steps sound in a file, to the nearest tick."""
+
+    def tick(step: int) -> int:
+        return seam + (2 * step * division + steps) // (2 * steps)
+
+    return Counter(
+        (tick(on), max(tick(on + length), tick(on) + 1), pitch, v) for on, length, pitch, v in rows
+    )
+
+
+RISING: list[Row] = [(4 * n, 2, 60 + n, 80) for n in range(8)]
+
+
+def test_nothing_written_is_the_same_file():
+    data = band()
+    assert piece_in("remi-2", data).original == data
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+@pytest.mark.parametrize(
+    ("kind", "division"), [(1, 96), (1, 480), (1, 1024), (1, 37), (0, 480), (0, 37)]
+)
+def test_all_before_the_seam_stays_and_what_follows_is_new(name: str, kind: int, division: int):
+    data = band(kind, division)
+    piece = piece_in(name, data)
+    edit, score = going_on(piece, 4, RISING)
+    new = KeptMidi(edit).continued(score, ['musicgen {"a": 1}'])
+    seam = 16 * division
+    for before, after in zip(events(data), events(new), strict=True):
+        assert [e for e in after if e[0] < seam and not is_made(e)] == [
+            e for e in before if e[0] < seam
+        ]
+    file, given = mido.MidiFile(file=io.BytesIO(new)), mido.MidiFile(file=io.BytesIO(data))
+    assert (file.type, file.ticks_per_beat) == (given.type, given.ticks_per_beat)
+    found = Counter({n[2:]: c for n, c in sounding(new).items() if n[2] >= seam})
+    assert found == expected(edit.start, division, seam, piece.language.onset_steps, RISING)
+    # No later event of the file is there; what sounded has ended, and nothing is bent or held.
+    assert all(note[3] <= seam for note in sounding(new) if note[2] < seam)
+    late = [bytes(e[1]) for rows in events(new) for e in rows if e[0] >= seam]
+    assert not any(b"later" in one or one[:2] in (b"\xff\x51", b"\xff\x05") for one in late)
+    state: dict[tuple[int, int], tuple[int, ...]] = {}
+    for rows in events(new):
+        for _, (status, *values) in rows:
+            if (
+                status & 0xF0 in (0xB0, 0xE0)
+                and status < 0xF0
+                and (status & 0xF0 == 0xE0 or values[0] == 64)
+            ):
+                state[status, values[0] if status < 0xC0 else 0] = tuple(values)
+    assert all(v == (0, 64) if key[0] >= 0xE0 else v[1] < 64 for key, v in state.items())
+
+
+@pytest.mark.parametrize(("name", "track", "home"), [
+    ("remi-2", 0, (2, 0)), ("groove-2", 0, (3, 1)), ("groove-2", 1, (4, 9)), ("ensemble", 0, (1, 2)),
+])  # fmt: skip
+def test_new_notes_go_on_in_the_tracks_and_channels_of_their_part(name, track, home):
+    data = band()
+    piece = piece_in(name, data, **({"tracks": ["Piano"]} if name == "remi-2" else {}))
+    edit, score = going_on(piece, 4, RISING, track)
+    new = sounding(KeptMidi(edit).continued(score))
+    assert {note[:2] for note in new if note[2] >= 16 * 480} == {home}
+
+
+@settings(max_examples=40)
+@given(
+    kind=st.integers(0, 1), division=st.sampled_from([37, 96, 480]), bars=st.integers(1, 8), pickup=st.booleans(),
+    name=st.sampled_from(LANGUAGES),
+    rows=st.lists(
+        st.tuples(st.integers(0, 31), st.integers(1, 8), st.integers(30, 90), st.integers(1, 127)),
+        max_size=12, unique_by=lambda row: row[2],
+    ),
+)  # fmt: skip
+def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
+    data = band(kind, division, pickup=pickup)
+    piece = piece_in(name, data)
+    edit, score = going_on(piece, min(bars, piece.bars), rows)
+    new = KeptMidi(edit).continued(score)
+    lines = read_midi(data).meters.onset_ticks[-1] if pickup and name != "groove-2" else 0
+    kept = KeptMidi(edit)
+    seam = int(kept.tick_of(edit.start))
+    if not pickup:
+        assert seam == 4 * division * min(bars, piece.bars)
+    elif name != "groove-2":
+        assert (seam - lines) % (4 * division) == 0
+    for before, after in zip(events(data), events(new), strict=True):
+        assert [e for e in after if e[0] < seam] == [e for e in before if e[0] < seam]
+    found = Counter({n[2:]: c for n, c in sounding(new).items() if n[2] >= seam})
+    assert found == expected(0, division, seam, piece.language.onset_steps, rows)
+
+
+@settings(max_examples=25)
+@given(
+    kind=st.integers(0, 1), division=st.sampled_from([37, 96, 480]), first=st.integers(1, 8), pickup=st.booleans(),
+    name=st.sampled_from(LANGUAGES),
+    rows=st.lists(
+        st.tuples(st.integers(0, 12), st.integers(1, 3), st.integers(94, 108), st.integers(1, 127)),
+        max_size=8, unique_by=lambda row: row[2],
+    ),
+)  # fmt: skip
+def test_rewritten_bars_lose_the_notes_that_were_heard_and_nothing_else(
+    kind, division, first, pickup, name, rows
+):
+    data = band(kind, division, pickup=pickup)
+    piece = piece_in(name, data)
+    start, stop = bar_lines(piece.score, first)[[first - 1, first]].tolist()
+    edit = Edit(
+        original=data,
+        heard=piece.score,
+        onset_steps=piece.language.onset_steps,
+        start=start,
+        stop=stop,
+    )
+    inside = (piece.score.notes.onset_ticks >= start) & (piece.score.notes.onset_ticks < stop)
+    emptied = piece.score.replace(notes=piece.score.notes[~inside])
+    step = piece.language.onset_steps // 4
+    scaled = [(on * step, length * step, pitch, v) for on, length, pitch, v in rows]
+    score = with_rows(emptied, start, scaled, 0, piece.language.onset_steps)
+    kept = KeptMidi(edit)
+    low, high = max(0, int(kept.tick_of(start))), int(kept.tick_of(stop))
+    new = kept.rewritten(score)
+    heard = {source for track in piece.score.tracks for source in track.sources}
+    gone = {kept.keys[source][:2] for source in heard}
+    # What is new has pitches that nothing else has.
+    kept_notes = Counter(
+        n for n in sounding(data).elements() if not (low <= n[2] < high and n[:2] in gone)
+    )
+    assert Counter(n for n in sounding(new).elements() if n[4] < 94) == kept_notes
+    for before, after in zip(events(data), events(new), strict=False):
+        others = Counter(e for e in after if not 0x80 <= e[1][0] < 0xA0)
+        assert not Counter(e for e in before if not 0x80 <= e[1][0] < 0xA0) - others
+    found = Counter({n[2:]: c for n, c in sounding(new).items() if n[4] >= 94})
+    assert found == expected(0, division, low, piece.language.onset_steps, scaled)
+
+
+def test_an_accompaniment_adds_a_track_and_touches_no_other():
+    data = saved(
+        1,
+        480,
+        [(0, mido.MetaMessage("track_name", name="x"))],
+        notes_at([(480 * n, 480, 60 + n % 5, 80) for n in range(32)], 3),
+    )
+    piece = piece_in("ensemble", data)
+    drums = Track("Drums", 0, is_drum=True)
+    score = piece.score.replace(tracks=(*piece.score.tracks, drums))
+    edit = Edit(original=data, heard=piece.score, onset_steps=24, tracks=(1,))
+    new = KeptMidi(edit).accompanied(
+        with_rows(score, 0, [(24 * n, 6, 36, 90) for n in range(32)], 1, 24)
+    )
+    assert events(new)[:2] == events(data)
+    assert Counter(n[1:] for n in sounding(new) if n[0] == 2) == Counter(
+        (9, 480 * n, 480 * n + 120, 36, 90) for n in range(32)
+    )
+    assert mido.MidiFile(file=io.BytesIO(new)).tracks[2].name == "Drums"
+
+
+def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
+    data = band(0)
+    piece = piece_in("ensemble", data)
+    score = piece.score.replace(tracks=(*piece.score.tracks, Track("Violin", 40)))
+    edit = Edit(original=data, heard=piece.score, onset_steps=24, tracks=(len(piece.score.tracks),))
+    new = KeptMidi(edit).accompanied(
+        with_rows(score, 0, [(24 * n, 6, 80, 90) for n in range(32)], len(piece.score.tracks), 24)
+    )
+    assert mido.MidiFile(file=io.BytesIO(new)).type == 0
+    added = sounding(new) - sounding(data)
+    assert sounding(data) - sounding(new) == Counter()
+    assert {note[1] for note in added} == {3}
+    assert (0, (0xC3, 40)) in events(new)[0]
+
+
+def test_a_replaced_part_goes_on_in_its_own_track():
+    data = band()
+    piece = piece_in("groove-2", data)
+    edit = Edit(original=data, heard=piece.score, onset_steps=12, tracks=(1,))
+    kept = piece.score.notes[piece.score.notes.track != 1]
+    score = with_rows(
+        piece.score.replace(notes=kept), 0, [(12 * n, 3, 49, 99) for n in range(8)], 1, 12
+    )
+    new = sounding(KeptMidi(edit).accompanied(score))
+    assert {n[4:] for n in new if n[1] == 9} == {(49, 99)}
+    assert Counter(n for n in new.elements() if n[1] != 9) == Counter(
+        n for n in sounding(data).elements() if n[1] != 9
+    )
+
+
+@pytest.mark.parametrize(("metres", "written", "added"), [
+    ([(0, 3, 4)], [(0, 3, 4)], []),
+    ([(0, 4, 4), (8, 3, 4)], [(0, 4, 4), (8, 3, 4)], []),
+    ([(0, 4, 4)], [(0, 4, 4), (16, 3, 4)], [(16, 3, 4)]),
+    ([(0, 5, 8)], [(0, 5, 8)], []),  # in which bars are laid as 3/8 and 1/4
+])  # fmt: skip
+def test_bar_lines_and_metres_of_what_follows(metres, written, added):
+    beat = 480
+    meters = [
+        (beat * at, mido.MetaMessage("time_signature", numerator=n, denominator=d))
+        for at, n, d in metres
+    ]
+    data = saved(
+        1, beat, meters, notes_at([(beat * n, beat, 60 + n % 7, 80) for n in range(16)], 0)
+    )
+    piece = piece_in("remi-2", data)
+    lines = bar_lines(piece.score, piece.bars).tolist()
+    bars = max(n for n, line in enumerate(lines) if line <= 16 * 8)
+    edit, score = going_on(piece, bars, RISING)
+    at, top, low = zip(*[(at * 8, n, d) for at, n, d in written], strict=True)
+    bars_on = bars_of(Meters(np.array(at), np.array(top), np.array(low)), 8, 200)
+    score = score.replace(meters=bars_on.meters(2))
+    found = read_midi(KeptMidi(edit).continued(score)).meters
+    rows = zip(*(c.tolist() for c in found.columns), strict=True)
+    assert [*rows] == [(beat * at, n, d) for at, n, d in [*metres, *added]]
+
+
+def test_the_tempo_in_force_goes_on_and_a_fade_comes_back():
+    fade = [
+        (480 * n, message("control_change", channel=0, control=11, value=127 - 8 * n))
+        for n in range(16)
+    ]
+    tempos = [
+        (0, mido.MetaMessage("set_tempo", tempo=500_000)),
+        (480 * 4, mido.MetaMessage("set_tempo", tempo=503_333)),
+    ]
+    data = saved(
+        1, 480, tempos, [*fade, *notes_at([(480 * n, 480, 60 + n % 7, 80) for n in range(16)], 0)]
+    )
+    edit, score = going_on(piece_in("remi-2", data), 4, RISING)
+    new = KeptMidi(edit).continued(score)
+    assert read_midi(new).tempos == read_midi(data).tempos
+    assert (16 * 480, (0xB0, 11, 127)) in events(new)[1]
+
+
+def test_running_status_before_the_seam_is_kept_to_the_byte():
+    running = b"".join(make.event(240, 60 + n // 2 % 5, 80 * (1 - n % 2)) for n in range(1, 64))
+    body = make.event(0, 0x90, 60, 80) + running
+    data = make.midi(make.track(body))
+    edit, score = going_on(piece_in("remi-2", data), 2, RISING)
+    assert body[: 4 + 4 * 15] in KeptMidi(edit).continued(score)
+
+
+def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
+    """What a hand plays off the file's beats: new notes lie on the beats that were found."""
+    random = np.random.default_rng(3)
+    beat = 317.0  # ticks of 480 a beat: 181.7 beats a minute of a file that says 120
+    ticks = np.sort(
+        np.concatenate([beat * np.arange(64), beat * (np.arange(0, 64, 4) + 0.5)])
+    ) + random.normal(0, 4, 80)
+    rows = [(int(t) + 40, 150, 60 + n % 7, 80) for n, t in enumerate(ticks.clip(0))]
+    data = saved(1, 480, notes_at(rows, 0))
+    piece = piece_in("remi-2", data)
+    assert any("estimated" in remark for remark in piece.remarks)
+    edit, score = going_on(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
+    kept = KeptMidi(edit)
+    new = kept.continued(score)
+    onsets = sorted(note[2] for note in sounding(new) if note[4] == 90)
+    beats = np.diff(onsets)
+    ratio = beats / beat
+    assert np.allclose(ratio, ratio.mean(), atol=0.02)
+    assert min(abs(ratio.mean() - r) for r in (0.5, 1, 2)) < 0.02
+    seam = int(kept.tick_of(edit.start))
+    early = (
+        min(note[2] for note in sounding(data) if note[2] >= seam - 30)
+        if seam < max(ticks)
+        else seam
+    )
+    assert abs(early - seam) < 60 or early > seam
+    before = [e for e in events(data)[0] if e[0] < seam - beat]
+    assert [e for e in events(new)[0] if e[0] < seam - beat] == before
+
+
+@pytest.mark.parametrize("damage", [
+    lambda data: data[:-20],  # breaks off
+    lambda data: data.replace(b"MTrk\x00", b"MTrk\x01", 1),  # a wrong length
+])  # fmt: skip
+def test_what_is_damaged_is_written_from_its_notes_and_it_is_said(damage):
+    data = damage(
+        make.midi(
+            make.track(*(make.on(0, 60 + n % 5) + make.off(480, 60 + n % 5) for n in range(32)))
+        )
+    )
+    edit, score = going_on(piece_in("remi-2", data), 2, RISING)
+    with pytest.raises(NotKept):
+        KeptMidi(edit)
+    found, said = file_of(".mid", score, edit=edit)
+    assert said.startswith("Written from the notes alone, not into your file: ")
+    assert len(read_midi(found).notes) == len(score.notes)
+
+
+def test_time_in_frames_is_kept():
+    body = make.track(*(make.on(0, 60 + n % 5) + make.off(500, 60 + n % 5) for n in range(32)))
+    data = make.midi(body, division=0xE728)  # 25 frames of 40 ticks: 1000 ticks a second
+    edit, score = going_on(piece_in("remi-2", data), 2, RISING)
+    new = KeptMidi(edit).continued(score)
+    assert new[12:14] == data[12:14]
+    found = [note for note in read_midi(new).notes.onset_ticks if note >= 4000]
+    assert found == [4000 + 500 * n for n in range(8)]
+
+
+def test_other_programs_open_what_was_written():
+    edit, score = going_on(
+        piece_in("ensemble", band()), 4, [(24 * n, 12, 60 + n, 80) for n in range(8)]
+    )
+    data = KeptMidi(edit).continued(score)
+    pretty = pretty_midi.PrettyMIDI(io.BytesIO(data))
+    toolkit = miditoolkit.MidiFile(file=io.BytesIO(data))
+    count = sum(sounding(data).values())
+    assert sum(len(one.notes) for one in pretty.instruments) == count
+    assert sum(len(one.notes) for one in toolkit.instruments) == count
+    assert [one.text for one in pretty.lyrics] == ["la0", "la1", "la2", "la3"]

@@ -1,0 +1,131 @@
+"""What was written to a piece that came from a file, so that the rest of the file can be kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tokenization.analysis.metres import LENGTHS, NAMES, bars_of, made_of
+from tokenization.analysis.parts import FAMILY_PROGRAMS
+from tokenization.score import Score, Track
+
+HANDS_APART = 7  # semitones between the middles of two tracks that share what one instrument plays
+FEWEST_OF_A_HAND = 0.1  # of the notes of that instrument
+
+
+class NotKept(ValueError):
+    """Why a file cannot be kept where music is written to it: words that follow a colon."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """Music that was written to a piece: it goes on, bars are rewritten, or parts are added.
+
+    Ticks are those of `heard` and of the new score, in which the model wrote.
+    """
+
+    original: bytes  # the file
+    heard: Score  # the piece as the model heard it, with its times and tracks in the file
+    onset_steps: int  # of a beat, on which notes began when the model heard the piece
+    start: int = 0  # the tick from which on music is new
+    stop: int | None = (
+        None  # where it ends; None where the piece goes on: what followed in the file is dropped
+    )
+    tracks: tuple[int, ...] | None = None  # that were written to the others, over all of the piece
+
+    def new_in(self, score: Score) -> Score:
+        """Return the whole new piece with its new notes alone."""
+        notes = score.notes
+        if self.tracks is not None:
+            return score.replace(notes=notes[np.isin(notes.track, self.tracks)])
+        stop = score.end_ticks + 1 if self.stop is None else self.stop
+        return score.replace(
+            notes=notes[(notes.onset_ticks >= self.start) & (notes.onset_ticks < stop)]
+        )
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the piece goes on, and nothing of the file follows."""
+        return self.stop is None and self.tracks is None
+
+
+class Home(NamedTuple):
+    """A track of the file's score in which a part goes on, and the middle of what that plays there."""
+
+    source: int
+    pitch: float
+
+
+def homes(part: Track, played: Sequence[Track], pitches: Mapping[int, np.ndarray]) -> list[Home]:
+    """Return where a part goes on: in the track of its instrument, or in several of it that are apart in pitch.
+
+    `played` are the tracks of the file's score, `pitches` those of the notes of each in which it could go on.
+    """
+    counts = {source: len(pitches.get(source, ())) for source in part.sources}
+    found = [source for source, count in counts.items() if count]
+    family = part.program // FAMILY_PROGRAMS
+    alike = [
+        source
+        for source in found
+        if played[source].is_drum == part.is_drum
+        and played[source].program // FAMILY_PROGRAMS == family
+    ]
+    found = sorted(alike or found, key=lambda source: -counts[source])
+    by_program = Counter[int]()
+    for source in found:
+        by_program[played[source].program] += counts[source]
+    chosen: list[Home] = []
+    for source in found:
+        program, middle = played[source].program, float(np.median(pitches[source]))
+        enough = counts[source] >= FEWEST_OF_A_HAND * by_program[program]
+        apart = all(abs(middle - home.pitch) >= HANDS_APART for home in chosen)
+        if program == by_program.most_common(1)[0][0] and enough and apart:
+            chosen.append(Home(source, middle))
+    return chosen
+
+
+class NewBar(NamedTuple):
+    """A bar of new music."""
+
+    start: int  # tick of the score
+    stop: int
+    time: tuple[int, int]
+    is_said: bool  # its time signature has to stand there
+
+
+def new_bars(score: Score, start: int, now: tuple[int, int], into: float | None) -> list[NewBar]:
+    """Return the bars of a score from a tick on, as bars of the metre that is in force there as long as they fit.
+
+    `into` is how much of a bar of that metre has passed, in its bars; None where that is not known. A bar that a
+    language lays as several is one again.
+    """
+    unit = score.ticks_per_beat / 4
+    last = max(-(-4 * score.end_ticks // score.ticks_per_beat) - 1, int(start / unit))
+    bars = bars_of(score.meters, score.ticks_per_beat, last)
+    names, lines = (
+        [NAMES[metre] for metre in bars.metre],
+        np.append(bars.start, bars.start[-1:] + bars.length[-1:]),
+    )
+    # The first parts of a bar may lie before these.
+    parts = np.cumsum([0, *(LENGTHS[NAMES.index(name)] for name in made_of(*now))])
+    near = (
+        np.flatnonzero(np.abs(parts / parts[-1] - (into or 0)) < 0.01) if into is not None else []
+    )
+    skipped, aligned = int(near[0]) if len(near) else 0, len(near) > 0
+    place = int(np.searchsorted(lines * unit, start))
+    found: list[NewBar] = []
+    while place < len(names):
+        pattern = list(made_of(*now))[skipped:]
+        following = names[place : place + len(pattern)]
+        if following != pattern[: len(following)]:
+            top, low = names[place].split("/")
+            now, pattern, aligned = (int(top), int(low)), names[place : place + 1], False
+        length = sum(LENGTHS[NAMES.index(name)] for name in pattern)
+        at = int(lines[place] * unit)
+        found.append(NewBar(at, at + int(length * unit), now, not aligned))
+        aligned, skipped, place = True, 0, place + len(pattern)
+    return found

@@ -1,0 +1,351 @@
+"""Write new music into the MIDI file that it continues, changes or accompanies, and keep all else in the file.
+
+New notes lie at the file's own ticks, in the tracks and on the channels of the parts that they go on with: several
+tracks of one instrument that a model hears as one share them by pitch. A part that the file does not have gets a track
+and a channel of its own; a file of type 0 stays one. Notes as far as half a step of the grid before the first new bar
+are its notes, as the model hears them.
+
+Where a piece goes on, the first tick of the new music is the seam. Every event before it stays as it is, to the byte.
+Notes that sound there end, pedals go up, a bent pitch and a faded volume come back; tempo, instruments and all other
+controllers stay in force. Time signatures follow the new bars.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenization.analysis.chords import named
+from tokenization.edit import Edit, NotKept, homes, new_bars
+from tokenization.midi.reading import DRUM_CHANNEL, SUSTAIN, programs_set_apart, read_midi
+from tokenization.midi.repair import LAST_TICK, MARKER, METER, TRACK_NAME
+from tokenization.midi.tracks import (
+    AFTER,
+    AMID,
+    BEFORE,
+    UNREAD,
+    Note,
+    Tracks,
+    event_bytes,
+    notes_of,
+)
+from tokenization.score import Notes, Score, Track
+
+HELD_PEDALS = (SUSTAIN, 66, 69)  # sostenuto and hold too
+LOUDNESS = (7, 11)  # channel volume and expression
+FADED = 4  # a quarter of the loudest, or less, is a fade-out
+CENTRE = (0, 64)  # of the pitch bend
+LOCAL_BEATS = 8  # whose tempo goes on after the last beat that is known
+
+
+@dataclass
+class _Home:
+    """Where new notes go: a chunk and a channel."""
+
+    chunk: int
+    channel: int
+    pitch: float = 60  # the middle of what it plays
+
+
+class KeptMidi:
+    """A MIDI file to which music was written; each method returns the new file once."""
+
+    def __init__(self, edit: Edit) -> None:
+        """Take the file apart, or say why it cannot be kept."""
+        self.edit, self.heard = edit, edit.heard
+        if not len(self.heard.file_times):
+            raise NotKept("its pieces in sequence were read as one")
+        self.tracks = Tracks(edit.original)
+        self._read_notes()
+        self._in_beats = edit.heard.ticks_per_beat
+        times = self.heard.file_times
+        self._beats, self._ticks = times.beats, times.file_ticks
+        slopes = np.diff(self._ticks) / np.diff(self._beats)
+        self.is_straight = bool(
+            np.allclose(slopes, slopes[0], rtol=1e-6)
+        )  # its beats are the file's
+
+    def _read_notes(self) -> None:
+        """Find the notes, and for each track of the file's score the chunk, channel and program that it is."""
+        # What each channel's controllers and bends do, in time, and the programs of each chunk's channels.
+        self._moves: dict[int, list[tuple[int, int, int, bytes]]] = defaultdict(list)
+        self._programs: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        self._first_with: dict[int, int] = {}  # the first chunk with an event of a status
+        for number, chunk in enumerate(self.tracks.chunks):
+            for tick, status, data, _ in chunk.events:
+                self._first_with.setdefault(status, number)
+                if 0xC0 <= status < 0xD0:
+                    self._programs[number, status & 15].append((tick, data[0]))
+                elif status & 0xF0 in (0xB0, 0xE0) and status < 0xF0:
+                    self._moves[status & 15].append((tick, number, status, data))
+        for moves in self._moves.values():
+            moves.sort(key=lambda move: move[:2])  # stable: those of a chunk stay in order
+        start = programs_set_apart([chunk.body for chunk in self.tracks.chunks])
+        programs = dict(zip((s & 15 for s in start[1::3]), start[2::3], strict=True))
+        self.notes: list[Note] = []
+        self.keys: list[tuple[int, int, int]] = []
+        for number, chunk in enumerate(self.tracks.chunks):
+            found = list(notes_of(number, chunk.events, programs))
+            self.notes += found
+            self.keys += sorted({(number, note.channel, note.program) for note in found})
+        self.of_key: dict[tuple[int, int, int], list[Note]] = defaultdict(list)
+        for note in self.notes:
+            self.of_key[note.chunk, note.channel, note.program].append(note)
+        self.read = read_midi(self.edit.original)
+        counts = np.bincount(self.read.notes.track, minlength=len(self.read.tracks)).tolist()
+        if counts != [len(self.of_key[key]) for key in self.keys]:
+            raise NotKept(UNREAD)
+
+    # What was written.
+
+    def continued(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+        """Return the file up to the seam, and from there on the notes of a score that begin there or later."""
+        self._end_at_seam()
+        seam = self._seam
+        if self.is_straight:
+            self._write_bars(score)
+        self._write_notes(self.edit.new_in(score))
+        return self.tracks.written(seam, texts)
+
+    def rewritten(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+        """Return the file with the notes of a score in some bars, in place of those of the parts that were heard."""
+        stop = self.edit.stop
+        assert stop is not None, "bars are rewritten up to one"
+        sources = {source for track in self.heard.tracks for source in track.sources}
+        self._remove(sources, self._early(self.edit.start), self._early(stop))
+        self._write_notes(self.edit.new_in(score))
+        return self.tracks.written(None, texts)
+
+    def accompanied(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+        """Return the file with the parts of a score that were written to the others, in place of parts of that name."""
+        old = [track for track in self.edit.tracks or () if track < len(self.heard.tracks)]
+        sources = {source for track in old for source in self.heard.tracks[track].sources}
+        self._remove(sources, 0, LAST_TICK + 1)
+        self._write_notes(self.edit.new_in(score))
+        return self.tracks.written(None, texts)
+
+    # Times.
+
+    def tick_of(self, ticks: np.ndarray | int) -> np.ndarray:
+        """Return the file's ticks of ticks of the score; after the seam, at the tempo of the last beats before it."""
+        beats, known = self._beats, self._ticks
+        at = np.asarray(ticks) / self._in_beats
+        if self.edit.goes_on:
+            last = self.edit.start / self._in_beats
+            end = _line(np.array([last]), beats, known)
+            before = beats < last
+            beats, known = np.append(beats[before], last), np.append(known[before], end)
+            if len(beats) < 2:  # all that is known lies after it
+                beats, known = (
+                    np.append(last - 1, last),
+                    np.append(_line(last - 1, *self._all), end),
+                )
+        return np.floor(_line(at, beats, known) + 0.5).astype(np.int64)
+
+    @property
+    def _all(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._beats, self._ticks
+
+    @property
+    def _seam(self) -> int:
+        return max(0, int(self.tick_of(self.edit.start)))
+
+    def _early(self, ticks: int) -> int:
+        """Return the file's tick from which on notes count as those after a bar line."""
+        half = ticks - self._in_beats / (2 * self.edit.onset_steps)
+        return int(np.ceil(_line(half / self._in_beats, *self._all) - 1e-6))
+
+    # What goes.
+
+    def _remove(self, sources: Collection[int], start: int, stop: int) -> None:
+        for source in sources:
+            for note in self.of_key[self.keys[source]]:
+                if start <= note.tick < stop:
+                    gone = {note.on} if note.off is None else {note.on, note.off}
+                    self.tracks.chunks[note.chunk].removed |= gone
+
+    def _end_at_seam(self) -> None:
+        """End what sounds at the seam; drop the notes just before it that count as after it."""
+        seam, early = self._seam, min(self._seam, self._early(self.edit.start))
+        for note in self.notes:
+            chunk = self.tracks.chunks[note.chunk]
+            if note.tick >= seam:
+                continue
+            if note.tick >= early:
+                chunk.removed |= {note.on} if note.off is None else {note.on, note.off}
+            elif note.off is None or note.end >= seam:
+                off = event_bytes(0x80 | note.channel, (note.pitch, 64))
+                chunk.added.append((seam, BEFORE, off))
+        for channel in range(16):
+            self._reset(channel, seam)
+
+    def _reset(self, channel: int, seam: int) -> None:
+        """Let the pedals of a channel up at the seam; put back what is bent or faded."""
+        now: dict[int, tuple[int, int]] = {}  # controllers: value, chunk
+        loudest: dict[int, int] = {}
+        bend, bent = CENTRE, 0
+        for tick, number, status, data in self._moves[channel]:
+            if tick >= seam:
+                break
+            if status & 0xF0 == 0xE0:
+                bend, bent = (data[0], data[1]), number
+            elif data[0] == 121:  # reset all controllers
+                now, bend = {c: v for c, v in now.items() if c == LOUDNESS[0]}, CENTRE
+            else:
+                now[data[0]] = data[1], number
+                loudest[data[0]] = max(loudest.get(data[0], 0), data[1])
+        changes = [(c, 0, now[c][1]) for c in HELD_PEDALS if c in now and now[c][0] >= 64]
+        changes += [
+            (c, loudest[c], now[c][1])
+            for c in LOUDNESS
+            if c in now and now[c][0] <= loudest[c] // FADED < loudest[c]
+        ]
+        for controller, value, number in changes:
+            event = event_bytes(0xB0 | channel, (controller, value))
+            self.tracks.chunks[number].added.append((seam, BEFORE, event))
+        if bend != CENTRE:
+            self.tracks.chunks[bent].added.append(
+                (seam, BEFORE, event_bytes(0xE0 | channel, CENTRE))
+            )
+
+    # What comes.
+
+    def _write_bars(self, score: Score) -> None:
+        """Write time signatures where the new bars are of another metre, or begin elsewhere, than the file's go on."""
+        meters, seam = self.read.meters, self._seam
+        row = max(0, int(np.searchsorted(meters.onset_ticks, seam, side="left")) - 1)
+        since, top, low = (int(column[row]) for column in meters.columns)
+        bar = 4 * self.read.ticks_per_beat * top / low
+        into = ((seam - since + 1) % bar - 1) / bar  # rounding is no other bar line
+        for new in new_bars(score, self.edit.start, (top, low), max(into, 0)):
+            if new.is_said:
+                data = bytes((new.time[0], new.time[1].bit_length() - 1, 24, 8))
+                self._sign(new.start, METER, data)
+        if named(self.read):
+            for marker in score.markers:
+                if marker.onset_ticks >= self.edit.start:
+                    self._sign(marker.onset_ticks, MARKER, marker.text.encode())
+
+    def _sign(self, ticks: int, status: int, data: bytes) -> None:
+        chunk = self.tracks.chunks[self._first_with.get(status, 0)]
+        chunk.added.append((int(self.tick_of(ticks)), AMID, event_bytes(status, data)))
+
+    def _write_notes(self, score: Score) -> None:
+        for index in np.unique(score.notes.track).tolist():
+            notes = score.notes[score.notes.track == index]
+            known = index < len(self.heard.tracks)
+            places = self._homes(self.heard.tracks[index]) if known else []
+            places = places or [self._new_home(score.tracks[index])]
+            middle = np.array([home.pitch for home in places])
+            nearest = np.abs(notes.pitch[:, None] - middle).argmin(axis=1)
+            for number, home in enumerate(places):
+                self._write_to(home, notes[nearest == number])
+
+    def _homes(self, part: Track) -> list[_Home]:
+        """Return where the notes of a part go on."""
+        before = self._seam if self.edit.goes_on else LAST_TICK
+        pitches, gone = {}, {}
+        for source in part.sources:
+            notes = [note.pitch for note in self.of_key[self.keys[source]] if note.tick < before]
+            kept = pitches if self._is_in_force(self.keys[source], before) else gone
+            kept[source] = np.array(notes)
+        any_left = any(len(notes) for notes in pitches.values())
+        found = homes(part, self.read.tracks, pitches if any_left else gone)
+        return [_Home(*self.keys[source][:2], pitch) for source, pitch in found]
+
+    def _is_in_force(self, key: tuple[int, int, int], before: int) -> bool:
+        """Say whether a chunk's channel has a program at the end of what is kept."""
+        number, channel, program = key
+        last = [found for tick, found in self._programs[number, channel] if tick < before]
+        return not last or last[-1] == program
+
+    def _new_home(self, track: Track) -> _Home:
+        """Return a new track, or in a file of type 0 a channel, for a part that the file does not have."""
+        channel = self._free_channel(track)
+        known = self._channels(with_notes=True)
+        number, at = 0, self._seam if self.edit.goes_on else 0
+        if not self.tracks.is_type_0:
+            number, at = self.tracks.add(), 0
+        signs = self.tracks.chunks[number].added
+        if not self.tracks.is_type_0:
+            signs.append((0, BEFORE, event_bytes(TRACK_NAME, track.name.encode())))
+        if channel != DRUM_CHANNEL or channel not in known:
+            signs.append((at, AMID, event_bytes(0xC0 | channel, (track.program,))))
+        return _Home(number, channel)
+
+    def _channels(self, *, with_notes: bool) -> set[int]:
+        least = 0xA0 if with_notes else 0xF0
+        own = {
+            e[1] & 15 for chunk in self.tracks.chunks for e in chunk.events if 0x80 <= e[1] < least
+        }
+        new = {e[0] & 15 for chunk in self.tracks.chunks for _, _, e in chunk.added if e[0] < 0xF0}
+        return own | new
+
+    def _free_channel(self, track: Track) -> int:
+        if track.is_drum:
+            return DRUM_CHANNEL
+        for used in (self._channels(with_notes=False), self._channels(with_notes=True)):
+            free = [channel for channel in range(16) if channel not in {*used, DRUM_CHANNEL}]
+            if free:
+                return free[0]
+        programs: dict[int, set[int]] = defaultdict(set)
+        for note in self.notes:
+            programs[note.channel].add(note.program)
+        alike = [c for c, used in programs.items() if used == {track.program} and c != DRUM_CHANNEL]
+        if not alike:
+            raise NotKept("all its channels are taken, so that there is none for a new part")
+        return alike[0]
+
+    def _write_to(self, home: _Home, notes: Notes) -> None:
+        """Add notes, which end where a kept one of their key begins, and end those that sound where they begin."""
+        kept: dict[int, list[Note]] = defaultdict(list)
+        begins: dict[int, list[int]] = defaultdict(list)
+        for note in () if self.edit.goes_on else self.notes:
+            if (
+                note.channel == home.channel
+                and note.on not in self.tracks.chunks[note.chunk].removed
+            ):
+                begins[note.pitch].append(note.tick)
+                if note.chunk == home.chunk and note.off is not None:
+                    kept[note.pitch].append(note)
+        for ticks in begins.values():
+            ticks.sort()
+        onsets, ends = self.tick_of(notes.onset_ticks), self.tick_of(notes.end_ticks)
+        if len(ends) and ends.max() > LAST_TICK:
+            raise NotKept("the new music would end later than a MIDI file can say")
+        chunk = self.tracks.chunks[home.chunk]
+        rows = zip(
+            onsets.tolist(),
+            ends.tolist(),
+            notes.pitch.tolist(),
+            notes.velocity.tolist(),
+            strict=True,
+        )
+        for on, end, pitch, velocity in rows:
+            following = begins[pitch][bisect_right(begins[pitch], on) :][:1]
+            end = min(max(end, on + 1), *following) if following else max(end, on + 1)
+            # Notes of a key begin and end in one order.
+            first = bisect_right(kept[pitch], on, key=lambda note: note.end)
+            last = bisect_left(kept[pitch], on, key=lambda note: note.tick)
+            for note in kept[pitch][first:last]:
+                if note.off not in chunk.removed:
+                    chunk.removed.add(note.off)  # type: ignore[arg-type]
+                    _, status, data, _ = chunk.events[note.off]  # type: ignore[index]
+                    chunk.added.append((on, BEFORE, event_bytes(status, data)))
+            chunk.added.append((on, AFTER, event_bytes(0x90 | home.channel, (pitch, velocity))))
+            chunk.added.append((end, BEFORE, event_bytes(0x80 | home.channel, (pitch, 64))))
+
+
+def _line(at: np.ndarray | float, beats: np.ndarray, ticks: np.ndarray) -> np.ndarray:
+    """Return ticks at beats: straight lines between those known, and beyond them at the mean of the last few."""
+    back = max(beats[0], beats[-1] - LOCAL_BEATS)
+    slope = (ticks[-1] - np.interp(back, beats, ticks)) / (beats[-1] - back)
+    first = (ticks[1] - ticks[0]) / (beats[1] - beats[0])
+    at = np.asarray(at, dtype=np.float64)
+    inside = np.interp(at, beats, ticks)
+    beyond = np.maximum(at - beats[-1], 0) * slope + np.minimum(at - beats[0], 0) * first
+    return inside + beyond

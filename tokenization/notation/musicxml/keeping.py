@@ -1,0 +1,397 @@
+"""Write new music into the MusicXML score that it continues, changes or accompanies; the rest of its text is kept.
+
+Text is only inserted and cut out: whole bars at the end, notes in rewritten bars, parts that are added. New bars have
+24 divisions of a beat. Ties over a cut are taken away. Of a compressed score the text inside is kept.
+
+Where repeats are written, what is heard is longer than what is written. Such a score is kept only where music goes on
+after all of it: the new bars follow its last one. Else what is heard is written out, without repeats.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from itertools import accumulate
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from tokenization.edit import Edit, NotKept, homes, new_bars
+from tokenization.midi.limits import GENEROUS
+from tokenization.notation.musicxml.reading import read_written, xml_of
+from tokenization.notation.musicxml.text import Element, Measure, PartText, ScoreText
+from tokenization.notation.musicxml.writing import (
+    DIVISIONS,
+    Bar,
+    Key,
+    PartWriter,
+    announce,
+    instrument_id,
+    key_of,
+)
+from tokenization.notation.played import laid_out, played
+from tokenization.notation.written import TICKS_PER_BEAT
+from tokenization.score import Notes, Score, Track
+
+NAME = "the score"
+MIDDLE = (
+    2  # on the line of fifths, from a signature of no sharps: the middle of the scale of its major
+)
+Change = tuple[int, int, bytes]  # first and last byte of what goes, and what comes there
+
+
+class KeptMusicXml:
+    """A score to which music was written; each method returns the new text once."""
+
+    def __init__(self, edit: Edit) -> None:
+        """Find the bars of the score, or say why it cannot be kept."""
+        if not len(edit.heard.file_times):
+            raise NotKept("it is not known where its bars lie")
+        self.edit, self.heard = edit, edit.heard
+        xml = xml_of(edit.original, GENEROUS)
+        self.written = read_written(xml, GENEROUS, NAME)
+        self.read = played(self.written, GENEROUS, NAME)
+        self.laid = laid_out(self.written, GENEROUS, NAME)
+        self.text = ScoreText(xml)
+        if [len(part.measures) for part in self.text.parts] != [
+            len(p.bars) for p in self.written.parts
+        ]:
+            raise NotKept("its parts are not written one after the other")
+        tracks = [len(part.tracks) for part in self.written.parts]
+        self._first_track = [0, *accumulate(tracks)]
+        self._is_repeated = self.laid.order != [*range(len(self.written.lines))]
+        self._changes: list[Change] = []
+
+    # What was written.
+
+    def continued(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+        """Return the score up to the seam, and then new bars with the notes of a score that begin there or later."""
+        seam, kept = int(self.tick_of(self.edit.start)), self._bars_before(self.edit.start)
+        if self._is_repeated and kept != len(self.laid.order):
+            raise NotKept("its repeats are written out where only a part of it goes on")
+        last = self.laid.order[kept - 1]
+        start, length = self.laid.starts[kept - 1], self.laid.lengths[last]
+        bars = [
+            Bar(
+                self._division(new.start),
+                self._division(new.stop) - self._division(new.start),
+                new.time,
+                new.is_said,
+            )
+            for new in new_bars(score, self.edit.start, self.laid.times[last], 0.0)
+        ]
+        stop = last + 1 if not self._is_repeated else len(self.written.lines)
+        new = self._in_divisions(self.edit.new_in(score))
+        rest = max(0, seam - start - length)
+        for part in self.text.parts:
+            self._cut_after(part, stop, rest)
+        self._write(new, [], bars, stop)
+        return self._checked(texts, self.laid.order[:kept], stop + len(bars))
+
+    def rewritten(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+        """Return the score with the notes of another in some bars, in place of those of the parts that were heard."""
+        assert self.edit.stop is not None, "bars are rewritten up to one"
+        if self._is_repeated:
+            raise NotKept("its repeats are written out where bars of it are rewritten")
+        first, stop = self._bars_before(self.edit.start), self._bars_before(self.edit.stop)
+        parts = {self._part_of(source) for track in self.heard.tracks for source in track.sources}
+        self._write(self._in_divisions(self.edit.new_in(score)), [(first, stop)], [], stop, parts)
+        return self._checked(texts, self.laid.order, len(self.written.lines))
+
+    def accompanied(self, score: Score, texts: Sequence[str] = ()) -> bytes:
+        """Return the score with the parts that were written to the others, in place of parts of that name."""
+        if self._is_repeated:
+            raise NotKept("its repeats are written out where parts are added to it")
+        old = [track for track in self.edit.tracks or () if track < len(self.heard.tracks)]
+        parts = {
+            self._part_of(source) for track in old for source in self.heard.tracks[track].sources
+        }
+        count = len(self.written.lines)
+        self._write(self._in_divisions(self.edit.new_in(score)), [(0, count)], [], count, parts)
+        return self._checked(texts, self.laid.order, count)
+
+    # Times and places.
+
+    def tick_of(self, ticks: np.ndarray | int) -> np.ndarray:
+        """Return when ticks of the score are played, in those of the written score."""
+        beats, known = self.heard.file_times.columns
+        slope = (known[-1] - known[0]) / (beats[-1] - beats[0])
+        at = np.asarray(ticks) / self.heard.ticks_per_beat
+        return np.rint(known[0] + (at - beats[0]) * slope).astype(np.int64)
+
+    def _division(self, ticks: int) -> int:
+        return round(int(self.tick_of(ticks)) * DIVISIONS / TICKS_PER_BEAT)
+
+    def _in_divisions(self, score: Score) -> Score:
+        """Return the notes of a score at divisions of the played score."""
+
+        def divisions(ticks: np.ndarray) -> np.ndarray:
+            return np.rint(self.tick_of(ticks) * DIVISIONS / TICKS_PER_BEAT).astype(np.int64)
+
+        notes = score.notes
+        onset = divisions(notes.onset_ticks)
+        length = np.maximum(divisions(notes.end_ticks) - onset, 1)
+        return Score(
+            ticks_per_beat=DIVISIONS,
+            notes=notes.replace(onset_ticks=onset, duration_ticks=length),
+            tracks=score.tracks,
+        )
+
+    def _bars_before(self, ticks: int) -> int:
+        """Return how many bars are played before a tick, which has to be a bar line of the score."""
+        at, starts, last = int(self.tick_of(ticks)), self.laid.starts, self.laid.order[-1]
+        top, low = self.laid.times[last]
+        end = starts[-1] + max(self.laid.lengths[last], 4 * TICKS_PER_BEAT * top // low)
+        count = int(np.searchsorted([*starts, end], at - 1))  # rounding is no other bar line
+        if at > 0 and (count > len(starts) or abs([*starts, end][count] - at) > 1):
+            raise NotKept("its bars begin elsewhere than those that were written")
+        return count
+
+    def _part_of(self, source: int) -> int:
+        return next(n for n, first in enumerate(self._first_track[1:]) if source < first)
+
+    # What is written.
+
+    def _write(
+        self,
+        score: Score,
+        spans: list[tuple[int, int]],
+        bars: list[Bar],
+        stop: int,
+        replaced: set[int] = frozenset(),  # type: ignore[assignment]
+    ) -> None:
+        """Write the notes of a score into the bars of some spans of the parts replaced, and into new ones after all."""
+        by_part: dict[int, list[Notes]] = {}
+        added: list[tuple[Track, Notes]] = []
+        pitches = {
+            source: self.read.notes.pitch[self.read.notes.track == track]
+            for track, one in enumerate(self.read.tracks)
+            for source in one.sources
+        }
+        every = {source: one for one in self.read.tracks for source in one.sources}
+        played_by = [every.get(n, Track()) for n in range(self._first_track[-1])]
+        for index in np.unique(score.notes.track).tolist():
+            notes = score.notes[score.notes.track == index]
+            known = self.heard.tracks[index] if index < len(self.heard.tracks) else Track()
+            places = homes(known, played_by, pitches)
+            if not places:
+                added.append((score.tracks[index], notes))
+                continue
+            nearest = np.abs(notes.pitch[:, None] - [home.pitch for home in places]).argmin(axis=1)
+            for number, home in enumerate(places):
+                by_part.setdefault(self._part_of(home.source), []).append(notes[nearest == number])
+        for number, part in enumerate(self.text.parts):
+            own = Notes.concatenate(by_part.get(number, []))
+            writer = self._writer(number, part, own, stop)
+            if bars:
+                texts = [writer.measure(stop + place, bar) for place, bar in enumerate(bars)]
+                self._number(texts, part.measures[stop - 1].number)
+                self._changes.append((part.end, part.end, b"".join(_text(one) for one in texts)))
+            if number in replaced:
+                for first, last in spans:
+                    self._replace(part, writer, first, last)
+        for track, notes in added:
+            self._add_part(track, notes, bars, stop)
+
+    def _writer(self, number: int, part: PartText, notes: Notes, stop: int) -> _NewMeasures:
+        tracks = self.written.parts[number].tracks
+        track = next((one for one in tracks if one.is_drum), tracks[0])
+        notes = notes.replace(track=np.zeros_like(notes.track)).sorted()
+        fifths = max(-7, min(7, round(part.in_force("fifths", stop - 1, 0))))
+        writer = _NewMeasures(
+            Score(ticks_per_beat=DIVISIONS, notes=notes, tracks=(track,)),
+            track,
+            notes,
+            Key(fifths, fifths + MIDDLE),
+            part.id,
+            leads=False,
+            staves=round(part.in_force("staves", stop - 1, 1)),
+        )
+        writer.first = stop
+        writer.transposed = round(part.in_force("transposed", stop - 1, 0))
+        writer.drums = self.text.drums[part.id]
+        if track.is_drum:
+            self._announce_drums(part, np.unique(notes.pitch).tolist())
+        return writer
+
+    def _announce_drums(self, part: PartText, pitches: list[int]) -> None:
+        """Name the drums that a part did not have."""
+        drums = self.text.drums[part.id]
+        new = [pitch for pitch in pitches if pitch not in drums]
+        midi, end = self.text.announced.get(part.id, (0, 0))
+        if not new or not end:
+            return
+        one, two = b"", b""
+        for pitch in new:
+            drums[pitch] = f"{part.id}-new-{pitch}"
+            key = quoteattr(drums[pitch]).encode("ascii", "xmlcharrefreplace")
+            one += (
+                b"<score-instrument id=%s><instrument-name>drum %d</instrument-name></score-instrument>"
+                % (key, pitch)
+            )
+            two += (
+                b"<midi-instrument id=%s><midi-channel>10</midi-channel>"
+                b"<midi-unpitched>%d</midi-unpitched></midi-instrument>" % (key, pitch + 1)
+            )
+        self._changes += [(midi, midi, one), (end, end, two)]
+
+    def _number(self, measures: Sequence[ET.Element], last: str) -> None:
+        """Go on with the numbers of the bars."""
+        if last.isdecimal() and len(last) < 9:
+            for place, measure in enumerate(measures, int(last) + 1):
+                measure.set("number", str(place))
+
+    def _cut_after(self, part: PartText, stop: int, rest: int) -> None:
+        """Drop the bars after some, fill the last one that stays, and take away its ties to what is dropped."""
+        last = part.measures[stop - 1]
+        self._untie(last)
+        if rest and stop:
+            divisions = part.in_force("divisions", stop - 1, 1)
+            missing = round(rest * divisions / TICKS_PER_BEAT)
+            filled = b"<note><rest/><duration>%d</duration></note>" % missing
+            if on := round(last.length - last.at_end):
+                filled = b"<forward><duration>%d</duration></forward>%s" % (on, filled)
+            if missing > 0:
+                self._changes.append((last.end, last.end, filled))
+        if stop < len(part.measures):
+            self._changes.append((last.stop, part.end, b"\n"))
+
+    def _untie(self, measure: Measure) -> None:
+        self._changes += [(start, stop, b"") for start, stop in measure.ties]
+
+    def _replace(self, part: PartText, writer: _NewMeasures, first: int, stop: int) -> None:
+        """Put other notes into some bars; what else stands in them keeps its place."""
+        if first:
+            self._untie(part.measures[first - 1])
+        for number in range(first, stop):
+            measure = part.measures[number]
+            if measure.divisions_changes > 1:
+                raise NotKept("a bar of it counts time in two ways")
+            divisions = part.in_force("divisions", number, 1)
+            writer.first = number  # it says how it counts time
+            notes = writer.measure(number, self._bar(number))
+            begin, amid, end = [], [], []
+            for element in measure.elements:
+                kept = self.text.bytes[element.start : element.stop]
+                into = (
+                    end
+                    if element.notes == measure.notes and measure.notes
+                    else begin
+                    if not element.at
+                    else amid
+                )
+                into.append(kept if into is not amid else _placed(element, kept))
+            said = b"<attributes><divisions>%s</divisions></attributes>" % _plain(divisions)
+            inner = b"".join((*begin, *amid, *(_text(one) for one in notes), said, *end))
+            self._changes.append((measure.inside, measure.end, inner))
+
+    def _bar(self, number: int) -> Bar:
+        start, length = self.laid.starts[number], self.laid.lengths[number]
+        scale = DIVISIONS / TICKS_PER_BEAT
+        begin, end = round(start * scale), round((start + length) * scale)
+        return Bar(begin, end - begin, self.laid.times[number], changes=False)
+
+    def _add_part(self, track: Track, notes: Notes, bars: list[Bar], stop: int) -> None:
+        """Add a part with rests where it has no notes; what begins before a pickup has no place in it."""
+        known = {part.id for part in self.text.parts}
+        number = next(n for n in range(len(known) + 1, 2 * len(known) + 2) if f"P{n}" not in known)
+        key, entry = f"P{number}", ET.Element("part-list")
+        announce(entry, key, track, notes, number)
+        text = b"".join(_text(one) for one in entry)
+        self._changes.append((self.text.list_end, self.text.list_end, text))
+        starts = self._starts_as_written()
+        shift = self.laid.starts[len(self.laid.order) - 1] if self._is_repeated else 0
+        shift -= starts[-1] if self._is_repeated else 0
+        scale = DIVISIONS / TICKS_PER_BEAT
+        laid = []
+        for bar in range(stop):
+            begin, length = (
+                round((starts[bar] + shift) * scale),
+                round(self.laid.lengths[bar] * scale),
+            )
+            time = self.laid.times[bar]
+            laid.append(Bar(begin, length, time, not bar or time != self.laid.times[bar - 1]))
+        score = Score(
+            ticks_per_beat=DIVISIONS,
+            notes=notes.replace(track=np.zeros_like(notes.track)).sorted(),
+            tracks=(track,),
+        )
+        key_now = key_of(self.read)
+        writer = PartWriter(score, track, score.notes, key_now, key, leads=False)
+        part = ET.Element("part", id=key)
+        part.extend(writer.measure(place, bar) for place, bar in enumerate([*laid, *bars]))
+        for measure, other in zip(part, self.text.parts[0].measures, strict=False):
+            measure.set("number", other.number)
+        self._number([*part][stop:], self.text.parts[0].measures[stop - 1].number)
+        self._changes.append((self.text.end, self.text.end, _text(part)))
+
+    def _starts_as_written(self) -> list[int]:
+        if not self._is_repeated:
+            return self.laid.starts
+        return [0, *accumulate(self.laid.lengths)][:-1]
+
+    # The whole.
+
+    def _checked(self, texts: Sequence[str], order: list[int], bars: int) -> bytes:
+        """Return the text with its changes, if it is played as it is to be."""
+        said = b"".join(b"<!-- %s -->" % _said(text) for text in texts)
+        self._changes.append((self.text.end, self.text.end, said + b"\n"))
+        pieces, at = [], 0
+        for start, stop, text in sorted(self._changes, key=lambda change: change[:2]):
+            if start < at:
+                raise NotKept("its text is not as it seems")
+            pieces += [self.text.bytes[at:start], text]
+            at = stop
+        new = b"".join((*pieces, self.text.bytes[at:]))
+        try:
+            written = read_written(new, GENEROUS, NAME)
+            found = laid_out(written, GENEROUS, NAME).order
+        except ValueError:
+            raise NotKept("its text is not as it seems") from None
+        first = len(self.written.lines) if self._is_repeated else len(order)
+        if found != [*order, *range(first, bars)]:
+            raise NotKept("what follows its repeats would not be played")
+        return new
+
+
+class _NewMeasures(PartWriter):
+    """Writes bars into a part that there is."""
+
+    first = 0  # the bar that says how it counts time
+    drums: dict[int, str]
+
+    def attributes(self, measure: ET.Element, place: int, bar: Bar) -> None:
+        """Write how time is counted, and a time signature where the metre changes."""
+        if place != self.first and not bar.changes:
+            return
+        attributes = ET.SubElement(measure, "attributes")
+        if place == self.first:
+            ET.SubElement(attributes, "divisions").text = str(DIVISIONS)
+        if bar.changes:
+            time = ET.SubElement(attributes, "time")
+            ET.SubElement(time, "beats").text = str(bar.time[0])
+            ET.SubElement(time, "beat-type").text = str(bar.time[1])
+
+    def instrument(self, pitch: int) -> str:
+        """Return the name of the part's own instrument for a drum."""
+        return self.drums.get(pitch, instrument_id(self.name, pitch))
+
+
+def _text(element: ET.Element) -> bytes:
+    return ET.tostring(element, encoding="us-ascii") + b"\n"
+
+
+def _plain(value: float) -> bytes:
+    """Return a number without an exponent."""
+    return (f"{value:.0f}" if value == round(value) else f"{value:.6f}").encode()
+
+
+def _placed(element: Element, text: bytes) -> bytes:
+    """Return an element at its place in a bar, from which time goes back to the beginning."""
+    at = b"<duration>%s</duration>" % _plain(element.at)
+    return b"<forward>%s</forward>%s<backup>%s</backup>" % (at, text, at)
+
+
+def _said(text: str) -> bytes:
+    """Return a text as it can stand in a comment."""
+    return text.replace("--", "-\\u002d").encode("ascii", "xmlcharrefreplace")
