@@ -58,14 +58,6 @@ def quoted(text: str) -> list[str]:
     return [" ".join(words.split()) for words in re.findall(r"`([^`]+)`", prose)]
 
 
-def fenced(language: str) -> str:
-    """Return the one code block of a language that calls the page."""
-    (block,) = re.findall(
-        rf"```{language}\n(.*?)```", section("The page's actions for programs"), re.S
-    )
-    return block
-
-
 TABLE = [
     cell
     for line in [*section("Measured").splitlines(), *MORE.splitlines()]
@@ -221,9 +213,7 @@ def test_what_was_measured_can_be_measured_again(line: str, place: Path, capsys,
     ):
         assert main(["data", source, source.upper(), f"data/{folder}", *language]) == 0
     _, command, kind, name, *_ = shlex.split(line)
-    if (
-        kind == "report"
-    ):  # of a toy: every place of the model that ships would be probed for minutes
+    if kind == "report":  # of a toy: the model that ships would be probed for minutes
         toy = Path(write_model(place / name, name, "sine_spe", data="a groove set"))
         monkeypatch.setattr("musicgen.storage.library.shipped", lambda: {name: toy})
         monkeypatch.setattr("musicgen.common.processes.processors", lambda: 1)  # who know the toy
@@ -307,32 +297,26 @@ def page():
         yield address
 
 
-def elsewhere(text: str, address: str) -> str:
-    """Return the README's words with the address of a page of our own."""
-    assert text.count("http://127.0.0.1:7860") == 1
-    return text.replace("http://127.0.0.1:7860", address)
-
-
 @pytest.mark.long
-def test_the_page_is_called_in_python(page: str, place: Path):
-    code = elsewhere(fenced("python"), page) + "\nimport json\nprint(json.dumps([files, facts]))\n"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    files, facts = json.loads(done.stdout.splitlines()[-1])
-    assert [Path(file).name for file in files] == ["song.cont_0.mid", "song.cont_1.mid"]
-    assert all(Path(file).read_bytes()[:4] == b"MThd" for file in files)
-    assert [(fact["seed"], fact["prompt_bars"]) for fact in facts] == [(7, [1, 4])] * 2
-
-
-@pytest.mark.long
-def test_the_page_is_called_by_curl(page: str, place: Path):
-    if shutil.which("curl") is None:
+@pytest.mark.parametrize("language", ["python", "bash"])
+def test_the_page_is_called(language: str, page: str, place: Path):
+    if language == "bash" and shutil.which("curl") is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no curl to call with")
-    done = subprocess.run(
-        ["bash", "-c", elsewhere(fenced("bash"), page)], capture_output=True, text=True, check=False
-    )
+    text = section("The page's actions for programs")
+    (code,) = re.findall(rf"```{language}\n(.*?)```", text, re.S)
+    assert code.count("http://127.0.0.1:7860") == 1
+    code = code.replace("http://127.0.0.1:7860", page)
+    if language == "python":
+        code += "\nimport json\nprint('data:', json.dumps([files, facts]))\n"
+    words = [sys.executable if language == "python" else "bash", "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "event: complete" in done.stdout
     files, facts = json.loads(done.stdout.split("data: ")[-1])
-    assert [file["orig_name"] for file in files] == ["song.cont_0.mid", "song.cont_1.mid"]
     assert [(fact["seed"], fact["prompt_bars"]) for fact in facts] == [(7, [1, 4])] * 2
+    if language == "python":
+        assert all(Path(file).read_bytes()[:4] == b"MThd" for file in files)
+        names = [Path(file).name for file in files]
+    else:
+        assert "event: complete" in done.stdout
+        names = [file["orig_name"] for file in files]
+    assert names == ["song.cont_0.mid", "song.cont_1.mid"]

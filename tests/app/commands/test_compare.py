@@ -1,12 +1,13 @@
 import json
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from app.cli import main
-from app.commands.compare import check_table
+from app.commands.compare import _beside_the_paper, check_table
 from app.commands.train import train
 from musicgen.storage import checkpoint
 from tests.training.makers import TOY, toy_file
@@ -43,6 +44,17 @@ def test_all_are_trained_by_one_budget_and_tabulated(two, compared: Path, comman
     assert [row["steps"] for row in rows] == [4, 4]
     assert rows[0]["inside"] <= rows[1]["inside"]
     assert err.count("Going on from step 4 of 4.") == 2
+
+
+def test_the_headline_stands_beside_the_papers_table(capsys):
+    ours = [("headline-full-absolute", 1.0, 3.0), ("headline-none", 2.0, 2.5), ("rope", 1.0, 1.0)]
+    _beside_the_paper([SimpleNamespace(name=n, inside=i, beyond=b) for n, i, b in ours])
+    caption, _, *rows = capsys.readouterr().out.strip().splitlines()
+    found = {row.split()[0]: row.split()[1:] for row in rows}
+    assert "table 6" in caption
+    assert found["absolute"] == ["1.721", "3.215", "+1.494", "1.000", "3.000", "+2.000"]
+    assert found["none"] == ["2.000", "2.500", "+0.500"]  # the row that the paper lacks
+    assert "rope" not in found
 
 
 def test_one_that_fails_is_a_row_and_the_rest_goes_on(two, tmp_path: Path, command, monkeypatch):

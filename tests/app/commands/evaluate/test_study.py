@@ -6,9 +6,11 @@ import csv
 import html
 import json
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -277,47 +279,50 @@ def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(
 
 
 @pytest.mark.long
-def test_a_report_takes_what_is_here_overwrites_none_and_measures_nothing_twice(
+def test_reports_of_more_models_overwrite_none_and_measure_only_what_is_new(
     place: Path, here: Path, evaluate, monkeypatch
 ):
     prepared_set(here / "data" / "mine", "remi")
-    known = write_model(Path("known"), "remi", "absolute", data="test pieces")
-    asked = ("--prompts", place / "midi", "--limit", 1)
-    said = [evaluate("report", known, place / "trio", *asked).out.strip()]
-    monkeypatch.setattr(experiments, "_done", None)  # whoever calls it fails
-    monkeypatch.setattr(experiment, "_continued", None)
-    for models in ([place / "trio"], [known, place / "trio"]):
-        said.append(evaluate("report", *models, *asked).out.strip())
-    assert said == ["report/index.html", "report-2/index.html", "report/index.html"]
-    assert {row["model"] for row in read_csv(Path("report/extrapolation.csv"))} == {"known"}
-
-
-@pytest.mark.long
-def test_a_report_of_more_models_goes_on(place: Path, tmp_path: Path, evaluate):
-    report = tmp_path / "report"
-    models = [place / name for name in ("ape", "sine", "trio")]
-    asked = ("-o", report, "--data", place / "remi", place / "groove", "--pieces", 2)
+    ape = write_model(Path("ape"), "remi", "absolute", data="test pieces")  # which is here
+    models, asked = (
+        [ape, place / "sine", place / "trio"],
+        ("--prompts", place / "midi", "--limit", 1),
+    )
     evaluate("report", *models[2:], *asked)
-    first = {path.name: path.stat().st_mtime_ns for path in (report / ".results").iterdir()}
-    out, err = evaluate("report", *models, *asked, "--prompts", place / "midi", "--limit", 2)
-    assert out.splitlines()[-1] == str(report / "index.html")
+    measured, written = [], []
+    do, go_on = experiments._done, experiment._continued
+
+    def counted(part: Sequence[Any]) -> list[Any]:
+        measured.extend(job.places["model"] for job in part)
+        return do(part)
+
+    monkeypatch.setattr(experiments, "_done", counted)
+    monkeypatch.setattr(
+        experiment, "_continued", lambda *a, **k: written.append(a) or go_on(*a, **k)
+    )
+    out, err = evaluate("report", *models, *asked)
+    assert out.strip() == "report-2/index.html"
+    assert {*measured} == {*map(str, models[:2])}
+    assert written == []
     assert "left out of continuation, which is in groove, for speaking remi: ape, sine" in err
-    kept = {path.name: path.stat().st_mtime_ns for path in (report / ".results").iterdir()}
-    assert first.items() < kept.items()  # what was measured is not measured again
-    text = page(report)
-    for model in json.loads((report / "results.json").read_text())["models"]:
+    text = page(Path("report-2"))
+    for model in json.loads(Path("report-2/results.json").read_text())["models"]:
         assert model["sha256"][:12] in text
-    assert {path.stem for path in report.glob("*.csv")} >= {
+    assert {path.stem for path in Path("report-2").glob("*.csv")} >= {
         *("models", "extrapolation", "realisations", "ablation", "positions"),
         "continuation_similarity",
     }
-    taken = read_csv(report / "ablation.csv")
-    # No part of absolute positions can be taken away.
-    assert {row["model"] for row in taken} == {"sine", "trio"}
+    taken = read_csv(Path("report-2/ablation.csv"))
+    assert {row["model"] for row in taken} == {
+        "sine"
+    }  # absolute positions have no part to take away
     for row in taken:
         assert float(row["within_low"]) <= float(row["within"]) <= float(row["within_high"])
     assert "What the models rely on" in text
-    assert {row["model"] for row in read_csv(report / "realisations.csv")} == {"sine", "trio"}
+    del measured[:]
+    for again, folder in ((models[2:], "report"), (models, "report-2")):
+        assert evaluate("report", *again, *asked).out.strip() == f"{folder}/index.html"
+    assert measured == written == []
 
 
 @pytest.mark.long
