@@ -55,7 +55,7 @@ def test_files_are_described_heard_and_compared(client: Client, tmp_path: Path):
 
 def test_works_are_done_by_models_that_can(client: Client):
     trio, song = handle_file(str(TRIO)), handle_file(str(SONG))
-    asked = {"prompt_bars": 2, "bars": 1, "variations": 2, "seed": 3}
+    asked: dict[str, Any] = {"prompt_bars": 2, "bars": 1, "variations": 2, "seed": 3}
     paths, facts = client.predict(trio, **asked, api_name="/continue")
     assert [Path(path).name for path in paths] == ["trio-jazz.cont_0.mid", "trio-jazz.cont_1.mid"]
     for path, fact in zip(paths, facts, strict=True):

@@ -3,6 +3,7 @@
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 import music21
 import numpy as np
@@ -250,7 +251,7 @@ def test_save(page: Page):
     assert 0.5 < np.abs(samples).max() < 0.95  # loud, and clips nowhere
     heard = read_midi(example("trio-disco"))
     text = downloaded(page, "Score (MusicXML)", ".mg-stage").decode()
-    parsed = music21.converter.parseData(text, format="musicxml")
+    parsed: Any = music21.converter.parseData(text, format="musicxml")
     assert {part.partName for part in parsed.parts} >= {one.name for one in heard.tracks}
     assert len(parsed.parts[0].getElementsByClass("Measure")) == 16
     bass = read_midi(downloaded(page, "Bass as MIDI", ".mg-stage"))

@@ -119,8 +119,9 @@ def test_a_job_may_be_cancelled_while_it_ends():
 
     async def both() -> list[object]:
         queue = gradios_queue()
-        queue.server_app = SimpleNamespace(iterators={"job": late()}, lock=asyncio.Lock())  # type: ignore[assignment]
-        await anext(queue.server_app.iterators["job"])
+        job, lock = late(), asyncio.Lock()
+        queue.server_app = SimpleNamespace(iterators={"job": job}, lock=lock)  # type: ignore[assignment]
+        await anext(job)
         let_ends_meet(queue, ended.append)
         ends = (queue.reset_iterators("job") for _ in range(2))
         return await asyncio.gather(*ends, return_exceptions=True)
