@@ -15,10 +15,16 @@ from tests.tokenization.notation.scores import (
     score,
     time,
 )
-from tokenization.analysis.grid import has_beats, on_four_four
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.reading import read_musicxml
+from tokenization.notation.written import DYNAMICS, VELOCITY
 from tokenization.score import Score
+
+START, STOP = '<tie type="start"/>', '<tie type="stop"/>'
+BACK = "<backup><duration>8</duration></backup>"
+BACKWARD = '<barline location="right"><repeat direction="backward"/></barline>'
+FORWARD = '<barline location="left"><repeat direction="forward"/></barline>'
+P, FF = DYNAMICS["p"], DYNAMICS["ff"]
 
 
 def read(data: bytes) -> Score:
@@ -49,7 +55,7 @@ def test_a_score_compressed_or_not_and_timewise_is_one():
 def test_voices_chords_and_a_last_voice_that_ends_early_move_nothing():
     first = (
         note("C", 5, 4) + note("E", 5, 4, before="<chord/>") + note("G", 4, 4)
-        + "<backup><duration>8</duration></backup><forward><duration>2</duration></forward>"
+        + BACK + "<forward><duration>2</duration></forward>"
         + note("C", 4, 2)
     )  # fmt: skip
     found = read(score(bars(first, note("A", 4, 8))))
@@ -57,26 +63,16 @@ def test_voices_chords_and_a_last_voice_that_ends_early_move_nothing():
 
 
 def test_ties_join_across_bars_and_end_where_they_end():
-    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
-    found = read(
-        score(
-            bars(
-                rest(6) + note("C", 4, 2, start),
-                note("C", 4, 8, stop + start),
-                note("C", 4, 2, stop) + note("C", 4, 6),
-                # A tie that begins nowhere, as in a second ending, is a note.
-                note("D", 4, 8, stop),
-            )
-        )
-    )
+    first = rest(6) + note("C", 4, 2, START)
+    third = note("C", 4, 2, STOP) + note("C", 4, 6)
+    # A tie that begins nowhere, as in a second ending, is a note.
+    found = read(score(bars(first, note("C", 4, 8, STOP + START), third, note("D", 4, 8, STOP))))
     assert heard(found) == [(3, 6, 60), (9, 3, 60), (12, 4, 62)]
 
 
 def test_another_voice_on_a_tied_pitch_is_its_own_note():
-    tied = note("C", 4, 8, '<tie type="start"/>')
-    first = tied + "<backup><duration>8</duration></backup>" + rest(6) + note("C", 4, 2)
-    second = note("C", 4, 4, '<tie type="stop"/>')
-    found = read(score(bars(first, second + rest(4))))
+    first = note("C", 4, 8, START) + BACK + rest(6) + note("C", 4, 2)
+    found = read(score(bars(first, note("C", 4, 4, STOP) + rest(4))))
     assert heard(found) == [(0, 6, 60), (3, 1, 60)]
 
 
@@ -97,8 +93,7 @@ def test_grace_notes_and_chords_of_them_sound_before_their_note_and_move_nothing
 
 
 def test_a_pickup_ends_a_bar_also_where_it_is_repeated():
-    back = '<barline><repeat direction="backward"/></barline>'
-    found = read(score(bars(note("G", 4, 2), note("C", 5, 6), note("C", 5, 4) + back, beats=3)))
+    found = read(score(bars(note("G", 4, 2), note("C", 5, 6), note("C", 5, 4) + BACKWARD, beats=3)))
     assert heard(found) == [
         (2, 1, 67), (3, 3, 72), (6, 2, 72), (8, 1, 67), (9, 3, 72), (12, 2, 72),
     ]  # fmt: skip
@@ -130,7 +125,6 @@ SUM = "<time>" + 2 * "<beats>{}</beats><beat-type>{}</beat-type>" + "</time>"
     ("written", "metre"),
     [
         (time("3+2", 8), (5, 8)),
-        (time(12, 8), (12, 8)),
         (SUM.format(2, 4, 3, 8), (7, 8)),
         ("<time><senza-misura/></time>", (4, 4)),
     ],
@@ -154,12 +148,11 @@ def test_transposing_instruments_sound_where_they_sound():
 @pytest.mark.parametrize(("double", "octave"), [("<double/>", -12), ('<double above="yes"/>', 12)])
 def test_a_doubled_part_sounds_as_written_and_an_octave_away(double: str, octave: int):
     transpose = f"<attributes><transpose><chromatic>0</chromatic>{double}</transpose></attributes>"
-    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
-    music = bars(transpose + grace("D", 4) + note("C", 4, 8, start), note("C", 4, 8, stop))
+    music = bars(transpose + grace("D", 4) + note("C", 4, 8, START), note("C", 4, 8, STOP))
     assert sorted(heard(read(score(music)))) == sorted(
         (at, lasts, pitch + doubled)
         for at, lasts, pitch in heard(
-            read(score(bars(grace("D", 4) + note("C", 4, 8, start), note("C", 4, 8, stop))))
+            read(score(bars(grace("D", 4) + note("C", 4, 8, START), note("C", 4, 8, STOP))))
         )
         for doubled in (0, octave)
     )
@@ -216,47 +209,31 @@ def test_tuplets_that_no_division_holds_stay_together():
         third * 2 + note("C", 4, 86) + fifth * 4 + note("C", 4, 52) + rest(512), divisions=256
     )
     found = read(score(music + "<measure>" + note("C", 4, 1024) + "</measure>"))
+    assert found.beats_known
     assert heard(found)[-1][:2] == (4, 4)
     assert [onset for onset, *_ in heard(found)][:3] == pytest.approx([0, 1 / 3, 2 / 3], abs=0.01)
 
 
 def test_a_tie_within_a_tuplet_that_no_division_holds_joins():
-    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
     music = bars(
-        note("C", 4, 341) + note("D", 4, 341, start) + note("D", 4, 342, stop) + rest(3072),
+        note("C", 4, 341) + note("D", 4, 341, START) + note("D", 4, 342, STOP) + rest(3072),
         divisions=1024,
     )
     assert [pitch for *_, pitch in heard(read(score(music)))] == [60, 62]
-
-
-def test_written_beats_are_right_however_few_notes_lie_on_them():
-    # Septuplets and quintuplets, which look like playing that follows no beat.
-    sevenths, fifths = note("C", 4, 20) * 7, note("D", 4, 28) * 5
-    found = read(score(bars(*[sevenths + fifths + sevenths + fifths] * 8, divisions=140)))
-    assert found.beats_known
-    assert not has_beats(found)
-    laid = on_four_four(found)
-    assert laid.notes == found.notes
-    assert not any("estimated" in remark for remark in laid.remarks)
 
 
 def test_equal_to_music21(tmp_path):
     """A score with all of it is what another library reads, repeats unfolded and ties joined."""
     import music21
 
-    back = '<barline location="right"><repeat direction="backward"/></barline>'
-    forward = '<barline location="left"><repeat direction="forward"/></barline>'
-    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
-    upper = bars(
-        forward + note("C", 5, 2) + note("E", 5, 2, before="<chord/>") + note("G", 4, 4, start),
-        note("G", 4, 2, stop) + note("A", 4, 4) + back,
-        f"<attributes>{time(2, 4)}</attributes>" + note("B", 4, 4),
-        beats=3,
-    )
+    change = f"<attributes>{time(2, 4)}</attributes>"
+    chord = note("C", 5, 2) + note("E", 5, 2, before="<chord/>") + note("G", 4, 4, START)
+    second = note("G", 4, 2, STOP) + note("A", 4, 4) + BACKWARD
+    upper = bars(FORWARD + chord, second, change + note("B", 4, 4), beats=3)
     lower = bars(
-        forward + rest(2) + note("C", 3, 4),
-        note("D", 3, 6) + back,
-        f"<attributes>{time(2, 4)}</attributes>" + note("E", 3, 4),
+        FORWARD + rest(2) + note("C", 3, 4),
+        note("D", 3, 6) + BACKWARD,
+        change + note("E", 3, 4),
         beats=3,
     )
     path = tmp_path / "song.musicxml"
@@ -275,9 +252,7 @@ def test_equal_to_music21(tmp_path):
 
 def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():
     hands = bars(
-        note("C", 5, 8, "<staff>1</staff>")
-        + "<backup><duration>8</duration></backup>"
-        + note("C", 3, 8, "<staff>2</staff>"),
+        note("C", 5, 8, "<staff>1</staff>") + BACK + note("C", 3, 8, "<staff>2</staff>"),
         note("E", 3, 4, "<tie type='start'/><staff>2</staff>")
         + note("E", 3, 4, "<tie type='stop'/><staff>1</staff>"),  # where it began, it is played
     )
@@ -288,3 +263,96 @@ def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():
     assert sorted(heard(apart)) == sorted(heard(together))
     assert heard(apart, 1) == [(0, 4, 72)]
     assert heard(apart, 2) == [(0, 4, 48), (4, 4, 52)]
+
+
+def ending(number: int) -> str:
+    return f'<barline><ending number="{number}" type="start"/></barline>'
+
+
+def test_a_last_ending_that_nothing_closes_ends_with_the_next_repeat():
+    endings = [ending(1) + note("D", 4, 8) + BACKWARD, ending(2) + note("E", 4, 8)]
+    after = [FORWARD + note("F", 4, 8) + BACKWARD, note("G", 4, 8)]
+    found = read(score(bars(note("C", 4, 8), *endings, *after)))
+    assert [pitch for *_, pitch in heard(found)] == [60, 62, 60, 64, 65, 65, 67]
+
+
+# Chords over the notes sound with them.
+
+
+def chord(step: str, kind: str = "major", offset: int = 0) -> str:
+    root = f"<root><root-step>{step}</root-step></root>"
+    place = f"<offset>{offset}</offset>" if offset else ""
+    return f"<harmony>{root}<kind>{kind}</kind>{place}</harmony>"
+
+
+CLARINET = "<attributes><transpose><chromatic>-2</chromatic></transpose></attributes>"
+
+
+@pytest.mark.parametrize(
+    ("contents", "chords"),
+    [
+        (
+            [CLARINET + chord("D") + note("D", 5, 4) + chord("B", "minor") + note("A", 4, 4)],
+            [(0, "C_M"), (2, "A_m")],
+        ),
+        ([chord("A", "none") + note("A", 4, 8)], [(0, "N")]),
+        # A chord stands as far from its place as it says.
+        (
+            [rest(8), chord("C") + chord("G", offset=4) + note("C", 4, 8)],
+            [(4, "C_M"), (6, "G_M")],
+        ),
+        ([rest(2) + chord("C", offset=-9) + note("C", 4, 6)], [(0, "C_M")]),
+    ],
+)
+def test_chords_stand_where_they_sound(contents: list[str], chords: list[tuple[float, str]]):
+    found = read(score(bars(*contents)))
+    assert [(m.onset_ticks / found.ticks_per_beat, m.text) for m in found.markers] == chords
+
+
+# Notes are as loud as the marks before them say, in the order of time and not of the file.
+
+
+def mark(name: str) -> str:
+    return f"<direction><direction-type><dynamics><{name}/></dynamics></direction-type></direction>"
+
+
+LOUD = note("E", 5, 4).replace("<note>", '<note dynamics="50">')
+DOUBLE = "<attributes><transpose><chromatic>0</chromatic><double/></transpose></attributes>"
+
+
+@pytest.mark.parametrize(
+    ("contents", "velocities"),
+    [
+        ([note("C", 5, 8)], [(0, 72, VELOCITY)]),
+        # A mark late in a bar says nothing of the start of the other staff.
+        (
+            [
+                mark("p") + note("C", 5, 6) + mark("ff") + note("C", 5, 2)
+                + BACK + note("C", 3, 4) + note("C", 3, 2) * 2,
+                note("D", 5, 8) + BACK + note("D", 3, 8),
+            ],
+            [(0, 48, P), (0, 72, P), (2, 48, P), (3, 48, FF), (3, 72, FF), (4, 50, FF), (4, 74, FF)],
+        ),
+        # A bar begins as the one before ended, also where its last mark is read first.
+        (
+            [
+                note("C", 5, 4) + mark("ff") + note("C", 5, 4) + BACK + mark("p") + note("C", 3, 8),
+                note("D", 5, 4) + mark("p") + note("D", 5, 4) + BACK + note("D", 3, 8),
+            ],
+            [(0, 48, P), (0, 72, P), (2, 72, FF), (4, 50, FF), (4, 74, FF), (6, 74, P)],
+        ),
+        # Grace notes are as loud as their note, and notes that say how loud are that loud.
+        (
+            [note("C", 5, 4) + mark("p") + grace("D", 5) + LOUD + BACK + note("C", 3, 8)],
+            [(0, 48, VELOCITY), (0, 72, VELOCITY), (1.75, 74, P), (2, 76, 45)],
+        ),
+        # The octave of a doubled part is as loud as its note.
+        ([DOUBLE + mark("ff") + note("C", 5, 8)], [(0, 60, FF), (0, 72, FF)]),
+    ],
+)  # fmt: skip
+def test_notes_are_as_loud_as_the_marks_before_them(contents: list[str], velocities):
+    found = read(score(bars(*contents)))
+    rows = [(at, pitch) for at, _, pitch in heard(found)]
+    assert [
+        (*row, v) for row, v in zip(rows, found.notes.velocity.tolist(), strict=True)
+    ] == velocities
