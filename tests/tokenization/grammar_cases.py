@@ -96,7 +96,12 @@ def written(
 
 
 def walk(
-    grammar: Grammar, vocabulary: Vocabulary, seed: int, length: int, ways_out: Sequence[str] = ()
+    grammar: Grammar,
+    vocabulary: Vocabulary,
+    seed: int,
+    length: int,
+    ways_out: Sequence[str] = (),
+    most: int = 20_000,
 ) -> np.ndarray:
     """Return a valid sequence: a random walk through a grammar, then a way out by the first blocks that may come."""
     random, blocks = np.random.default_rng(seed), block_index(vocabulary)
@@ -124,4 +129,4 @@ def walk(
             choices &= favourites
         return uniform(random, np.flatnonzero(choices))
 
-    return written(grammar, np.array([], dtype=np.int64), seed, end, choose).astype(np.uint16)
+    return written(grammar, np.array([], dtype=np.int64), seed, end, choose, most).astype(np.uint16)

@@ -4,14 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.evaluation.scores import OTHER, trio
-from tests.tokenization.grammar_cases import take, written
-from tokenization.continuing import Script, Scripted, continuing
+from tests.tokenization.grammar_cases import ids_of, take, written
+from tokenization.continuing import continuing
 from tokenization.grammar import Grammar, LogitBias, exchange
-from tokenization.language import COUNTED, GOAL_FAMILIES, LEFT, SEAM, Language, Vocabulary, language
+from tokenization.language import COUNTED, LEFT, SEAM, Language, Vocabulary, language
 from tokenization.remi.goals import ChordLine
 
 PIECE = trio([(12 * n, 12, 60 + n % 5, OTHER) for n in range(16)])  # 4 bars
@@ -147,88 +145,30 @@ def test_what_a_language_cannot_do_is_said():
     with pytest.raises(ValueError, match="speaks groove, which names no chords"):
         continuing(groove, ids, chords=[["C_M"]])
     assert isinstance(continuing(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
+    later = language("remi-2")
+    with pytest.raises(ValueError, match="bars 0 to 1 cannot be filled in a piece that has 4"):
+        later.infilling(later.encode(later.arrange(PIECE)).ids, -1, 1)
 
 
-# A script around the bars of a toy language: any walk says it, and ends after so many bars.
-
-VOCABULARY = Vocabulary([("special", ["begin", "end", "bar", "a", "b"]), *GOAL_FAMILIES])
-BEGIN, END, BAR, A, B = range(5)
-
-
-class ToyGrammar(Grammar):
-    """Bars of any number of a and b; no end after an empty one; hears nothing but these."""
-
-    def __init__(self, batch: int) -> None:
-        self._last, self._bars = np.full(batch, -1), np.zeros(batch, dtype=np.int64)
-
-    @property
-    def bars(self) -> np.ndarray:
-        return self._bars
-
-    def allowed(self) -> np.ndarray:
-        mask = np.zeros((len(self._last), len(VOCABULARY)), dtype=bool)
-        mask[self._last == -1, BEGIN] = True
-        mask[(self._last >= 0) & (self._last != END), BAR] = True
-        mask[np.isin(self._last, [BAR, A, B]), A : B + 1] = True
-        mask[np.isin(self._last, [A, B]), END] = True
-        return mask
-
-    def instead(self, tokens: np.ndarray) -> np.ndarray:
-        return np.where(tokens == B, A, tokens)
-
-    def advance(self, tokens: np.ndarray) -> None:
-        self._last = np.where(tokens <= B, tokens, self._last)
-        self._bars = self._bars + (tokens == BAR)
-
-
-class Toy(Language):
-    """A language of which a script needs only some ids."""
-
-    name, vocabulary, begin, end, bar = "toy", VOCABULARY, BEGIN, END, BAR
-    idle = VOCABULARY.id("left_1")
-
-
-Toy.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
-WORDS = st.lists(st.integers(B + 1, len(VOCABULARY) - 1), max_size=3)
-PARTS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5)
-
-
-@settings(max_examples=50)
-@given(PARTS, st.booleans(), st.integers(0, 2**32 - 1))
-def test_a_walk_says_the_script_word_for_word_and_then_ends(parts, silent, seed):
-    before, after = ([list(part[i]) for part in parts] for i in range(2))
-    script = Script.around(Toy(), before, after)
-    grammar = Scripted(ToyGrammar(3), Toy(), script, may_end_silent=silent)
-    random = np.random.default_rng(seed)
-    said: list[list[int]] = [[], [], []]
-    while live := [row for row in range(3) if END not in said[row][-1:]]:
-        allowed = grammar.allowed()
-        assert allowed[live].any(axis=1).all()
-        drawn = np.array([random.choice(np.flatnonzero(a)) if a.any() else A for a in allowed])
-        taken = grammar.instead(drawn)
-        grammar.advance(taken)
-        for row in live:
-            said[row].append(int(taken[row]))
-    for row in said:
-        assert (row[0], row[-1]) == (BEGIN, END)
-        assert [token for token in row[1:-1] if token != A] == script.tokens.tolist()
-        assert silent or row[-2] == A
-
-
-@pytest.mark.parametrize("ends_bars", [BAR, END, 7])
-def test_a_bar_is_over_by_whichever_token_a_model_would_end_it(ends_bars):
-    grammar = Scripted(ToyGrammar(1), Toy(), Script.around(Toy(), [[], [7, 8]], [[], []]))
-
-    def take(token: int) -> int:
-        assert grammar.allowed()[0, token]
-        taken = grammar.instead(np.array([token]))
-        grammar.advance(taken)
-        return int(taken[0])
-
-    assert [take(token) for token in (BEGIN, BAR, A)] == [BEGIN, BAR, A]
-    assert take(ends_bars) == 7  # what is given first comes, whatever ended the bar
-    assert [take(token) for token in (8, BAR, A)] == [8, BAR, A]
-    assert take(BAR if ends_bars == 7 else ends_bars) == END  # no bar is left
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("remi-2", "subbeat_0 pitch_90 volume_9 duration_1"),
+        ("groove-2", "at_6 note_on_2_90 at_7 note_off_2_90"),
+    ],
+)
+def test_a_bar_is_over_by_whichever_token_a_model_would_end_it(name: str, note: str):
+    speaker = language(name)
+    prompt, ends_bars = prompt_of(speaker), np.array([speaker.bar, speaker.end])
+    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, end_in=2)
+    take(grammar, np.append(prompt, ids_of(speaker, f"left_2 {note}")))
+    assert grammar.allowed()[0, ends_bars].all()
+    rows = grammar.select(np.zeros(2, dtype=np.int64))
+    assert rows.instead(ends_bars).tolist() == [speaker.bar] * 2
+    take(grammar, np.append(speaker.bar, ids_of(speaker, f"left_1 {note}")))
+    assert grammar.allowed()[0, ends_bars].all()
+    rows = grammar.select(np.zeros(2, dtype=np.int64))
+    assert rows.instead(ends_bars).tolist() == [speaker.end] * 2
 
 
 # Tokens of a group exchange their chances by what the goal that stands weighs their kinds; nothing else changes.
@@ -256,6 +196,9 @@ def test_a_group_exchanges_its_chances_by_the_weights_of_kinds():
     # Of one kind, 7 and 8 have nothing to exchange.
     np.testing.assert_allclose(leant(1), wanted, rtol=1e-5)
     np.testing.assert_array_equal(leant(0), np.exp(np.log(CHANCES).astype(np.float32)))
+    exchanged = np.log([0.1, 0.2, 0.3, 0.4])
+    exchange(exchanged, np.array([0, 2]), np.log([3.0, 1.0]))
+    np.testing.assert_allclose(np.exp(exchanged), [0.2, 0.2, 0.2, 0.4])
     forbidden = leant(2)
     assert forbidden[[3, 5]].max() < 1e-15
     assert forbidden[[4, 6]].sum() == pytest.approx(CHANCES[3:7].sum(), rel=1e-5)
@@ -276,12 +219,6 @@ def test_the_goal_that_was_said_last_stands(ids: list[int], goal: int):
     assert BIAS.standing(np.array(ids, dtype=np.int64)) == goal
 
 
-def test_what_is_exchanged_is_as_likely_together_as_before():
-    scores = np.log(np.array([0.1, 0.2, 0.3, 0.4]))
-    exchange(scores, np.array([0, 2]), np.log([3.0, 1.0]))
-    np.testing.assert_allclose(np.exp(scores), [0.2, 0.2, 0.2, 0.4])
-
-
 # Vocabularies.
 
 
@@ -296,5 +233,6 @@ def test_blocks_lie_end_to_end_and_names_and_ids_are_inverse():
         Vocabulary([("x", ["a"]), ("y", ["a"])])
     digits = {"name": "digit", "start": 2, "stop": 5, "tokens": ["0", "1", "2"]}
     assert small.to_json()[1] == digits
-    assert VOCABULARY.names[VOCABULARY[LEFT].start] == "left_1"
-    assert VOCABULARY.names[VOCABULARY[SEAM].stop - 1] == f"seam_{COUNTED}"
+    later = language("remi-2").vocabulary
+    assert later.names[later[LEFT].start] == "left_1"
+    assert later.names[later[SEAM].stop - 1] == f"seam_{COUNTED}"

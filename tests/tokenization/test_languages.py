@@ -134,6 +134,7 @@ def test_the_first_fault_is_that_of_the_grammar(case: Case, seed, data):
     damaged = data.draw(damages(ids, case.tokens or len(case.language.vocabulary)))
     fault = case.language.validate(damaged)
     assert (fault.position if fault else None) == stepwise_fault(case.strict(), damaged)
+    assert not fault or case.language.vocabulary.names[damaged[fault.position]] in fault.reason
 
 
 @EVERY
@@ -201,47 +202,30 @@ def test_the_clock_of_the_ensemble_goes_back_for_each_part():
     assert (np.diff(expected) < 0).any()
 
 
-NOTE, START = "volume_9 duration_1", "begin bar subbeat_0"
-LOUD = f"pitch_60 {NOTE}"
+START = "begin bar subbeat_0"
+LOUD = "pitch_60 volume_9 duration_1"
 CHORD = "begin note_on_0_40 note_on_2_60 time_shift_1_0"
 LAST = "begin" + " time_shift_0_3 note_on_2_127" * MOST_UNISONS
 KEYS = " ".join(f"pitch_{p} volume_9 duration_16" for p in range(21, 109))
 FAULTS = {
     "remi": [
         ("bar", "a piece starts with begin, but bar does"),
-        ("begin subbeat_0", "bar must follow begin, but subbeat_0 does"),
-        (f"{START} {LOUD} end bar", "nothing may follow end, but bar does"),
         (f"{START} pitch_60 duration_2", "volume must follow pitch_60, but duration_2 does"),
-        (f"{START} pitch_60 volume_9 bar", "duration must follow volume_9, but bar does"),
-        ("begin bar padding", "padding may not stand inside a piece"),
-        (f"{START} volume_9", "volume_9 must follow a pitch, not subbeat_0"),
-        (f"{START} duration_9", "duration_9 must follow a volume, not subbeat_0"),
         ("begin bar end", "the last bar of a piece has notes, but end follows an empty one"),
         (f"{START} bar", "subbeat_0 is empty: a chord, a note or a tempo must follow, not bar"),
-        (f"{START} subbeat_4", "subbeat_0 is empty: .* must follow, not subbeat_4"),
         (f"{START} chord_C_M bar", "bar 1 has no note yet, so bar may not follow chord_C_M"),
         (f"begin bar subbeat_4 {LOUD} subbeat_4", "subbeat_4 must lie after subbeat_4, where"),
-        ("begin bar pitch_60", "pitch_60 needs a sub-beat before it, but follows bar"),
-        (f"{START} pitch_64 {NOTE} pitch_60", "stand in ascending order, but pitch_60 follows"),
+        (f"{START} {LOUD} pitch_60", "stand in ascending order, but pitch_60 follows pitch_60"),
         (
             "begin bar subbeat_12 pitch_60 volume_9 duration_7.5 bar subbeat_3 pitch_60",
             "pitch_60 still sounds until sub-beat 4 of bar 2",
         ),
-        (f"{START} tempo_119 {LOUD} bar subbeat_0 tempo_119", "the tempo is tempo_119 already"),
         (f"{START} chord_N_N subbeat_4 chord_N_N", "the chord is chord_N_N already"),
         ("begin bar subbeat_4 tempo_119", "only directly after subbeat_0, not after subbeat_4"),
-        (f"{START} {LOUD} chord_C_M", "only directly after a sub-beat or its tempo, not after dur"),
     ],
     "remi-2": [
-        (f"{START} {LOUD} metre_3/4", "metre_3/4 may stand only directly after a bar, not"),
-        ("begin bar metre_4/4", "the metre is metre_4/4 already"),
         ("begin bar metre_3/4 bar metre_3/4", "the metre is metre_3/4 already"),
-        ("begin bar metre_3/4 end", "notes, but end follows an empty"),
         ("begin bar metre_3/4 subbeat_12", "subbeat_12 lies outside bar 1, which is in 3/4"),
-        (
-            "begin bar metre_2/4 subbeat_4 pitch_60 volume_9 duration_24 bar bar subbeat_4 pitch_60",
-            "pitch_60 still sounds until sub-beat 4 of bar 4",
-        ),
         (
             f"begin bar metre_2/4 subbeat_7 {KEYS} bar subbeat_2",
             "every key sounds through bar 2, so subbeat_2 could get no note",
@@ -249,24 +233,12 @@ FAULTS = {
         ("begin bar left_3", "left_3 belongs to a goal, and not into a piece"),
     ],
     "groove": [
-        ("note_on_0_40", "a piece starts with begin, but note_on_0_40 does"),
-        ("begin begin", "begin may not stand inside a piece"),
         ("begin end", "a piece has notes, but end follows begin"),
-        (
-            "begin note_on_0_40 note_on_0_41 note_on_0_42 note_on_0_43 note_on_0_44 end",
-            "end may not come while notes sound: note_on_0_40, note_on_0_41, note_on_0_42, …",
-        ),
+        (f"begin {'note_on_2_60 ' * 4} end", "end may not come while notes sound: .*, …"),
         (f"{CHORD} note_off_0_40 note_off_2_60 end end", "nothing may follow end, but end does"),
         (f"{CHORD} end", "a note-on or note-off must follow time_shift_1_0, but end does"),
-        (f"{CHORD} time_shift_0_1", "must follow time_shift_1_0, but time_shift_0_1 does"),
-        (
-            "begin time_shift_0_5 note_on_0_40 time_shift_0_4",
-            "time_shift_0_4 steps back: time is at tick 5 of the beat already",
-        ),
-        (
-            "begin time_shift_0_5 note_on_0_40 note_on_0_41",
-            "note_on_0_41 lies off the beat and needs time_shift_0_5 before it, but follows no",
-        ),
+        ("begin time_shift_0_5 note_on_0_40 time_shift_0_4", "steps back: time is at tick 5 of"),
+        ("begin time_shift_0_5 note_on_0_40 note_on_0_41", "needs time_shift_0_5 before it"),
         (f"{LAST} time_shift_0_3", "time_shift_0_3 stays where time is, and no note-on may follow"),
         (f"{CHORD} note_off_0_41", "note_off_0_41 would end a note that does not sound"),
         ("begin note_on_0_40 note_off_0_40", "the note-offs of one time come before its note-ons"),
@@ -275,21 +247,13 @@ FAULTS = {
         ("begin" + " note_on_0_60" * 9, "8 notes of note_on_0_60 sound already"),
     ],
     "groove-2": [
-        ("bar", "a piece starts with begin, but bar does"),
         ("begin note_on_0_40", "a bar must follow begin, but note_on_0_40 does"),
-        ("begin bar begin", "begin may not stand inside a piece"),
         ("begin bar left_3", "left_3 may not stand inside a piece"),
         ("begin bar end", "the last bar has something in it, but end follows an empty one"),
-        ("begin bar note_on_0_40 bar note_off_0_40 end", "the last bar has something in it, but"),
-        ("begin bar note_on_0_40 end end", "nothing may follow end, but end does"),
         ("begin bar at_5 at_7", "a note-on or note-off must follow at_5, but at_7 does"),
         ("begin bar at_5 note_on_0_40 at_5", "places in a bar ascend, but tick 5 follows tick 5"),
-        ("begin bar note_on_0_60 note_on_0_59", "the note-ons of one time ascend by pitch"),
     ],
-    "ensemble": [
-        ("bar", "a piece starts with begin, but bar does"),
-        ("begin end", "end may not follow begin here"),
-    ],
+    "ensemble": [("begin end", "end may not follow begin here")],
 }
 
 

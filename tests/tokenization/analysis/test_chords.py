@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.tokenization.remi.cases import score_of
-from tests.tools.measure.chords import agreement, by_beat
 from tokenization.analysis import chords
 from tokenization.analysis.chords import (
     CHORDS,
@@ -136,12 +135,3 @@ def test_long_pieces_are_worked_on_in_blocks(monkeypatch):
     late = score.notes.replace(onset_ticks=score.notes.onset_ticks + (1 << 40) * BAR)
     both = recognise(score.replace(notes=Notes.concatenate([score.notes, late])))
     assert [m.text for m in both] == [m.text for m in whole] + [NO_CHORD] + [m.text for m in whole]
-
-
-def test_agreement_counts_beats():
-    annotated = (Marker(0, "C_M7"), Marker(960, "A_m"), Marker(1920, "D_sus4"))
-    heard = (Marker(0, "C_M"), Marker(1440, "A_m"))
-    share = agreement(by_beat(heard, 5, 480), by_beat(annotated, 5, 480))
-    # C M7 as C M, twice; A m as C M, then right; D sus4 as A m is not judged as major or minor.
-    np.testing.assert_allclose(share, [3 / 5, 1 / 5, 3 / 4])
-    assert by_beat((Marker(480, "C_M"),), 2, 480).tolist() == [CHORDS.index(NO_CHORD), 0]

@@ -32,30 +32,24 @@ def laid(*rows, until: int = 40) -> str:
     return " ".join(NAMES[index] for index in bars_of(meters(*rows), 4, until).metre)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_metre_of_the_language_is_itself(name):
-    numerator, denominator = map(int, name.split("/"))
-    assert made_of(numerator, denominator) == (name,)
-    bars = bars_of(meters((0, numerator, denominator)), 4, 100)
-    assert bars.start.tolist() == list(range(0, 101, 16 * numerator // denominator))
-    assert bars.meters(2) == meters((0, numerator, denominator))
+def test_a_metre_of_the_language_is_itself():
+    for numerator, denominator in METRES:
+        assert made_of(numerator, denominator) == (f"{numerator}/{denominator}",)
+        bars = bars_of(meters((0, numerator, denominator)), 4, 100)
+        assert bars.start.tolist() == list(range(0, 101, 16 * numerator // denominator))
+        assert bars.meters(2) == meters((0, numerator, denominator))
 
 
-@pytest.mark.parametrize(
-    ("metre", "parts"),
-    [
-        ((5, 8), "3/8 1/4"),
-        ((7, 8), "3/8 2/4"),
-        ((7, 4), "4/4 3/4"),
-        ((4, 2), "4/4 4/4"),
-        ((8, 8), "4/4"),
-        ((1, 8), "1/4"),  # two bars
-        ((5, 16), "3/8 1/4"),  # two bars
-        ((3, 7), "3/8"),  # 6.9 sub-beats: the nearest
-    ],
-)
-def test_another_bar_is_made_of_these(metre, parts):
-    assert " ".join(made_of(*metre)) == parts
+def test_another_bar_is_made_of_these():
+    made = {
+        (5, 8): "3/8 1/4",
+        (7, 4): "4/4 3/4",
+        (4, 2): "4/4 4/4",
+        (1, 8): "1/4",  # two bars
+        (5, 16): "3/8 1/4",  # two bars
+        (3, 7): "3/8",  # 6.9 sub-beats: the nearest
+    }
+    assert {metre: " ".join(made_of(*metre)) for metre in made} == made
 
 
 @pytest.mark.parametrize(
@@ -86,13 +80,6 @@ def test_bars_reach_as_far_as_asked_and_do_not_depend_on_it(changes, until):
     assert longer.metre[: len(bars) - 1].tolist() == bars.metre[:-1].tolist()
     again = bars_of(longer.meters(1), 4, int(longer.start[-1]))
     assert again.metre.tolist() == longer.metre.tolist()
-
-
-@given(st.lists(st.tuples(st.integers(0, 60), st.sampled_from(METRES)), max_size=6))
-def test_changes_on_an_even_sub_beat_start_a_bar(changes):
-    rows = sorted((4 * at, *metre) for at, metre in changes)
-    starts = bars_of(meters(*rows), 4, 400).start
-    assert np.isin([at for at, *_ in rows], starts).all()
 
 
 def test_bar_lines_of_a_score():

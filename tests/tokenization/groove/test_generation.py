@@ -11,8 +11,6 @@ from tokenization.groove.spelling import (
     BAR_TICKS,
     BEGIN,
     END,
-    KEYS,
-    MOST_UNISONS,
     NOTE_OFF,
     NOTE_ON,
     PITCHES,
@@ -99,15 +97,6 @@ def test_order_is_free_and_the_rest_is_not():
     assert not {"note_off_0_60", "note_on_0_30"} & {*strict}
 
 
-def test_there_is_a_way_on_when_every_key_sounds():
-    grammar = after("begin", StrictGrammar())
-    keys = np.arange(KEYS).reshape(3, PITCHES).T.ravel()  # by pitch, then by track
-    advance(grammar, NOTE_ON.start + np.repeat(keys, MOST_UNISONS))
-    assert {name[:10] for name in names_allowed(grammar)} == {"time_shift"}
-    grammar.advance(ids_of(GROOVE, "time_shift_0_1"))
-    assert len(names_allowed(grammar)) == KEYS  # to end any of them
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_no_note_sounds_longer_than_its_track_may(seed: int):
     _, track, ticks = sounded_ticks(drawn(seed, 200, GROOVE.grammar(longest_ticks=LONGEST)))
@@ -135,19 +124,6 @@ def test_no_note_begins_before_the_bar_after_a_prompt(seed: int):
     assert (ticks <= np.maximum(own, line - onset))[old].all()
 
 
-def test_notes_of_a_prompt_may_sound_to_its_end():
-    def behind(bars: int) -> GrooveGrammar:
-        grammar = GROOVE.grammar(prompt_tokens=4, prompt_bars=bars, longest_ticks=(5, 1, 70))
-        # … longer than notes of the bass may be.
-        return after("begin note_on_0_40 time_shift_2_0 note_on_1_36", grammar)
-
-    assert names_allowed(behind(0)) == ["note_off_0_40"]
-    to_the_line = behind(1)
-    assert not to_the_line.allowed()[0, NOTE_ON.start : NOTE_ON.stop].any()
-    assert taken(to_the_line, "time_shift_2_0") == "time_shift_2_0"
-    assert names_allowed(to_the_line) == ["note_off_0_40", "note_off_1_36"]
-
-
 def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
     grammar = after(
         "begin note_on_0_40 note_on_1_36 time_shift_0_2 note_on_1_38 time_shift_0_2 note_on_2_60",
@@ -163,15 +139,6 @@ def test_a_shift_past_the_end_that_a_note_must_have_is_cut_short_there():
     taken(grammar, "note_off_0_40")
     assert taken(grammar, "time_shift_1_5") == "time_shift_1_4"  # 60 at 2: to 28
     assert names_allowed(grammar) == ["note_off_2_60"]
-
-
-def test_notes_that_must_end_off_the_beat_together_take_a_shift_each():
-    grammar = after("begin note_on_0_40 note_on_2_60", GROOVE.grammar(longest_ticks=(5, 5, 5)))
-    assert taken(grammar, "time_shift_1_0") == "time_shift_0_5"
-    taken(grammar, "note_off_2_60")
-    assert names_allowed(grammar) == ["time_shift_0_5"]
-    assert taken(grammar, "time_shift_0_5") == "time_shift_0_5"
-    assert names_allowed(grammar) == ["note_off_0_40"]
 
 
 def test_after_a_prompt_a_key_begins_once_at_a_time():
@@ -234,15 +201,3 @@ def test_a_part_says_itself_how_long_its_notes_last(seed: int):
             if time < due:
                 lengths[track].append(time - began)
     assert shortened > 50
-
-
-def test_a_younger_note_of_a_key_does_not_have_to_end_before_the_older_one():
-    """Once notes are short: the long one that sounds ends first, and time does not stand still."""
-    short = "note_on_2_50 time_shift_0_6 note_off_2_50 time_shift_1_0 "
-    limits = {"longest_ticks": (300, 5, 300), "own_lengths": True}
-    grammar = GrooveGrammar(prompt_tokens=1, start_ticks=0, **limits)
-    after(f"begin note_on_2_60 {short * 4} note_on_2_60", grammar)
-    for _ in range(200):  # nobody ends either by themselves
-        allowed = names_allowed(grammar)
-        taken(grammar, [allowed[0], *(n for n in allowed if n.startswith("time_shift"))][-1])
-    assert grammar.time_ticks[0] > 600

@@ -1,7 +1,5 @@
 """Goals keep their promises whatever is drawn: bars counted, seams joined, given notes kept to the last one."""
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -196,30 +194,20 @@ PIECE = ids_of(GROOVE, f"begin {'bar note_on_0_40 at_12 note_off_0_40 ' * 20} en
 
 
 @pytest.mark.parametrize(
-    ("start", "stop", "says"),
+    ("ask", "says"),
     [
-        (19, 21, "bars 20 to 21 cannot be filled in a piece that has 20 bars"),
-        (3, 3, "bars 4 to 3 cannot be filled in a piece that has 20 bars"),
-        (0, 17, "bars 1 to 17 are 17; 16 at most can be filled at once"),
+        (lambda: GROOVE.infilling(PIECE, 19, 21), "bars 20 to 21 cannot be filled in a piece that"),
+        (lambda: GROOVE.infilling(PIECE, 3, 3), "bars 4 to 3 cannot be filled"),
+        (lambda: GROOVE.infilling(PIECE, 0, 17), "bars 1 to 17 are 17; 16 at most"),
+        (lambda: GROOVE.accompanying(PIECE, ["flute"]), "there is no part flute; a groove has"),
+        (lambda: GROOVE.accompanying(PIECE, ["bass"]), "the piece has no drums and no other"),
+        (lambda: GROOVE.accompanying(PIECE, []), "bass, drums and other cannot none be written"),
+        (lambda: GROOVE.accompanying(PIECE, GROOVE.parts), "cannot all be written; choose one"),
     ],
 )
-def test_a_gap_outside_the_piece_is_refused(start: int, stop: int, says: str):
-    with pytest.raises(ValueError, match=re.escape(says)):
-        GROOVE.infilling(PIECE, start, stop)
-
-
-@pytest.mark.parametrize(
-    ("write", "says"),
-    [
-        (["flute"], "there is no part flute; a groove has bass, drums and other"),
-        (["bass"], "nothing to accompany: the piece has no drums and no other"),
-        ([], "bass, drums and other cannot none be written"),
-        (GROOVE.parts, "bass, drums and other cannot all be written; choose one or"),
-    ],
-)
-def test_parts_that_cannot_be_written_are_said(write: list[str], says: str):
-    with pytest.raises(ValueError, match=re.escape(says)):
-        GROOVE.accompanying(PIECE, write)
+def test_what_cannot_be_asked_for_is_said(ask, says: str):
+    with pytest.raises(ValueError, match=says):
+        ask()
 
 
 def test_the_first_edition_writes_to_parts_whose_chords_are_not_told():

@@ -88,11 +88,6 @@ def test_limits_name_what_is_too_much(data, limits, sentence):
         read_midi(data, limits=limits)
 
 
-def test_half_an_hour_is_read():
-    score = read_midi(make.midi(make.track(*[make.on(0), make.off(480)] * 3600)))
-    assert (end_seconds(score), len(score.notes)) == (1800, 3600)
-
-
 def test_paths_are_read_and_named_in_errors(tmp_path: Path):
     path = tmp_path / "song.MID"
     path.write_bytes(make.midi(NOTE))
@@ -137,14 +132,9 @@ def on_channel(channel: int, *before: bytes) -> bytes:
 )
 def test_programs_set_in_a_track_without_notes_hold_for_the_others(first: bytes):
     setup = make.track(first, make.program(0, 33, 1), make.program(0, 5, 2), make.program(9, 6, 2))
-    own = on_channel(2, make.program(0, 7, 2))
-    score = read_midi(make.midi(setup, on_channel(1), own))
-    assert [track.program for track in score.tracks] == [33, 7]
-
-
-def test_programs_of_a_track_with_notes_are_its_own():
-    own = on_channel(3, make.program(0, 40, 0))
-    assert [track.program for track in read_midi(make.midi(own, on_channel(0))).tracks] == [0, 0]
+    own = on_channel(2, make.program(0, 7, 2), make.program(0, 40, 3))
+    score = read_midi(make.midi(setup, on_channel(1), own, on_channel(3)))
+    assert [track.program for track in score.tracks] == [33, 7, 0]
 
 
 @pytest.mark.parametrize(
@@ -261,13 +251,6 @@ def test_a_pedal_that_is_never_released_is_so_at_the_end():
     score = read_midi(make.midi(first, make.track(DOWN), hand(60, channel=1)))
     assert sorted(spans(score)) == [[], [(0, 480)]]
     assert "Händel" in {track.name for track in score.tracks}
-
-
-def test_a_damaged_track_beside_the_pedal_is_repaired_as_ever():
-    broken = make.track(make.on(0, 72), make.off(480, 72), make.on(0, 200), make.off(480, 72))
-    score = read_midi(make.midi(broken, make.track(DOWN, UP)))
-    assert "above 127 became 127" in remarks(score)
-    assert spans(score) == [[SPAN]]
 
 
 # Time.

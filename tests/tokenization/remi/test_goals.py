@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokenization.grammar_cases import ids_of, take, uniform
+from tests.tokenization.grammar_cases import ids_of, uniform
 from tests.tokenization.grammar_cases import written as written_by
 from tests.tokenization.remi.cases import EVERY_METRE, REMI, VERSIONS, walk
 from tokenization.continuing import continuing
@@ -107,37 +107,6 @@ def test_a_gap_is_filled_in_its_bars_and_every_note_outside_stays(drawn):
         assert known.notes.pitch.tolist() == later.pitch.tolist()
 
 
-def test_what_sounds_into_a_gap_keeps_its_key_and_what_follows_it_is_not_reached():
-    def allowed(family: str) -> set[str]:
-        names = {NAMES[i] for i in np.flatnonzero(goal.grammar.allowed()[0])}
-        return {name for name in names if name.startswith(family)}
-
-    text = (
-        "begin bar subbeat_8 pitch_60 volume_9 duration_16 bar subbeat_0 pitch_62 volume_9 "
-        "duration_1 bar subbeat_0 pitch_64 volume_9 duration_4 end"
-    )
-    goal = EVERY_METRE.infilling(ids_of(EVERY_METRE, text), 1, 2)
-    take(goal.grammar, np.append(goal.prompt, ids_of(EVERY_METRE, "subbeat_7")))
-    assert {"pitch_60", "pitch_61", "pitch_64"} & allowed("pitch") == {"pitch_61", "pitch_64"}
-    take(goal.grammar, ids_of(EVERY_METRE, "pitch_64 volume_9"))
-    assert allowed("") == {f"duration_{ticks / 2:g}" for ticks in range(1, 19)}
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "says"),
-    [
-        (0, 31, "bars 1 to 31 cannot be filled in a piece that has 30 bars"),
-        (1, 1, "bars 2 to 1 cannot be filled"),
-        (-1, 1, "bars 0 to 1 cannot be filled"),
-        (2, 19, "bars 3 to 19 are 17; 16 at most"),
-    ],
-)
-def test_a_gap_outside_the_piece_is_refused(start, stop, says):
-    long = ids_of(EVERY_METRE, f"begin {'bar ' * 30} subbeat_0 pitch_60 volume_9 duration_1 end")
-    with pytest.raises(ValueError, match=says):
-        EVERY_METRE.infilling(long, start, stop)
-
-
 @settings(max_examples=25)
 @given(SEEDS, st.integers(1, 20), st.integers(0, 80))
 def test_music_ends_with_the_bar_that_is_asked_for(seed, bars, prompt_length):
@@ -179,9 +148,9 @@ def test_a_part_of_a_piece_says_its_metre():
     ids = ids_of(EVERY_METRE, text)
     offsets = bar_offsets(ids)
     assert offsets.tolist() == [1, 3, 4, 10]
-    second, third = (EVERY_METRE.text(from_bar(ids, int(place))).split() for place in offsets[1:3])
-    assert second[:3] == ["bar", "metre_3/4", "bar"]
-    assert third[:2] == ["bar", "subbeat_0"]
+    second, third = (EVERY_METRE.text(from_bar(ids, int(place))) for place in offsets[1:3])
+    assert second.splitlines()[0] == "bar metre_3/4"
+    assert third.startswith("bar subbeat_0")
 
 
 # A line of chords.
@@ -291,31 +260,25 @@ def scale(higher: int) -> np.ndarray:
     return ids_of(EVERY_METRE, f"begin bar {notes}")
 
 
-def bias_after(ids: np.ndarray) -> LogitBias:
-    found = EVERY_METRE.toward_end(ids)
-    assert found is not None
-    return found
+def leant_to(bias: LogitBias) -> set[str]:
+    """Return the chords that a bias makes likelier."""
+    weights = bias.weights[1, bias.kind]
+    assert weights[weights > 0].min() > 1
+    return {VOCABULARY.names[token] for token in np.flatnonzero(weights)}
 
 
 @pytest.mark.parametrize(("higher", "root"), [(0, "C"), (5, "F"), (11, "B")])
 def test_in_the_last_bar_chords_on_the_tonic_are_likelier(higher: int, root: str):
-    bias = bias_after(scale(higher))
-    tonic, minor, none, far, farther = (
-        bias.weights[1, bias.kind[VOCABULARY.id(f"chord_{name}")]]
-        for name in (f"{root}_M", f"{root}_m", "N_N", "G#_M", "G#_m7")
-    )
-    assert tonic == minor > 1
-    assert none > 1
-    assert far == farther == 0
+    bias = EVERY_METRE.toward_end(scale(higher))
+    assert bias is not None
+    qualities = {name for name in CHORD.names if name.startswith(f"chord_{root}_")}
+    assert {f"chord_{root}_M", f"chord_{root}_m", "chord_N_N"} <= leant_to(bias)
+    assert leant_to(bias) <= {*qualities, "chord_N_N"}
     assert np.flatnonzero(bias.goal).tolist() == [LEFT_1]
     assert np.flatnonzero(bias.kind).tolist() == [*range(CHORD.start, CHORD.stop)]
-
-
-def test_the_key_is_that_of_all_that_is_heard_when_the_last_bar_begins():
-    first = bias_after(scale(0))
+    # The key is that of all that is heard when the last bar begins.
     far = np.concatenate([scale(0), *[scale(7)[1:]] * 8, [EVERY_METRE.bar, LEFT_1]])
-    found = pickle.loads(pickle.dumps(first)).after(far).kind.tolist()
-    assert found == bias_after(scale(7)).kind.tolist() != first.kind.tolist()
+    assert "chord_G_M" in leant_to(pickle.loads(pickle.dumps(bias)).after(far))
 
 
 def test_where_nothing_was_heard_or_no_end_can_be_asked_for_nothing_leans():

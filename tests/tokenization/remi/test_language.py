@@ -1,9 +1,7 @@
 """REMI's own: how pieces are spelled, what is lost, tempos and chords, and when a bar may close."""
 
-import miditok
 import numpy as np
 import pytest
-import symusic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +10,6 @@ from tests.tokenization.quantised import quantised
 from tests.tokenization.remi.cases import EVERY_METRE, REMI, VERSIONS, score_of, walk
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
-from tokenization.remi.grammar import RemiGrammar
 from tokenization.remi.spelling import MOST_BARS, level_velocity, volume_level
 from tokenization.score import Marker, Score
 
@@ -69,13 +66,6 @@ def test_a_piece_in_other_metres_is_spelled_by_name():
         "subbeat_23 pitch_61 volume_13 duration_1",
         "bar metre_4/4 subbeat_0 pitch_60 volume_13 duration_1 end",
     ]
-
-
-def test_time_goes_on_by_the_longest_bar_in_every_metre():
-    clock = EVERY_METRE.clock()
-    assert (clock["bar_ticks"], clock["step_ticks"], REMI.clock()["bar_ticks"]) == (24, 24, 16)
-    names = {EVERY_METRE.vocabulary.names[token]: move for token, *move in clock["moves"]}
-    assert names == {"bar": [1, 0]} | {f"subbeat_{place}": [0, place] for place in range(24)}
 
 
 @pytest.mark.parametrize(
@@ -156,35 +146,17 @@ def test_chords_stand_where_they_change():
 
 
 def test_transposition_moves_pitches_and_roots():
-    ids = ids_of(
-        REMI,
-        "begin bar subbeat_0 tempo_119 chord_A#_m7 pitch_60 volume_9 duration_4 "
-        "pitch_107 volume_9 duration_4 subbeat_4 chord_N_N end",
+    before, after = (
+        f"begin bar subbeat_0 tempo_119 chord_{chord} pitch_60 volume_9 duration_4 "
+        f"pitch_{pitch} volume_9 duration_4 subbeat_4 chord_N_N end"
+        for chord, pitch in (("A#_m7", 108), ("A_m7", 107))
     )
-    up = REMI.transpose(ids, 1)
-    assert up is not None
-    assert REMI.text(up) == (
-        "begin\nbar subbeat_0 tempo_119 chord_B_m7 pitch_61 volume_9 duration_4 "
-        "pitch_108 volume_9 duration_4 subbeat_4 chord_N_N end"
-    )
-    assert REMI.transpose(ids, 2) is None
-    assert REMI.transpose(ids, -40) is None
-    down = REMI.transpose(up, -1)
+    ids = ids_of(REMI, before)
+    down = REMI.transpose(ids, -1)
     assert down is not None
-    assert (down.tolist(), down.dtype) == (ids.tolist(), ids.dtype)
-
-
-@BOTH
-@settings(max_examples=20)
-@given(SEEDS, st.integers(-6, 6))
-def test_a_transposed_sequence_is_valid_and_its_score_is_transposed(speaker, seed, semitones):
-    ids = walk(seed, 80, speaker)
-    notes = speaker.decode(ids).notes
-    moved = speaker.transpose(ids, semitones)
-    pitch = notes.pitch + semitones
-    assert (moved is None) == bool(((pitch < 21) | (pitch > 108)).any())
-    if moved is not None:
-        assert speaker.decode(moved).notes == notes.replace(pitch=pitch)
+    assert REMI.text(down).split() == after.replace("pitch_60", "pitch_59").split()
+    assert down.dtype == ids.dtype
+    assert REMI.transpose(ids, 1) is REMI.transpose(ids, -40) is None
 
 
 @pytest.mark.parametrize(
@@ -210,29 +182,6 @@ def test_what_cannot_be_spelled_is_refused(speaker, score, says):
         speaker.encode(score)
 
 
-def test_onsets_and_pitches_agree_with_miditok():
-    random = np.random.default_rng(5)
-    onset = np.sort(random.integers(0, 480 * 64, 200))
-    onset[onset % 120 == 60] += 1  # MidiTok rounds halves to even, we up
-    rows = {(int(t), int(p)) for t, p in zip(onset, random.integers(21, 109, 200), strict=True)}
-    notes = sorted((t, 240, p, 64) for t, p in rows)
-    theirs = symusic.Score(480)
-    theirs.tracks.append(symusic.Track("piano"))
-    theirs.tracks[0].notes = symusic.core.NoteTickList([symusic.Note(*note) for note in notes])
-    config = miditok.TokenizerConfig(pitch_range=(21, 109), beat_res={(0, 16): 4})
-    (tokens,) = miditok.REMI(config).encode(theirs)
-    found, bar, position = set(), -1, 0
-    for family, value in (str(token).split("_") for token in tokens.tokens):
-        if family == "Bar":
-            bar += 1
-        elif family == "Position":
-            position = int(value)
-        elif family == "Pitch":
-            found.add((2 * (16 * bar + position), int(value)))
-    ours = quantised(REMI, score_of(notes, 480)).notes
-    assert found == set(zip(ours.onset_ticks.tolist(), ours.pitch.tolist(), strict=True))
-
-
 @BOTH
 @settings(max_examples=15)
 @given(SEEDS)
@@ -249,23 +198,14 @@ def test_a_decoded_piece_survives_a_midi_file(speaker, seed):
 KEYS = " ".join(f"pitch_{p} volume_9 duration_16" for p in range(21, 109))
 
 
-def families_after(text: str) -> tuple[RemiGrammar, set[str]]:
-    """Return the grammar after some tokens, and the families that may follow."""
-    take(grammar := EVERY_METRE.grammar(), ids_of(EVERY_METRE, text))
-    tokens = np.flatnonzero(grammar.allowed()[0])
-    return grammar, {EVERY_METRE.vocabulary.names[i].partition("_")[0] for i in tokens}
-
-
 @pytest.mark.parametrize(
     ("text", "families"),
     [
         # A bar that every key sounds through stays empty; in a longer one some key falls silent in time.
         (f"begin bar metre_2/4 subbeat_7 {KEYS} bar", {"bar", "metre"}),
-        (f"begin bar metre_2/4 subbeat_7 {KEYS} bar bar", {"bar", "metre", "subbeat"}),
         (f"begin bar metre_2/4 subbeat_7 {KEYS} bar metre_3/2", {"bar", "subbeat"}),
         # There is a way on when every key sounds, and a last chance for a bar to get a note.
         (f"begin bar subbeat_15 {KEYS} bar subbeat_3", {"chord"}),
-        (f"begin bar subbeat_15 {KEYS} bar subbeat_3 chord_C_M", {"subbeat"}),
         (f"begin bar subbeat_15 {KEYS} bar subbeat_3 chord_C_M subbeat_15 chord_N_N", {"pitch"}),
         # A bar with notes may close after a chord.
         (
@@ -275,4 +215,6 @@ def families_after(text: str) -> tuple[RemiGrammar, set[str]]:
     ],
 )
 def test_there_is_always_a_way_on(text: str, families: set[str]):
-    assert families_after(text)[1] == families
+    take(grammar := EVERY_METRE.grammar(), ids_of(EVERY_METRE, text))
+    names = [EVERY_METRE.vocabulary.names[i] for i in np.flatnonzero(grammar.allowed()[0])]
+    assert {name.partition("_")[0] for name in names} == families
