@@ -196,7 +196,9 @@ def test_the_longest_notes_are_those_of_the_pieces_by_track():
             GROOVE.grammar(longest_ticks=wrong)
 
 
-def test_a_note_of_groove_2_that_ends_on_a_line_costs_no_bar():
+def test_in_groove_2_neither_a_note_that_ends_on_a_line_nor_silence_costs_a_bar():
     ids = ids_of(SECOND, "begin bar note_on_0_40 at_24 note_off_0_40 note_on_0_41 end")
     assert SECOND.notes(ids).end_ticks.tolist() == [24, BAR_TICKS]
     assert SECOND.spell(SECOND.notes(ids)).tolist() == ids.tolist()
+    silent = SECOND.close(ids_of(SECOND, "begin bar"))
+    assert silent.tolist() == [SECOND.begin]

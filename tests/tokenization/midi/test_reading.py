@@ -253,6 +253,13 @@ def test_a_pedal_that_is_never_released_is_so_at_the_end():
     assert "Händel" in {track.name for track in score.tracks}
 
 
+def test_a_damaged_track_beside_the_pedal_is_repaired_as_ever():
+    broken = make.track(make.on(0, 72), make.off(480, 72), make.on(0, 200), make.off(480, 72))
+    score = read_midi(make.midi(broken, make.track(DOWN, UP)))
+    assert "above 127 became 127" in remarks(score)
+    assert spans(score) == [[SPAN]]
+
+
 # Time.
 
 
