@@ -1,6 +1,6 @@
-"""What the tests of every grammar have in common: tokens by name, damaged sequences, batches, and the long way."""
+"""What the tests of every grammar have in common: tokens by name, damaged sequences, walks, and the long way."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -22,11 +22,11 @@ def block_index(vocabulary: Vocabulary) -> np.ndarray:
 
 
 @st.composite
-def damages(draw, ids: list[int], vocabulary: Vocabulary) -> list[int]:
-    """Return a sequence with a token exchanged, added, lost or said twice, or its end reversed."""
+def damages(draw, ids: list[int], tokens: int) -> list[int]:
+    """Return a sequence with one of so many tokens exchanged, added, lost or said twice, or its end reversed."""
     position = draw(st.integers(0, len(ids) - 1))
-    other = draw(st.one_of(st.integers(0, len(vocabulary) - 1), st.sampled_from(ids)))
-    near = min(max(ids[position] + draw(st.integers(-3, 3)), 0), len(vocabulary) - 1)
+    other = draw(st.one_of(st.integers(0, tokens - 1), st.sampled_from(ids)))
+    near = min(max(ids[position] + draw(st.integers(-3, 3)), 0), tokens - 1)
     before, after = ids[:position], ids[position + 1 :]
     return draw(
         st.sampled_from(
@@ -51,19 +51,82 @@ def stepwise_fault(grammar: Grammar, ids: Sequence[int]) -> int | None:
     return None
 
 
-def check_rows(grammar: Grammar, sequences: Sequence[np.ndarray]) -> None:
-    """Assert that rows of a grammar at its start do not touch each other, and that selected ones are copies."""
-    together = grammar.select(np.zeros(len(sequences), dtype=np.int64))
-    alone = [grammar.select(np.zeros(1, dtype=np.int64)) for _ in sequences]
-    for column in np.stack(sequences, axis=1):
-        expected = np.concatenate([grammar.allowed() for grammar in alone])
-        assert np.array_equal(together.allowed(), expected)
-        together.advance(column)
-        for grammar, token in zip(alone, column, strict=True):
-            grammar.advance(np.array([token]))
-    rows = np.array([len(sequences) - 2, len(sequences) - 2, 0])
-    chosen, before = together.select(rows), together.allowed()
-    assert np.array_equal(chosen.allowed(), before[rows])
-    assert chosen.bars.tolist() == together.bars[rows].tolist()
-    chosen.advance(np.array([np.flatnonzero(row)[0] for row in chosen.allowed()]))
-    assert np.array_equal(together.allowed(), before)
+def advance(grammar: Grammar, ids: np.ndarray, *, checked: bool = True) -> None:
+    """Let a grammar of one row take tokens, which it must allow if they are `checked`."""
+    for place, token in enumerate(np.asarray(ids, dtype=np.int64)):
+        assert not checked or grammar.allowed()[0, token], (place, token)
+        grammar.advance(np.array([token]))
+
+
+def take(grammar: Grammar, ids: np.ndarray) -> None:
+    """Let it take tokens that it must also leave as they are."""
+    for place, token in enumerate(np.asarray(ids, dtype=np.int64)):
+        assert grammar.instead(np.array([token]))[0] == token, (place, token)
+        advance(grammar, np.array([token]))
+
+
+def uniform(random: np.random.Generator, allowed: np.ndarray) -> int:
+    """Choose any of these tokens."""
+    return int(random.choice(allowed))
+
+
+def written(
+    grammar: Grammar,
+    prompt: np.ndarray,
+    seed: int,
+    end: int,
+    choose: Callable[[np.random.Generator, np.ndarray], int] = uniform,
+    most: int = 20_000,
+    checked: bool = True,
+) -> np.ndarray:
+    """Return a prompt and what a model of no knowledge writes after it, to the end or to so many tokens.
+
+    A prompt that is `checked` consists of what may be written.
+    """
+    random, ids = np.random.default_rng(seed), [int(token) for token in prompt]
+    advance(grammar, prompt, checked=checked)
+    while len(ids) < most and (not ids or ids[-1] != end):
+        allowed = np.flatnonzero(grammar.allowed()[0])
+        assert len(allowed), "there is a way on"
+        token = grammar.instead(np.array([choose(random, allowed)]))
+        assert grammar.allowed()[0, token[0]]
+        grammar.advance(token)
+        ids.append(int(token[0]))
+    return np.array(ids)
+
+
+def walk(
+    grammar: Grammar,
+    vocabulary: Vocabulary,
+    seed: int,
+    length: int,
+    ways_out: Sequence[str] = (),
+    most: int = 20_000,
+) -> np.ndarray:
+    """Return a valid sequence: a random walk through a grammar, then a way out by the first blocks that may come."""
+    random, blocks = np.random.default_rng(seed), block_index(vocabulary)
+    end, tokens = vocabulary.id("end"), np.arange(len(vocabulary))
+    # Some walks rush and some pile up notes; few favourite keys make unisons and overlaps.
+    taste = random.exponential(size=len(vocabulary.blocks))
+    favourites = np.isin(tokens % 384, random.integers(384, size=random.integers(1, 7)))
+
+    def choose(_: np.random.Generator, possible: np.ndarray) -> int:
+        allowed = np.isin(tokens, possible)
+        nonlocal length
+        length -= 1
+        if length >= 0:
+            allowed[end] = False
+        elif allowed[end]:
+            return end
+        else:
+            for way in (vocabulary[name].holds(tokens) for name in ways_out):
+                if (allowed & way).any():
+                    return uniform(random, np.flatnonzero(allowed & way))
+        families = np.unique(blocks[allowed])
+        family = random.choice(families, p=taste[families] / taste[families].sum())
+        choices = allowed & (blocks == family)
+        if random.random() < 0.8 and (choices & favourites).any():
+            choices &= favourites
+        return uniform(random, np.flatnonzero(choices))
+
+    return written(grammar, np.array([], dtype=np.int64), seed, end, choose, most).astype(np.uint16)

@@ -1,5 +1,6 @@
 """Any file is told by what is in it; a hostile one costs little and is refused in a sentence."""
 
+import io
 import subprocess
 import sys
 import zipfile
@@ -28,15 +29,12 @@ STANDARD = (
     ("data", "name", "notes"),
     [
         (make.midi(make.NOTE), "song.mid", 1),
-        (make.midi(make.NOTE), "song", 1),
         (SONG, "song.musicxml", 2),
         (SONG, "a title", 2),
         (SONG.decode().replace("?>", ' encoding="UTF-16"?>').encode("utf-16"), "song.xml", 2),
         (score(bars(note("C", 4, 8)), head=STANDARD), "song.xml", 1),
-        (compressed(SONG), "song.mxl", 2),
         (compressed(SONG), "a title", 2),
         (compressed(SONG, zipfile.ZIP_STORED), "SONG.MXL", 2),
-        (TUNE, "tune.abc", 5),
         (TUNE, "a title", 5),
         (b"T:without a number\nK:C\nCDEF|", "a title", 4),
         ("X:1\nT:Für\nK:C\nCDEF|".encode("latin-1"), "tune.abc", 4),
@@ -59,13 +57,11 @@ def test_what_bytes_do_not_say_a_suffix_does_whatever_sentences_call_the_file():
     assert "MIDI" not in str(as_abc.value)
 
 
-def packed(**files: bytes) -> bytes:
-    """Return a zip archive."""
-    import io
-
-    with zipfile.ZipFile(archive := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as written:
-        for name, content in files.items():
-            written.writestr(name, content)
+def packed(files: int) -> bytes:
+    """Return a zip archive of empty files."""
+    with zipfile.ZipFile(archive := io.BytesIO(), "w") as written:
+        for number in range(files):
+            written.writestr(str(number), b"")
     return archive.getvalue()
 
 
@@ -82,10 +78,8 @@ EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></sco
         (score(bars("&secret;"), head=EXTERNAL), "a.xml", "declares XML entities of its own"),
         (score(bars(""), head=PARAMETER), "a.xml", "declares XML entities of its own"),
         (b"<?xml version='1.0'?>" + b"<a>" * 100_000, "a.xml", "elements more than 64 deep"),
-        (score("<measure>" + "<a>" * 99_999), "a.xml", "elements more than 64 deep"),
         (SONG[:200], "a.xml", "a.xml is damaged at line 1"),
         (b"<?xml version='1.0'?><html/>", "a.xml", "holds no MusicXML score"),
-        (b"<html></html>", "a.musicxml", "is a web page"),
         (score(bars(rest(8))), "a.xml", "holds no notes"),
         (score(bars(note("C", 4, 8) + REPEAT.format(10**8))), "a.xml", "more than 20,000 bars"),
         (score(bars(note("C", 4, 8) * 9 + REPEAT.format(9999))), "a.xml", "50,000 can be read"),
@@ -96,11 +90,10 @@ EMPTY_BARS = b"<score-partwise><part>" + b"<measure/>" * 60_000 + b"</part></sco
         (BOMB, "a.mxl", "unpacks to more than the 16,777,216 bytes"),
         (ELEMENTS, "a.mxl", "a bar of more than 200,000 elements"),
         (compressed(SONG)[:-30], "a.mxl", "a.mxl is a zip archive that is damaged"),
-        (packed(text=b"text"), "a.mxl", "a zip archive without a score in it"),
-        (packed(**{str(n): b"" for n in range(2000)}), "a.mxl", "an archive of 2,000 files"),
+        (packed(1), "a.mxl", "a zip archive without a score in it"),
+        (packed(2000), "a.mxl", "an archive of 2,000 files"),
         (compressed(SONG, zipfile.ZIP_LZMA), "a.mxl", "of an unknown kind"),
         (b"ID3\x04" + bytes(100), "a.mxl", "is an MP3 recording, not a score"),
-        (b"\xff\xfb\x90" + bytes(100), "a.abc", "is an MP3 recording, not an ABC file"),
         (b"", "a.abc", "is empty"),
         (b"words", "a.abc", "holds no notes"),
         (b"K:C\n" + b"c" * 30_000, "a.abc", "a line of 30,000 letters"),

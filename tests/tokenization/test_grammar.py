@@ -1,53 +1,238 @@
-"""Grammars of several prompts joined to one: each row as in its own."""
+"""Grammars of batches, of prompts that go on, of scripts; and what leans towards a goal."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tests.tokenization.test_continuing import PROMPT_BARS, prompt_of
+from tests.evaluation.scores import OTHER, trio
+from tests.tokenization.grammar_cases import ids_of, take, written
 from tokenization.continuing import continuing
-from tokenization.grammar import Grammar
-from tokenization.language import language
+from tokenization.grammar import Grammar, LogitBias, exchange
+from tokenization.language import COUNTED, LEFT, SEAM, Language, Vocabulary, language
+from tokenization.remi.goals import ChordLine
 
-NAMES = ("remi", "remi-2", "groove", "groove-2")
+PIECE = trio([(12 * n, 12, 60 + n % 5, OTHER) for n in range(16)])  # 4 bars
+PROMPT_BARS = 2
+NAMES = ("remi", "remi-2", "groove", "groove-2", "ensemble")
+EVERY = pytest.mark.parametrize("name", NAMES)
 
 
-def after(name: str, tokens: int, **wanted: int) -> Grammar:
+def prompt_of(speaker: Language) -> np.ndarray:
+    """Return the first bars; a token that begins a bar is said already."""
+    ids = speaker.encode(speaker.arrange(PIECE)).ids
+    return ids[: speaker.bars(ids)[PROMPT_BARS] + (speaker.bar is not None)]
+
+
+def after(name: str, tokens: int, **wanted) -> Grammar:
     """Return a grammar that has taken so many tokens of a prompt."""
     speaker = language(name)
     prompt = prompt_of(speaker)[:tokens]
     grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, **wanted)
-    for token in prompt:
-        grammar.advance(np.array([token]))
+    take(grammar, prompt)
     return grammar
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_row_of_a_joined_grammar_is_as_it_is_alone(name: str):
+def goal(name: str, **wanted) -> Callable[[int], Grammar]:
+    """Return the maker of a grammar that goes on by a goal."""
+
+    def make(tokens: int) -> Grammar:
+        speaker = language(name)
+        ids = speaker.encode(speaker.arrange(PIECE)).ids
+        made = speaker.infilling(ids, 1, 3) if not wanted else speaker.accompanying(ids, **wanted)
+        take(made.grammar, made.prompt[:tokens])
+        return made.grammar
+
+    return make
+
+
+GRAMMARS = {
+    **{name: lambda tokens, name=name: after(name, tokens) for name in NAMES},
+    "longest": lambda tokens: after("groove", tokens, longest_ticks=[30, 1, 70]),
+    "counted": lambda tokens: after("remi-2", tokens, end_in=3),
+    "chords": lambda tokens: after("remi", tokens, chords=[["C_M"], ["A_m", "F_M"]]),
+    "gap": goal("groove-2"),
+    "parts": goal("groove-2", write=["bass"]),
+}
+
+
+@pytest.mark.parametrize("make", GRAMMARS.values(), ids=GRAMMARS)
+def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
     random = np.random.default_rng(0)
-    alone = [after(name, tokens) for tokens in (8, 14, 25)]
-    assert len({grammar.shared for grammar in alone}) == 1
-    joined = alone[0].joined(alone[1:])
-    for step in range(300):
+    alone = [make(tokens) for tokens in (8, 14, 25)]
+    if len({grammar.shared for grammar in alone}) == 1:
+        joined = alone[0].joined(alone[1:])
+    else:  # the script of each is its own
+        joined = alone[0].select(np.zeros(3, dtype=np.int64))
+        alone = [alone[0].select(np.array([0])) for _ in range(3)]
+    for step in range(150):
         allowed = joined.allowed()
         np.testing.assert_array_equal(allowed, np.concatenate([g.allowed() for g in alone]))
+        if not allowed.any(axis=1).all():
+            break  # a goal is reached
         drawn = np.array([random.choice(np.flatnonzero(row)) for row in allowed])
         taken = joined.instead(drawn)
+        before = joined.select(np.array([1]))
         joined.advance(taken)
+        np.testing.assert_array_equal(before.allowed()[0], allowed[1])  # a copy stays
         for grammar, token, expected in zip(alone, drawn, taken, strict=True):
             assert grammar.instead(np.array([token])) == expected
             grammar.advance(np.array([expected]))
         assert joined.bars.tolist() == [grammar.bars[0] for grammar in alone]
-        if step % 100 == 50:  # a row leaves, and comes back
+        if step % 50 == 25:  # a row leaves, and comes back
             rest, row = joined.select(np.array([0, 2])), joined.select(np.array([1]))
             joined, alone = rest.joined([row]), [alone[0], alone[2], alone[1]]
+    assert step > 20
 
 
 @pytest.mark.parametrize("name", ["remi-2", "groove-2"])
 def test_only_grammars_that_differ_in_their_rows_alone_are_joined(name: str):
     free, counted, other = after(name, 9), after(name, 9, end_in=2), after(name, 9, end_in=2)
-    assert free.shared != counted.shared
-    assert counted.shared != other.shared  # the script of each is its own
+    assert len({free.shared, counted.shared, other.shared}) == 3
     rows = counted.select(np.zeros(3, dtype=np.int64))
     assert counted.shared == rows.shared
     assert len(counted.joined([rows]).bars) == 4
     assert after("remi", 9).shared != after("remi-2", 9).shared
+
+
+# Prompts that go on.
+
+
+@EVERY
+def test_so_many_bars_are_written_and_the_prompt_stays(name: str):
+    speaker = language(name)
+    prompt = prompt_of(speaker)
+    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, longest_ticks=[24, 4, 48])
+    ids = written(grammar, prompt, 1, speaker.end, most=1500)
+    assert speaker.end not in ids
+    closed = speaker.close(ids, PROMPT_BARS + 2)
+    assert speaker.validate(closed) is None
+    score = speaker.decode(closed)
+    line = PROMPT_BARS * 4 * score.ticks_per_beat
+    assert (score.notes.onset_ticks < line).sum() == 8
+    assert (score.notes.onset_ticks >= line).sum() > 0
+    assert len(speaker.bars(closed)) <= PROMPT_BARS + 2
+    assert speaker.every_metre or score.notes.onset_ticks.max() < 2 * line
+
+
+@EVERY
+def test_the_music_may_end_where_it_is_asked_to_and_nothing_else_changes(name: str):
+    speaker = language(name)
+    ids = speaker.encode(speaker.arrange(PIECE)).ids
+    plain, endless = (
+        continuing(speaker, ids[:-1], prompt_bars=4, may_end=may_end) for may_end in (True, False)
+    )
+    for token in ids[:-1]:
+        plain.advance(np.array([token]))
+        endless.advance(np.array([token]))
+        expected = plain.allowed().copy()
+        expected[:, speaker.end] = False
+        np.testing.assert_array_equal(endless.allowed(), expected)
+        assert endless.bars.tolist() == plain.bars.tolist()
+    assert plain.allowed()[0, speaker.end]
+
+
+def test_what_a_language_cannot_do_is_said():
+    ids = np.array([0])
+    remi, groove = language("remi"), language("groove")
+    for speaker in (remi, groove):
+        with pytest.raises(ValueError, match=f"speaks {speaker.name}, in which no gap can be"):
+            speaker.infilling(ids, 0, 1)
+        with pytest.raises(ValueError, match=f"speaks {speaker.name}, in which no part can be"):
+            speaker.accompanying(ids, ["drums"])
+        with pytest.raises(ValueError, match=f"speaks {speaker.name}, in which an end cannot be"):
+            continuing(speaker, ids, end_in=2)
+    with pytest.raises(ValueError, match="speaks groove, which names no chords"):
+        continuing(groove, ids, chords=[["C_M"]])
+    assert isinstance(continuing(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
+    later = language("remi-2")
+    with pytest.raises(ValueError, match="bars 0 to 1 cannot be filled in a piece that has 4"):
+        later.infilling(later.encode(later.arrange(PIECE)).ids, -1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("remi-2", "subbeat_0 pitch_90 volume_9 duration_1"),
+        ("groove-2", "at_6 note_on_2_90 at_7 note_off_2_90"),
+    ],
+)
+def test_a_bar_is_over_by_whichever_token_a_model_would_end_it(name: str, note: str):
+    speaker = language(name)
+    prompt, ends_bars = prompt_of(speaker), np.array([speaker.bar, speaker.end])
+    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, end_in=2)
+    take(grammar, np.append(prompt, ids_of(speaker, f"left_2 {note}")))
+    assert grammar.allowed()[0, ends_bars].all()
+    rows = grammar.select(np.zeros(2, dtype=np.int64))
+    assert rows.instead(ends_bars).tolist() == [speaker.bar] * 2
+    take(grammar, np.append(speaker.bar, ids_of(speaker, f"left_1 {note}")))
+    assert grammar.allowed()[0, ends_bars].all()
+    rows = grammar.select(np.zeros(2, dtype=np.int64))
+    assert rows.instead(ends_bars).tolist() == [speaker.end] * 2
+
+
+# Tokens of a group exchange their chances by what the goal that stands weighs their kinds; nothing else changes.
+
+# Tokens 0 and 1 say goals 1 and 2, 2 is nothing's, 3 to 6 are a group of kinds 1 and 2, 7 and 8 another, of kind 3.
+BIAS = LogitBias(
+    goal=np.array([1, 2, 0, 0, 0, 0, 0, 0, 0]),
+    kind=np.array([0, 0, 0, 1, 2, 1, 2, 3, 3]),
+    group=np.array([0, 0, 0, 1]),
+    weights=np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 1.5, -0.5, 2.0], [0.0, -40.0, 0.0, 0.0]]),
+)
+CHANCES = np.random.default_rng(0).dirichlet(np.ones(9))
+
+
+def leant(goal: int, allowed: np.ndarray | None = None) -> np.ndarray:
+    scores = np.log(CHANCES).astype(np.float32)
+    BIAS.apply(scores, goal, allowed)
+    return np.exp(scores)
+
+
+def test_a_group_exchanges_its_chances_by_the_weights_of_kinds():
+    weighed = CHANCES[3:7] * np.exp([1.5, -0.5, 1.5, -0.5])
+    wanted = CHANCES.copy()
+    wanted[3:7] = weighed / weighed.sum() * CHANCES[3:7].sum()
+    # Of one kind, 7 and 8 have nothing to exchange.
+    np.testing.assert_allclose(leant(1), wanted, rtol=1e-5)
+    np.testing.assert_array_equal(leant(0), np.exp(np.log(CHANCES).astype(np.float32)))
+    exchanged = np.log([0.1, 0.2, 0.3, 0.4])
+    exchange(exchanged, np.array([0, 2]), np.log([3.0, 1.0]))
+    np.testing.assert_allclose(np.exp(exchanged), [0.2, 0.2, 0.2, 0.4])
+    forbidden = leant(2)
+    assert forbidden[[3, 5]].max() < 1e-15
+    assert forbidden[[4, 6]].sum() == pytest.approx(CHANCES[3:7].sum(), rel=1e-5)
+
+
+def test_what_may_not_come_gives_nothing_to_the_others():
+    allowed = np.array([True, True, True, True, True, False, False, True, True])
+    found = leant(1, allowed)
+    assert found[allowed].sum() == pytest.approx(CHANCES[allowed].sum(), rel=1e-5)
+    assert found[3] / found[4] == pytest.approx(CHANCES[3] / CHANCES[4] * np.exp(2.0), rel=1e-5)
+    np.testing.assert_allclose(found[~allowed], CHANCES[~allowed], rtol=1e-5)
+    allowed[3:] = False
+    np.testing.assert_allclose(leant(1, allowed), CHANCES, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("ids", "goal"), [([2, 3], 0), ([0, 3, 1, 4], 2), ([1, 0], 1), ([], 0)])
+def test_the_goal_that_was_said_last_stands(ids: list[int], goal: int):
+    assert BIAS.standing(np.array(ids, dtype=np.int64)) == goal
+
+
+# Vocabularies.
+
+
+def test_blocks_lie_end_to_end_and_names_and_ids_are_inverse():
+    small = Vocabulary([("letter", ["a", "b"]), ("digit", ["0", "1", "2"])])
+    assert [(block.start, block.stop) for block in small.blocks.values()] == [(0, 2), (2, 5)]
+    assert small["digit"].holds(np.array([1, 2, 4, 5])).tolist() == [False, True, True, False]
+    assert [small.id(name) for name in small.names] == list(range(5)) == list(range(len(small)))
+    with pytest.raises(ValueError, match=r"'z' is not a token.*letter, digit"):
+        small.id("z")
+    with pytest.raises(ValueError, match="name of its own"):
+        Vocabulary([("x", ["a"]), ("y", ["a"])])
+    digits = {"name": "digit", "start": 2, "stop": 5, "tokens": ["0", "1", "2"]}
+    assert small.to_json()[1] == digits
+    later = language("remi-2").vocabulary
+    assert later.names[later[LEFT].start] == "left_1"
+    assert later.names[later[SEAM].stop - 1] == f"seam_{COUNTED}"

@@ -30,28 +30,16 @@ def write(folder: Path, *, replace: bool = False, shift: int = 0) -> Path:
     return folder
 
 
-def rewrite_meta(folder: Path, **changes: object) -> None:
-    meta = json.loads((folder / META_FILE).read_text())
-    (folder / META_FILE).write_text(json.dumps({**meta, **changes}))
-
-
 def test_what_was_added_is_found_again(tmp_path: Path):
     prepared = Prepared.open(write(tmp_path / "set"))
-    assert [prepared.ids(r).tolist() for r in range(len(prepared))] == [
-        [1, 2, 3],
-        [4, 5],
-        [65535],
-        [7, 8],
-    ]
+    ids = [prepared.ids(r).tolist() for r in range(len(prepared))]
+    assert ids == [[1, 2, 3], [4, 5], [65535], [7, 8]]
     assert [prepared.bars(r).tolist() for r in range(4)] == [[0, 2], [0], [], [0]]
     assert [prepared.name(r) for r in range(4)] == ["a", "a", "b", "ü"]
     assert prepared.pieces.style.tolist() == [0, 0, -1, 1]
     assert prepared.meta["styles"] == ["s", "t"]
-    assert [prepared.rows(s).tolist() for s in ("train", "validation", "test")] == [
-        [0, 1],
-        [2],
-        [3],
-    ]
+    rows = [prepared.rows(split).tolist() for split in ("train", "validation", "test")]
+    assert rows == [[0, 1], [2], [3]]
     counts = {"files": 1, "pieces": 2, "tokens": 5, "bars": 3, "notes": 5}
     assert prepared.meta["counts"]["train"] == counts
     prepared.verify()
@@ -80,57 +68,55 @@ def test_a_split_of_no_name_is_refused(tmp_path: Path):
         Prepared.open(write(tmp_path / "set")).rows("dev")
 
 
-class TestOpening:
-    def test_a_missing_folder(self, tmp_path: Path):
-        with pytest.raises(FileNotFoundError, match=r"no prepared data set .*nowhere"):
-            Prepared.open(tmp_path / "nowhere")
+@pytest.mark.parametrize(
+    ("file", "data", "message"),
+    [
+        (META_FILE, None, r"is not a prepared data set: it has no meta\.json"),
+        *(
+            (META_FILE, data, r"meta\.json is not the description of a prepared")
+            for data in (b"", b"[]", b"{}", b'{"format": 1}', b"\x00")
+        ),
+        *(
+            (TOKENS_FILE, data, rf"tokens\.bin has {len(data or b'')} bytes but needs 16")
+            for data in (None, b"", bytes(17))
+        ),
+        (TOKENS_FILE, bytes(16), r"tokens\.bin is damaged: its checksum"),
+        *(
+            (PIECES_FILE, data, r"pieces\.npz is missing or damaged")
+            for data in (None, b"", b"PK", b"not a zip file")
+        ),
+    ],
+)
+def test_a_missing_or_damaged_file_is_named(
+    file: str, data: bytes | None, message: str, tmp_path: Path
+):
+    path = write(tmp_path / "set") / file
+    path.unlink() if data is None else path.write_bytes(data)
+    with pytest.raises(ValueError, match=message):
+        Prepared.open(tmp_path / "set").verify()
 
-    def test_a_foreign_folder(self, tmp_path: Path):
-        with pytest.raises(ValueError, match=r"is not a prepared data set: it has no meta\.json"):
-            Prepared.open(tmp_path)
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', "\x00"])
-    def test_a_foreign_description(self, tmp_path: Path, text: str):
-        (tmp_path / META_FILE).write_text(text)
-        with pytest.raises(ValueError, match=r"meta\.json is not the description of a prepared"):
-            Prepared.open(tmp_path)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"styles": ["s", 3]}, r"prepared data set: meta\.json: styles\[1\] is 3, where a"),
+        ({"format": 2}, "has format 2, this program reads format 1"),
+    ],
+)
+def test_what_is_wrong_in_a_description_is_named(changes, message: str, tmp_path: Path):
+    meta = write(tmp_path / "set") / META_FILE
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), **changes}))
+    with pytest.raises(ValueError, match=message):
+        Prepared.open(tmp_path / "set")
 
-    def test_what_is_wrong_in_a_description_is_named(self, tmp_path: Path):
-        rewrite_meta(write(tmp_path / "set"), styles=["s", 3])
-        with pytest.raises(
-            ValueError, match=r"prepared data set: meta\.json: styles\[1\] is 3, where a"
-        ):
-            Prepared.open(tmp_path / "set")
 
-    def test_a_format_of_the_future(self, tmp_path: Path):
-        rewrite_meta(write(tmp_path / "set"), format=2)
-        with pytest.raises(ValueError, match="has format 2, this program reads format 1"):
-            Prepared.open(tmp_path / "set")
-
-    @pytest.mark.parametrize("size", [None, 0, 14, 17])
-    def test_tokens_of_another_length(self, tmp_path: Path, size: int | None):
-        tokens = write(tmp_path / "set") / TOKENS_FILE
-        tokens.unlink() if size is None else tokens.write_bytes(bytes(size))
-        with pytest.raises(ValueError, match=rf"tokens\.bin has {size or 0} bytes but needs 16"):
-            Prepared.open(tmp_path / "set")
-
-    def test_damaged_tokens(self, tmp_path: Path):
-        (write(tmp_path / "set") / TOKENS_FILE).write_bytes(bytes(16))
-        with pytest.raises(ValueError, match=r"tokens\.bin is damaged: its checksum"):
-            Prepared.open(tmp_path / "set").verify()
-
-    @pytest.mark.parametrize("data", [None, b"", b"PK", b"not a zip file"])
-    def test_damaged_pieces(self, tmp_path: Path, data: bytes | None):
-        pieces = write(tmp_path / "set") / PIECES_FILE
-        pieces.unlink() if data is None else pieces.write_bytes(data)
-        with pytest.raises(ValueError, match=r"pieces\.npz is missing or damaged"):
-            Prepared.open(tmp_path / "set")
-
-    def test_pieces_of_another_set(self, tmp_path: Path):
-        write(tmp_path / "one")
-        with PreparedWriter(tmp_path / "two", replace=False) as writer:
-            writer.add("a", [row(1)], split="train")
-            writer.commit(META)
-        (tmp_path / "two" / PIECES_FILE).rename(tmp_path / "one" / PIECES_FILE)
-        with pytest.raises(ValueError, match="does not belong to the tokens"):
-            Prepared.open(tmp_path / "one")
+def test_a_missing_folder_and_pieces_of_another_set(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"no prepared data set .*nowhere"):
+        Prepared.open(tmp_path / "nowhere")
+    write(tmp_path / "one")
+    with PreparedWriter(tmp_path / "two", replace=False) as writer:
+        writer.add("a", [row(1)], split="train")
+        writer.commit(META)
+    (tmp_path / "two" / PIECES_FILE).rename(tmp_path / "one" / PIECES_FILE)
+    with pytest.raises(ValueError, match="does not belong to the tokens"):
+        Prepared.open(tmp_path / "one")

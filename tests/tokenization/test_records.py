@@ -1,4 +1,4 @@
-"""Plain data to frozen dataclasses."""
+"""Plain data to frozen dataclasses; scores, which are immutable and wide enough for any arithmetic."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tokenization.records import Open, from_plain, whole_number
+from tokenization.score import Notes, Score, Tempos, Track
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ def test_values_take_the_annotated_types() -> None:
     read = from_plain(Outer, data, "here")
     assert read == Outer(rate=1.0, limit=3, sizes=(1, 2), inner=Inner(size=4), facts={"a": [1]})
     assert isinstance(read.rate, float)
+    assert from_plain(Outer, {"rate": "1e-4"}, "here").rate == 1e-4  # which YAML reads as text
 
 
 def test_a_whole_number_may_be_of_any_type_that_is_one() -> None:
@@ -43,21 +45,11 @@ def test_a_whole_number_may_be_of_any_type_that_is_one() -> None:
             whole_number(value, "bars")
 
 
-def test_yaml_reads_1e_minus_4_as_text_and_we_as_a_number() -> None:
-    assert from_plain(Outer, {"rate": "1e-4"}, "here").rate == 1e-4
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (
-            {"rate": 1.0, "nmae": "y"},
-            r"^here has an unknown key 'nmae' \(did you mean 'name'\?\); there are facts,",
-        ),
-        (
-            {"rate": 1.0, "inner": {"sise": 1}},
-            r"^here: inner has an unknown key 'sise' .*there is size$",
-        ),
+        ({"rate": 1.0, "nmae": "y"}, r"^here has an unknown key 'nmae' \(did you mean 'name'\?\);"),
+        ({"rate": 1.0, "inner": {"sise": 1}}, r"^here: inner has an unknown key .*there is size$"),
         ({"rate": "fast"}, r"^here: rate is 'fast', where a number is wanted$"),
         ({"rate": True}, r"rate is True, where a number"),
         ({"rate": 1.0, "limit": 2.5}, r"limit is 2.5, where a whole number"),
@@ -82,12 +74,42 @@ class Described(Open):
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def test_an_open_record_leaves_other_keys_alone_and_the_values_of_mappings_have_their_type() -> (
-    None
-):
+def test_an_open_record_leaves_other_keys_alone() -> None:
     data = {"title": "a", "of another program": [1], "counts": {"notes": 3}}
     assert from_plain(Described, data, "here") == Described("a", {"notes": 3})
     with pytest.raises(ValueError, match=r"^here: counts: notes is 'many', where a whole number"):
         from_plain(Described, {"title": "a", "counts": {"notes": "many"}}, "here")
     with pytest.raises(ValueError, match=r"^here is incomplete: .*'title'"):
         from_plain(Described, {"other": 1}, "here")
+
+
+NOTES = Notes([4, 0, 0], [1, 2, 3], [60, 64, 62], [90, 80, 70], [0, 0, 0])
+
+
+def test_columns_are_read_only_copies_that_do_not_wrap() -> None:
+    onsets = np.array([0, 1])
+    tempos = Tempos(onsets, [120, 90.5])
+    onsets[0] = 7
+    assert (tempos.onset_ticks[0], tempos.beats_per_minute.tolist()) == (0, [120.0, 90.5])
+    with pytest.raises(ValueError, match="read-only"):
+        tempos.onset_ticks[0] = 1
+    with pytest.raises(ValueError, match="one length"):
+        Tempos([0, 1], [120])
+    narrow = Notes(*(np.array([100], dtype=np.uint8) for _ in range(5)))
+    assert ((narrow.pitch * 3).tolist(), (narrow.pitch - 101).tolist()) == ([300], [-1])
+
+
+def test_rows_select_compare_concatenate_and_sort() -> None:
+    assert NOTES[NOTES.pitch > 61] == NOTES[1:]
+    assert Notes.concatenate([NOTES[:1], NOTES[1:]]) == NOTES
+    assert Notes.concatenate([]) == Notes.empty()
+    assert NOTES.replace(pitch=NOTES.pitch + 1) != NOTES
+    assert NOTES.sorted().pitch.tolist() == [62, 64, 60]
+
+
+def test_a_score_knows_its_tracks_end_and_remarks() -> None:
+    with pytest.raises(ValueError, match=r"track 0.*0 tracks"):
+        Score(ticks_per_beat=4, notes=NOTES)
+    score = Score(ticks_per_beat=4, notes=NOTES, tracks=(Track(),))
+    assert (score.end_ticks, Score(ticks_per_beat=4).end_ticks) == (5, 0)
+    assert score.remark("one").remark("two", "three").remarks == ("one", "two", "three")

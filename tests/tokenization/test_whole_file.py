@@ -1,4 +1,4 @@
-"""Results as files."""
+"""Results as files, whole or not at all; scores in the format that the name ends in; numbers and names in sentences."""
 
 import csv
 import json
@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.training.data.sources.on_disk import piano
+from tokenization.any_file import read_file
+from tokenization.formats import FORMATS, write_score
 from tokenization.whole_file import make_folder, write_bytes, write_csv, write_json, write_whole
+from tokenization.wording import counted, listed, sentence
 
 
 def test_csv_has_all_columns_flat(tmp_path: Path):
@@ -85,23 +89,45 @@ def test_a_new_file_takes_no_others_place(has_links: bool, tmp_path: Path, monke
     assert sorted(tmp_path.iterdir()) == [path, link]
 
 
-def test_a_file_is_written_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "out.mid"
-    write_whole(path, b"old")
-
+def test_a_file_is_written_in_one_step_and_a_link_stays_one(tmp_path: Path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "a passing name")
 
+    path, link = tmp_path / "out.mid", tmp_path / "link.mid"
+    link.symlink_to("out.mid")
+    write_whole(path, b"new")
+    write_whole(link, b"old")
+    assert link.is_symlink()
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match=r"No space left on device: .*out\.mid"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
+    assert {*tmp_path.iterdir()} == {path, link}
 
 
-def test_a_link_stays_a_link(tmp_path: Path):
-    (tmp_path / "real.mid").touch()
-    (tmp_path / "link.mid").symlink_to("real.mid")
-    write_whole(tmp_path / "link.mid", b"new")
-    assert (tmp_path / "link.mid").is_symlink()
-    assert (tmp_path / "real.mid").read_bytes() == b"new"
+@pytest.mark.parametrize("ending", [*FORMATS, ".MID"])
+def test_each_format_is_read_back_and_says_how_it_was_made(ending: str, tmp_path: Path):
+    path, score, made = tmp_path / f"a title{ending}", piano(), {"model": "größe", "seed": 3}
+    write_score(path, score, made)
+    assert read_file(path).notes.pitch.tolist() == score.notes.pitch.tolist()
+    ascii_only = ending.lower().startswith(".mid")
+    data = path.read_bytes().replace(b"&quot;", b'"')
+    assert json.dumps(made, ensure_ascii=ascii_only).encode() in data
+    assert ascii_only or b"<work-title>a title</work-title>" in data
+
+
+def test_another_ending_is_refused_before_anything_is_written(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"in none of \.mid, \.midi, \.musicxml and \.xml"):
+        write_score(tmp_path / "song.pdf", piano())
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_names_and_errors_in_sentences():
+    said = [counted(number, "note") for number in (0, 1, 1200)]
+    assert said == ["0 notes", "1 note", "1,200 notes"]
+    assert [listed([*names]) for names in ("", "a", "abc")] == ["", "a", "a, b and c"]
+    assert listed([*"abcdefghi"]) == "a, b, c, d, e, f, g, h and i"
+    assert listed([*"abcdefghij"]) == "a, b, c, d, e, f, g, h and 2 more"
+    assert sentence("there is\n no file") == "There is no file."
+    assert sentence("What?") == "What?"
+    assert sentence("song.mid is empty") == "song.mid is empty."

@@ -1,168 +1,335 @@
+"""Scores on a grid of bars: with their own beats and metres, or with beats estimated from a recording."""
+
+import re
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tokenization.analysis.grid import FOUR_FOUR, on_four_four, on_own_bars, without_rest_in_front
+from tokenization.analysis.beats import BeatMap, first_seconds, remap, tempo_map
+from tokenization.analysis.grid import (
+    FEWEST_ONSETS,
+    FOUR_FOUR,
+    estimated,
+    has_beats,
+    on_four_four,
+    on_own_bars,
+    without_rest_in_front,
+)
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
 
-def score(onset_beats: list[float], *meters: tuple[float, int, int], **parts: object) -> Score:
-    onset = np.rint(np.array(onset_beats) * 480).astype(np.int64)
-    same = np.ones_like(onset)
+def score(onset_beats, *meters: tuple[float, int, int], lengths=1.0, pitches=60, **parts) -> Score:
+    """Return notes at beats of 480 ticks; a second is two beats where no tempo is said."""
+    onset = np.rint(np.array(onset_beats, dtype=float) * 480).astype(np.int64)
+    duration, pitch = np.rint(480 * lengths + 0.0 * onset).astype(np.int64), pitches + 0 * onset
     rows = [(int(beat * 480), numerator, denominator) for beat, numerator, denominator in meters]
     return Score(
         ticks_per_beat=480,
         tracks=(Track(),),
-        notes=Notes(onset, 480 * same, 60 * same, 64 * same, 0 * same),
+        notes=Notes(onset, duration, pitch, 0 * onset + 64, 0 * onset).sorted(),
         meters=Meters(*np.array(rows, dtype=np.int64).reshape(-1, 3).T),
     ).replace(**parts)
 
 
-def laid(*args, **parts) -> tuple[list[float], tuple[str, ...]]:
-    result = on_four_four(score(*args, **parts))
-    assert result.meters == FOUR_FOUR
-    return (result.notes.onset_ticks / 480).tolist(), result.remarks
+def onsets(score: Score) -> list[float]:
+    return (score.notes.onset_ticks / 480).tolist()
+
+
+def tempos(*changes: tuple[int, float]) -> Tempos:
+    return Tempos(*zip(*changes, strict=True))
+
+
+# Beat maps.
+
+growing = st.lists(st.floats(0.05, 3), min_size=2, max_size=20).map(np.cumsum)
+
+
+@given(growing, growing, st.lists(st.floats(-50, 100), max_size=20))
+def test_to_seconds_undoes_to_beats(seconds, beats, times):
+    size = min(len(seconds), len(beats))
+    beat_map = BeatMap(seconds[:size], beats[:size])
+    positions = beat_map.to_beats(np.array(times))
+    np.testing.assert_allclose(beat_map.to_seconds(positions), times, atol=1e-6)
+    assert (np.diff(beat_map.to_beats(np.sort(times))) >= 0).all()
+    np.testing.assert_allclose(beat_map.to_beats(seconds[:size]), beats[:size], atol=1e-9)
+
+
+def test_a_beat_map_goes_on_at_its_first_and_last_tempo():
+    beat_map = BeatMap(np.array([1.0, 2.0, 2.5]), np.array([0, 1, 2]))
+    found = beat_map.to_beats(np.array([-1.0, 1.5, 2.25, 3.5]))
+    np.testing.assert_allclose(found, [-2, 0.5, 1.5, 4])
+    np.testing.assert_allclose(beat_map.beats_per_minute, [60, 120])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "beats", "message"),
+    [
+        ([0.0], [0.0], "two or more growing seconds"),
+        ([0.0, 0.0], [0.0, 1.0], "growing seconds"),
+        ([0.0, np.nan], [0.0, 1.0], "growing seconds"),
+        ([0.0, 1.0], [1.0, 0.0], "growing beats"),
+        ([0.0, 1.0, 2.0], [0.0, 1.0], "3 seconds and 2 beats"),
+    ],
+)
+def test_a_beat_map_says_what_is_wrong_with_its_knots(seconds, beats, message):
+    with pytest.raises(ValueError, match=message):
+        BeatMap(np.array(seconds), np.array(beats))
+
+
+@pytest.mark.parametrize(
+    ("changes", "beats", "seconds"),
+    [
+        ([], [4], [2]),
+        ([(960, 60.0)], [2, 3], [1, 2]),
+        ([(480, 30.0), (0, 60.0), (480, 120.0)], [1, 3], [1, 2]),  # the last on a tick holds
+    ],
+)
+def test_the_tempo_map_of_a_score(changes, beats, seconds):
+    said = {"tempos": tempos(*changes)} if changes else {}
+    found = tempo_map(score([], **said)).to_seconds(np.array(beats))
+    np.testing.assert_allclose(found, seconds)
+
+
+def test_a_map_moves_by_whole_bars_to_that_of_a_time():
+    beat_map = BeatMap(np.array([5.0, 5.5, 6.0, 6.5]), np.array([3, 4, 5, 6]))
+    moved = beat_map.from_bar_of(1.0)  # 8 beats before the first annotated one, beat 3
+    np.testing.assert_allclose(moved.to_beats(np.array([1.0, 5.0, 5.5])), [3, 11, 12])
+    early = beat_map.from_bar_of(5.49)  # just before the bar line is after it
+    np.testing.assert_allclose(early.to_beats(np.array([5.5])), 0, atol=1e-9)
+
+
+def test_remapping_keeps_when_things_sound():
+    original = score(
+        [0.1, 1.1, 2.6],
+        (0, 3, 4),
+        lengths=np.array([1, 0.01, 0]),
+        tempos=tempos((0, 60.0), (480, 120.0)),
+        pedals=Pedals([48], [480], [0]),
+        markers=(Marker(528, "C:maj"),),
+    )
+    assert first_seconds(original) == pytest.approx(0.1)
+    beats = BeatMap(np.array([0.1, 0.6, 1.3]), np.array([0, 1, 2]))
+    moved = remap(original, beats, 480)
+    before = tempo_map(original).to_seconds(original.notes.onset_ticks / 480)
+    after = beats.to_seconds(moved.notes.onset_ticks / 480)
+    np.testing.assert_allclose(after, before, atol=0.7 / 480)
+    assert moved.markers == (Marker(int(moved.notes.onset_ticks[1]), "C:maj"),)
+    assert moved.pedals.onset_ticks[0] == moved.notes.onset_ticks[0]
+    assert moved.pedals.duration_ticks[0] == moved.notes.duration_ticks[0]
+    assert moved.notes.duration_ticks[2] == 0
+    assert not len(moved.meters)
+    assert moved.tempos.onset_ticks.tolist() == [0, 480]
+    np.testing.assert_allclose(moved.tempos.beats_per_minute, [120, 60 / 0.7])
+    assert (remap(original, beats, 1).notes.duration_ticks >= [1, 1, 0]).all()
+    upbeat = remap(original, BeatMap(np.array([2.0, 2.5]), np.array([0, 1])), 12)
+    assert upbeat.notes.onset_ticks.min() >= 0  # before the first beat it is not lost
+
+
+# On the 4/4 grid.
 
 
 @pytest.mark.parametrize("meters", [(), [(0, 4, 4)], [(0, 2, 2)], [(0, 4, 4), (8, 4, 4)]])
 def test_bars_of_four_beats_stay_as_they_are(meters):
-    assert laid([0, 1.5, 9], *meters) == ([0, 1.5, 9], ())
+    found = on_four_four(score([0, 1.5, 9], *meters))
+    assert (onsets(found), found.meters, found.remarks) == ([0, 1.5, 9], FOUR_FOUR, ())
 
 
-@pytest.mark.parametrize("meter", [(3, 4), (6, 8), (7, 8), (2, 4), (5, 4), (12, 8), (1, 32)])
+@pytest.mark.parametrize("meter", [(3, 4), (7, 8), (12, 8), (1, 32)])
 def test_another_meter_is_laid_end_to_end_and_said(meter):
-    onsets, (remark,) = laid([0, 2.5, 9], (0, *meter))
-    assert onsets == [0, 2.5, 9]
-    assert f"The meter is {meter[0]}/{meter[1]}" in remark
-    assert "4/4 grid beat by beat" in remark
+    found = on_four_four(score([0, 2.5, 9], (0, *meter)))
+    assert onsets(found) == [0, 2.5, 9]
+    assert f"The meter is {meter[0]}/{meter[1]}" in found.remarks[0]
+    assert "4/4 grid beat by beat" in found.remarks[0]
 
 
-def test_an_upbeat_becomes_a_whole_bar():
-    onsets, remarks = laid([0, 1, 5], (0, 1, 4), (1, 4, 4))
-    assert onsets == [3, 4, 8]
-    assert remarks[-1] == "The first bar is an upbeat and starts with 3 beats of rest."
-
-
-def test_after_an_odd_bar_the_longer_part_keeps_its_bar_lines():
-    onsets, remarks = laid([0, 1, 2, 6, 10, 14], (0, 2, 4), (2, 4, 4))
-    assert onsets == [2, 3, 4, 8, 12, 16]
-    assert "The meter changes (2/4, 4/4)" in remarks[0]
-    assert "4 of 6 notes keep their bar lines" in remarks[0]
-
-
-def test_a_single_odd_bar_late_in_a_piece_moves_nothing():
-    onsets, remarks = laid([0, 4, 8, 12, 14], (0, 4, 4), (12, 2, 4), (14, 4, 4))
-    assert onsets == [0, 4, 8, 12, 14]
-    assert "3 of 5 notes keep" in remarks[0]
-
-
-def test_a_bar_of_half_beats_moves_bar_lines_by_half_a_beat():
-    onsets, _ = laid([0, 3.5, 4.5, 7.5], (0, 7, 8), (3.5, 4, 4))
-    assert onsets == [0.5, 4, 5, 8]
-
-
-def test_a_first_signature_after_the_first_note_makes_an_upbeat():
-    assert laid([0, 1, 5, 9], (1, 4, 4))[0] == [3, 4, 8, 12]
-
-
-def test_of_several_signatures_on_a_tick_the_last_holds_and_impossible_ones_are_ignored():
-    onsets, remarks = laid([0, 1], (0, 3, 4), (0, 4, 4), (0, 0, 4), (0, 5, 0))
-    assert onsets == [0, 1]
-    assert remarks == ()
+@pytest.mark.parametrize(
+    ("beats", "meters", "found", "remark"),
+    [
+        ([0, 1, 5], [(0, 1, 4), (1, 4, 4)], [3, 4, 8], "upbeat and starts with 3 beats of rest"),
+        ([0, 1, 5, 9], [(1, 4, 4)], [3, 4, 8, 12], "upbeat"),
+        # After an odd bar the longer part keeps its bar lines.
+        (
+            [0, 1, 2, 6, 10, 14],
+            [(0, 2, 4), (2, 4, 4)],
+            [2, 3, 4, 8, 12, 16],
+            r"The meter changes \(2/4, 4/4\).*4 of 6 notes keep their bar lines",
+        ),
+        # A single odd bar late in a piece moves nothing.
+        (
+            [0, 4, 8, 12, 14],
+            [(0, 4, 4), (12, 2, 4), (14, 4, 4)],
+            [0, 4, 8, 12, 14],
+            "3 of 5 notes keep",
+        ),
+        ([0, 3.5, 4.5, 7.5], [(0, 7, 8), (3.5, 4, 4)], [0.5, 4, 5, 8], "The meter changes"),
+        # Of several on a tick the last holds, and impossible ones are ignored.
+        ([0, 1], [(0, 3, 4), (0, 4, 4), (0, 0, 4), (0, 5, 0)], [0, 1], "^$"),
+        ([], [(0, 3, 4)], [], "^$"),
+    ],
+)
+def test_odd_bars_are_laid(beats, meters, found, remark):
+    result = on_four_four(score(beats, *meters))
+    assert onsets(result) == found
+    assert result.meters == FOUR_FOUR
+    assert re.search(remark, " ".join(result.remarks))
 
 
 def test_everything_moves_with_the_notes():
-    moved = on_four_four(
-        score(
-            [0, 1, 5],
-            (0, 1, 4),
-            (1, 4, 4),
-            tempos=Tempos(np.array([0, 480]), np.array([60.0, 90.0])),
-            pedals=Pedals(np.array([480]), np.array([10]), np.array([0])),
-            markers=(Marker(480, "C:maj"),),
-        )
-    )
+    parts = {
+        "tempos": tempos((0, 60.0), (480, 90.0)),
+        "pedals": Pedals([480], [10], [0]),
+        "markers": (Marker(480, "C:maj"),),
+    }
+    moved = on_four_four(score([0, 1, 5], (0, 1, 4), (1, 4, 4), **parts))
     assert moved.tempos.onset_ticks.tolist() == [0, 4 * 480]
     assert moved.pedals.onset_ticks.tolist() == [4 * 480]
     assert moved.markers == (Marker(4 * 480, "C:maj"),)
 
 
-def test_a_score_without_notes_is_no_trouble():
-    assert laid([], (0, 3, 4)) == ([], ())
+# On bars of its own metres.
+
+
+@pytest.mark.parametrize(
+    ("beats", "meters", "found", "kept", "remark"),
+    [
+        ([0, 1, 9], [(0, 3, 4), (9, 2, 4)], [0, 1, 9], [(0, 3, 4), (9, 2, 4)], ()),
+        (
+            [0, 1, 5],
+            [(0, 1, 4), (1, 3, 4), (4, 6, 8)],
+            [2, 3, 7],
+            [(0, 3, 4), (6, 6, 8)],
+            ("The first bar is an upbeat and starts with 2 beats of rest.",),
+        ),
+        # Two metres bar by bar in turn begin without an upbeat.
+        (
+            [0, 3, 7, 10],
+            [(0, 3, 4), (3, 4, 4), (7, 3, 4), (10, 4, 4)],
+            [0, 3, 7, 10],
+            [(0, 3, 4), (3, 4, 4), (7, 3, 4), (10, 4, 4)],
+            (),
+        ),
+        # An upbeat stays one where its metre comes back.
+        (
+            [0, 1, 5],
+            [(0, 1, 4), (1, 4, 4), (9, 1, 4)],
+            [3, 4, 8],
+            [(0, 4, 4), (12, 1, 4)],
+            ("The first bar is an upbeat and starts with 3 beats of rest.",),
+        ),
+        (
+            [0, 4, 9],
+            [(0, 4, 4), (4, 5, 8), (9, 4, 4)],
+            [0, 4, 9],
+            None,
+            ("Bars of 5/8 are written as bars of 3/8 and 1/4.",),
+        ),
+    ],
+)
+def test_on_its_own_bars_a_score_keeps_every_metre(beats, meters, found, kept, remark):
+    moved = on_own_bars(score(beats, *meters))
+    assert (onsets(moved), moved.remarks) == (found, remark)
+    assert kept is None or moved.meters == score([], *kept).meters
+
+
+def test_rest_in_front_goes_by_whole_bars_of_each_metre():
+    trimmed = without_rest_in_front(score([9, 10], markers=(Marker(0, "N"),)))
+    assert (onsets(trimmed), trimmed.markers) == ([1, 2], (Marker(0, "N"),))
+    assert trimmed.remarks == ("2 bars of rest are left out at the start.",)
+    assert onsets(without_rest_in_front(score([3.9]))) == [0]
+    waltz = without_rest_in_front(score([10, 13], (0, 3, 4), (6, 2, 4), (12, 3, 4)))
+    assert (onsets(waltz), waltz.meters) == ([0, 3], score([], (0, 2, 4), (2, 3, 4)).meters)
+    assert waltz.remarks == ("4 bars of rest are left out at the start.",)
+
+
+# Recordings: their ticks count time at the default tempo, and say nothing of the beat.
+
+# A bar of accompaniment: bass on one and three, chords on the eighths between; (beat, length, pitch)
+PATTERN = [(0, 2, 36), (2, 1, 43), *((eighth / 2, 0.5, 64) for eighth in range(1, 8))]
+STEADY = 0.3 + 0.683 * np.arange(80)
+
+
+def recording(beat_seconds: np.ndarray, spread_seconds: float = 0.01) -> Score:
+    """The pattern over beats at the given times, as a hand would play it."""
+    bars = range(len(beat_seconds) // 4)
+    rows = np.array([(4 * bar + at, long, pitch) for bar in bars for at, long, pitch in PATTERN])
+    seconds = np.interp(rows[:, 0], np.arange(len(beat_seconds)), beat_seconds)
+    seconds += np.random.default_rng(0).normal(0, spread_seconds, len(seconds))
+    pitches = rows[:, 2].astype(np.int64)
+    return score(2 * np.maximum(seconds, 0), lengths=0.8 * rows[:, 1], pitches=pitches)
+
+
+@pytest.mark.parametrize("tempo", [66, 92, 108])
+def test_the_beats_and_bars_of_a_steady_recording_are_found(tempo):
+    beats = 1.3 + 60 / tempo * np.arange(80)
+    beat_map = estimated(recording(beats))
+    np.testing.assert_allclose(np.median(beat_map.beats_per_minute), tempo, rtol=0.02)
+    found = beat_map.to_beats(beats[8:72])
+    np.testing.assert_allclose(found - np.rint(found), 0, atol=0.06)
+    np.testing.assert_array_equal(np.rint(found[::4]) % 4, 0)
+
+
+def test_the_beats_follow_a_tempo_that_drifts():
+    beats = 0.5 + np.cumsum(np.linspace(0.75, 0.6, 100))
+    found = estimated(recording(beats)).to_beats(beats[8:90])
+    np.testing.assert_allclose(np.diff(found), 1, atol=0.15)
+
+
+@pytest.mark.parametrize("seconds", [[0.0], [1.0, 1.0], [0.0, 3600.0], [0.0, 0.001, 0.002]])
+def test_an_estimate_can_be_had_from_any_notes(seconds):
+    beat_map = estimated(score(2 * np.array(seconds), lengths=0.2))
+    assert 20 < np.median(beat_map.beats_per_minute) < 450
+
+
+def marked(offset: int, *names: str) -> Score:
+    marks = tuple(Marker(480 * beat + offset, name) for beat, name in enumerate(names * 3))
+    return recording(STEADY).replace(markers=marks)
+
+
+PLAYED = recording(STEADY)
+
+
+@pytest.mark.parametrize(
+    ("score", "known"),
+    [
+        (PLAYED, False),
+        (recording(0.5 * np.arange(80), 0.015), True),
+        # Triplets and fine but written divisions are beats.
+        (score(np.arange(60) / 3), True),
+        (score(np.arange(60) * 5 / 16), True),
+        (score(np.arange(60) * 0.3137), False),
+        # Chords that are marked on beats prove the grid.
+        (marked(0, "C:maj", "A:min"), True),
+        (marked(7, "C:maj", "A:min"), False),
+        (marked(0, "Verse"), False),
+        # Few notes are believed, and sparse ones.
+        (score(np.random.default_rng(0).uniform(0, 40, FEWEST_ONSETS - 1)), True),
+        (Score(ticks_per_beat=480), True),
+        (
+            PLAYED.replace(notes=PLAYED.notes.replace(onset_ticks=10 * PLAYED.notes.onset_ticks)),
+            True,
+        ),
+    ],
+)
+def test_what_has_beats_of_its_own(score: Score, known: bool):
+    assert has_beats(score) == known
 
 
 def test_a_recording_is_laid_on_estimated_beats():
-    generator = np.random.default_rng(0)
-    played = (np.arange(64) * 0.7 + generator.normal(0, 0.01, 64) + 0.5) * 2  # at 120 a minute
-    moved = on_four_four(score(played.tolist(), (0, 3, 4)))
+    played = (np.arange(64) * 0.7 + np.random.default_rng(0).normal(0, 0.01, 64) + 0.5) * 2
+    moved = on_four_four(score(played, (0, 3, 4)))
     assert "the beats are estimated: about 86 a minute" in moved.remarks[0]
-    position = moved.notes.onset_ticks / 480
+    position = np.array(onsets(moved))
     np.testing.assert_allclose(np.diff(np.rint(position)), 1)
     np.testing.assert_allclose(position, np.rint(position), atol=0.1)
-
-
-def test_rest_in_front_goes_by_whole_bars():
-    trimmed = without_rest_in_front(
-        score([9, 10], tempos=Tempos(np.array([0]), np.array([60.0])), markers=(Marker(0, "N"),))
-    )
-    assert (trimmed.notes.onset_ticks / 480).tolist() == [1, 2]
-    assert trimmed.markers == (Marker(0, "N"),)
-    assert trimmed.remarks == ("2 bars of rest are left out at the start.",)
-    assert without_rest_in_front(score([3.9])).notes.onset_ticks[0] == 0
-
-
-def test_on_its_own_bars_a_score_keeps_every_metre():
-    signatures = Meters(*np.array([[0, 3, 4], [9 * 480, 2, 4]]).T)
-    laid_there = on_own_bars(score([0, 1, 9]).replace(meters=signatures))
-    assert laid_there.meters == signatures
-    assert (laid_there.notes.onset_ticks / 480).tolist() == [0, 1, 9]
-    assert laid_there.remarks == ()
 
 
 def test_beats_that_are_written_are_kept_however_the_notes_lie_on_them():
     """Fives and sevens, say: nothing is estimated of a written score, on its own bars either."""
     fives = np.sort(np.concatenate([np.arange(40) / 5, np.arange(56) / 7 + 8]))
-    written = score(fives.tolist(), (0, 3, 4), beats_known=True)
+    written = score(fives, (0, 3, 4), beats_known=True)
     assert on_own_bars(written.replace(beats_known=False)).remarks
-    for lay in (on_four_four, on_own_bars):
-        assert lay(written).notes == written.notes
-    assert on_own_bars(written).remarks == ()
-    assert on_own_bars(written).meters == written.meters
-
-
-def test_on_its_own_bars_an_upbeat_becomes_a_whole_bar():
-    moved = on_own_bars(score([0, 1, 5], (0, 1, 4), (1, 3, 4), (4, 6, 8)))
-    assert (moved.notes.onset_ticks / 480).tolist() == [2, 3, 7]
-    assert moved.meters == Meters(*np.array([[0, 3, 4], [6 * 480, 6, 8]]).T)
-    assert moved.remarks == ("The first bar is an upbeat and starts with 2 beats of rest.",)
-
-
-def test_two_metres_bar_by_bar_in_turn_begin_without_an_upbeat():
-    rows = [(bar, *metre) for bar, metre in zip((0, 3, 7, 10), [(3, 4), (4, 4)] * 2, strict=True)]
-    in_turn = score([0, 3, 7, 10], *rows)
-    assert on_own_bars(in_turn) == in_turn
-
-
-@pytest.mark.parametrize(
-    "meters",
-    [
-        [(0, 1, 4), (1, 4, 4), (9, 1, 4)],
-        [(0, 3, 4), (1, 4, 4), (5, 3, 4)],  # a first bar that is cut short
-    ],
-)
-def test_an_upbeat_stays_one_where_its_metre_comes_back(meters):
-    moved = on_own_bars(score([0, 1, 5], *meters))
-    assert (moved.notes.onset_ticks / 480).tolist() == [3, 4, 8]
-    assert moved.remarks == ("The first bar is an upbeat and starts with 3 beats of rest.",)
-
-
-def test_bars_that_no_metre_has_are_made_of_others_and_said():
-    mixed = on_own_bars(score([0, 4, 9], (0, 4, 4), (4, 5, 8), (9, 4, 4)))
-    assert (mixed.notes.onset_ticks / 480).tolist() == [0, 4, 9]
-    assert mixed.remarks == ("Bars of 5/8 are written as bars of 3/8 and 1/4.",)
-
-
-def test_rest_in_front_goes_by_the_bars_of_each_metre():
-    trimmed = without_rest_in_front(score([10, 13], (0, 3, 4), (6, 2, 4), (12, 3, 4)))
-    assert (trimmed.notes.onset_ticks / 480).tolist() == [0, 3]
-    assert trimmed.meters == Meters(*np.array([[0, 2, 4], [2 * 480, 3, 4]]).T)
-    assert trimmed.remarks == ("4 bars of rest are left out at the start.",)
+    assert on_four_four(written).notes == written.notes
+    own = on_own_bars(written)
+    assert (own.notes, own.meters, own.remarks) == (written.notes, written.meters, ())

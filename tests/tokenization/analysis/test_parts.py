@@ -1,9 +1,17 @@
-"""Bass, drums and the busiest other are told by channel, name, instrument, register and playing."""
+"""Bass, drums and the busiest other are told by channel, name, instrument, register and playing; tracks by name."""
 
 import numpy as np
 import pytest
 
-from tokenization.analysis.parts import find_bass, find_drums, find_other, parts_of
+from tokenization.analysis.parts import (
+    find_bass,
+    find_drums,
+    find_other,
+    find_tracks,
+    label,
+    note_counts,
+    parts_of,
+)
 from tokenization.score import Notes, Score, Track
 
 BASS_LINE = [(beat, 1, 36 + beat % 5, 90) for beat in range(16)]
@@ -49,27 +57,24 @@ def test_the_part_tells_how_it_plays():
     assert (bass.kit_share, chords.kit_share, kit.kit_share) == (0, 0, 1)
 
 
-def test_drums_are_all_parts_of_the_drum_channel():
-    score = band(
-        (Track("Snare", is_drum=True), KIT),
-        (Track("Drums"), TUNE),
-        (Track("Hats", is_drum=True), KIT),
-    )
-    found = find_drums(parts_of(score))
-    assert labels(found) == ["Snare", "Hats"]
-    assert found[1] == "on the drum channel"
-
-
-def test_drums_off_their_channel_are_told_by_name_then_by_pitches():
-    score = band((Track("Steel drums", 114), TUNE), (Track("Drum Kit"), TUNE), (Track("x"), KIT))
-    assert labels(find_drums(parts_of(score))) == ["Drum Kit"]
-    assert labels(find_drums(parts_of(score)[::2])) == ["x"]
-    assert labels(find_drums(parts_of(band((Track("y"), TUNE), (Track("z"), BASS_LINE))))) == []
-
-
-def test_a_bass_line_on_drum_pitches_is_no_kit():
-    line = [(beat, 1, pitch, 80) for beat, pitch in enumerate([36, 38, 40, 42] * 4)]
-    assert parts_of(band((Track(), line)))[0].kit_share == 0
+@pytest.mark.parametrize(
+    ("tracks", "drums"),
+    [
+        # All parts of the drum channel, else by name, else by pitches.
+        (
+            [(Track("Snare", 0, True), KIT), (Track("Drums"), TUNE), (Track("Hats", 0, True), KIT)],
+            ["Snare", "Hats"],
+        ),
+        (
+            [(Track("Steel drums", 114), TUNE), (Track("Drum Kit"), TUNE), (Track("x"), KIT)],
+            ["Drum Kit"],
+        ),
+        ([(Track("Steel drums", 114), TUNE), (Track("x"), KIT)], ["x"]),
+        ([(Track("y"), TUNE), (Track("z"), [(n, 1, 36 + n % 4 * 2, 80) for n in range(16)])], []),
+    ],
+)
+def test_drums_are_found(tracks, drums):
+    assert labels(find_drums(parts_of(band(*tracks)))) == drums
 
 
 @pytest.mark.parametrize(
@@ -84,13 +89,6 @@ def test_a_bass_line_on_drum_pitches_is_no_kit():
 def test_a_bass_is_told_by_name_instrument_or_register(track, line):
     found = find_bass(parts_of(band((track, line), (Track("a", 4), CHORDS), (Track("b"), TUNE))))
     assert [part.tracks for part in found[0]] == [(0,)]
-
-
-def test_the_bass_instrument_wins_over_a_name():
-    score = band((Track("Bass Sax", 67), TUNE), (Track("Fretless", 35), BASS_LINE))
-    found = find_bass(parts_of(score))
-    assert labels(found) == ["Fretless"]
-    assert found[1] == "a bass instrument, the lowest, low, one note at a time"
 
 
 @pytest.mark.parametrize("track", [Track("Piano"), Track("Bassoon", 70), Track("Bass Drum")])
@@ -108,3 +106,22 @@ def test_the_other_is_the_busiest_that_is_no_effect():
     assert found[1] == "the busiest of the rest"
     assert find_other(parts_of(score)[:1])[1] == "the only one left"
     assert labels(find_other(parts_of(score)[2:])) == []
+
+
+SCORE = band((Track("Lead "), TUNE), (Track(), []), (Track("1"), KIT), (Track("LEAD"), []))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [("lead", [0, 3]), (" Lead", [0, 3]), (3, [3]), ("3", [3]), (1, [1]), ("1", [2])],
+)
+def test_a_name_means_all_its_tracks_and_a_number_an_index(wanted, found):
+    assert find_tracks(SCORE, wanted) == found
+    assert [label(SCORE, index) for index in range(2)] == ["Lead", "track 1"]
+    assert note_counts(SCORE) == [16, 0, 32, 0]
+
+
+@pytest.mark.parametrize("wanted", ["Cello", 4, -1, "", "²"])
+def test_an_unknown_track_is_answered_with_those_there_are(wanted):
+    with pytest.raises(ValueError, match=r"no track .* has 0 \(Lead\), 1 \(track 1\), 2 \(1\)"):
+        find_tracks(SCORE, wanted)

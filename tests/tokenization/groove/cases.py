@@ -1,4 +1,4 @@
-"""Makers for the groove tests: scores, valid sequences, and the rules once more, slow and plain."""
+"""Makers for the groove tests: scores, valid sequences, and the notes on the grid, slow and plain."""
 
 import json
 from fractions import Fraction
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.tokenization.grammar_cases import block_index
+from tests.tokenization import grammar_cases
 from tests.tokenization.groove.strict import StrictGrammar
 from tokenization.groove.spelling import VOCABULARY
 from tokenization.score import Notes, Score, Tempos, Track
@@ -65,109 +65,9 @@ def trios(draw) -> Score:
 
 
 def walk(seed: int, length: int) -> np.ndarray:
-    """Return a valid sequence: a random walk through the grammar, then a way out."""
-    random = np.random.default_rng(seed)
-    # Some walks rush and some pile up notes; few favourite keys make unisons and overlaps.
-    taste = random.exponential(size=len(VOCABULARY.blocks))
-    favourites = np.isin(
-        np.arange(len(VOCABULARY)) % 384, random.integers(384, size=random.integers(1, 7))
-    )
-    grammar, ids = StrictGrammar(), []
-    while not ids or ids[-1] != VOCABULARY.id("end"):
-        allowed = grammar.allowed()[0].copy()
-        if len(ids) < length:
-            allowed[VOCABULARY.id("end")] = False
-            families = np.unique(block_index(VOCABULARY)[allowed])
-            family = random.choice(families, p=taste[families] / taste[families].sum())
-            choices = allowed & (block_index(VOCABULARY) == family)
-            if random.random() < 0.8 and (choices & favourites).any():
-                choices &= favourites
-            choice = random.choice(np.flatnonzero(choices))
-        else:
-            ways_out = ["end", "note_off", "time_shift_1_0", "note_on"]
-            choice = next(
-                offsets[0]
-                for way in ways_out
-                if len(offsets := np.flatnonzero(allowed & _named(way)))
-            )
-        ids.append(int(choice))
-        grammar.advance(np.array([choice]))
-    return np.array(ids, dtype=np.uint16)
-
-
-def _named(start: str) -> np.ndarray:
-    return np.array([name.startswith(start) for name in VOCABULARY.names])
-
-
-class SlowRules:
-    """The rules of the language, a token name at a time, from their description."""
-
-    def __init__(self) -> None:
-        self.last, self.time = "nothing", 0
-        self.sounding: list[tuple[int, str]] = []  # (number of the note, key), oldest first
-        self.begun = 0
-        self.ended_here: list[int] = []
-        self.begun_here: list[tuple[int, int]] = []
-
-    def admit(self, name: str) -> bool:
-        """Say whether a token may come next."""
-        if self.last in ("nothing", "end") or name == "begin":
-            return self.last == "nothing" and name == "begin"
-        if name == "end":
-            return self.last == "event" and not self.sounding
-        if name.startswith("time_shift"):
-            target = self._target(name)
-            stays = target == self.time and any(
-                self._fits_here(other) for other in VOCABULARY.names if other.startswith("note")
-            )
-            return self.last == "long" or (self.last != "shift" and (target > self.time or stays))
-        on_beat = self.time % 12 == 0 and self.last in ("begin", "event")
-        return (on_beat or self.last in ("shift", "long")) and self._fits_here(name)
-
-    def _fits_here(self, name: str) -> bool:
-        kind, key = name[: name.index("_", 5)], name[name.index("_", 5) + 1 :]
-        ages = [number for number, other in self.sounding if other == key]
-        if kind == "note_on":
-            track, pitch = map(int, key.split("_"))
-            return len(ages) < 8 and all(said <= (pitch, track) for said in self.begun_here)
-        oldest_last = bool(ages) and all(ages[0] > ended for ended in self.ended_here)
-        return oldest_last and not self.begun_here
-
-    def _target(self, name: str) -> int:
-        beats, tick = map(int, name.split("_")[2:])
-        return (self.time // 12 + beats) * 12 + tick
-
-    def take(self, name: str) -> None:
-        """Go on by a token."""
-        if name in ("begin", "end"):
-            self.last = name
-        elif name.startswith("time_shift"):
-            if self._target(name) != self.time:
-                self.time = self._target(name)
-                self.ended_here, self.begun_here = [], []
-            self.last = "long" if name == "time_shift_2_0" else "shift"
-        else:
-            self.last = "event"
-            kind, track, pitch = name.rsplit("_", 2)
-            key = f"{track}_{pitch}"
-            if kind == "note_on":
-                self.sounding.append((self.begun, key))
-                self.begun += 1
-                self.begun_here.append((int(pitch), int(track)))
-            else:
-                ended = next(note for note in self.sounding if note[1] == key)
-                self.sounding.remove(ended)
-                self.ended_here.append(ended[0])
-
-
-def slow_fault(ids) -> int | None:
-    """Return the first position at fault."""
-    rules = SlowRules()
-    for position, token in enumerate(ids):
-        if not rules.admit(VOCABULARY.names[token]):
-            return position
-        rules.take(VOCABULARY.names[token])
-    return None
+    """Return a valid sequence."""
+    ways_out = ("note_off", "time_shift", "note_on")
+    return grammar_cases.walk(StrictGrammar(), VOCABULARY, seed, length, ways_out)
 
 
 def slow_notes(score: Score) -> list[tuple[int, int, int, int]]:

@@ -1,107 +1,230 @@
-"""Bars come in the order in which musicians play them."""
+"""Bars come in the order in which musicians play them, with what is in force there; and no score is endless."""
 
 import pytest
 
-from tokenization.notation.played import TooLong, play_order
-from tokenization.notation.written import Line
+import tokenization.notation.played
+from tests.tokenization.notation.scores import bars, heard, note
+from tests.tokenization.notation.scores import score as score_of
+from tokenization.any_file import read_file
+from tokenization.midi.limits import GENEROUS, MidiError
+from tokenization.notation.abc.reading import read_abc
+from tokenization.notation.played import TooLong, play_order, section_order
+from tokenization.notation.written import TICKS_PER_BEAT as BEAT
+from tokenization.notation.written import Line, bar_ticks, lay, rounded
+from tokenization.score import Score
+
+FINE, DACAPO, SEGNO, DALSEGNO = ({mark} for mark in ("fine", "dacapo", "segno", "dalsegno"))
+TOCODA, CODA = {"tocoda"}, {"coda"}
 
 
-def bar(
-    text: str = "", *, endings: tuple[int, ...] = (), times: int = 2, marks: tuple[str, ...] = ()
-) -> Line:
-    """Return a bar that begins a repeat (`|:`), ends one (`:|`), is in endings, or has marks."""
-    return Line(
-        forward="|:" in text,
-        backward=times if ":|" in text else 0,
-        endings=frozenset(endings) or None,
-        marks=set(marks),
-    )
+def lines_of(*texts: str | set) -> list[Line]:
+    """Return bars that begin a repeat (`|:`), end one (`:|`, `:3|`), are in endings (1,2), or have marks."""
+    lines = []
+    for text in texts:
+        marks, text = (text, "") if isinstance(text, set) else (set(), text)
+        endings, _, backward = text.replace("|:", "").rstrip("|").partition(":")
+        lines.append(
+            Line(
+                forward="|:" in text,
+                backward=int(backward or 2) if text.endswith("|") else 0,
+                endings=frozenset(int(n) for n in endings.strip().split(",") if n) or None,
+                marks=set(marks),
+            )
+        )
+    return lines
 
 
 @pytest.mark.parametrize(
-    ("lines", "order"),
+    ("bars", "order"),
     [
-        ([bar(), bar(), bar()], "012"),
-        ([bar(), bar(":|"), bar()], "01012"),
-        ([bar(), bar("|:"), bar(":|"), bar()], "012123"),
-        ([bar(), bar("|: :|", times=3), bar()], "01112"),
+        (["", "", ""], "012"),
+        (["", "|:", ":|", ""], "012123"),
+        (["", "|::3|", ""], "01112"),
         # The second part of a tune often says only where its repeat ends.
-        ([bar(), bar(":|"), bar(), bar(":|")], "01012323"),
+        (["", ":|", "", ":|"], "01012323"),
         # Endings of several bars, which other readers play on from their second bar.
-        (
-            [
-                bar("|:"),
-                *(bar(endings=(1,)),) * 2,
-                bar(":|", endings=(1,)),
-                bar(endings=(2,)),
-                bar(),
-            ],
-            "0123045",
-        ),
-        (
-            [bar(), bar(":|", endings=(1, 2)), bar(":|", endings=(3,)), bar()],
-            "0101023",
-        ),
+        (["|:", "1", "1", "1:|", "2", ""], "0123045"),
+        (["", "1,2:|", "3:|", ""], "0101023"),
         # Only the second ending says that it is one.
-        ([bar(), bar(":|"), bar(endings=(2,)), bar()], "010123"),
-        ([bar(), bar(":|"), bar(":|", endings=(1,)), bar(endings=(2,))], "010123"),
+        (["", ":|", "2", ""], "010123"),
+        (["", ":|", "1:|", "2"], "010123"),
         # A new repeat without its sign after the endings of the one before.
-        ([bar(), bar(":|", endings=(1,)), bar(endings=(2,)), bar(), bar(":|")], "0102343434"[:8]),
-        ([bar(), bar(marks=("fine",)), bar(marks=("dacapo",))], "01201"),
-        ([bar(":|"), bar(marks=("fine",)), bar(marks=("dacapo",))], "001201"),
-        (
-            [bar(), bar(marks=("segno",)), bar(marks=("fine",)), bar(marks=("dalsegno",)), bar()],
-            "012312",
-        ),
-        (
-            [bar(), bar(marks=("tocoda",)), bar(marks=("dacapo",)), bar(marks=("coda",)), bar()],
-            "0120134",
-        ),
+        (["", "1:|", "2", "", ":|"], "01023434"),
+        ([":|", FINE, DACAPO], "001201"),
+        (["", SEGNO, FINE, DALSEGNO, ""], "012312"),
+        (["", TOCODA, DACAPO, CODA, ""], "0120134"),
         # A coda comes for the first time: its repeats and endings are those of any other part.
-        (
-            [
-                *(bar(":|"), bar(marks=("tocoda",)), bar(marks=("dacapo",))),
-                *(bar(marks=("coda",)), bar("|:"), bar(":|")),
-            ],
-            "0012" + "01" + "34545",
-        ),
-        (
-            [
-                *(bar(":|"), bar(marks=("tocoda",)), bar(marks=("dacapo",)), bar(marks=("coda",))),
-                *(bar(":|", endings=(1,)), bar(endings=(2,)), bar()),
-            ],
-            "0012" + "01" + "34356",
-        ),
+        ([":|", TOCODA, DACAPO, CODA, "|:", ":|"], "0012" + "01" + "34545"),
+        ([":|", TOCODA, DACAPO, CODA, "1:|", "2", ""], "0012" + "01" + "34356"),
         # Unless it was passed before the jump.
-        (
-            [
-                *(bar(marks=("tocoda",)), bar(), bar(marks=("coda",))),
-                *(bar("|: :|"), bar(marks=("dacapo",))),
-            ],
-            "012334" + "0234",
-        ),
+        ([TOCODA, "", CODA, "|::|", DACAPO], "012334" + "0234"),
         # After a jump no repeat is taken, and of endings the last.
-        (
-            [bar("|:"), bar(":|", endings=(1,)), bar(endings=(2,)), bar(marks=("dacapo",))],
-            "0102302" + "3",
-        ),
+        (["|:", "1:|", "2", DACAPO], "01023023"),
         # What has nowhere to go goes on.
-        ([bar(), bar(marks=("dalsegno",)), bar()], "01012"),
-        ([bar(), bar(endings=(2,)), bar()], "02"),
+        (["", DALSEGNO, ""], "01012"),
+        (["", "2", ""], "02"),
     ],
 )
-def test_bars_are_played_in_order(lines: list[Line], order: str):
-    assert play_order(lines, 1000) == [int(number) for number in order]
+def test_bars_are_played_in_order(bars: list, order: str):
+    assert play_order(lines_of(*bars), 1000) == [int(number) for number in order]
 
 
 @pytest.mark.parametrize(
-    "lines",
+    "bars", [[f":{10**9}|"], [":9999|"] * 100, ["", *["9"] * 900, f":{10**9}|"]]
+)
+def test_endless_repeats_are_refused_at_once(bars: list[str]):
+    with pytest.raises(TooLong, match="more than 1,000 bars with its repeats"):
+        play_order(lines_of(*bars), 1000)
+
+
+def test_a_section_of_which_nothing_is_played_is_looked_through_once(monkeypatch):
+    looked = []
+
+    def counted(lines, most_bars):
+        looked.append(len(lines))
+        return play_order(lines, most_bars)
+
+    monkeypatch.setattr(tokenization.notation.played, "play_order", counted)
+    lines = [Line(section="A"), Line(section="B"), *lines_of("2", "2", "2")]
+    assert section_order(lines, "BAAB" * 100, 1000) == [1, 0, 0, 1] * 100
+    assert sum(looked) == len(lines)
+
+
+def test_where_to_go_on_is_known_without_looking_through_all_bars():
+    class Marks(set):
+        asked = 0
+
+        def __contains__(self, mark: object) -> bool:
+            Marks.asked += 1
+            return super().__contains__(mark)
+
+    lines = [Line(marks=Marks(TOCODA)) for _ in range(500)]
+    lines[-1].marks = Marks(DACAPO)
+    assert len(play_order(lines, 2000)) == 1000
+    assert Marks.asked < 20 * len(lines)
+
+
+# Where bars begin; those of another length have a metre of their own.
+
+
+@pytest.mark.parametrize(
+    ("beats", "times", "starts", "metres"),
     [
-        [bar(":|", times=10**9)],
-        [bar(":|", times=9999) for _ in range(100)],
-        [bar(), *(bar(endings=(9,)) for _ in range(900)), bar(":|", times=10**9)],
+        # A pickup is the end of a whole bar.
+        ([1, 3, 3], [(3, 4)] * 3, [2, 3, 6], [(0, (3, 4))]),
+        # So is one with what the last bar lacks, when the whole is repeated.
+        ([1, 3, 2, 1, 3, 2], [(3, 4)] * 6, [2, 3, 6, 8, 9, 12], [(0, (3, 4))]),
+        # Two halves of a bar around a repeat sign are one bar.
+        ([4, 3, 1, 4], [(4, 4)] * 4, [0, 4, 7, 8], [(0, (4, 4))]),
+        # An odd bar has its own metre, and the time comes back after it.
+        ([3, 2.5, 3], [(6, 8)] * 3, [0, 3, 5.5], [(0, (6, 8)), (3, (5, 8)), (5.5, (6, 8))]),
+        # Two whole bars in one are two; rests after the end need no metre.
+        ([4, 8, 4, 1], [(4, 4)] * 4, [0, 4, 12, 16], [(0, (4, 4))]),
+        # A pickup into another time is an odd bar of that time.
+        (
+            [4, 1, 3],
+            [(4, 4), (3, 4), (3, 4)],
+            [0, 4, 5],
+            [(0, (4, 4)), (4, (1, 4)), (5, (3, 4))],
+        ),
     ],
 )
-def test_endless_repeats_are_refused_at_once(lines: list[Line]):
-    with pytest.raises(TooLong, match="more than 1,000 bars with its repeats"):
-        play_order(lines, 1000)
+def test_bars_are_laid(beats, times, starts, metres):
+    found = lay([int(length * BEAT) for length in beats], times)
+    assert found == ([s * BEAT for s in starts], [(at * BEAT, metre) for at, metre in metres])
+
+
+def test_what_a_bar_lacks_by_rounding_alone_it_has():
+    whole = bar_ticks((3, 4))
+    assert rounded(0, (3, 4)) == rounded(whole - 7, (3, 4)) == rounded(whole + 7, (3, 4)) == whole
+    assert rounded(2 * BEAT, (3, 4)) == 2 * BEAT
+    assert rounded(2 * BEAT + 1, (3, 4)) == 2 * BEAT + BEAT // 4
+
+
+# What was in force at a bar is so again where the music goes back to it.
+
+
+def read(music: str, tempo: str = "Q:1/4=100\n") -> Score:
+    return read_abc(f"X:1\nM:4/4\nL:1/4\n{tempo}K:C\n{music}".encode(), GENEROUS, "tune")
+
+
+@pytest.mark.parametrize(
+    ("said", "music", "tempos"),
+    [
+        ("Q:1/4=100\n", "A4|:B4|c2[Q:1/4=60]c2:|d4|", [(0, 100), (10, 60), (12, 100), (18, 60)]),
+        ("", "A4|[Q:1/4=60]B4:|", [(0, 120), (4, 60), (8, 120), (12, 60)]),
+        # Tempos that stay are not said again.
+        ("Q:1/4=100\n", "A4|:B4|c4:|", [(0, 100)]),
+        # What only a first ending says is over with it, and after the last the music goes on.
+        ("Q:1/4=100\n", "A4|:B4|1[Q:1/4=60]c4:|2d4||:e4|f4:|", [(0, 100), (8, 60), (12, 100)]),
+        # Of two on a tick the one that is written last holds.
+        ("Q:1/4=100\n", "[Q:1/4=140]C4|D4|", [(0, 140)]),
+        ("", "|:C4|[Q:1/4=80][Q:1/4=60]D4:|", [(0, 120), (4, 60), (8, 120), (12, 60)]),
+    ],
+)
+def test_tempos_come_back_with_the_music(said: str, music: str, tempos):
+    found = read(music, said)
+    onset, bpm = (column.tolist() for column in found.tempos.columns)
+    beats = [tick / found.ticks_per_beat for tick in onset]
+    assert list(zip(beats, bpm, strict=True)) == tempos
+
+
+@pytest.mark.parametrize(
+    ("music", "chords"),
+    [
+        (
+            '"Am"A4|:B4|"G7"B4:|"C"c4|',
+            [(0, "A_m"), (8, "G_7"), (12, "A_m"), (16, "G_7"), (20, "C_M")],
+        ),
+        ('"G""C"C4|D4|', [(0, "G_M"), (0, "C_M")]),
+    ],
+)
+def test_chords_come_back_with_the_music(music: str, chords):
+    found = read(music)
+    assert [(m.onset_ticks / found.ticks_per_beat, m.text) for m in found.markers] == chords
+    assert [at for at, *_ in heard(found)] == [4 * bar for bar in range(len(heard(found)))]
+
+
+# Small scores that are very much when they are played, or cost the square of their length.
+
+HEAD = "X:1\nL:1/4\n"
+HARMONY = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
+REPEAT = '<barline><repeat direction="backward" times="2000"/></barline>'
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (
+            score_of(bars(note("C", 4, 1) + '<sound tempo="900"/>' * 200 + REPEAT)),
+            "400,000 signs",
+        ),
+        (score_of(bars(note("C", 4, 1) + HARMONY * 200 + REPEAT)), "400,000 signs"),
+        (f"{HEAD}P:{'A' * 1000}\nK:C\nP:A\n{'[Q:900]' * 1000}C|\n".encode(), "1,000,000 signs"),
+        ((HEAD + "L:1/4\n" * 1200 + "K:C\nC|\n").encode(), "1000 fields"),
+        pytest.param(
+            (HEAD + "K:C\n" + "".join(f"V:{n}\nCZ9999Z9999\n" for n in range(20))).encode(),
+            "bars",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            score_of(*["<measure/>" * 6000] * 60, bars(note("C", 4, 1))),
+            "300,001 bars",
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_what_is_far_too_much_when_it_is_played_is_refused(data: bytes, what: str):
+    with pytest.raises(MidiError, match=what):
+        read_file(data, name="a")
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "cp65001", "idna", "shift_jis", "nobody"])
+def test_a_score_in_letters_that_are_not_known_is_told_with_its_name(encoding: str):
+    data = f'<?xml version="1.0" encoding="{encoding}"?><score-partwise/>'.encode()
+    with pytest.raises(MidiError, match=r"^song\.xml "):
+        read_file(data, name="song.xml")
+
+
+def test_an_ending_of_three_numbers_is_one():
+    assert len(read_file(f"{HEAD}K:C\nC|[1-2-3 D:|\n".encode(), name="a").notes) > 1

@@ -1,13 +1,12 @@
-"""Makers for REMI's tests: scores, valid sequences, and the rules once more, slow and plain."""
+"""Makers for REMI's tests: scores, valid sequences, and the notes on the grid, slow and plain."""
 
-from collections import defaultdict
 from fractions import Fraction
 from math import floor
 
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.tokenization.grammar_cases import block_index
+from tests.tokenization import grammar_cases
 from tokenization.analysis.chords import CHORDS
 from tokenization.analysis.metres import METRES
 from tokenization.remi.language import Remi, RemiInEveryMetre
@@ -59,113 +58,12 @@ def scores(draw) -> Score:
 
 def walk(seed: int, length: int, speaker: Remi = REMI) -> np.ndarray:
     """Return a valid sequence: a random walk through the grammar, then the shortest way out."""
-    random = np.random.default_rng(seed)
-    vocabulary = speaker.vocabulary
-    # Some walks are thick with notes and some thin, so that both dense and empty bars occur.
-    taste = random.exponential(size=len(vocabulary.blocks))
-    grammar, ids = speaker.grammar(), []
-    families_out = ("duration", "volume", "pitch", "subbeat", "late_subbeat", "chord")
-    ways_out = [vocabulary[name] for name in families_out if name in vocabulary.blocks]
-    while not ids or ids[-1] != vocabulary.id("end"):
-        allowed = grammar.allowed()[0].copy()
-        if len(ids) < length:
-            allowed[vocabulary.id("end")] = False
-            families = np.unique(block_index(vocabulary)[allowed])
-            family = random.choice(families, p=taste[families] / taste[families].sum())
-            choice = random.choice(np.flatnonzero(allowed & (block_index(vocabulary) == family)))
-        elif allowed[vocabulary.id("end")]:
-            choice = vocabulary.id("end")
-        else:
-            choice = next(
-                block.start + offsets[0]
-                for block in [*ways_out, vocabulary["bar"], vocabulary["special"]]
-                if len(offsets := np.flatnonzero(allowed[block.start : block.stop]))
-            )
-        ids.append(int(choice))
-        grammar.advance(np.array([choice]))
-    return np.array(ids, dtype=np.uint16)
+    ways_out = ("duration", "volume", "pitch", "subbeat", "chord", "bar")
+    return grammar_cases.walk(speaker.grammar(), speaker.vocabulary, seed, length, ways_out)
 
 
-class SlowRules:
-    """The rules of REMI, a token name at a time, from their description and not from the code."""
-
-    def __init__(self) -> None:
-        self.last = "nothing"
-        self.bar, self.subbeat, self.bar_has_notes = 0, -1, False
-        self.metre, self.bar_start = "4/4", 0
-        self.tempo = self.chord = None
-        self.struck, self.sounds_until = -1, defaultdict(Fraction)
-
-    @property
-    def length(self) -> int:
-        """Return the sub-beats of the bar."""
-        numerator, denominator = map(int, self.metre.split("/"))
-        return 16 * numerator // denominator
-
-    def admit(self, name: str) -> bool:
-        """Say whether a token may come next."""
-        family, _, value = name.partition("_")
-        now = self.bar_start + self.subbeat
-        later = family == "subbeat" and self.subbeat < int(value) < self.length
-        last = self.bar_start + self.length - 1
-        later = later and (
-            self.bar_has_notes
-            or any(self.sounds_until[str(pitch)] <= last for pitch in range(21, 109))
-        )
-        new_chord = family == "chord" and value != self.chord
-        key = family == "pitch" and int(value) > self.struck
-        key = key and self.sounds_until[value] <= now
-        closed = name in ("bar", "end") and self.bar_has_notes
-        return {
-            "nothing": name == "begin",
-            "begin": name == "bar",
-            "end": False,
-            "bar": name == "bar" or later or (family == "metre" and value != self.metre),
-            "metre": name == "bar" or later,
-            "subbeat": new_chord
-            or key
-            or (family == "tempo" and self.subbeat == 0 and value != self.tempo),
-            "tempo": new_chord or key or later,
-            "chord": key or later or closed,
-            "pitch": family == "volume",
-            "volume": family == "duration",
-            "duration": key or later or closed,
-        }[self.last]
-
-    def take(self, name: str) -> None:
-        """Go on by a token."""
-        self.last, _, value = name.partition("_")
-        if name == "bar":
-            self.bar_start += self.length if self.bar else 0
-            self.bar, self.subbeat, self.bar_has_notes = self.bar + 1, -1, False
-        elif self.last == "metre":
-            self.metre = value
-        elif self.last == "subbeat":
-            self.subbeat, self.struck = int(value), -1
-        elif self.last == "tempo":
-            self.tempo = value
-        elif self.last == "chord":
-            self.chord = value
-        elif self.last == "pitch":
-            self.struck, self.bar_has_notes = int(value), True
-        elif self.last == "duration":
-            end = self.bar_start + self.subbeat + Fraction(value)
-            self.sounds_until[str(self.struck)] = end
-
-
-def slow_fault(ids, speaker: Remi = REMI) -> int | None:
-    """Return the first position at fault."""
-    rules = SlowRules()
-    names = speaker.vocabulary.names
-    for position, token in enumerate(ids):
-        if not rules.admit(names[token]):
-            return position
-        rules.take(names[token])
-    return None
-
-
-def slow_notes(score: Score, longest_ticks: int = 32) -> list[tuple[int, int, int]]:
-    """Return the notes on the grid as (onset, duration, pitch) in eighths of a beat."""
+def slow_notes(score: Score, longest_ticks: int = 32) -> list[tuple[int, int, int, int]]:
+    """Return the notes on the grid as (onset, track, pitch, duration) in eighths of a beat."""
     longest: dict[tuple[int, int], int] = {}
     for onset, duration, pitch in zip(*(c.tolist() for c in score.notes.columns[:3]), strict=True):
         if 21 <= pitch <= 108:
@@ -176,5 +74,5 @@ def slow_notes(score: Score, longest_ticks: int = 32) -> list[tuple[int, int, in
     found = []
     for (onset, pitch), duration in sorted(longest.items()):
         later = [other for other, same in longest if same == pitch and other > onset]
-        found.append((onset, min([duration, *(other - onset for other in later)]), pitch))
+        found.append((onset, 0, pitch, min([duration, *(other - onset for other in later)])))
     return found

@@ -14,22 +14,15 @@ from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Tra
 
 def band(**changes) -> Score:
     """Return two pitched tracks, drums and a sound effect, a note each; two tracks share a name."""
-    score = Score(
+    lead, bass, kit = Track("Lead", 73), Track("Bass", 33), Track("Drums", is_drum=True)
+    return Score(
         ticks_per_beat=4,
-        notes=Notes(*np.array([[0, 4, 60, 80, i] for i in range(5)]).T),
-        tracks=(
-            Track(name="Lead", program=73),
-            Track(name="Bass", program=33),
-            Track(name="Drums", is_drum=True),
-            Track(program=127),
-            Track(name="lead "),
-        ),
-        tempos=Tempos(np.array([0]), np.array([100.0])),
-        meters=Meters(np.array([0]), np.array([4]), np.array([4])),
+        notes=Notes([0] * 5, [4] * 5, [60, 40, 36, 50, 64], [80] * 5, range(5)),
+        tracks=(lead, bass, kit, Track(program=127), Track("lead ")),
+        tempos=Tempos([0], [100.0]),
+        meters=Meters([0], [4], [4]),
         markers=(Marker(0, "C_M"),),
-    )
-    notes = score.notes.replace(pitch=np.array([60, 40, 36, 50, 64]))
-    return score.replace(notes=notes, **changes)
+    ).replace(**changes)
 
 
 def pitches(score: Score) -> list[int]:
@@ -46,19 +39,10 @@ def test_all_pitched_tracks_are_played_and_the_rest_is_named():
     )
 
 
-def test_drums_on_another_channel_are_told_by_name_unless_nothing_else_is_there():
-    off_channel = (Track(name="Lead"), Track(name="Bass"), Track(name="Drums"), Track(), Track())
-    assert pitches(arrange(band(tracks=off_channel))) == [40, 50, 60, 64]
-    alone = band(tracks=(Track(name="Drums"),) * 5)
-    assert pitches(arrange(alone)) == [36, 40, 50, 60, 64]
-
-
 @pytest.mark.parametrize(
     ("tracks", "expected"),
     [
-        ("bass", [40]),
         (1, [40]),
-        ("1", [40]),
         ("LEAD", [60, 64]),
         (["Bass", 0], [40, 60]),
         (["Drums"], [36]),
@@ -68,10 +52,9 @@ def test_tracks_can_be_chosen_by_name_or_index(tracks, expected):
     assert pitches(arrange(band(), tracks)) == expected
 
 
-@pytest.mark.parametrize("tracks", ["Cello", 5, -1, ["Bass", "x"], ""])
-def test_a_track_that_is_not_there_is_named_with_those_that_are(tracks):
+def test_a_track_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(ValueError, match=r"no track .*0 \(Lead\), 1 \(Bass\), .* and 4 \(lead\)"):
-        arrange(band(), tracks)
+        arrange(band(), ["Bass", "x"])
 
 
 def test_scores_without_anything_to_play_are_refused():
@@ -87,22 +70,17 @@ def test_scores_without_anything_to_play_are_refused():
 
 
 def test_the_pedal_sounds_and_only_that_of_the_tracks_played():
-    pedals = Pedals(np.array([0, 0]), np.array([8, 12]), np.array([1, 2]))
-    score = arrange(band(pedals=pedals))
-    assert dict(zip(pitches(score), score.notes.duration_ticks.tolist(), strict=True)) == {
-        40: 8,
-        60: 4,
-        64: 4,
-    }
+    score = arrange(band(pedals=Pedals([0, 0], [8, 12], [1, 2])))
+    assert (pitches(score), score.notes.duration_ticks.tolist()) == ([40, 60, 64], [8, 4, 4])
 
 
 def test_rest_in_front_goes_in_whole_bars_with_all_that_stands_in_it():
-    score = band(tempos=Tempos(np.array([0, 20, 50]), np.array([100.0, 90.0, 80.0])))
-    late = score.replace(
-        notes=score.notes.replace(onset_ticks=score.notes.onset_ticks + 40),
+    score = band(
+        notes=band().notes.replace(onset_ticks=[40] * 5),
+        tempos=Tempos([0, 20, 50], [100.0, 90.0, 80.0]),
         markers=(Marker(0, "C_M"), Marker(36, "D_m"), Marker(44, "E_m")),
     )
-    arranged = arrange(late)
+    arranged = arrange(score)
     assert arranged.notes.onset_ticks.tolist() == [8, 8, 8]
     assert arranged.remarks[-1] == "2 bars of rest are left out at the start."
     assert arranged.tempos.onset_ticks.tolist() == [0, 0, 18]
@@ -110,34 +88,16 @@ def test_rest_in_front_goes_in_whole_bars_with_all_that_stands_in_it():
     assert arranged.markers == (Marker(0, "C_M"), Marker(4, "D_m"), Marker(12, "E_m"))
 
 
-def test_a_note_just_before_the_bar_belongs_to_it():
-    score = band(ticks_per_beat=480)
-    early = score.replace(
-        notes=score.notes.replace(onset_ticks=np.array([1910, 1920, 1920, 1920, 1900]))
-    )
-    arranged = arrange(early)
-    assert arranged.notes.onset_ticks.tolist() == [0, 0, 0]
-    assert arranged.remarks[-1] == "1 bar of rest is left out at the start."
+def test_another_meter_is_laid_on_the_grid_and_a_missing_tempo_is_the_format_s_own():
+    arranged = arrange(band(meters=Meters([0], [3], [4]), tempos=Tempos.empty()))
+    assert "The meter is 3/4" in " ".join(arranged.remarks)
+    assert arranged.tempos == Tempos([0], [120.0])
 
 
-def test_another_meter_is_laid_on_the_grid_with_a_remark():
-    meters = Meters(np.array([0]), np.array([3]), np.array([4]))
-    assert "The meter is 3/4" in " ".join(arrange(band(meters=meters)).remarks)
-
-
-def test_a_score_without_tempo_gets_the_format_s_own():
-    assert arrange(band(tempos=Tempos.empty())).tempos == Tempos(np.array([0]), np.array([120.0]))
-
-
-@pytest.mark.parametrize(
-    ("tempos", "found"), [([300.0], "is 300"), ([20.0, 300.0], "goes from 20 to 300")]
-)
-def test_a_tempo_beyond_the_range_is_remarked(tempos, found):
-    score = arrange(band(tempos=Tempos(np.arange(len(tempos)), np.array(tempos))))
-    assert score.remarks[-1] == (
-        f"The tempo {found} beats a minute; "
-        "what lies outside 32 to 224 is played at the nearest of the two."
-    )
+def test_a_tempo_beyond_the_range_is_remarked():
+    for tempos, found in (([300.0], "is 300"), ([20.0, 300.0], "goes from 20 to 300")):
+        score = arrange(band(tempos=Tempos(range(len(tempos)), tempos)))
+        assert score.remarks[-1].startswith(f"The tempo {found} beats a minute; what lies outside")
 
 
 @pytest.mark.parametrize(
@@ -153,14 +113,13 @@ def test_chords_of_the_file_are_read_in_any_notation(texts, expected):
     assert not any("recognised" in remark for remark in score.remarks)
 
 
-@pytest.mark.parametrize("texts", [[], ["Verse"], ["A", "B"]])
-def test_without_named_chords_they_are_recognised(texts):
-    score = band(markers=tuple(Marker(i, text) for i, text in enumerate(texts)))
-    triad = score.notes.replace(pitch=np.array([60, 48, 36, 50, 64]))
-    fifth = Notes(*np.array([[0, 4, 67, 80, 0]]).T)
-    arranged = arrange(score.replace(notes=Notes.concatenate([triad, fifth])))
-    assert [marker.text for marker in arranged.markers][:1] == ["C_M"]
-    assert arranged.remarks[-1] == "No chords are named; they are recognised from the notes."
+def test_without_named_chords_they_are_recognised():
+    notes = band().notes.replace(pitch=[60, 48, 36, 50, 67])
+    for texts in ([], ["A", "B"]):
+        markers = tuple(Marker(i, text) for i, text in enumerate(texts))
+        arranged = arrange(band(notes=notes, markers=markers), [0, 1, 4])
+        assert [marker.text for marker in arranged.markers] == ["C_M"]
+        assert arranged.remarks[-1] == "No chords are named; they are recognised from the notes."
 
 
 def test_a_take_in_seven_eight_is_read_back_as_it_was():

@@ -1,7 +1,5 @@
 """MusicXML reads as it is played."""
 
-import warnings
-
 import pytest
 
 from tests.tokenization.notation.scores import (
@@ -15,112 +13,138 @@ from tests.tokenization.notation.scores import (
     score,
     time,
 )
-from tokenization.analysis.grid import has_beats, on_four_four
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.reading import read_musicxml
+from tokenization.notation.written import DYNAMICS, VELOCITY
 from tokenization.score import Score
+
+START, STOP = '<tie type="start"/>', '<tie type="stop"/>'
+BACK = "<backup><duration>8</duration></backup>"
+BACKWARD = '<barline location="right"><repeat direction="backward"/></barline>'
+FORWARD = '<barline location="left"><repeat direction="forward"/></barline>'
+P, FF = DYNAMICS["p"], DYNAMICS["ff"]
+UPPER = note("C", 5, 8)
 
 
 def read(data: bytes) -> Score:
     return read_musicxml(data, GENEROUS, "song")
 
 
+def attributes(content: str) -> str:
+    return f"<attributes>{content}</attributes>"
+
+
+def transposed(content: str) -> str:
+    return attributes(f"<transpose>{content}</transpose>")
+
+
+def ending(number: int) -> str:
+    return f'<barline><ending number="{number}" type="start"/></barline>'
+
+
 def test_a_score_compressed_or_not_and_timewise_is_one():
     plain = score(bars(note("C", 4, 8), note("E", 4, 8)), bars(rest(8), note("C", 3, 8)))
-    timewise = (
-        b"<score-timewise><part-list><score-part id='P1'><part-name>part 1</part-name></score-part>"
-        b"<score-part id='P2'><part-name>part 2</part-name></score-part></part-list>"
-        + b"".join(
-            f'<measure number="{n}"><part id="P1">{a}</part><part id="P2">{b}</part></measure>'.encode()
-            for n, a, b in (
-                (1, "<attributes><divisions>2</divisions></attributes>" + note("C", 4, 8),
-                 "<attributes><divisions>2</divisions></attributes>" + rest(8)),
-                (2, note("E", 4, 8), note("C", 3, 8)),
-            )
-        )
-        + b"</score-timewise>"
-    )  # fmt: skip
     found = read(plain)
     assert heard(found) == [(0, 4, 60), (4, 4, 64), (4, 4, 48)]
     assert [track.name for track in found.tracks] == ["part 1", "part 2"]
-    assert heard(read(compressed(plain))) == heard(read(timewise)) == heard(found)
-
-
-def test_voices_chords_and_a_last_voice_that_ends_early_move_nothing():
-    first = (
-        note("C", 5, 4) + note("E", 5, 4, before="<chord/>") + note("G", 4, 4)
-        + "<backup><duration>8</duration></backup><forward><duration>2</duration></forward>"
-        + note("C", 4, 2)
-    )  # fmt: skip
-    found = read(score(bars(first, note("A", 4, 8))))
-    assert heard(found) == [(0, 2, 72), (0, 2, 76), (1, 1, 60), (2, 2, 67), (4, 4, 69)]
-
-
-def test_ties_join_across_bars_and_end_where_they_end():
-    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
-    found = read(
-        score(
-            bars(
-                rest(6) + note("C", 4, 2, start),
-                note("C", 4, 8, stop + start),
-                note("C", 4, 2, stop) + note("C", 4, 6),
-                # A tie that begins nowhere, as in a second ending, is a note.
-                note("D", 4, 8, stop),
-            )
-        )
+    divisions = attributes("<divisions>2</divisions>")
+    measures = [
+        (divisions + note("C", 4, 8), divisions + rest(8)),
+        (note("E", 4, 8), note("C", 3, 8)),
+    ]
+    timewise = "".join(
+        f'<measure><part id="P1">{first}</part><part id="P2">{second}</part></measure>'
+        for first, second in measures
     )
-    assert heard(found) == [(3, 6, 60), (9, 3, 60), (12, 4, 62)]
+    listed = plain.decode().partition("<part-list>")[2].partition("</part-list>")[0]
+    timewise = f"<score-timewise><part-list>{listed}</part-list>{timewise}</score-timewise>"
+    assert heard(read(compressed(plain))) == heard(read(timewise.encode())) == heard(found)
 
 
-def test_another_voice_on_a_tied_pitch_is_its_own_note():
-    tied = note("C", 4, 8, '<tie type="start"/>')
-    first = tied + "<backup><duration>8</duration></backup>" + rest(6) + note("C", 4, 2)
-    second = note("C", 4, 4, '<tie type="stop"/>')
-    found = read(score(bars(first, second + rest(4))))
-    assert heard(found) == [(0, 6, 60), (3, 1, 60)]
-
-
-def test_grace_notes_and_chords_of_them_sound_before_their_note_and_move_nothing():
-    found = read(
-        score(
-            bars(
+@pytest.mark.parametrize(
+    ("contents", "notes"),
+    [
+        # Voices, chords, and a last voice that ends early move nothing.
+        (
+            [
+                note("C", 5, 4) + note("E", 5, 4, before="<chord/>") + note("G", 4, 4)
+                + BACK + "<forward><duration>2</duration></forward>" + note("C", 4, 2),
+                note("A", 4, 8),
+            ],
+            [(0, 2, 72), (0, 2, 76), (1, 1, 60), (2, 2, 67), (4, 4, 69)],
+        ),
+        # Ties join across bars and end where they end; one that begins nowhere, as in a second ending, is a note.
+        (
+            [
+                rest(6) + note("C", 4, 2, START),
+                note("C", 4, 8, STOP + START),
+                note("C", 4, 2, STOP) + note("C", 4, 6),
+                note("D", 4, 8, STOP),
+            ],
+            [(3, 6, 60), (9, 3, 60), (12, 4, 62)],
+        ),
+        # Another voice on a tied pitch is its own note.
+        (
+            [note("C", 4, 8, START) + BACK + rest(6) + note("C", 4, 2), note("C", 4, 4, STOP) + rest(4)],
+            [(0, 6, 60), (3, 1, 60)],
+        ),
+        # Grace notes and chords of them sound before their note and move nothing.
+        (
+            [
                 note("C", 4, 4) + grace("B", 3) + note("C", 4, 4),
                 grace("A", 3) + grace("C", 4, "<chord/>") + note("D", 4, 8) + grace("E", 4),
                 note("C", 4, 8),
-            )
-        )
-    )
-    assert heard(found) == [
-        (0, 2, 60), (1.75, 0.25, 59), (2, 2, 60), (3.75, 0.125, 57), (3.875, 0.125, 60), (4, 4, 62),
-        (7.75, 0.25, 64), (8, 4, 60),
-    ]  # fmt: skip
+            ],
+            [
+                (0, 2, 60), (1.75, 0.25, 59), (2, 2, 60), (3.75, 0.125, 57), (3.875, 0.125, 60),
+                (4, 4, 62), (7.75, 0.25, 64), (8, 4, 60),
+            ],
+        ),
+        # A rest that is longer than its bar counts where nobody contradicts.
+        ([UPPER + rest(4), UPPER], [(0, 4, 72), (6, 4, 72)]),
+        # A last ending that nothing closes ends with the next repeat.
+        (
+            [
+                note("C", 4, 8),
+                ending(1) + note("D", 4, 8) + BACKWARD,
+                ending(2) + note("E", 4, 8),
+                FORWARD + note("F", 4, 8) + BACKWARD,
+                note("G", 4, 8),
+            ],
+            [(4 * n, 4, pitch) for n, pitch in enumerate([60, 62, 60, 64, 65, 65, 67])],
+        ),
+        # Transposing instruments sound where they sound, doubled ones an octave away too.
+        ([transposed("<chromatic>-2</chromatic><octave-change>-1</octave-change>") + UPPER], [(0, 4, 58)]),
+        (
+            [transposed("<double/>") + UPPER, grace("D", 5) + note("C", 5, 8, START), note("C", 5, 8, STOP)],
+            [(0, 4, 60), (0, 4, 72), (3.75, 0.25, 62), (3.75, 0.25, 74), (4, 8, 60), (4, 8, 72)],
+        ),
+        ([transposed('<double above="yes"/>') + UPPER], [(0, 4, 72), (0, 4, 84)]),
+    ],
+)  # fmt: skip
+def test_music(contents: list[str], notes: list[tuple[float, float, int]]):
+    assert heard(read(score(bars(*contents)))) == notes
+
+
+def test_a_rest_too_long_in_one_part_moves_nothing():
+    found = read(score(bars(UPPER, UPPER), bars(rest(8) + rest(8), note("C", 4, 8))))
+    assert heard(found) == [(0, 4, 72), (4, 4, 72), (4, 4, 60)]
+    assert meters(found) == [(0, 4, 4)]
 
 
 def test_a_pickup_ends_a_bar_also_where_it_is_repeated():
-    back = '<barline><repeat direction="backward"/></barline>'
-    found = read(score(bars(note("G", 4, 2), note("C", 5, 6), note("C", 5, 4) + back, beats=3)))
-    assert heard(found) == [
-        (2, 1, 67), (3, 3, 72), (6, 2, 72), (8, 1, 67), (9, 3, 72), (12, 2, 72),
-    ]  # fmt: skip
-    assert meters(found) == [(0, 3, 4)]
+    contents = note("G", 4, 2), note("C", 5, 6), note("C", 5, 4) + BACKWARD
+    found = read(score(bars(*contents, beats=3)))
+    rows = [(2, 1, 67), (3, 3, 72), (6, 2, 72), (8, 1, 67), (9, 3, 72), (12, 2, 72)]
+    assert (heard(found), meters(found)) == (rows, [(0, 3, 4)])
 
 
 def test_metres_change_at_their_bars_and_odd_bars_are_as_they_are():
-    change = f"<attributes>{time(6, 8)}</attributes>"
-    found = read(
-        score(bars(note("C", 4, 8), note("C", 4, 4), note("C", 4, 8), change + note("C", 4, 6), note("C", 4, 6)))
-    )  # fmt: skip
+    change = attributes(time(6, 8)) + note("C", 4, 6)
+    contents = note("C", 4, 8), note("C", 4, 4), note("C", 4, 8), change, note("C", 4, 6)
+    found = read(score(bars(*contents)))
     assert meters(found) == [(0, 4, 4), (4, 2, 4), (6, 4, 4), (10, 6, 8)]
     assert [onset for onset, *_ in heard(found)] == [0, 4, 6, 10, 13]
-
-
-def test_a_rest_that_is_longer_than_its_bar_moves_nothing():
-    upper, lower = note("C", 5, 8), rest(8) + rest(8)
-    found = read(score(bars(upper, upper), bars(lower, note("C", 4, 8))))
-    assert heard(found) == [(0, 4, 72), (4, 4, 72), (4, 4, 60)]
-    assert meters(found) == [(0, 4, 4)]
-    alone = read(score(bars(note("C", 5, 8) + rest(4), upper)))  # whom nobody contradicts
-    assert [onset for onset, *_ in heard(alone)] == [0, 6]
 
 
 SUM = "<time>" + 2 * "<beats>{}</beats><beat-type>{}</beat-type>" + "</time>"
@@ -130,39 +154,14 @@ SUM = "<time>" + 2 * "<beats>{}</beats><beat-type>{}</beat-type>" + "</time>"
     ("written", "metre"),
     [
         (time("3+2", 8), (5, 8)),
-        (time(12, 8), (12, 8)),
         (SUM.format(2, 4, 3, 8), (7, 8)),
         ("<time><senza-misura/></time>", (4, 4)),
     ],
 )
 def test_times(written: str, metre: tuple[int, int]):
-    attributes = f"<attributes><divisions>2</divisions>{written}</attributes>"
     content = note("C", 4, metre[0] * 8 // metre[1])
-    found = read(score(f"<measure>{attributes}{content}</measure>"))
-    assert meters(found) == [(0, *metre)]
-
-
-def test_transposing_instruments_sound_where_they_sound():
-    transpose = (
-        "<attributes><transpose><chromatic>-2</chromatic><octave-change>-1</octave-change>"
-        "</transpose></attributes>"
-    )
-    found = read(score(bars(transpose + note("C", 5, 8)), bars(note("C", 5, 8))))
-    assert heard(found) == [(0, 4, 58), (0, 4, 72)]
-
-
-@pytest.mark.parametrize(("double", "octave"), [("<double/>", -12), ('<double above="yes"/>', 12)])
-def test_a_doubled_part_sounds_as_written_and_an_octave_away(double: str, octave: int):
-    transpose = f"<attributes><transpose><chromatic>0</chromatic>{double}</transpose></attributes>"
-    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
-    music = bars(transpose + grace("D", 4) + note("C", 4, 8, start), note("C", 4, 8, stop))
-    assert sorted(heard(read(score(music)))) == sorted(
-        (at, lasts, pitch + doubled)
-        for at, lasts, pitch in heard(
-            read(score(bars(grace("D", 4) + note("C", 4, 8, start), note("C", 4, 8, stop))))
-        )
-        for doubled in (0, octave)
-    )
+    said = attributes(f"<divisions>2</divisions>{written}")
+    assert meters(read(score(f"<measure>{said}{content}</measure>"))) == [(0, *metre)]
 
 
 def test_tempos_dynamics_programs_and_chords():
@@ -216,68 +215,22 @@ def test_tuplets_that_no_division_holds_stay_together():
         third * 2 + note("C", 4, 86) + fifth * 4 + note("C", 4, 52) + rest(512), divisions=256
     )
     found = read(score(music + "<measure>" + note("C", 4, 1024) + "</measure>"))
+    assert found.beats_known
     assert heard(found)[-1][:2] == (4, 4)
     assert [onset for onset, *_ in heard(found)][:3] == pytest.approx([0, 1 / 3, 2 / 3], abs=0.01)
 
 
 def test_a_tie_within_a_tuplet_that_no_division_holds_joins():
-    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
     music = bars(
-        note("C", 4, 341) + note("D", 4, 341, start) + note("D", 4, 342, stop) + rest(3072),
+        note("C", 4, 341) + note("D", 4, 341, START) + note("D", 4, 342, STOP) + rest(3072),
         divisions=1024,
     )
     assert [pitch for *_, pitch in heard(read(score(music)))] == [60, 62]
 
 
-def test_written_beats_are_right_however_few_notes_lie_on_them():
-    # Septuplets and quintuplets, which look like playing that follows no beat.
-    sevenths, fifths = note("C", 4, 20) * 7, note("D", 4, 28) * 5
-    found = read(score(bars(*[sevenths + fifths + sevenths + fifths] * 8, divisions=140)))
-    assert found.beats_known
-    assert not has_beats(found)
-    laid = on_four_four(found)
-    assert laid.notes == found.notes
-    assert not any("estimated" in remark for remark in laid.remarks)
-
-
-def test_equal_to_music21(tmp_path):
-    """A score with all of it is what another library reads, repeats unfolded and ties joined."""
-    import music21
-
-    back = '<barline location="right"><repeat direction="backward"/></barline>'
-    forward = '<barline location="left"><repeat direction="forward"/></barline>'
-    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
-    upper = bars(
-        forward + note("C", 5, 2) + note("E", 5, 2, before="<chord/>") + note("G", 4, 4, start),
-        note("G", 4, 2, stop) + note("A", 4, 4) + back,
-        f"<attributes>{time(2, 4)}</attributes>" + note("B", 4, 4),
-        beats=3,
-    )
-    lower = bars(
-        forward + rest(2) + note("C", 3, 4),
-        note("D", 3, 6) + back,
-        f"<attributes>{time(2, 4)}</attributes>" + note("E", 3, 4),
-        beats=3,
-    )
-    path = tmp_path / "song.musicxml"
-    path.write_bytes(score(upper, lower))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        parsed = music21.converter.parse(str(path), forceSource=True).expandRepeats().stripTies()
-        theirs = sorted(
-            (float(n.offset), float(n.quarterLength), pitch.midi)
-            for part in parsed.parts
-            for n in part.flatten().notes
-            for pitch in n.pitches
-        )
-    assert sorted(heard(read(path.read_bytes()))) == theirs
-
-
 def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():
     hands = bars(
-        note("C", 5, 8, "<staff>1</staff>")
-        + "<backup><duration>8</duration></backup>"
-        + note("C", 3, 8, "<staff>2</staff>"),
+        note("C", 5, 8, "<staff>1</staff>") + BACK + note("C", 3, 8, "<staff>2</staff>"),
         note("E", 3, 4, "<tie type='start'/><staff>2</staff>")
         + note("E", 3, 4, "<tie type='stop'/><staff>1</staff>"),  # where it began, it is played
     )
@@ -288,3 +241,87 @@ def test_the_staves_of_a_part_are_tracks_where_that_is_asked_for():
     assert sorted(heard(apart)) == sorted(heard(together))
     assert heard(apart, 1) == [(0, 4, 72)]
     assert heard(apart, 2) == [(0, 4, 48), (4, 4, 52)]
+
+
+# Chords over the notes sound with them.
+
+
+def chord(step: str, kind: str = "major", offset: int = 0) -> str:
+    root = f"<root><root-step>{step}</root-step></root>"
+    place = f"<offset>{offset}</offset>" if offset else ""
+    return f"<harmony>{root}<kind>{kind}</kind>{place}</harmony>"
+
+
+@pytest.mark.parametrize(
+    ("contents", "chords"),
+    [
+        (
+            [
+                transposed("<chromatic>-2</chromatic>")
+                + chord("D")
+                + note("D", 5, 4)
+                + chord("B", "minor")
+                + note("A", 4, 4)
+            ],
+            [(0, "C_M"), (2, "A_m")],
+        ),
+        ([chord("A", "none") + note("A", 4, 8)], [(0, "N")]),
+        # A chord stands as far from its place as it says.
+        (
+            [rest(8), chord("C") + chord("G", offset=4) + note("C", 4, 8)],
+            [(4, "C_M"), (6, "G_M")],
+        ),
+        ([rest(2) + chord("C", offset=-9) + note("C", 4, 6)], [(0, "C_M")]),
+    ],
+)
+def test_chords_stand_where_they_sound(contents: list[str], chords: list[tuple[float, str]]):
+    found = read(score(bars(*contents)))
+    assert [(m.onset_ticks / found.ticks_per_beat, m.text) for m in found.markers] == chords
+
+
+# Notes are as loud as the marks before them say, in the order of time and not of the file.
+
+
+def mark(name: str) -> str:
+    return f"<direction><direction-type><dynamics><{name}/></dynamics></direction-type></direction>"
+
+
+LOUD = note("E", 5, 4).replace("<note>", '<note dynamics="50">')
+
+
+@pytest.mark.parametrize(
+    ("contents", "velocities"),
+    [
+        ([note("C", 5, 8)], [(0, 72, VELOCITY)]),
+        # A mark late in a bar says nothing of the start of the other staff.
+        (
+            [
+                mark("p") + note("C", 5, 6) + mark("ff") + note("C", 5, 2)
+                + BACK + note("C", 3, 4) + note("C", 3, 2) * 2,
+                note("D", 5, 8) + BACK + note("D", 3, 8),
+            ],
+            [(0, 48, P), (0, 72, P), (2, 48, P), (3, 48, FF), (3, 72, FF), (4, 50, FF), (4, 74, FF)],
+        ),
+        # A bar begins as the one before ended, also where its last mark is read first.
+        (
+            [
+                note("C", 5, 4) + mark("ff") + note("C", 5, 4) + BACK + mark("p") + note("C", 3, 8),
+                note("D", 5, 4) + mark("p") + note("D", 5, 4) + BACK + note("D", 3, 8),
+            ],
+            [(0, 48, P), (0, 72, P), (2, 72, FF), (4, 50, FF), (4, 74, FF), (6, 74, P)],
+        ),
+        # Grace notes are as loud as their note, and notes that say how loud are that loud.
+        (
+            [note("C", 5, 4) + mark("p") + grace("D", 5) + LOUD + BACK + note("C", 3, 8)],
+            [(0, 48, VELOCITY), (0, 72, VELOCITY), (1.75, 74, P), (2, 76, 45)],
+        ),
+        # The octave of a doubled part is as loud as its note.
+        ([transposed("<double/>") + mark("ff") + note("C", 5, 8)], [(0, 60, FF), (0, 72, FF)]),
+    ],
+)  # fmt: skip
+def test_notes_are_as_loud_as_the_marks_before_them(contents: list[str], velocities):
+    found = read(score(bars(*contents)))
+    rows = [(at, pitch) for at, _, pitch in heard(found)]
+    assert [
+        (*row, v) for row, v in zip(rows, found.notes.velocity.tolist(), strict=True)
+    ] == velocities

@@ -1,0 +1,281 @@
+"""Every language says what the quantised score says, has one spelling for it, and names what is wrong."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musicgen.metre.clock import Clock, Timekeeper
+from tests.tokenization.ensemble import cases as ensemble
+from tests.tokenization.grammar_cases import damages, ids_of, stepwise_fault
+from tests.tokenization.groove import cases as groove
+from tests.tokenization.groove.strict import StrictBarGrammar, StrictGrammar
+from tests.tokenization.groove_2 import cases as groove_2
+from tests.tokenization.quantised import quantised
+from tests.tokenization.remi import cases as remi
+from tokenization.ensemble.grammar import EnsembleGrammar
+from tokenization.ensemble.layouts import plain
+from tokenization.ensemble.spelling import Reading, spell
+from tokenization.ensemble.tokens import EXTRA_START
+from tokenization.grammar import Grammar
+from tokenization.groove.spelling import MOST_UNISONS
+from tokenization.groove_2.spelling import AT, BAR, WITHOUT_CHORDS
+from tokenization.language import Language, language, language_from_spec
+from tokenization.records import from_plain
+from tokenization.score import Notes, Score
+
+REMI, EVERY_METRE, GROOVE = remi.REMI, remi.EVERY_METRE, language("groove")
+SEEDS = st.integers(0, 2**32 - 1)
+LEFT_OUT = ("out of range", "merged", f"struck more than {MOST_UNISONS} times at once")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A language, and what is known of it without it."""
+
+    language: Language
+    scores: st.SearchStrategy[Score]
+    walk: Callable[[int, int], np.ndarray]
+    strict: Callable[[], Grammar]  # allows its one spelling, token by token
+    completes: str = ""  # the tokens that complete a note
+    notes: Callable[[Score], list[tuple[int, ...]]] | None = None  # on the grid, slow and plain
+    plain: Callable[[np.ndarray], np.ndarray] = np.asarray
+    tokens: int | None = None  # that a plain piece is made of
+    longest: int = 150  # walk
+    anew: Callable[[np.ndarray], np.ndarray] | None = None  # spells what a plain piece says
+
+
+CASES = {
+    "remi": Case(REMI, remi.scores(), remi.walk, REMI.grammar, "duration", remi.slow_notes),
+    "remi-2": Case(
+        EVERY_METRE,
+        remi.scores(),
+        lambda seed, length: remi.walk(seed, length, EVERY_METRE),
+        EVERY_METRE.grammar,
+        "duration",
+        lambda score: remi.slow_notes(score, 48),
+    ),
+    "groove": Case(
+        GROOVE, groove.trios(), groove.walk, StrictGrammar, "note_off", groove.slow_notes
+    ),
+    "groove-2": Case(
+        groove_2.GROOVE, groove.trios(), groove_2.walk, StrictBarGrammar, notes=groove.slow_notes
+    ),
+    "ensemble": Case(
+        ensemble.LANGUAGE,
+        ensemble.scores(),
+        ensemble.walk,
+        EnsembleGrammar,
+        plain=plain,
+        tokens=EXTRA_START,
+        longest=40,
+        anew=lambda ids: spell(ensemble.LANGUAGE.sheet(ids)),
+    ),
+}
+EVERY = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def rows(notes: Notes) -> list[tuple[int, ...]]:
+    columns = (notes.onset_ticks, notes.track, notes.pitch, notes.duration_ticks)
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@EVERY
+@settings(max_examples=80)
+@given(data=st.data())
+def test_decoding_returns_the_quantised_score(case: Case, data):
+    score, speaker = data.draw(case.scores), case.language
+    encoded = speaker.encode(score)
+    said = speaker.decode(encoded.ids, encoded.setting)
+    assert speaker.validate(encoded.ids) is None
+    assert stepwise_fault(case.strict(), encoded.ids) is None
+    assert encoded.bars.tolist() == speaker.bars(encoded.ids).tolist()
+    assert encoded.notes == len(said.notes)
+    if case.notes is None:
+        assert said.tracks == score.tracks
+    else:
+        assert rows(said.notes) == case.notes(score)
+        assert said == quantised(speaker, score)
+        gone = sum(encoded.losses.get(reason, 0) for reason in LEFT_OUT)
+        assert len(said.notes) == len(score.notes) - gone
+    again = speaker.encode(said)
+    assert again.ids.tolist() == encoded.ids.tolist()
+    assert again.losses == {}
+    assert speaker.decode(again.ids, again.setting) == said
+
+
+@EVERY
+@settings(max_examples=60)
+@given(SEEDS, st.data())
+def test_a_valid_sequence_is_the_only_spelling_of_its_score(case: Case, seed, data):
+    ids = case.walk(seed, data.draw(st.integers(1, case.longest)))
+    assert case.language.validate(ids) is None
+    assert ids_of(case.language, case.language.text(ids)).tolist() == ids.tolist()
+    if case.anew is not None:
+        assert case.anew(case.plain(ids)).tolist() == case.plain(ids).tolist()
+        return
+    encoded = case.language.encode(case.language.decode(ids))
+    assert encoded.ids.tolist() == ids.tolist()
+    assert encoded.ids.dtype == np.uint16
+    assert encoded.losses == {}
+
+
+@EVERY
+@settings(max_examples=80)
+@given(SEEDS, st.data())
+def test_the_first_fault_is_that_of_the_grammar(case: Case, seed, data):
+    ids = case.plain(case.walk(seed, data.draw(st.integers(1, case.longest)))).tolist()
+    damaged = data.draw(damages(ids, case.tokens or len(case.language.vocabulary)))
+    fault = case.language.validate(damaged)
+    assert (fault.position if fault else None) == stepwise_fault(case.strict(), damaged)
+    assert not fault or case.language.vocabulary.names[damaged[fault.position]] in fault.reason
+
+
+@EVERY
+@settings(max_examples=10)
+@given(SEEDS)
+def test_a_prefix_decodes_to_its_complete_notes(case: Case, seed):
+    ids = case.walk(seed, 60)
+    complete = {*rows(case.language.decode(ids).notes)}
+    says = [case.language.vocabulary.names[token].startswith(case.completes) for token in ids]
+    for stop in range(len(ids)):
+        notes = rows(case.language.decode(ids[:stop]).notes)
+        assert complete.issuperset(notes)
+        assert not case.completes or len(notes) == sum(says[:stop])
+
+
+@EVERY
+def test_the_spec_leads_back(case: Case):
+    speaker = case.language
+    spec = json.loads(json.dumps(speaker.spec()))
+    assert spec == speaker.spec()
+    assert type(language_from_spec(spec)) is type(language(spec["language"])) is type(speaker)
+    with pytest.raises(ValueError, match=r"differs from the one at hand in tokens$"):
+        language_from_spec({**spec, "tokens": 7})
+
+
+def test_versions_agree_on_their_ids():
+    assert EVERY_METRE.vocabulary.names[:362] == REMI.vocabulary.names
+    assert groove_2.GROOVE.vocabulary.names[:770] == GROOVE.vocabulary.names[:770]
+    assert groove_2.GROOVE.vocabulary.names[:856] == WITHOUT_CHORDS.names
+    sizes = [len(case.language.vocabulary) for case in CASES.values()]
+    assert sizes[:4] == [362, len(EVERY_METRE.vocabulary), 794, 1001]
+    for seed in range(10):  # and a sequence of the first REMI means the same in the second
+        ids = remi.walk(seed, 150)
+        assert EVERY_METRE.decode(ids) == REMI.decode(ids)
+        later, earlier = EVERY_METRE.grammar(), REMI.grammar()
+        for token in ids:
+            assert later.allowed()[0, :362].tolist() == earlier.allowed()[0].tolist()
+            later.advance(np.array([token]))
+            earlier.advance(np.array([token]))
+
+
+def clock_reads(speaker: Language, ids: np.ndarray) -> np.ndarray:
+    """Return the musical time after each token, as a model keeps it."""
+    time = Timekeeper(from_plain(Clock, speaker.clock(), "clock"), len(speaker.vocabulary))
+    return time.after(torch.tensor(ids.astype(np.int64))[None], torch.zeros(1).long())[0].numpy()
+
+
+def test_the_clock_of_groove_2_reads_its_time():
+    ids = groove_2.walk(0, 300)
+    bar, tick, times = 0, 0, []
+    for token in ids.tolist():
+        bar, tick = (bar + 1, 0) if token == BAR else (bar, tick)
+        tick = token - AT.start + 1 if AT.start <= token < AT.stop else tick
+        times.append(bar * 48 + tick)
+    assert clock_reads(groove_2.GROOVE, ids).tolist() == times
+
+
+def test_the_clock_of_the_ensemble_goes_back_for_each_part():
+    ids = ensemble.LANGUAGE.encode(ensemble.song()).ids.astype(np.int64)
+    reading = Reading(ids)
+    expected = (reading.bar + 1) * 48 + (np.maximum(reading.step, 0) + 1) // 3
+    inside = reading.bar >= 0
+    read = clock_reads(ensemble.LANGUAGE, ids)
+    assert read[inside].tolist() == expected[inside].tolist()
+    assert (np.diff(expected) < 0).any()
+
+
+START = "begin bar subbeat_0"
+LOUD = "pitch_60 volume_9 duration_1"
+CHORD = "begin note_on_0_40 note_on_2_60 time_shift_1_0"
+LAST = "begin" + " time_shift_0_3 note_on_2_127" * MOST_UNISONS
+KEYS = " ".join(f"pitch_{p} volume_9 duration_16" for p in range(21, 109))
+FAULTS = {
+    "remi": [
+        ("bar", "a piece starts with begin, but bar does"),
+        (f"{START} pitch_60 duration_2", "volume must follow pitch_60, but duration_2 does"),
+        ("begin bar end", "the last bar of a piece has notes, but end follows an empty one"),
+        (f"{START} bar", "subbeat_0 is empty: a chord, a note or a tempo must follow, not bar"),
+        (f"{START} chord_C_M bar", "bar 1 has no note yet, so bar may not follow chord_C_M"),
+        (f"begin bar subbeat_4 {LOUD} subbeat_4", "subbeat_4 must lie after subbeat_4, where"),
+        (f"{START} {LOUD} pitch_60", "stand in ascending order, but pitch_60 follows pitch_60"),
+        (
+            "begin bar subbeat_12 pitch_60 volume_9 duration_7.5 bar subbeat_3 pitch_60",
+            "pitch_60 still sounds until sub-beat 4 of bar 2",
+        ),
+        (f"{START} chord_N_N subbeat_4 chord_N_N", "the chord is chord_N_N already"),
+        ("begin bar subbeat_4 tempo_119", "only directly after subbeat_0, not after subbeat_4"),
+    ],
+    "remi-2": [
+        ("begin bar metre_3/4 bar metre_3/4", "the metre is metre_3/4 already"),
+        ("begin bar metre_3/4 subbeat_12", "subbeat_12 lies outside bar 1, which is in 3/4"),
+        (
+            f"begin bar metre_2/4 subbeat_7 {KEYS} bar subbeat_2",
+            "every key sounds through bar 2, so subbeat_2 could get no note",
+        ),
+        ("begin bar left_3", "left_3 belongs to a goal, and not into a piece"),
+    ],
+    "groove": [
+        ("begin end", "a piece has notes, but end follows begin"),
+        (f"begin {'note_on_2_60 ' * 4} end", "end may not come while notes sound: .*, …"),
+        (f"{CHORD} note_off_0_40 note_off_2_60 end end", "nothing may follow end, but end does"),
+        (f"{CHORD} end", "a note-on or note-off must follow time_shift_1_0, but end does"),
+        ("begin time_shift_0_5 note_on_0_40 time_shift_0_4", "steps back: time is at tick 5 of"),
+        ("begin time_shift_0_5 note_on_0_40 note_on_0_41", "needs time_shift_0_5 before it"),
+        (f"{LAST} time_shift_0_3", "time_shift_0_3 stays where time is, and no note-on may follow"),
+        (f"{CHORD} note_off_0_41", "note_off_0_41 would end a note that does not sound"),
+        ("begin note_on_0_40 note_off_0_40", "the note-offs of one time come before its note-ons"),
+        (f"{CHORD} note_off_2_60 note_off_0_40", "the oldest ends first, but note_off_0_40 fol"),
+        ("begin note_on_2_60 note_on_0_60", "ascend by pitch, and within a pitch by track"),
+        ("begin" + " note_on_0_60" * 9, "8 notes of note_on_0_60 sound already"),
+    ],
+    "groove-2": [
+        ("begin note_on_0_40", "a bar must follow begin, but note_on_0_40 does"),
+        ("begin bar left_3", "left_3 may not stand inside a piece"),
+        ("begin bar end", "the last bar has something in it, but end follows an empty one"),
+        ("begin bar at_5 at_7", "a note-on or note-off must follow at_5, but at_7 does"),
+        ("begin bar at_5 note_on_0_40 at_5", "places in a bar ascend, but tick 5 follows tick 5"),
+    ],
+    "ensemble": [("begin end", "end may not follow begin here")],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"), [(name, *fault) for name in FAULTS for fault in FAULTS[name]]
+)
+def test_a_fault_is_explained(name: str, text: str, reason: str):
+    speaker = language(name)
+    fault = speaker.validate(ids := ids_of(speaker, text))
+    assert fault is not None
+    assert fault.position == len(ids) - 1
+    assert re.search(reason, fault.reason), fault.reason
+
+
+def test_what_is_wrong_with_a_sequence_is_named():
+    fault = REMI.validate([1, 3, 9999])
+    assert fault is not None
+    assert fault.position == 2
+    assert fault.reason == "9999 is not an id of this language, which has 362"
+    assert REMI.validate([-1]).position == 0  # type: ignore[union-attr]
+    assert REMI.validate([]) is None
+    with pytest.raises(ValueError, match="token 3 is wrong: volume_9 must follow a pitch"):
+        REMI.decode(ids_of(REMI, "begin bar subbeat_0 volume_9"))
+    with pytest.raises(ValueError, match="there is no language 'x'; there are remi and remi-2"):
+        language("x")
