@@ -78,9 +78,12 @@ def test_model_with_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_
     run = fitted(config)
     publish(run, tmp_path / "toy-model")
     assert len(checkpoint.read_card(tmp_path / "toy-model")[1].training["recall"]) == 4
-    write_config(replace(config, data=replace(config.data, length=16)))
+    shorter = replace(config.validation, length=24)
+    write_config(replace(config, data=replace(config.data, length=16), validation=shorter))
     publish(run, tmp_path / "blend", Blend(model=str(run / "model"), share=0.5))
-    assert checkpoint.read_card(tmp_path / "blend")[1].trained_length == 32
+    card = checkpoint.read_card(tmp_path / "blend")[1]
+    assert card.trained_length == 32
+    assert card.training["validation_loss_beyond"] > 0  # measured past it, to 40
 
 
 def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tmp_path: Path):
