@@ -14,7 +14,7 @@ from tests.training.makers import Heard, Stopper, outcome, prepared_set, toy_con
 from tokenization.midi.reading import read_midi
 from training import run_folder
 from training.initial_model import first_model
-from training.loop import FINISHED, OUT_OF_PATIENCE, STOPPED, Diverged
+from training.loop import FINISHED, OUT_OF_PATIENCE, REDRAW, STOPPED, Diverged
 from training.results.curves import read_table
 from training.samples import write_samples
 
@@ -83,15 +83,22 @@ def test_long_sequence_is_learned_from_as_if_it_were_read_at_once(grooves: Path,
         changes = {
             "data": {"length": 128 // windows, "windows": windows, "batch": 2},
             "model": {"dropout": 0.0, **MUSIC},
-            "optimiser": {"steps": 5 * windows, "learning_rate": 1e-30, "redraw": 0.0},
+            "optimiser": {"steps": 5 * windows, "learning_rate": 1e-30, "redraw": 1.0},
             "log_every": windows,
         }
         run = toy_run(toy_config(tmp_path / str(windows), grooves, **changes))
-        # The draw of a sequence is that of its first step.
-        run._generator = lambda *_: torch.Generator().manual_seed(3)
+        redrawn = []
+
+        def generator(*given: int, redrawn=redrawn) -> torch.Generator:
+            if given[1:] == (REDRAW,):
+                redrawn.append(given[0])
+            return torch.Generator().manual_seed(3)  # the draw is that of the first step
+
+        run._generator = generator
         heard = Heard()
         run.fit(heard)
         losses.append([progress.loss for progress in heard.progresses])
+        assert redrawn == [*range(0, 5 * windows, windows)]  # never amid a sequence
     assert len(losses[0]) == 5
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 

@@ -102,9 +102,11 @@ def test_damaged_archive_is_named(tmp_path: Path, kind: str):
         pass
 
 
-@pytest.mark.parametrize("limit", ["MOST_BYTES", "FREE_BYTES"])
-def test_what_is_packed_to_nothing_is_refused(tmp_path: Path, limit: str, monkeypatch):
-    monkeypatch.setattr(archive, limit, 1 << 20)
+@pytest.mark.parametrize(
+    ("limit", "size"), [("MOST_BYTES", (40 << 20) - 1), ("FREE_BYTES", 1 << 20)]
+)
+def test_what_is_packed_to_nothing_is_refused(tmp_path: Path, limit: str, size: int, monkeypatch):
+    monkeypatch.setattr(archive, limit, size)
     many = {f"{number}.mid": bytes(1 << 20) for number in range(40)}
     source = packed(tmp_path / "bomb.zip", "zip", many)
     with pytest.raises(ValueError, match="unpacks to more than"), unpacked(source):

@@ -129,17 +129,3 @@ def test_drums_of_another_piece_begin_at_the_same_bar(grooves: Path):
         assert heard in [set(onset[(onset >= 0) & (onset < last)].tolist()) for onset in moved]
         starts.update(bars)
     assert len(starts) > 1
-
-
-def test_drums_stay_where_those_of_the_other_piece_have_ended(grooves: Path):
-    ids, bars = piece(grooves)
-    whole = GROOVE.notes(ids)
-    first_bar = whole.onset_ticks < BAR_TICKS
-    late = GROOVE.spell(whole[(whole.track == DRUMS) | first_bar])
-    early = GROOVE.spell(whole[first_bar])
-    settings = config(length=10, mix_drums=1.0)
-    for seed in MANY:
-        random = np.random.default_rng(seed)
-        crop = cut_groove(GROOVE, late, bars, settings, random, lambda random: early)
-        assert GROOVE.validate(crop) is None
-        assert len(crop) > 2

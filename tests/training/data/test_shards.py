@@ -71,7 +71,7 @@ def test_sets_of_two_languages_are_refused(parts: list[str], pianos: Path):
 
 
 def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
-    weights = {parts[0]: 1.0, parts[1]: 3.0}
+    weights = {parts[0]: 1.0, parts[1]: 2.0}
     batches, again = (
         Batches(DataConfig(folder=weights, length=64, batch=4), seed=1) for _ in range(2)
     )
@@ -79,7 +79,7 @@ def test_sets_are_drawn_from_by_their_weights(parts: list[str], tmp_path: Path):
     random = np.random.default_rng(0)
     rows = np.array([batches._row(number, random) for number in range(1024)])
     sets = batches.shards.set_of(rows)
-    assert (sets == 1).sum() == 768
+    assert (sets == 1).sum() == 2 * 341  # of 512 each, as nearly as it goes
     first = batches.shards.file[rows[sets == 0][:3]]
     assert len({*first.tolist()}) == 3  # each of its files once in an epoch of its own
     with pytest.raises(ValueError, match="sets with weights have no common epoch"):

@@ -11,10 +11,9 @@ from musicgen.storage import checkpoint
 from tests.musicgen.toys import toy_model
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from training.config import RunConfig, read
-from training.data.batches import Batches
-from training.results.publish import Blend, Stored, _as_long, _copy_beside, blended, choose, publish
+from training.results.publish import Blend, Stored, _copy_beside, blended, choose, publish
 from training.run_folder import write_config
-from training.validation import Measured, Validation
+from training.validation import Measured
 
 
 def fitted(config: RunConfig) -> Path:
@@ -79,20 +78,12 @@ def test_model_with_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_
     run = fitted(config)
     publish(run, tmp_path / "toy-model")
     assert len(checkpoint.read_card(tmp_path / "toy-model")[1].training["recall"]) == 4
-    write_config(replace(config, data=replace(config.data, length=16)))
+    shorter = replace(config.validation, length=24)
+    write_config(replace(config, data=replace(config.data, length=16), validation=shorter))
     publish(run, tmp_path / "blend", Blend(model=str(run / "model"), share=0.5))
-    assert checkpoint.read_card(tmp_path / "blend")[1].trained_length == 32
-
-
-def test_what_is_partly_a_longer_model_is_measured_at_its_length(pianos: Path, tmp_path: Path):
-    config = toy_config(tmp_path, pianos, validation={"length": 40})
-    assert _as_long(config, config.data.trained_length) is config
-    longer = _as_long(config, 500)
-    batches = Batches(config.data, config.seed)
-    assert longer.data.trained_length == 500
-    assert Validation(longer, batches, toy_model()).length == 750
-    limited = toy_model(position={"name": "learned", "max_length": 600})
-    assert Validation(longer, batches, limited).length == 600
+    card = checkpoint.read_card(tmp_path / "blend")[1]
+    assert card.trained_length == 32
+    assert card.training["validation_loss_beyond"] > 0  # measured past it, to 40
 
 
 def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tmp_path: Path):
