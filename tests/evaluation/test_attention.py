@@ -66,7 +66,7 @@ def test_softmax_attention_and_favor_have_the_same_weights():
 def test_favor_estimates_the_weights_that_are_shown():
     favor = {"name": "favor", "features": 2048}
     model = toy_model(position="sine_spe", features=favor, horizons=HORIZONS)
-    model.blocks[0].attention.qkv.weight.data *= 0.3
+    model.get_parameter("blocks.0.attention.qkv.weight").data.mul_(0.3)
     values, expected = given_by(model, 0, 0)
     weights = sides_of(model, TOKENS, [0])[0].normalised(WHOLE)
     given = torch.einsum("hmn,nhd->mhd", weights, values)

@@ -1,6 +1,7 @@
 """Translation invariance and monotonicity of encodings: the authors' numbers, and what encodings are known to be."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +79,7 @@ def test_probing_averages_the_maps_of_all_tokens(position: str):
         sides = sides_of(model, torch.full((48,), token), [0], 2 + token)[0]
         products = sides.products(slice(0, 48), slice(0, 48)).double()
         total += (products.exp() if sides.exponential else products).numpy()
+    row: Any
     for row in probe(model, RANGES, range(VOCABULARY), seed=2):
         where = Range(**{key: row[key] for key in ("start", "stop", "offset")})
         invariance, falls = both(band_of(total[row["head"]], where.offset), where)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def followed(pixels: np.ndarray, apart: float) -> bool:
 def test_flood_fill_finds_every_answer_of_thousands_of_short_pictures() -> None:
     pixels, labels = short(1500, seed=3)
     for one, label in zip(pixels, labels, strict=True):
-        regions, paths = ndimage.label(one > 0, structure=np.ones((3, 3)))
+        regions, paths = cast(Any, ndimage.label(one > 0, structure=np.ones((3, 3))))
         assert paths == 2
         first, last = regions[one == MARK]
         assert (first == last) == label, one

@@ -224,13 +224,13 @@ def test_papers_stand_beside_our_own_and_what_is_theirs_alone_below() -> None:
 
 
 def test_rates_rise_and_fall_as_said() -> None:
-    settings = {"steps": 100, "batch": 1, "learning_rate": 1.0, "warmup": 10}
+    settings: dict[str, Any] = {"steps": 100, "batch": 1, "learning_rate": 1.0, "warmup": 10}
     cosine, root = Optimiser(**settings), Optimiser(**settings, schedule="inverse_sqrt")
     assert [cosine.rate(step) for step in (0, 9)] == [0.1, 1.0]
     assert cosine.rate(100) == pytest.approx(0.01)
     assert root.rate(39) == pytest.approx(0.5)
     with pytest.raises(ValueError, match="schedule is 'step'; it must be one of cosine"):
-        Optimiser(**settings, schedule="step")
+        Optimiser(**{**settings, "schedule": "step"})
 
 
 def test_the_command_prints_tables_with_what_the_papers_report(tmp_path: Path, capsys) -> None:

@@ -65,11 +65,12 @@ def test_linear_cost_gives_the_numbers_of_the_matrix(length: int, decay: Tensor 
     same_values_and_gradients(
         inputs,
         lambda *x: attend_both_ways(*x, decay=decay, chunk=64),
-        lambda *x: dense(*x, lags),
+        lambda fq, fk, v: dense(fq, fk, v, lags),
     )
     own = (inputs[0] + 1, inputs[1])
     found = attend_both_ways(*inputs, decay=decay, normaliser=own)
-    torch.testing.assert_close(found, dense(*inputs, lags, own), rtol=1e-10, atol=1e-10)
+    exact = dense(inputs[0], inputs[1], inputs[2], lags, own)
+    torch.testing.assert_close(found, exact, rtol=1e-10, atol=1e-10)
     # Padding is seen by nobody.
     present = torch.arange(length).expand(2, -1) < length // 2 + 1
     padded = attend_both_ways(*inputs, decay=decay, present=present)

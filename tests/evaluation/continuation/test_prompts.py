@@ -1,6 +1,7 @@
 """Prompts from a folder of MIDI files, and the passages that frame the scores of what continues them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,10 +78,14 @@ def test_the_style_is_in_the_name():
     assert style_of("deep.er/song.mid") == "song"
 
 
+def passages(*asked: Any) -> dict[str, Any]:
+    return reference_passages(*asked, 140, seed=0)
+
+
 def test_reference_passages(prompts, speaker):
     """As long as asked for, going on after two bars; the other one has another style, if there is one."""
     for prompt in prompts:
-        found, same = (reference_passages(speaker, prompts, prompt, 140, seed=0) for _ in range(2))
+        found, same = passages(speaker, prompts, prompt), passages(speaker, prompts, prompt)
         for passage in found.values():
             assert len(passage.ids) == 140
             assert passage.start_ticks == prompt.start_ticks
@@ -88,7 +93,7 @@ def test_reference_passages(prompts, speaker):
         np.testing.assert_array_equal(found["other"].ids, same["other"].ids)
         others = [other for other in prompts if other.style != prompt.style]
         assert any(np.array_equal(found["other"].ids, o.piece_ids[:140]) for o in others)
-    assert reference_passages(speaker, prompts[:1], prompts[0], 140, seed=0)["other"] is None
+    assert passages(speaker, prompts[:1], prompts[0])["other"] is None
 
 
 def test_the_looped_prompt_repeats_it(prompts, speaker):
@@ -102,5 +107,5 @@ def test_the_looped_prompt_repeats_it(prompts, speaker):
     np.testing.assert_array_equal(again.onset_ticks, notes.onset_ticks)
     for histogram in (onset_duration, onset_drum):
         of_both = (histogram(x, score.ticks_per_beat) for x in (score.notes, notes))
-        assert cosine(*of_both) > 0.98
-    assert copied_share(ids[len(prompt.ids) : 600], prompt.ids, run=8) > 0.9
+        assert (cosine(*of_both) or 0) > 0.98
+    assert (copied_share(ids[len(prompt.ids) : 600], prompt.ids, run=8) or 0) > 0.9

@@ -111,7 +111,7 @@ def test_distances_have_a_row_a_statistic():
     polyphony, pitch_range = distances(outputs, real)
     assert (polyphony.statistic, pitch_range.statistic) == ("polyphony", "range")
     assert polyphony.outputs == Spread(n=1, missing=1, mean=2.0, deviation=None)
-    assert polyphony.real == Spread(n=2, missing=0, mean=2.0, deviation=pytest.approx(np.sqrt(2)))
+    assert polyphony.real == Spread(n=2, missing=0, mean=2.0, deviation=np.sqrt(2))
     assert polyphony.wasserstein == 1.0
     assert polyphony.in_deviations == pytest.approx(1 / np.sqrt(2))
     assert (pitch_range.wasserstein, pitch_range.in_deviations) == (0.0, None)
@@ -139,9 +139,10 @@ def test_the_interval_of_a_distance_holds_the_true_one_as_often_as_it_says():
 
 def test_two_sets_of_real_pieces_are_about_as_far_apart_as_the_floor_says():
     random = np.random.default_rng(6)
-    expected = np.mean([wasserstein(*random.normal(size=(2, 6))) for _ in range(2000)])
+    apart = [wasserstein(*random.normal(size=(2, 6))) for _ in range(2000)]
     told = [floor([[x] for x in random.normal(size=6)], seed) for seed in range(60)]
-    assert np.mean(np.array(told, dtype=float)) == pytest.approx(expected, rel=0.2)
+    found, expected = (np.array(values, dtype=float).mean() for values in (told, apart))
+    assert found == pytest.approx(expected, rel=0.2)
 
 
 def test_pieces_of_a_style_count_as_one():
