@@ -21,6 +21,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,6 +44,7 @@ def module_of(path: Path, root: Path = ROOT) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Return the full names of all that a file imports, also inside functions; of `from a import b`, both a and a.b."""
     names = set()
@@ -56,6 +58,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+@cache
 def module_arrows(root: Path = ROOT) -> Arrows:
     """Return which modules of the house each module imports."""
     modules = {module_of(path, root): path for path in sources(root)}
