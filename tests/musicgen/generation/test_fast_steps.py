@@ -12,7 +12,7 @@ from musicgen.layers.compiled import available
 from musicgen.position import POSITIONS
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.steps import FastSteps, selected
-from tests.musicgen.toys import generator, toy_model, toy_tokens, unlimited
+from tests.musicgen.toys import generator, stirred, toy_model, toy_tokens, unlimited
 
 LENGTH = 40
 MODELS = {
@@ -31,7 +31,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @every_model
 def test_single_precision_steps_choose_the_tokens_of_the_whole(name: str):
-    model, tokens = toy_model(layers=3, **MODELS[name]), toy_tokens(2, LENGTH)
+    model, tokens = stirred(toy_model(layers=3, **MODELS[name])), toy_tokens(2, LENGTH)
     steps = FastSteps(model)
     with torch.inference_mode():
         whole = model(tokens, model.begin(generator()))

@@ -80,7 +80,10 @@ def test_logits_do_not_depend_on_company(position: str, width: int):
         assert torch.equal(steps(torch.tensor(rows)), together[rows])
 
 
-def test_generation_follows_the_model_step_by_step(model: Any):
+@pytest.mark.parametrize("attention", ["linear", "softmax"])
+def test_generation_follows_the_model_step_by_step(attention: str):
+    position = "sine_spe" if attention == "linear" else "absolute"
+    model = toy_model(position=position, attention=attention, layers=2)
     tokens = run(model, sampling=Sampling(temperature=0), stop=Stop(tokens=20))[0]
     whole = torch.from_numpy(np.concatenate([PROMPT, tokens]))[None]
     with torch.no_grad():
