@@ -39,6 +39,15 @@ def toy_model(seed: int = 0, **overrides: Any) -> Performer:
     return Performer(toy_config(**{"initial_deviation": 0.3, **overrides}), seed).eval()
 
 
+def stirred(model: Performer) -> Performer:
+    """Return a model with all vectors at random, biases and norms, that begin as 0 and 1."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.3 * torch.randn(len(parameter), generator=generator()))
+    return model
+
+
 def unlimited(position: str, length: int = 32768) -> Any:
     """Return the default configuration of an encoding of ENCODINGS, without a limit below `length`."""
     name, _, time = position.partition(" in ")

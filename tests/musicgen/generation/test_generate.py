@@ -55,7 +55,10 @@ def test_the_same_request_gives_the_same_tokens_and_another_seed_others(model: A
     assert (far[0] != run(toy_model(position="none"), seed=1, **request)[1]).any()
 
 
-def test_generation_follows_the_model_step_by_step(model: Any):
+@pytest.mark.parametrize("attention", ["linear", "softmax"])
+def test_generation_follows_the_model_step_by_step(attention: str):
+    position = "sine_spe" if attention == "linear" else "absolute"
+    model = toy_model(position=position, attention=attention, layers=2)
     tokens = run(model, sampling=Sampling(temperature=0), stop=Stop(tokens=20))[0]
     whole = torch.from_numpy(np.concatenate([PROMPT, tokens]))[None]
     with torch.no_grad():

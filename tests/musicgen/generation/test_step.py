@@ -11,7 +11,7 @@ from musicgen.generation.batch import Batch, RowsAlone, RowsTogether, batch_of
 from musicgen.layers.quantised import quantise, restore
 from musicgen.metre.heads import MetreConfig
 from musicgen.model.performer import Performer, State
-from tests.musicgen.toys import ENCODINGS, generator, toy_model, toy_tokens, unlimited
+from tests.musicgen.toys import ENCODINGS, generator, stirred, toy_model, toy_tokens, unlimited
 
 METRE = MetreConfig(bars=(1, 2), remembers=(2, 8), features=3)
 TAKEN = {  # what the loops have code of their own for
@@ -49,7 +49,7 @@ def after_prompt(model: Performer, length: int = 6, seed: int = 0) -> State:
 
 @pytest.mark.parametrize("changes", TAKEN.values(), ids=TAKEN)
 def test_loops_compute_the_definition(changes: dict[str, Any]):
-    model = toy_model(layers=2, **changes)
+    model = stirred(toy_model(layers=2, **changes))
     state, tokens = after_prompt(model), toy_tokens(30, 3, seed=1)
     wanted = written(RowsAlone(model), state, tokens)
     together = batch_of(model)
@@ -59,7 +59,7 @@ def test_loops_compute_the_definition(changes: dict[str, Any]):
 
 
 def test_loops_read_8_bit_weights():
-    model = toy_model(layers=2, position="sine_spe")
+    model = stirred(toy_model(layers=2, position="sine_spe"))
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 2:
@@ -112,7 +112,7 @@ def test_rows_leave_the_state_that_they_began_with():
 def test_a_wide_model_is_multiplied_on_all_threads(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("musicgen.generation.step.WIDE", 16)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    model = toy_model(layers=2, position="sine_spe")
+    model = stirred(toy_model(layers=2, position="sine_spe"))
     state, tokens = after_prompt(model), toy_tokens(10, 11, seed=1)
     found = written(RowsTogether(model), state, tokens)
     wanted = written(RowsAlone(model), state, tokens)

@@ -20,6 +20,7 @@ from tests.musicgen.toys import (
     VOCABULARY,
     check_prompt_and_steps,
     generator,
+    stirred,
     toy_config,
     toy_model,
     toy_tokens,
@@ -250,7 +251,7 @@ def test_all_ways_to_compute_agree(position: str, features: str):
 )
 @pytest.mark.parametrize("cut", [1, 17])
 def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut: int):
-    model, tokens = told(**parts).double(), toy_tokens(3, LENGTH)
+    model, tokens = stirred(told(**parts)).double(), toy_tokens(3, LENGTH)
     whole, rows, steps = whole_of(model, tokens), torch.arange(3), model.step
     logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
     for t in range(cut, 30):

@@ -91,7 +91,7 @@ def test_a_cluster_of_another_version_is_told(who: str, address: str, monkeypatc
     versions: Any = pytest.importorskip("distributed.versions")
     real = versions.get_versions()
     ours = {**real, "packages": {**real["packages"], "dask": "2019.1.0"}}
-    monkeypatch.setattr(versions, "get_versions", lambda *_: ours)
+    monkeypatch.setattr(versions, "get_versions", lambda **_: ours)
     if "worker" in who:
         monkeypatch.setattr(cluster, "_versions_at", lambda _: ours)
     theirs = real["packages"]["dask"]
