@@ -65,6 +65,7 @@ def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
     else:  # the script of each is its own
         joined = alone[0].select(np.zeros(3, dtype=np.int64))
         alone = [alone[0].select(np.array([0])) for _ in range(3)]
+    step = 0
     for step in range(150):
         allowed = joined.allowed()
         np.testing.assert_array_equal(allowed, np.concatenate([g.allowed() for g in alone]))

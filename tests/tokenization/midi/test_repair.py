@@ -71,7 +71,8 @@ def test_values_above_127_become_127():
     score = read_midi(make.midi(make.track(make.on(0, 60, 200), make.off(480))))
     assert score.notes.velocity.tolist() == [127]
     assert "1 value above 127 became 127" in remarks(score)
-    controlled = make.note_file(make.event(0, 0xB0, 7, 168))  # symusic's issue 104
+    # symusic's issue 104; the pressure has one byte.
+    controlled = make.note_file(make.event(0, 0xD0, 5), make.event(0, 0xB0, 7, 168))
     assert rows(read_midi(controlled)) == [(0, 480, 60)]
 
 

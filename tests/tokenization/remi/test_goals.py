@@ -212,7 +212,7 @@ LINES = st.lists(
 
 
 @pytest.mark.parametrize("speaker", VERSIONS.values(), ids=VERSIONS)
-@settings(max_examples=15)
+@settings(max_examples=12)
 @given(SEEDS, st.integers(0, 100), LINES.filter(any))
 def test_a_model_of_no_knowledge_keeps_to_the_line(speaker, seed, prompt_length, line):
     piece = walk(seed, prompt_length, speaker)

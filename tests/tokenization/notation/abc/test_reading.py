@@ -100,6 +100,7 @@ def test_a_book_gives_the_tune_that_is_wanted():
         read_abc(book, GENEROUS, "book", tune=2)
 
 
+@pytest.mark.long
 def test_equal_to_music21():
     """Tunes of another library's corpus are what that library reads."""
     import warnings
