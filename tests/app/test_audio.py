@@ -1,6 +1,7 @@
 """Music sounds, just below full scale; what cannot be played costs a child process and a sentence."""
 
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ def test_a_full_chord_as_loud_as_can_be_does_not_clip(render):
     assert 0.8 < np.abs(heard).max() < 0.9
 
 
-def test_what_cannot_be_played_is_named_and_leaves_no_file(render, tmp_path):
+def test_what_cannot_be_played_is_named_and_leaves_no_file(render, tmp_path, monkeypatch):
     broken = tmp_path / "broken.sf2"
     broken.write_bytes(b"no sounds")
     with pytest.raises(AudioError, match="could not play this piece"):
@@ -60,6 +61,10 @@ def test_what_cannot_be_played_is_named_and_leaves_no_file(render, tmp_path):
         render(example("trio-jazz"), tmp_path / "font.sf2")
     with pytest.raises(AudioError, match=r"with broken\.sf2"):
         render(example("trio-jazz"), broken)
+    cut_off = [sys.executable, "-c", "print('RIFF' + 99 * 'x')"]
+    monkeypatch.setattr(app.audio, "module_command", lambda *_: cut_off)
+    with pytest.raises(AudioError, match=r"could not play .* \(it ended\)"):
+        render(example("trio-jazz"))
     assert [*tmp_path.iterdir()] == [broken]
 
 

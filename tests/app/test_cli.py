@@ -7,6 +7,7 @@ import time
 import types
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def try_(monkeypatch: pytest.MonkeyPatch):
     """Return a function that runs a command which does what a function does."""
 
     def run(does) -> int:
-        module = types.ModuleType("app.commands.try")
+        module: Any = types.ModuleType("app.commands.try")
         module.add = lambda parser: parser.add_argument("--number", type=int)
         module.run = does
         monkeypatch.setitem(sys.modules, module.__name__, module)

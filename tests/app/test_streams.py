@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,10 @@ pytestmark = pytest.mark.skipif(not FULL.exists(), reason="the system has no dev
 
 
 def run(
-    *words: object, unbuffered: str = "", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    *words: object,
+    unbuffered: str = "",
+    stdout: Any = subprocess.PIPE,
+    stderr: Any = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "app.cli", *map(str, words)],

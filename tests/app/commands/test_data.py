@@ -32,6 +32,7 @@ def test_what_is_told_to_people(tmp_path: Path, command):
     assert out.splitlines()[1].split() == ["split", "files", "pieces", "tokens", "bars", "notes"]
     assert "Skipped 15:\n  bad0.mid: it is empty (0 bytes)" in err
     assert "… and 5 more, which meta.json lists" in err
+    assert err.count("it is empty (0 bytes)") == 10
     assert "No piece is held out for validation" not in err
     out, err = command("data", "inspect", tmp_path / "set")
     assert err == ""

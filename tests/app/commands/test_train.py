@@ -79,7 +79,7 @@ def test_a_folder_that_is_taken_is_said_before_what_lies_in_it(
     there = f"musicgen: {run} already holds a run, at step 4; "
     assert refused("train", toy, "--set", "seed=5").startswith(there)
     assert outcome(run) == before
-    (run_folder.newest(run) / "config.json").write_text("{")
+    (run / "checkpoints" / "00000004" / "config.json").write_text("{")
     words = ["train", toy, "--set", "model=null", "--start", "base", "--set", "data.folder=none"]
     said = refused(*words)
     assert said.startswith(there)

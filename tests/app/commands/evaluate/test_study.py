@@ -182,9 +182,9 @@ def test_a_model_is_tried_on_what_it_learned_from(shared_set, here: Path):
     (here / "data" / "1" / "meta.json").write_text("{}")
 
     def found(name: str = "one", **card: object) -> Path:
-        return data_of(
-            [SimpleNamespace(name=name, training=card, language=SimpleNamespace(name="remi"))]
-        )
+        speaks = SimpleNamespace(name="remi")
+        model: Any = SimpleNamespace(name=name, training=card, language=speaks)
+        return data_of([model])
 
     assert found(data="Songs", checksum="of none") == Path("data/a")
     assert found(data="Songs", checksum="of b") == Path("data/b")
@@ -252,7 +252,8 @@ def test_a_report_keeps_to_the_split_and_has_what_whole_pieces_show(
     sets = [shared_set(name, train=2) for name in languages]
     models = [write_model(tmp_path / name, name, "sine_spe") for name in languages]
     options = ("--split", "train", "--pieces", 1, "--whole", 1, "-o", report)
-    evaluate("report", *models, "--data", *sets, *options)
+    said = evaluate("report", *models, "--data", *sets, shared_set("remi"), *options).err
+    assert "is left out: it is in remi, which none of the models speaks" in said
     text = page(report)
     for part in (
         "of the train split",

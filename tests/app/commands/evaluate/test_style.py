@@ -127,6 +127,10 @@ def test_continuation_writes_tables_and_files_and_goes_on(folder: Path, command,
         "one.march.mid", "two.march.mid", "one.waltz-like.mid", "deep/two.waltz-like.MIDI",
     }  # fmt: skip
 
+    few = json.loads(command(*evaluate, MODEL, "--limit", 1, "-o", "out", "--json").out)
+    assert (few["prompts"], few["styles"]) == (1, 1)
+    assert not any(row["output"] == "another style" for row in few["similarity"])
+
     monkeypatch.setattr(experiment, "_continued", None)  # whoever calls it fails
     again = json.loads(command(*evaluate, MODEL, "--json").out)
     assert again["similarity"] == results["similarity"]
