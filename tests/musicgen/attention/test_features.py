@@ -178,6 +178,8 @@ def test_features_of_a_step_are_those_of_a_sequence_but_for_a_factor_of_a_query(
         call()
     fq, fk = both[0].chunk(2)
     expected = features.queries(q.view(1, 1, 6, 16))[0, 0]
-    close = {"rtol": 1e-4, "atol": 1e-6} if dtype is torch.float32 else {"rtol": 1e-7, "atol": 1e-7}
-    torch.testing.assert_close(fq / fq.sum(1, True), expected / expected.sum(1, True), **close)
-    torch.testing.assert_close(fk, features.keys(k.view(1, 1, 6, 16))[0, 0], **close)
+    rtol, atol = (1e-4, 1e-6) if dtype is torch.float32 else (1e-7, 1e-7)
+    torch.testing.assert_close(
+        fq / fq.sum(1, True), expected / expected.sum(1, True), rtol=rtol, atol=atol
+    )
+    torch.testing.assert_close(fk, features.keys(k.view(1, 1, 6, 16))[0, 0], rtol=rtol, atol=atol)
