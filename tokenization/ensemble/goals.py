@@ -174,7 +174,7 @@ def directed(
     script = Script.around(language, [[]] * (before + len(after)), [*[[]] * before, *after])
     write = None if chords is None else np.flatnonzero(reading.parts != HARMONY)
     grammar = EnsembleGrammar(write=write, metres=chords is None)
-    return Scripted(grammar, language, script, hears=True, may_end_silent=True)
+    return Scripted(grammar, language, script, hears=True)
 
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:

@@ -47,9 +47,9 @@ def draw(length: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tupl
     return fq.to(dtype), fk.to(dtype), v.to(dtype)
 
 
-def options_of(variant: str, length: int) -> dict:
+def options_of(variant: str, length: int) -> dict[str, Any]:
     """What a form is called with beside queries, keys and values."""
-    options: dict = {"decay": DECAY} if "decay" in variant else {}
+    options: dict[str, Any] = {"decay": DECAY} if "decay" in variant else {}
     if "normaliser" in variant:
         options["normaliser"] = draw(length, seed=1)[:2]
     return options

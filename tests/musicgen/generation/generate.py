@@ -13,13 +13,12 @@ from musicgen.generation.job import Job, job_of
 from musicgen.generation.request import Request, checked, order
 from musicgen.model.performer import Performer
 from tests.musicgen.toys import Anything
-from tokenization.grammar import Grammar
 
 ENDED = -1  # stands in the stream for a variation that has ended, or has no token at this moment
 
 
 def asked(
-    model: Performer, prompt: Any, request: Request, grammar: Grammar | None = None, *more: Any, **named: Any
+    model: Performer, prompt: Any, request: Request, grammar: Any = None, *more: Any, **named: Any
 ) -> Job:  # fmt: skip
     """Return a request to a model as a job."""
     ids, rules = checked(model, prompt), grammar or Anything()
@@ -31,7 +30,7 @@ def generate(
     prompt: Any,
     request: Request,
     *,
-    grammar: Grammar | None = None,
+    grammar: Any = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[np.ndarray]:
     """Yield the new tokens of all variations as they come: an array (variations,) a step, ENDED where one has ended."""
@@ -41,9 +40,7 @@ def generate(
     return _stream(engine, job)
 
 
-def written(
-    model: Performer, prompt: Any, request: Request, *, grammar: Grammar | None = None
-) -> np.ndarray:
+def written(model: Performer, prompt: Any, request: Request, *, grammar: Any = None) -> np.ndarray:
     """Return the new tokens of all variations, (variations, T), ENDED after the end of each.
 
     More than eight are written in groups, of which some may be a few steps ahead of others.

@@ -29,6 +29,7 @@ TAKEN = {  # what the loops have code of their own for
     "elu": {"features": "elu"},
     "random elu": {"features": {"name": "elu", "features": 12}},
     "favor": {"features": {"name": "favor", "features": 12}},
+    "favor far out": {"features": {"name": "favor", "features": 12}, "initial_deviation": 3.0},
     "norms after": {"norm": "post", "activation": "relu"},
     "gelu": {"activation": "gelu"},
     "horizons": {"horizons": (2.0, 20.0)},

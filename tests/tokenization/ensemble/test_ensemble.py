@@ -153,14 +153,14 @@ def test_a_plan_can_be_asked_for():
     assert said[:bars].tolist() == (VOCABULARY["density"].start + plan["density"]).tolist()
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_music_goes_on_by_a_plan_and_over_chords(ends: bool):
+@pytest.mark.parametrize(("ends", "seed"), [(False, 1), *((True, seed) for seed in range(1, 7))])
+def test_music_goes_on_by_a_plan_and_over_chords(ends: bool, seed: int):
     encoded = LANGUAGE.encode(song())
     prompt = np.append(encoded.ids[: encoded.bars[4]], BAR).astype(np.int64)
     plan = LANGUAGE.plan({"density": [1, 2, 4, None], "form": "A B B A"}, 4)
     chords = [["C_M"], ["F_M", "G_7"]]
     grammar = directed(LANGUAGE, prompt, 4, ends=ends, chords=chords, plan=plan)
-    said = written(grammar, prompt, 1, 100_000 if ends else 1500)
+    said = written(grammar, prompt, seed, 100_000 if ends else 1500)
     new = LANGUAGE.text(said[len(prompt) - 1 :]).splitlines()[:4]
     asked = ["return_new density_2", "return_new density_3", "return_1 density_4", "return_other"]
     told = ["chords at_0 chord_C_M", "chords at_0 chord_F_M at_48 chord_G_7"] * 2

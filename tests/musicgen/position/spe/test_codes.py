@@ -21,7 +21,10 @@ from tests.musicgen.position.makers import build, inputs
 from tests.musicgen.toys import generator
 
 GOLDEN = Path(__file__).parents[3] / "golden"
-BOTH = {"sine_spe": {"sines": 3, "realisations": 6}, "conv_spe": {"taps": 7, "realisations": 6}}
+BOTH: dict[str, dict[str, Any]] = {
+    "sine_spe": {"sines": 3, "realisations": 6},
+    "conv_spe": {"taps": 7, "realisations": 6},
+}
 
 
 def close(found: Tensor, wanted: Tensor) -> None:
