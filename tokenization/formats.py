@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenization.any_file import kind_of
 from tokenization.edit import Edit, NotKept
 from tokenization.score import Score
 from tokenization.whole_file import write_whole
@@ -72,6 +71,8 @@ def file_of(
     """
     write, said = FORMATS[suffix.lower()], ""
     kind = "midi" if write is midi else "musicxml"
+    from tokenization.any_file import kind_of  # nor is the library that reads
+
     if edit is not None and kind_of(edit.original) == kind:
         try:
             return _kept(edit, kind, score, provenance), said

@@ -30,8 +30,7 @@ from musicgen.common.intervals import mean_interval
 from musicgen.generation.likelihood import position_losses
 from musicgen.loading import load
 from musicgen.playable import Playable
-from tests.tools.measure.goals import SMALL
-from tests.tools.measure.tried import Quiet
+from tests.tools.measure.goals import SMALL, Quiet
 from tokenization.groove.spelling import END, PARTS
 from tokenization.groove_2 import goals
 from tokenization.groove_2.language import Groove2

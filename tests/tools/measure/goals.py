@@ -25,10 +25,10 @@ from musicgen.common.intervals import mean_interval
 from musicgen.continuation import Continuation, together
 from musicgen.generation.likelihood import position_losses
 from musicgen.loading import load
+from musicgen.model.performer import Performer
 from musicgen.options import Options
 from musicgen.pieces import Piece
 from musicgen.playable import Playable
-from tests.tools.measure.tried import Quiet
 from tokenization.language import COUNTED
 from tokenization.prepared import Prepared
 from tokenization.remi.goals import GOAL_START, bar_offsets, ending, from_bar
@@ -36,7 +36,7 @@ from tokenization.wording import markdown
 from training.config import find, read
 from training.data.batches import Batches
 from training.devices import start_fabric
-from training.loop import Run
+from training.loop import Progress, Run
 
 SMALL = (
     "start=null", "model.preset=tiny", "model.layers=4", "model.width=64", "model.feedforward=256",
@@ -51,6 +51,19 @@ WAYS = {"said once a bar": "model.goals=null", "told to every position": "model.
 PROMPT, WRITTEN = 16, 12  # bars
 TAKES = 3  # of each song
 LOSS = "loss of the last bar"
+
+
+class Quiet:
+    """A listener that says nothing."""
+
+    def stepped(self, step: int, steps: int) -> None:
+        """Do nothing."""
+
+    def progress(self, progress: Progress) -> None:
+        """Do nothing."""
+
+    def validated(self, model: Performer, step: int) -> None:
+        """Do nothing."""
 
 
 def measure(
