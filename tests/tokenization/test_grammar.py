@@ -133,6 +133,32 @@ def test_the_music_may_end_where_it_is_asked_to_and_nothing_else_changes(name: s
     assert plain.allowed()[0, speaker.end]
 
 
+@pytest.mark.parametrize("name", ["remi-2", "groove-2", "ensemble"])
+@pytest.mark.parametrize("seed", range(3))
+def test_music_that_is_asked_to_ends_with_so_many_bars(name: str, seed: int):
+    speaker = language(name)
+    prompt = prompt_of(speaker)
+    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, end_in=3)
+    ids = written(grammar, prompt, seed, speaker.end)
+    assert ids[-1] == speaker.end
+    assert len(speaker.bars(ids)) == PROMPT_BARS + 3
+    assert len(speaker.decode(ids).notes) >= 8
+
+
+@pytest.mark.parametrize("name", ["remi-2", "groove-2", "ensemble"])
+def test_an_idle_token_changes_nothing(name: str):
+    for tokens in (9, 14, 25):
+        grammar, other = after(name, tokens), after(name, tokens)
+        idle = np.array([language(name).idle])
+        for _ in range(20):
+            grammar.advance(idle)
+            np.testing.assert_array_equal(grammar.allowed(), other.allowed())
+            assert grammar.bars.tolist() == other.bars.tolist()
+            token = np.flatnonzero(other.allowed()[0])[:1]
+            grammar.advance(token)
+            other.advance(token)
+
+
 def test_what_a_language_cannot_do_is_said():
     ids = np.array([0])
     remi, groove = language("remi"), language("groove")

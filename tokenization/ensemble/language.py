@@ -23,7 +23,6 @@ from tokenization.ensemble.spelling import (
     spell,
 )
 from tokenization.ensemble.tokens import (
-    AFTER,
     AT,
     BAR,
     BEGIN,
@@ -33,6 +32,7 @@ from tokenization.ensemble.tokens import (
     FLAT_VELOCITY,
     HARMONY,
     HIGHEST_DRUM,
+    LEFT_1,
     LENGTHS,
     LONGEST_BAR,
     LOUDNESS_LEVELS,
@@ -59,7 +59,7 @@ class Ensemble(Language):
     end = END
     bar = BAR
     onset_steps = STEPS_PER_BEAT
-    idle = AFTER
+    idle = LEFT_1
     every_metre = True
     parts = PART_NAMES
     infilling = goals.infilling
