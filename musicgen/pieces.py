@@ -149,7 +149,10 @@ def edit_of(original: bytes | None, heard: Score, language: Language, **where: A
     """Return music that is written to a file as an edit of it; nothing of a piece that came from none."""
     if original is None:
         return None
-    return Edit(original=original, heard=heard, onset_steps=language.onset_steps, **where)
+    from tokenization.any_file import kind_of  # its libraries are not where models train
+
+    kind, steps = kind_of(original), language.onset_steps
+    return Edit(original=original, kind=kind, heard=heard, onset_steps=steps, **where)
 
 
 def _plain(tracks: Any) -> Any:

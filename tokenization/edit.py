@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenization.analysis.metres import LENGTHS, NAMES, bars_of, made_of
 from tokenization.analysis.parts import FAMILY_PROGRAMS
-from tokenization.score import Score, Track
+from tokenization.score import Notes, Score, Track
 
 HANDS_APART = 7  # semitones between the middles of two tracks that share what one instrument plays
 FEWEST_OF_A_HAND = 0.1  # of the notes of that instrument
@@ -29,6 +29,7 @@ class Edit:
     """
 
     original: bytes  # the file
+    kind: str  # what it is: midi, musicxml or abc
     heard: Score  # the piece as the model heard it, with its times and tracks in the file
     onset_steps: int  # of a beat, on which notes began when the model heard the piece
     start: int = 0  # the tick from which on music is new
@@ -86,6 +87,12 @@ def homes(part: Track, played: Sequence[Track], pitches: Mapping[int, np.ndarray
         if program == by_program.most_common(1)[0][0] and enough and apart:
             chosen.append(Home(source, middle))
     return chosen
+
+
+def shared(notes: Notes, middles: Sequence[float]) -> list[Notes]:
+    """Return notes as those of several tracks, each note in the track whose middle is nearest."""
+    nearest = np.abs(notes.pitch[:, None] - np.array(middles)).argmin(axis=1)
+    return [notes[nearest == number] for number in range(len(middles))]
 
 
 class NewBar(NamedTuple):

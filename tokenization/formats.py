@@ -71,9 +71,7 @@ def file_of(
     """
     write, said = FORMATS[suffix.lower()], ""
     kind = "midi" if write is midi else "musicxml"
-    from tokenization.any_file import kind_of  # nor is the library that reads
-
-    if edit is not None and kind_of(edit.original) == kind:
+    if edit is not None and edit.kind == kind:
         try:
             return _kept(edit, kind, score, provenance), said
         except NotKept as error:

@@ -50,13 +50,12 @@ def write_take(
 
     A number that another command has taken meanwhile is left to it: the first file is the claim.
     """
-    from tokenization.any_file import kind_of
     from tokenization.whole_file import write_text
 
     number, named = _claimed(folder, take, scores, number)
     first, *others = paths = [*named]
     # A score that was given is given back as one.
-    is_score = take.edit is not None and kind_of(take.edit.original) == "musicxml"
+    is_score = take.edit is not None and take.edit.kind == "musicxml"
     as_scores = [
         path.with_suffix(".musicxml")
         for path, score in named.items()

@@ -43,20 +43,6 @@ def multiplies_bfloat16() -> str | None:
     return None
 
 
-def abilities() -> str:
-    """Return all that decides what a processor computes how: on Linux its kind, model and instructions."""
-    try:
-        first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
-    except OSError:
-        return platform.processor()
-    telling = ("vendor_id", "cpu family", "model", "stepping", "flags", "features", "cpu ")
-    return "\n".join(
-        line
-        for line in first.lower().splitlines()
-        if line.startswith(telling) and "mhz" not in line
-    )
-
-
 def cache_folder() -> Path:
     """Return the user's folder for what this machine has found out; of who has no home it is no absolute path."""
     base = os.environ.get("XDG_CACHE_HOME", "")

@@ -120,7 +120,7 @@ class CompiledStep:
             logits = x.new_empty(len(tokens), model.config.vocabulary_size)
             self._run(
                 self._packed,
-                self._encoding(code, len(tokens)),
+                self._encoding(code),
                 loops.Places(slots.numpy(), *places),
                 x.contiguous().numpy(),
                 sums.numpy(),
@@ -129,11 +129,12 @@ class CompiledStep:
             )
         return logits, after_codes, times
 
-    def _encoding(self, code: Any, batch: int) -> loops.Encoding:
+    def _encoding(self, code: Any) -> loops.Encoding:
         """Return what the encoding made ready for these rows."""
         position, shape = self._model.position, self._model.position.shape
         heads = 2 * shape.heads
-        kind, gains, codes = loops.COPY, np.zeros((0, 0, 0, 0), np.float32), None
+        kind, gains = loops.COPY, np.zeros((0, 0, 0, 0), np.float32)
+        codes = np.zeros((0, 0, 0, 0, 0), np.float32)
         waves = (np.zeros((0, 0, 0), np.float32),) * 2
         if isinstance(code, RowCodes):
             kind, codes = loops.CONTRACT, _stacked(code, shape.heads)
@@ -149,8 +150,6 @@ class CompiledStep:
                 _array((wave if wave.shape[1] > 1 else wave.expand(-1, heads, -1)).float())
                 for wave in by_side
             )
-        if codes is None:  # of no numbers, but with the width of positioned queries
-            codes = np.zeros((0, batch, heads, 0, position.qk_width), np.float32)
         return loops.Encoding(kind, gains, codes, *waves)
 
 

@@ -68,7 +68,7 @@ class Encoding(NamedTuple):
 
     kind: Any
     gains: Any  # of a code's sides, (L, 2H, K, D)
-    codes: Any  # (1 or L, B, 2H, K·D, W)
+    codes: Any  # (1 or L, B, 2H, K·D, W); others are empty where they are not used
     cosine: Any  # (B, 2H, D/2)
     sine: Any
 
@@ -253,7 +253,7 @@ def attention(
 ) -> None:  # fmt: skip
     """Let all heads of a layer attend: (B, 3C + metric) → (B, C + metric); the states change in place."""
     heads, width = sums.shape[1], sums.shape[3] - 1
-    placed = np.empty((2, encoding.codes.shape[4]), np.float32)
+    placed = np.empty((2, model.features.omega.shape[1]), np.float32)
     features = np.empty((2, sums.shape[2]), np.float32)
     omega = model.features.omega[layer]
     metric = int(model.metric[0])

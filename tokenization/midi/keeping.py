@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenization.analysis.chords import named
-from tokenization.edit import Edit, NotKept, homes, new_bars
+from tokenization.edit import Edit, NotKept, homes, new_bars, shared
 from tokenization.midi.reading import DRUM_CHANNEL, SUSTAIN, programs_set_apart, read_midi
 from tokenization.midi.repair import LAST_TICK, MARKER, METER, TRACK_NAME
 from tokenization.midi.tracks import (
@@ -142,13 +142,9 @@ class KeptMidi:
             if len(beats) < 2:  # all that is known lies after it
                 beats, known = (
                     np.append(last - 1, last),
-                    np.append(_line(last - 1, *self._all), end),
+                    np.append(_line(last - 1, self._beats, self._ticks), end),
                 )
         return np.floor(_line(at, beats, known) + 0.5).astype(np.int64)
-
-    @property
-    def _all(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._beats, self._ticks
 
     @property
     def _seam(self) -> int:
@@ -157,7 +153,7 @@ class KeptMidi:
     def _early(self, ticks: int) -> int:
         """Return the file's tick from which on notes count as those after a bar line."""
         half = ticks - self._in_beats / (2 * self.edit.onset_steps)
-        return int(np.ceil(_line(half / self._in_beats, *self._all) - 1e-6))
+        return int(np.ceil(_line(half / self._in_beats, self._beats, self._ticks) - 1e-6))
 
     # What goes.
 
@@ -240,10 +236,9 @@ class KeptMidi:
             known = index < len(self.heard.tracks)
             places = self._homes(self.heard.tracks[index]) if known else []
             places = places or [self._new_home(score.tracks[index])]
-            middle = np.array([home.pitch for home in places])
-            nearest = np.abs(notes.pitch[:, None] - middle).argmin(axis=1)
-            for number, home in enumerate(places):
-                self._write_to(home, notes[nearest == number])
+            parts = shared(notes, [home.pitch for home in places])
+            for home, own in zip(places, parts, strict=True):
+                self._write_to(home, own)
 
     def _homes(self, part: Track) -> list[_Home]:
         """Return where the notes of a part go on."""

@@ -163,12 +163,12 @@ def laid_out(written: Written, limits: Limits, name: str) -> Laid:
     return Laid(order, starts, times, lengths, metres)
 
 
-def played(written: Written, limits: Limits, name: str) -> Score:
+def played(written: Written, limits: Limits, name: str, where: Laid | None = None) -> Score:
     """Return the score; what is too long or holds no notes raises a MidiError.
 
-    The times of its file are ticks of the played score, TICKS_PER_BEAT a beat.
+    The times of its file are ticks of the played score, TICKS_PER_BEAT a beat. `where` its bars lie may be known.
     """
-    order, starts, _, _, metres = laid_out(written, limits, name)
+    order, starts, _, _, metres = where or laid_out(written, limits, name)
     laid = list(zip(order, starts, strict=True))
     rows: list[Row] = []
     tracks: list[Track] = []

@@ -12,7 +12,7 @@ from evaluation.metrics.style import ALL, METRICS, profiles, quarters, similarit
 from musicgen.continuation import MusicGeneration, Take
 from musicgen.pieces import piece_of
 from tokenization.analysis.metres import bar_count, bar_lines
-from tokenization.any_file import kind_of, read_file
+from tokenization.any_file import read_file
 from tokenization.language import Language
 from tokenization.midi.limits import UPLOAD
 from tokenization.notation.musicxml.writing import key_of
@@ -138,7 +138,7 @@ def files_of(take: Take, language: Language) -> dict[str, Any]:
         return {"midi": ""}
     plain = replace(take, edit=None).file(".mid")[0]
     files = {"midi": _as_text(plain)}
-    kind = None if take.edit is None else kind_of(take.edit.original)
+    kind = None if take.edit is None else take.edit.kind
     if kind not in ("midi", "musicxml"):
         return files
     suffix = ".mid" if kind == "midi" else ".musicxml"

@@ -175,9 +175,9 @@ def whole_of(model: Performer, tokens: Tensor) -> Tensor:
 
 
 def stepped(model: Performer, tokens: Tensor) -> Tensor:
-    steps, state, rows = model.step, model.start(generator()), []
+    state, rows = model.start(generator()), []
     for column in tokens.T:
-        logits, state = steps(column, state)
+        logits, state = model.step(column, state)
         rows.append(logits)
     return torch.stack(rows, 1)
 

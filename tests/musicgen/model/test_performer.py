@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from musicgen.attention.features import FEATURES
+from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig, needs_linear_attention
-from musicgen.model.performer import Goals, Performer, parameter_count
+from musicgen.model.performer import Goals, Performer, State, parameter_count
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.steps import selected
 from tests.musicgen.toys import (
     ENCODINGS,
     VOCABULARY,
@@ -31,6 +31,13 @@ from training.initial_model import grown
 
 GOALS = (7, 9)  # of the toys' eleven tokens
 PLAIN = torch.tensor([[4, 5, 0, 6, 8, 10, 4, 5]])
+
+
+def selected(state: State, rows: Tensor) -> State:
+    """Return the state of the given rows of the batch: to drop some, or to vary one."""
+    layers = tuple(layer.map(lambda x: x.index_select(0, rows)) for layer in state.layers)
+    times = state.times and Times(*(x.index_select(0, rows) for x in state.times))
+    return replace(state, layers=layers, times=times)
 
 
 def told(**parts: Any) -> Performer:
@@ -252,15 +259,14 @@ def test_all_ways_to_compute_agree(position: str, features: str):
 @pytest.mark.parametrize("cut", [1, 17])
 def test_prompt_and_steps_of_any_rows_equal_the_whole(parts: dict[str, Any], cut: int):
     model, tokens = stirred(told(**parts)).double(), toy_tokens(3, LENGTH)
-    whole, rows, steps = whole_of(model, tokens), torch.arange(3), model.step
+    whole, rows = whole_of(model, tokens), torch.arange(3)
     logits, state = model.prefill(tokens[:, :cut], model.start(generator()))
     for t in range(cut, 30):
         torch.testing.assert_close(logits, whole[rows, t - 1], rtol=1e-9, atol=1e-9)
         if t == cut + 6:
             rows = torch.tensor([2, 0, 2, 1])
             state = selected(state, rows)
-        step = model.step if t < cut + 3 else steps
-        logits, state = step(tokens[rows, t], state)
+        logits, state = model.step(tokens[rows, t], state)
     assert state.position == 30
     rest, _ = model.read(tokens[rows, 30:], state)
     torch.testing.assert_close(rest, whole[rows, 30:], rtol=1e-9, atol=1e-9)
@@ -294,12 +300,11 @@ def test_long_sequences_stay_finite_forward_and_backward(position: str, mixed: b
 def test_far_steps_stay_finite(position: str):
     """Past any trained length there is no table to outgrow: a state says position 30 000, and steps go on."""
     model = model_of(position)
-    steps = model.step
     state = model.prefill(toy_tokens(2, LENGTH), model.start(generator()))[1]
     later = None if state.times is None else state.times._replace(ticks=state.times.ticks + 10**7)
     state = replace(state, position=30_000, times=later)
     for token in range(5):
-        logits, state = steps(torch.tensor([token, token]), state)
+        logits, state = model.step(torch.tensor([token, token]), state)
         assert logits.isfinite().all()
 
 

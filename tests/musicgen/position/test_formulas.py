@@ -347,10 +347,9 @@ def test_an_orthogonal_code_with_room_for_all_rows_realises_the_template_exactly
 
 def test_no_more_ticks_are_kept_than_there_are_rows_to_stand_at_them():
     model = toy_model(position={"name": "sine_spe", "time": "music"})
-    steps = model.step
     _, state = model.prefill(toy_tokens(3, 10), model.start(generator()))
     for step in range(40):
-        _, state = steps(toy_tokens(3, 1, seed=step)[:, 0], state)
+        _, state = model.step(toy_tokens(3, 1, seed=step)[:, 0], state)
         assert 1 <= len(state.code.ticks[0]) <= 2 * 3
 
 

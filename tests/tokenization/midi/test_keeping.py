@@ -312,6 +312,7 @@ def test_rewritten_bars_lose_the_notes_that_were_heard_and_nothing_else(
     piece = piece_in(name, data)
     start, stop = bar_lines(piece.score, first)[[first - 1, first]].tolist()
     edit = Edit(
+        kind="midi",
         original=data,
         heard=piece.score,
         onset_steps=piece.language.onset_steps,
@@ -350,7 +351,7 @@ def test_an_accompaniment_adds_a_track_and_touches_no_other():
     piece = piece_in("ensemble", data)
     drums = Track("Drums", 0, is_drum=True)
     score = piece.score.replace(tracks=(*piece.score.tracks, drums))
-    edit = Edit(original=data, heard=piece.score, onset_steps=24, tracks=(1,))
+    edit = Edit(original=data, kind="midi", heard=piece.score, onset_steps=24, tracks=(1,))
     new = KeptMidi(edit).accompanied(
         with_rows(score, 0, [(24 * n, 6, 36, 90) for n in range(32)], 1, 24)
     )
@@ -365,7 +366,13 @@ def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
     data = band(0)
     piece = piece_in("ensemble", data)
     score = piece.score.replace(tracks=(*piece.score.tracks, Track("Violin", 40)))
-    edit = Edit(original=data, heard=piece.score, onset_steps=24, tracks=(len(piece.score.tracks),))
+    edit = Edit(
+        original=data,
+        kind="midi",
+        heard=piece.score,
+        onset_steps=24,
+        tracks=(len(piece.score.tracks),),
+    )
     new = KeptMidi(edit).accompanied(
         with_rows(score, 0, [(24 * n, 6, 80, 90) for n in range(32)], len(piece.score.tracks), 24)
     )
@@ -379,7 +386,7 @@ def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
 def test_a_replaced_part_goes_on_in_its_own_track():
     data = band()
     piece = piece_in("groove-2", data)
-    edit = Edit(original=data, heard=piece.score, onset_steps=12, tracks=(1,))
+    edit = Edit(original=data, kind="midi", heard=piece.score, onset_steps=12, tracks=(1,))
     kept = piece.score.notes[piece.score.notes.track != 1]
     score = with_rows(
         piece.score.replace(notes=kept), 0, [(12 * n, 3, 49, 99) for n in range(8)], 1, 12

@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from tokenization.edit import Edit, NotKept, homes, new_bars
+from tokenization.edit import Edit, NotKept, homes, new_bars, shared
 from tokenization.midi.limits import GENEROUS
 from tokenization.notation.musicxml.reading import read_written, xml_of
 from tokenization.notation.musicxml.text import Element, Measure, PartText, ScoreText
@@ -50,8 +50,8 @@ class KeptMusicXml:
         self.edit, self.heard = edit, edit.heard
         xml = xml_of(edit.original, GENEROUS)
         self.written = read_written(xml, GENEROUS, NAME)
-        self.read = played(self.written, GENEROUS, NAME)
         self.laid = laid_out(self.written, GENEROUS, NAME)
+        self.read = played(self.written, GENEROUS, NAME, self.laid)
         self.text = ScoreText(xml)
         if [len(part.measures) for part in self.text.parts] != [
             len(p.bars) for p in self.written.parts
@@ -177,9 +177,9 @@ class KeptMusicXml:
             if not places:
                 added.append((score.tracks[index], notes))
                 continue
-            nearest = np.abs(notes.pitch[:, None] - [home.pitch for home in places]).argmin(axis=1)
-            for number, home in enumerate(places):
-                by_part.setdefault(self._part_of(home.source), []).append(notes[nearest == number])
+            parts = shared(notes, [home.pitch for home in places])
+            for home, own in zip(places, parts, strict=True):
+                by_part.setdefault(self._part_of(home.source), []).append(own)
         for number, part in enumerate(self.text.parts):
             own = Notes.concatenate(by_part.get(number, []))
             writer = self._writer(number, part, own, stop)
