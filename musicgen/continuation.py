@@ -6,7 +6,7 @@ groove experiment, which counts tokens and compares them, through `Generation` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -18,7 +18,7 @@ from musicgen.common.processes import program
 from musicgen.generation.recall.memory import ORDER
 from musicgen.generation.recall.recalling import Habits, Recall
 from musicgen.generation.request import Order, Progress, Request, Stop, order
-from musicgen.generation.sampling import Sampling
+from musicgen.generation.sampling import Kinds, Sampling
 from musicgen.options import Options
 from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
 from tokenization.continuing import continuing
@@ -49,6 +49,7 @@ def recall_of(
     prompt: np.ndarray,
     known: Known | None,
     passes_over: bool = True,
+    sources: Mapping[int, int] | None = None,
 ) -> Recall | None:
     """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken.
 
@@ -74,6 +75,9 @@ def recall_of(
         limits=habits.limits,
         phrasing=phrasing,
         passes_over=passes_over,
+        plan=frozenset(language.plan_tokens()),
+        returns=language.returns,
+        sources=sources or {},
         kinds=language.kinds(),
         contrast=None if phrasing is None else habits.contrast,
         notes=language.note_tokens(),
@@ -154,16 +158,19 @@ class Generation:
     @property
     def sampling(self) -> Sampling:
         """How freely this is drawn, with what was left open decided."""
-        asked = self.options.sampling
-        return replace(asked, by_kind=self.by_kind) if asked.by_kind is None else asked
+        asked, by_kind = self.options.sampling, self.by_kind or self.model.language.draws_by_kind
+        return replace(asked, by_kind=by_kind) if asked.by_kind is None else asked
 
     def order(self) -> Order:
         """Return what is to be written, for a process that has the model."""
+        language = self.model.language
         request = Request(
             variations=self.options.variations,
             seed=self.options.seed,
             sampling=self.sampling,
-            kinds=self.model.language.kinds() if self.sampling.by_kind else None,
+            kinds=Kinds(language.kinds(), language.plan_tokens())
+            if self.sampling.by_kind
+            else None,
             stop=Stop(end=self.model.language.end, **self._stop),
             recall=recall_of(
                 self.model.habits,
@@ -173,6 +180,7 @@ class Generation:
                 self._known,
                 # Over given chords, what another chord stood in ends there.
                 passes_over=not self.options.chords,
+                sources=self._sources(),
             ),
             logit_bias=self._bias,
         )
@@ -180,6 +188,10 @@ class Generation:
         # What stands before a gap is said by its grammar alone: there is no such piece.
         valid = self.model.language.validate(ids) is None
         return order(ids, request, self._grammar, valid=valid)
+
+    def _sources(self) -> dict[int, int]:
+        """Return the bar that each bar returns to, of those of which that is asked."""
+        return {}
 
     def follow(self, job: Progress) -> None:
         """Take what has come so far, in `sequences` and `takes`, from a job at work elsewhere."""
@@ -322,6 +334,15 @@ class Continuation(MusicGeneration):
             tokens=options.tokens,
             before_bar=before_bar,
         )
+
+    def _sources(self) -> dict[int, int]:
+        form = (self.options.plan or {}).get("form")
+        if form is None:
+            return {}
+        from tokenization.ensemble.plans import bars_back
+
+        back = enumerate(bars_back(form, self.options.bars), self.prompt.bars)
+        return {bar: bar - distance for bar, distance in back if distance}
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         prompt, options = self.prompt, self.options

@@ -72,7 +72,7 @@ class Piece:
             ids = np.append(ids, np.array([self.language.bar], dtype=ids.dtype))
         return Prompt(
             name=self.name,
-            ids=ids,
+            ids=self.language.described(ids),
             bars=bars,
             setting=self.encoded.setting,
             score=in_file(decoded, self.score),

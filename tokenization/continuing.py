@@ -186,7 +186,7 @@ def continuing(
     With `end_in`, the music ends with the last of so many bars, and says in each how many are left; the prompt has
     begun the first of them. A `plan` says what the new bars, so many, are to be like.
     """
-    if plan is not None or chords is not None:
+    if plan is not None or chords is not None or end_in is not None:
         ends, count = end_in is not None, bars if end_in is None else end_in
         if grammar := language.directed(prompt, count, ends=ends, chords=chords, plan=plan):
             return grammar

@@ -183,6 +183,9 @@ class Language(ABC):
     bar: int | None = None  # a token that begins every bar, where the language has one
     idle: int | None = None  # one that `Grammar.advance` takes without effect, to have goals by
     every_metre = False  # whether its bars are of other metres than 4/4 too
+    draws_by_kind = (
+        False  # whether music is drawn within kinds of tokens (musicgen/generation/sampling.py)
+    )
     parts: tuple[str, ...] = ()  # that can be given to have others written to them
 
     @abstractmethod
@@ -215,6 +218,10 @@ class Language(ABC):
     def family(self) -> str:
         """What its versions share, such as how scores are arranged: the name without a version's number."""
         return self.name.split("-")[0]
+
+    def described(self, ids: np.ndarray) -> np.ndarray:
+        """Return the beginning of a piece with what the language says about music beside its notes, if anything."""
+        return ids
 
     def note_tokens(self) -> NoteTokens | None:
         """Return what single tokens say about notes; nothing where a note is said in another way."""
@@ -330,6 +337,15 @@ class Language(ABC):
         """Return the kind of each token, as a number: pitches, bar lines and so on, each block by default. (V,)"""
         blocks = self.vocabulary.blocks.values()
         return np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
+
+    def plan_tokens(self) -> list[int]:
+        """Return the tokens of whole kinds that say what bars are to be like."""
+        return []
+
+    @property
+    def returns(self) -> Mapping[int, int]:
+        """How many bars back the tokens of a plan say that a bar returns, by token."""
+        return {}
 
     def goal_tokens(self) -> list[int]:
         """Return the tokens that tell a model what to arrive at, and where (`Goal`): the last ones of a language."""

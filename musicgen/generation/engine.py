@@ -32,7 +32,7 @@ from musicgen.generation.job import (
     state_after_a_token,
     with_rows,
 )
-from musicgen.generation.sampling import Kinds, draw, probabilities
+from musicgen.generation.sampling import draw, probabilities
 from musicgen.generation.step import WIDE
 from musicgen.model.performer import Performer, State
 
@@ -102,8 +102,7 @@ class JointDraw:
     def __init__(self, groups: Sequence[RowGroup]) -> None:
         first, *others = groups
         self._groups, self._sampling = groups, first.job.request.sampling
-        kinds = first.job.request.kinds
-        self._kinds = None if kinds is None else Kinds(kinds)
+        self._kinds = first.job.request.kinds
         self._grammar = first.grammar
         if others:
             self._grammar = first.grammar.joined([group.grammar for group in others])

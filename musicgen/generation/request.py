@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from musicgen.generation.recall.recalling import Recall
-from musicgen.generation.sampling import Sampling
+from musicgen.generation.sampling import Kinds, Sampling
 from tokenization.grammar import Grammar, LogitBias
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Request:
     recall: Recall | None = None  # without it, the model knows no more than its state
     # What goals make likelier beside what the model makes of them.
     logit_bias: LogitBias | None = None
-    kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens, to draw within: (V,)
+    kinds: Kinds | None = field(default=None, compare=False)  # of tokens, to draw within
 
     def __post_init__(self) -> None:
         if self.variations < 1:

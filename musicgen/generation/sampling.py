@@ -7,7 +7,7 @@ stream of randomness. B rows, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,12 +37,13 @@ class Kinds:
     All are reckoned with, also those that may come in no row: the last bit of a sum must not depend on other rows.
     """
 
-    def __init__(self, kinds: np.ndarray) -> None:
-        """Take the kind of each token: (V,)."""
+    def __init__(self, kinds: np.ndarray, untouched: Collection[int] = ()) -> None:
+        """Take the kind of each token, (V,), and whole kinds of tokens that are drawn as the model says."""
         self._order = np.argsort(kinds, kind="stable")  # kind by kind
         begins = np.diff(kinds[self._order], prepend=-1) != 0
         self._starts = np.flatnonzero(begins)  # (K,)
         self._of = np.cumsum(begins) - 1  # (V,)
+        self._untouched = np.isin(self._order, [*untouched])  # (V,)
 
     def chances(
         self,
@@ -61,12 +62,14 @@ class Kinds:
         apart = scores - np.where(highest > -np.inf, highest, 0)
         with np.errstate(over="ignore"):  # a temperature near 0 sends all but the likeliest to −∞
             within = self._shares(np.exp(apart / temperature))
+        untouched = self._shares(np.exp(apart))
         if top_k is not None:
             within = self._shares(self._likeliest(within, lambda _, rank: rank < top_k))
         if top_p < 1:
             within = self._likeliest(within, lambda before, _: before < top_p)
         if min_p > 0:
             within = np.where(within >= min_p * self._most(within), within, 0)
+        within = np.where(self._untouched, untouched, within)
         chances = self._shares(within) * self._of_each(of_kinds)
         found = np.empty_like(scores)
         found[:, self._order] = chances / chances.sum(axis=-1, keepdims=True)
@@ -128,12 +131,10 @@ class Sampling:
             )
 
 
-# What suits music where nothing is asked for, as `python -m tests.tools.measure.sampling MODEL DATA` shows. Without
-# min-p now and then a token is drawn that stands nowhere in the data, and what follows it wanders off. At temperature 1
-# a groove loses its thread: of 16 bars a quarter returns to an earlier one, at 0.8 more than half (real ones: three
-# quarters). At 0.6 chords hardly change: heads that look back by musical time find what was likeliest. Without recall
-# songs hardly return; with the recall that makes held-out pieces likeliest, those drawn at 0.8 get caught in loops.
-MUSICAL = Sampling(temperature=0.8, top_p=0.95, min_p=0.02, recall=0.5)
+# What suits music where nothing is asked for. Without min-p now and then a token is drawn that stands nowhere in the
+# data, and what follows it wanders off. At temperature 1 few bars return; at 0.8 phrases are all equally high and full
+# (docs/results.md). Without the cache, songs hardly repeat a bar.
+MUSICAL = Sampling(temperature=0.9, top_p=0.98, min_p=0.02, recall=0.5)
 
 
 def probabilities(

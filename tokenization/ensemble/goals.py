@@ -6,12 +6,22 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from tokenization.analysis.chords import CHORDS
+from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.continuing import Script, Scripted
 from tokenization.ensemble.grammar import EnsembleGrammar
-from tokenization.ensemble.layouts import Plan, bar_offsets, beyond, body_start, plain, with_parts
-from tokenization.ensemble.spelling import Reading, declared, voices_of
+from tokenization.ensemble.layouts import (
+    NO_LEVEL,
+    Plan,
+    bar_offsets,
+    beyond,
+    body_start,
+    key_of,
+    plain,
+    plan_of,
+    with_parts,
+)
+from tokenization.ensemble.spelling import Reading, Sheet, declared, voices_of
 from tokenization.ensemble.tokens import (
     AT,
     BAR,
@@ -35,6 +45,8 @@ from tokenization.language import COUNTED, Goal, Language, check_gap, given_unti
 from tokenization.records import nearest
 from tokenization.score import Notes, Score
 from tokenization.wording import listed
+
+THINNER = 2  # levels of density by which the last bar is asked to be below the middle one
 
 
 def infilling(
@@ -161,6 +173,8 @@ def directed(
             "over given chords a piece goes on that has pitched notes; this prompt has none"
         )
     metre = int(reading.bars.metre[-1]) if before else FOUR_FOUR
+    if ends and before:
+        said[-1] = _last_of(reading.sheet(), plan, bars, chords is None, metre) or said[-1]
     after = [
         [
             *([LEFT_1 + bars - bar - 1] if ends and bars - bar <= COUNTED else []),
@@ -185,6 +199,20 @@ def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
             at = AT.start + number * steps // len(chords)
             ids += [at, CHORD.start + CHORDS.index(chord)]
     return [HARMONY_ID, *ids]
+
+
+def _last_of(sheet: Sheet, plan: Plan | None, bars: int, on_tonic: bool, metre: int) -> list[int]:
+    """Return what the last bar of a piece is asked to be: thinner than most bars, on the chord of the tonic."""
+    asked = {name: levels for name, levels in (plan or {}).items() if levels[bars - 1] >= 0}
+    own = plan_of(sheet)["density"]
+    thin = max(int(np.median(own[own > 0])) - THINNER, 1) if (own > 0).any() else NO_LEVEL
+    wanted = {"density": np.full(bars, thin), **asked}
+    tokens = _plan_tokens(wanted, bars)[-1]
+    key = key_of(sheet)
+    if on_tonic and key is not None and HARMONY in sheet.parts:
+        mode, root = divmod(key, len(ROOTS))
+        tokens += _chord_tokens([f"{ROOTS[root]}_{'m' if mode else 'M'}"], metre)
+    return tokens
 
 
 def _declared_at(ids: np.ndarray) -> int:

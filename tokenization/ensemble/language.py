@@ -11,7 +11,7 @@ from tokenization.analysis.metres import FOUR_FOUR
 from tokenization.ensemble import goals
 from tokenization.ensemble.arrange import arrange
 from tokenization.ensemble.grammar import EnsembleGrammar
-from tokenization.ensemble.layouts import body_start, plain
+from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
 from tokenization.ensemble.plans import plan_for
 from tokenization.ensemble.spelling import (
     Reading,
@@ -41,7 +41,9 @@ from tokenization.ensemble.tokens import (
     PART,
     PART_NAMES,
     PITCHED,
+    PLAN_START,
     PLAN_STOP,
+    RETURNS,
     STEPS_PER_BEAT,
     STEPS_PER_SUBBEAT,
     VOCABULARY,
@@ -61,6 +63,7 @@ class Ensemble(Language):
     onset_steps = STEPS_PER_BEAT
     idle = LEFT_1
     every_metre = True
+    draws_by_kind = True
     parts = PART_NAMES
     infilling = goals.infilling
     accompanying = goals.accompanying
@@ -91,6 +94,15 @@ class Ensemble(Language):
         """Return what a valid plain sequence says, on the grid."""
         return Reading(closed(ids)).sheet()
 
+    def described(self, ids: np.ndarray) -> np.ndarray:
+        """Return the beginning of a piece that says its key and, of all bars but one just begun, their plan."""
+        sheet = self.sheet(ids)
+        if not len(sheet.bar):
+            return ids
+        bars = len(self.bars(ids)) - (ids[-1] == BAR)
+        plan = {name: levels[:bars] for name, levels in plan_of(sheet).items()}
+        return about(planned(ids, plan), key=key_of(sheet))
+
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> dict[str, np.ndarray]:
         """Return the plan of so many bars by what is asked of them, or say what cannot be."""
         return plan_for(asked, bars)
@@ -104,6 +116,21 @@ class Ensemble(Language):
     ) -> EnsembleGrammar:
         """Return the grammar to generate by."""
         return EnsembleGrammar()
+
+    def plan_tokens(self) -> list[int]:
+        """Return the tokens that say what bars are to be like."""
+        return [*range(PLAN_START, PLAN_STOP)]
+
+    @property
+    def returns(self) -> dict[int, int]:
+        """How many bars back the tokens of a plan say that a bar returns, by token."""
+        start, back = VOCABULARY["return"].start, {"new": 0, "other": -1}
+        back |= {bars: int(bars) for bars in RETURNS if bars.isdecimal()}
+        return {start + RETURNS.index(name): bars for name, bars in back.items()}
+
+    def passing_tokens(self) -> list[int]:
+        """Return the tokens that music is recalled across: those around a gap, and what is said about bars."""
+        return [*super().passing_tokens(), *range(EXTRA_START, PLAN_STOP)]
 
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""

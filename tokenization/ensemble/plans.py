@@ -72,25 +72,31 @@ def _level(name: str, numbers: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def _returns(form: Any, bars: int) -> np.ndarray:
-    """Return which earlier bar each bar returns to, by the letters of its sections."""
+    """Return which earlier bar each bar returns to, as levels of a plan."""
+    back = bars_back(form, bars)
+    other = len(RETURNS) - 1
+    names = ["new" if not distance else str(distance) for distance in back]
+    return np.array([RETURNS.index(name) if name in RETURNS else other for name in names])
+
+
+def bars_back(form: Any, bars: int) -> list[int]:
+    """Return how many bars back each bar returns, by the letters of its sections; 0 for what is new."""
     letters = form.split() if isinstance(form, str) and " " in form.strip() else [*str(form)]
     if not letters or bars % len(letters):
         raise ValueError(
             f"the form {form!r} has {len(letters)} sections, which do not divide {bars} bars evenly"
         )
     known = string.ascii_uppercase
-    length, first = bars // len(letters), {}
-    returns = np.zeros(bars, dtype=np.int64)
+    length, latest = bars // len(letters), dict[str, int]()
+    back = [0] * bars
     for section, letter in enumerate(letters):
-        if letter not in first:
-            if letter != known[len(first)]:
-                raise ValueError(
-                    f"the form {form!r} names {letter} before {known[len(first)]}; "
-                    "letters come in order, as in A A B A"
-                )
-            first[letter] = section
-            continue
-        back = str((section - first[letter]) * length)
-        number = RETURNS.index(back) if back in RETURNS else len(RETURNS) - 1
-        returns[section * length : (section + 1) * length] = number
-    return returns
+        if letter in latest:
+            distance = (section - latest[letter]) * length
+            back[section * length : (section + 1) * length] = [distance] * length
+        elif letter != known[len(latest)]:
+            raise ValueError(
+                f"the form {form!r} names {letter} before {known[len(latest)]}; "
+                "letters come in order, as in A A B A"
+            )
+        latest[letter] = section
+    return back

@@ -39,9 +39,10 @@ class Guess(NamedTuple):
 class Memory:
     """The tokens of one sequence, and the places in it that are like where it stands."""
 
-    def __init__(self, elsewhere: Iterable[int] = ()) -> None:
-        """Stand after some tokens."""
+    def __init__(self, elsewhere: Iterable[int] = (), kinds: np.ndarray | None = None) -> None:
+        """Stand after some tokens; a return that was decided is followed through changes of tokens of the same kind."""
         self._ids: list[int] = []
+        self._kinds = kinds
         self.last = 0  # the last ORDER tokens, in one number
         self._latest: dict[int, int] = {}  # the place after the same ones, the latest
         self._earlier: list[int] = []  # the one before that, of each place; 0 where there is none
@@ -52,7 +53,7 @@ class Memory:
 
     def copy(self) -> Self:
         """Return a memory that goes on for itself."""
-        other = type(self)()
+        other = type(self)(kinds=self._kinds)
         other._ids, other.last = self._ids.copy(), self.last
         other._latest, other._earlier = self._latest.copy(), self._earlier.copy()
         other._matches, other._back = self._matches.copy(), self._back
@@ -61,8 +62,10 @@ class Memory:
     def take(self, token: int) -> None:
         """Stand after one more token."""
         ids, back = self._ids, self._back
-        self._back = back + 1 if back is not None and ids[back] == token else None
+        self._back = None if back is None else self._aligned(back, token)
         here = {place + 1: n + 1 for place, n in self._matches.items() if ids[place] == token}
+        if self._back is not None and back is not None:
+            here.setdefault(self._back, self._matches.get(back, 0))
         ids.append(token)
         self.last = last_with(self.last, token)
         place = 0
@@ -82,10 +85,28 @@ class Memory:
                 self._back = None
         self._matches = here
 
+    def _aligned(self, back: int, token: int) -> int | None:
+        """Return the place to follow after a token where `back` was expected; None if the return is over."""
+        ids = self._ids
+        if ids[back] == token:
+            return back + 1
+        if self._kinds is None:
+            return None
+        if token in (near := ids[back : back + FAR]):  # something is left out
+            return back + near.index(token) + 1
+        same_kind = self._kinds[ids[back]] == self._kinds[token]
+        return back + 1 if same_kind else back  # something else, or something more
+
     def go_back(self, place: int, length: int) -> None:
         """Follow a place as if so many tokens before it were those before here, or more if they are."""
         self._matches[place] = max(self._matches.get(place, 0), length)
         self._back = place
+
+    def stop_following(self) -> None:
+        """Follow no return that was decided."""
+        if self._back is not None:
+            self._matches.pop(self._back, None)
+            self._back = None
 
     def pass_over(self, allowed: np.ndarray) -> None:
         """Let what was gone back to be followed from the next token that may come on: (V,) bool.

@@ -35,6 +35,7 @@ from musicgen.generation.recall.circling import NATS, Circling, Limits, checked_
 from musicgen.generation.recall.contrast import Contrast, Leaning
 from musicgen.generation.recall.memory import ORDER, Memory, checked_weights, last_with, share
 from musicgen.generation.recall.phrases import LENGTH, Phrases, Phrasing
+from musicgen.generation.recall.returns import Returns
 from tokenization.grammar import NoteTokens
 from tokenization.records import value_of
 
@@ -88,6 +89,13 @@ class Recall:
     strength: float = 1.0
     bars: frozenset[int] = frozenset()  # places in the prompt where a bar begins
     phrasing: Phrasing | None = None  # how often it returns by itself; without it, as it happens to
+    plan: frozenset[int] = (
+        frozenset()
+    )  # tokens that say what a bar is to be like: nothing is recalled there
+    # How many bars back some of them return.
+    returns: Mapping[int, int] = field(default_factory=dict, compare=False)
+    # The bars that a user's plan has bars return to.
+    sources: Mapping[int, int] = field(default_factory=dict, compare=False)
     passes_over: bool = True  # whether a decided return goes on after tokens that may not come
     limits: Limits = ()  # how far it may go round in circles; without them, as far as it does
     kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens: (V,)
@@ -114,6 +122,9 @@ class Recall:
         return self.strength * whole / (1 - whole + self.strength * whole)
 
 
+RETURN = 32  # tokens
+
+
 class Recalling:
     """A row that is being written, and what it recalls."""
 
@@ -121,9 +132,11 @@ class Recalling:
         """Stand after a prompt."""
         self._recall, self._rests = recall, False
         self._begun = False  # whether a bar began with the last token
-        self._memory = Memory(recall.elsewhere)
+        self._memory = Memory(recall.elsewhere, recall.kinds if recall.returns else None)
+        self._plan = np.array(sorted(recall.plan), dtype=np.int64)
         self._circling = Circling(recall.limits, len(self._memory))
         self._phrases = Phrases(recall.phrasing)
+        self._returns = Returns(recall.returns, recall.sources)
         self._leaning = None
         if recall.contrast is not None and recall.notes is not None:
             self._leaning = Leaning(recall.contrast, recall.notes)
@@ -136,6 +149,7 @@ class Recalling:
         other = copy(self)
         other._memory, other._circling = self._memory.copy(), self._circling.copy()
         other._phrases = self._phrases.copy()
+        other._returns = self._returns.copy()
         other._leaning = self._leaning and self._leaning.copy()
         return other
 
@@ -148,15 +162,27 @@ class Recalling:
     def take(self, token: int, begins: bool = False) -> None:
         """Stand after one more token, knowing whether a bar begins with it."""
         self._rests |= token in self._recall.goals
+        if token in self._recall.plan:
+            self._returns.take(token)
+        else:
+            self._follow()
         if not self._rests and token not in self._recall.passing:
             self._memory.take(token)
             self._circling.take(token, begins)
+            if begins:
+                self._memory.stop_following()
+                self._returns.begin_bar()
             self._begun = begins
             if begins and (source := self._phrases.begin_bar()) is not None:
                 after_its_first = self._circling.start(source) + 1
                 self._memory.go_back(after_its_first, LENGTH)
             if self._leaning is not None:
                 self._leaning.take(token, begins, self._phrases.new)
+
+    def _follow(self) -> None:
+        """Follow the bar that the plan of this one returns to."""
+        if (source := self._returns.source()) is not None:
+            self._memory.go_back(self._circling.start(source) + 1, RETURN)
 
     def bias(self, scores: np.ndarray, allowed: np.ndarray) -> None:
         """Change the scores of what comes next, (V,), as far as it may come: (V,) bool.
@@ -176,8 +202,9 @@ class Recalling:
 
     def mix(self, chances: np.ndarray, allowed: np.ndarray) -> None:
         """Mix what is recalled into the chances of what comes next, (V,), as far as it may come: (V,) bool."""
-        if self._rests:
+        if self._rests or self._returns.new or allowed[self._plan].any():
             return
+        self._follow()
         if self._recall.passes_over:
             self._memory.pass_over(allowed)
         past = self._circling.past()

@@ -20,7 +20,7 @@ from musicgen.generation.recall.contrast import Contrast
 from musicgen.generation.recall.phrases import Phrasing
 from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.request import Request, Stop
-from musicgen.generation.sampling import Sampling
+from musicgen.generation.sampling import Kinds, Sampling
 from tests.musicgen.generation.generate import asked, counted
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, generator, toy_model, unlimited
@@ -35,7 +35,7 @@ RECALL = Recall(
     notes=NoteTokens(pitch=np.where(KINDS, np.arange(VOCABULARY), -1), moves=KINDS == 0),
 )  # fmt: skip
 RECALLING = Request(
-    variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), recall=RECALL, kinds=KINDS,
+    variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), recall=RECALL, kinds=Kinds(KINDS),
     sampling=Sampling(temperature=0.9, by_kind=True, recall=1.0),
 )  # fmt: skip
 LEANING = LogitBias(
