@@ -30,49 +30,81 @@ from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pi
 from musicgen.completion import WholeIds, accompaniment_goal
 from musicgen.options import Options
 from musicgen.playable import Playable
-from tokenization.groove.language import Groove
-from tokenization.groove.spelling import BAR_TICKS, DRUMS, TICKS_PER_BEAT
-from tokenization.score import Notes
+from tokenization.analysis.metres import bar_count, bar_lines
+from tokenization.score import Notes, Score, Track, excerpt
 
 WRITTEN = "written"
 REAL = "real"
 BESIDE = (REAL, "next", "same", "other")
+ROLES = ("bass", "drums", "other")
+_BASSES = range(32, 40)  # General MIDI programs
 Row = dict[str, Any]
+Others = Mapping[str, Notes | None]  # a part of other music, moved to begin at 0
 
 
-def first_bars(notes: Notes, bars: int, start: int = 0) -> Notes:
-    """Return what begins in some bars, moved to begin at 0; what sounds at their end ends there."""
-    line, end = start * BAR_TICKS, (start + bars) * BAR_TICKS
-    notes = notes[(notes.onset_ticks >= line) & (notes.onset_ticks < end)]
-    return notes.replace(
-        onset_ticks=notes.onset_ticks - line,
-        duration_ticks=np.minimum(notes.end_ticks, end) - notes.onset_ticks,
-    )
+def role(track: Track) -> str:
+    """Return what a track does in a piece."""
+    if track.is_drum:
+        return "drums"
+    return "bass" if track.program in _BASSES else "other"
 
 
-def accompany(model: Playable, language: Groove, piece: Notes, part: int, *, seed: int) -> WholeIds:
-    """Return the work to write one part of a piece anew, by a model of this language."""
-    ids, write = language.spell(piece), [language.parts[part]]
-    goal = accompaniment_goal(model, ids, write, TICKS_PER_BEAT)
+def some_bars(score: Score, bars: int, start: int = 0) -> Score | None:
+    """Return what begins in some bars, moved to begin at 0, and ends at their end; None where there are fewer."""
+    if bar_count(score) < start + bars:
+        return None
+    line, end = bar_lines(score, start + bars)[[start, -1]]
+    score = excerpt(score, int(line), int(end))
+    notes = score.notes
+    lasts = np.minimum(notes.end_ticks, end - line) - notes.onset_ticks
+    return score.replace(notes=notes.replace(duration_ticks=lasts))
+
+
+def hidden_parts(piece: Score) -> dict[str, int]:
+    """Return the tracks that can be hidden, the busiest of each role, where another track plays too."""
+    notes = np.bincount(piece.notes.track, minlength=len(piece.tracks))
+    if np.count_nonzero(notes) < 2:
+        return {}
+    found: dict[str, int] = {}
+    for track in np.argsort(-notes, kind="stable").tolist():
+        if notes[track]:
+            found.setdefault(role(piece.tracks[track]), track)
+    return {name: found[name] for name in ROLES if name in found}
+
+
+def accompany(
+    model: Playable, ids: np.ndarray, part: str, ticks_per_beat: int, *, seed: int
+) -> WholeIds:
+    """Return the work to write one part of a piece to the others."""
+    goal = accompaniment_goal(model, ids, [part], ticks_per_beat)
     return WholeIds(model, goal, Options(seed=seed))
 
 
-def hidden_parts(piece: Notes) -> list[int]:
-    """Return the parts that can be hidden: those that play, where another one plays too."""
-    playing = np.unique(piece.track).tolist()
-    return playing if len(playing) > 1 else []
+def part_of(score: Score | None, track: int | None) -> Notes | None:
+    """Return the notes of a track."""
+    return None if score is None or track is None else score.notes[score.notes.track == track]
 
 
-def compared(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> list[Row]:
+def compared(piece: Score, track: int, others: Others) -> list[Row]:
     """Return the likeness of a part in other music to that of a piece, a row a metric, and its share in harmony."""
-    return [*_likeness(piece, part, others), *_harmony(piece, part, others)]
+    return [*_likeness(piece, track, others), *_harmony(piece, track, others)]
 
 
-def _likeness(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> list[Row]:
-    true = _profiles(piece, part)
-    found = {
-        name: {} if notes is None else _profiles(notes, part) for name, notes in others.items()
-    }
+def _likeness(piece: Score, track: int, others: Others) -> list[Row]:
+    drums, beat = piece.tracks[track].is_drum, piece.ticks_per_beat
+
+    def profiles(notes: Notes | None) -> dict[str, np.ndarray]:
+        if notes is None:
+            return {}
+        if drums:
+            return {"onset_drum": onset_drum(notes, beat)}
+        return {
+            "onset_duration": onset_duration(notes, beat),
+            "time_pitch": time_pitch(notes, beat),
+        }
+
+    true = profiles(part_of(piece, track))
+    found = {name: profiles(notes) for name, notes in others.items()}
     rows = [
         {
             "metric": metric,
@@ -89,48 +121,33 @@ def _likeness(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> li
     return rows
 
 
-def _harmony(piece: Notes, part: int, others: Mapping[str, Notes | None]) -> list[Row]:
-    if part == DRUMS:
+def _harmony(piece: Score, track: int, others: Others) -> list[Row]:
+    if piece.tracks[track].is_drum:
         return []
-    pitched = piece[piece.track != DRUMS]
 
     def share(notes: Notes | None) -> float | None:
-        if notes is None:
-            return None
-        return in_harmony(notes[notes.track == part], pitched, TICKS_PER_BEAT)
+        return None if notes is None else in_harmony(notes, piece.pitched, piece.ticks_per_beat)
 
     shares = {name: share(notes) for name, notes in others.items()}
-    row = {"metric": HARMONY, REAL: share(piece), **shares}
+    row = {"metric": HARMONY, REAL: share(part_of(piece, track)), **shares}
     if row.get(WRITTEN, 0) is None and row[REAL] is not None:
         row[WRITTEN] = 0.0
     return [row]
 
 
-def density(piece: Notes, part: int, bars: int, others: Mapping[str, Notes | None]) -> list[Row]:
+def density(piece: Score, track: int, bars: int, others: Others) -> list[Row]:
     """Return how many notes a part has a bar and at a time, in a piece of so many bars and in other music as long."""
-    found = {
-        name: None if notes is None else notes[notes.track == part]
-        for name, notes in {REAL: piece, **others}.items()
-    }
+    ticks = int(bar_lines(piece, bars)[-1])
+    found = {REAL: part_of(piece, track), **others}
     measures = {
         NOTES_A_BAR: lambda own: len(own) / bars,
-        SOUNDING: lambda own: float(own.duration_ticks.sum()) / (bars * BAR_TICKS),
+        SOUNDING: lambda own: float(own.duration_ticks.sum()) / ticks,
     }
     return [
         {"metric": metric}
         | {name: None if own is None else measure(own) for name, own in found.items()}
         for metric, measure in measures.items()
     ]
-
-
-def _profiles(notes: Notes, part: int) -> dict[str, np.ndarray]:
-    own = notes[notes.track == part]
-    if part == DRUMS:
-        return {"onset_drum": onset_drum(own, TICKS_PER_BEAT)}
-    return {
-        "onset_duration": onset_duration(own, TICKS_PER_BEAT),
-        "time_pitch": time_pitch(own, TICKS_PER_BEAT),
-    }
 
 
 def summary(rows: Iterable[Row]) -> list[Row]:

@@ -260,6 +260,10 @@ class Language(ABC):
         """Return the grammar of a prompt that goes on by a plan or over chords, in a language that scripts bars."""
         return None
 
+    def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
+        """Return the name of each track of a piece, by which `accompanying` knows it."""
+        return self.parts
+
     def infilling(
         self,
         /,

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.accompaniment import ROLES
 from evaluation.study.experiments import Experiment, taking_part
-from evaluation.study.form_and_infilling import form, infilling
+from evaluation.study.form_and_infilling import form, held_out_piece, infilling
 from evaluation.study.piece_jobs import Choice, Measure, by_piece, drawn, facts, model_of
 from musicgen.playable import Playable
-from tokenization.groove.language import Groove
-from tokenization.groove.spelling import PARTS
 from tokenization.prepared import Prepared
-from tokenization.score import Notes
+from tokenization.score import Notes, Score
 
 
 def accompaniment(
@@ -25,11 +24,8 @@ def accompaniment(
     from evaluation.accompaniment import summary
 
     prepared, data, split = choice.prepared, choice.data, choice.split
-    language = prepared.language
-    if language.family != "groove":
-        raise ValueError(f"{data} is in {language.name}; parts are hidden in a data set of grooves")
     able = [model for model in playables if model.language.parts]
-    left_out = taking_part(able, playables, "accompaniment", "groove-2")
+    left_out = taking_part(able, playables, "accompaniment", "ensemble")
     chosen = _chosen(prepared, split, choice.pieces, choice.seed)
     if not chosen:
         raise ValueError(f"{data} has no piece in its {split} split; another --split may have")
@@ -69,31 +65,48 @@ def accompanied(
     seed: int,
 ) -> Measure:
     """Return how what a model writes for each hidden part of a piece compares with it, and what stands beside it."""
-    from evaluation.accompaniment import accompany, compared, density, first_bars, hidden_parts
+    from evaluation.accompaniment import (
+        accompany,
+        compared,
+        density,
+        hidden_parts,
+        part_of,
+        some_bars,
+    )
 
     loaded, prepared = model_of(model, device), Prepared.open(data)
-    speaker, reader = loaded.language, prepared.language
-    assert isinstance(speaker, Groove), "models of other languages are left out"
-    assert isinstance(reader, Groove), "data of other languages are refused"
+    speaker = loaded.language
+    whole = held_out_piece(data, row, speaker)
+    bars = min(bars, whole.bars)  # the others are as long as the piece
 
-    bars = min(bars, len(prepared.bars(row)))  # the others are as long as the piece
+    def music(number: int | None) -> Score | None:
+        score = None if number is None else held_out_piece(data, number, speaker).score
+        return None if score is None else some_bars(score, bars)
 
-    def music(number: int | None, start: int = 0) -> Notes | None:
-        if number is None or len(prepared.bars(number)) < start + bars:
-            return None
-        return first_bars(reader.notes(np.asarray(prepared.ids(number))), bars, start)
-
-    piece, found = music(row), []
-    assert piece is not None, "a row is given"
-    beside = {"next": music(row, bars), "same": music(same), "other": music(other)}
-    about = {"piece": prepared.name(row), "style": int(prepared.pieces.style[row])}
-    hidden = [part for part in hidden_parts(piece) if speaker.parts[part] in hide]
-    works = [accompany(loaded, speaker, piece, part, seed=seed) for part in hidden]
+    piece, found = some_bars(whole.score, bars), []
+    if piece is None:
+        return []
+    ids = speaker.encode(speaker.arrange(piece)).ids
+    piece = speaker.decode(ids)
+    names = speaker.part_names(ids)
+    hidden = {name: track for name, track in hidden_parts(piece).items() if name in hide}
+    works = [
+        accompany(loaded, ids, names[track], piece.ticks_per_beat, seed=seed)
+        for track in hidden.values()
+    ]
     yield works
-    for part, work in zip(hidden, works, strict=True):
-        others = {"written": speaker.notes(work.whole()), **beside}
-        rows = compared(piece, part, others) + density(piece, part, bars, others)
-        found += [{**about, "part": speaker.parts[part], **one} for one in rows]
+    following, others = some_bars(whole.score, bars, bars), [music(same), music(other)]
+    about = {"piece": prepared.name(row), "style": int(prepared.pieces.style[row])}
+    for (name, track), work in zip(hidden.items(), works, strict=True):
+        beside: dict[str, Notes | None] = {
+            "written": part_of(speaker.decode(work.whole()), track),
+            "next": part_of(following, track),
+        }
+        for label, score in zip(("same", "other"), others, strict=True):
+            there = None if score is None else hidden_parts(score).get(name)
+            beside[label] = part_of(score, there)
+        rows = compared(piece, track, beside) + density(piece, track, bars, beside)
+        found += [{**about, "part": name, **one} for one in rows]
     return found
 
 
@@ -108,13 +121,13 @@ def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Foun
     possible = {
         # The songs of piano music are long enough to return.
         "form": (
-            [model for model in playables if model.language.family == language.family == "remi"],
+            [] if language.family == "groove" else same,
             partial(form, prompt_bars=8, bars=56),
         ),
         "infilling": (can_end, partial(infilling, gap=4)),
         "accompaniment": (
-            [model for model in playables if model.language.parts and language.family == "groove"],
-            partial(accompaniment, hide=PARTS, bars=8),
+            [model for model in same if model.language.parts],
+            partial(accompaniment, hide=ROLES, bars=8),
         ),
     }
     for kind, (able, make) in possible.items():

@@ -224,10 +224,7 @@ def _named(parts: np.ndarray, write: Collection[str]) -> tuple[list[int], list[i
     """Return which parts of a piece some names mean, and the instruments of those that it has not."""
     if not write:
         raise ValueError("no part is named; name an instrument to write, such as piano or drums")
-    labels = [
-        PART_NAMES[part] + (f"_{voice}" if voice > 1 else "")
-        for part, voice in zip(parts.tolist(), voices_of(parts).tolist(), strict=True)
-    ]
+    labels = names_of(parts)
     existing, added = [], []
     for name in dict.fromkeys(write):
         label = name.strip().casefold().replace(" ", "_")
@@ -241,6 +238,14 @@ def _named(parts: np.ndarray, write: Collection[str]) -> tuple[list[int], list[i
                 f"instruments are {', '.join(PART_NAMES)}"
             )
     return sorted(existing), added
+
+
+def names_of(parts: np.ndarray) -> list[str]:
+    """Return the names of parts, by their instruments."""
+    return [
+        PART_NAMES[part] + (f"_{voice}" if voice > 1 else "")
+        for part, voice in zip(parts.tolist(), voices_of(parts).tolist(), strict=True)
+    ]
 
 
 def _targets(order: np.ndarray, old: list[int], of_track: list[int]) -> dict[int, int]:

@@ -117,6 +117,11 @@ class Ensemble(Language):
         """Return the grammar to generate by."""
         return EnsembleGrammar()
 
+    def part_names(self, ids: np.ndarray) -> tuple[str, ...]:
+        """Return the name of each track of a piece, by which `accompanying` knows it."""
+        parts = Reading(plain(ids)).parts
+        return tuple(goals.names_of(parts[parts != HARMONY]))
+
     def plan_tokens(self) -> list[int]:
         """Return the tokens that say what bars are to be like."""
         return [*range(PLAN_START, PLAN_STOP)]

@@ -8,25 +8,25 @@ from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_an
 from app.options import check_counts
 
 EXAMPLES = """\
-Of each held-out piece one part after the other is hidden and written anew to the others. Its style is
-compared with the hidden part's; beside it that of the piece's next bars, of another piece of the style,
-and of another style: mean ± deviation over styles, and the number of styles in which the written part
-is nearer than another piece's.
+Of each held-out piece the busiest bass, drums and other part are hidden, one at a time, and written anew to
+the other parts. The style of what is written is compared with the hidden part's; beside it stand that of the
+piece's next bars, of another piece of the style, and of another style: mean ± deviation over styles, and the
+number of styles in which the written part is nearer than another piece's.
 
 examples:
-  musicgen evaluate accompaniment runs/mine --data data/groove-2
-  musicgen evaluate accompaniment runs/mine --data data/groove-2 --hide drums --bars 16 --pieces 40 --json
+  musicgen evaluate accompaniment runs/mine --data data/groove
+  musicgen evaluate accompaniment runs/mine --data data/groove --hide drums --bars 16 --pieces 40 --json
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    from tokenization.groove.spelling import PARTS
+    from evaluation.accompaniment import ROLES
 
-    add_whole_pieces(parser, 20, split="test", of=" of grooves")
+    add_whole_pieces(parser, 20, split="test")
     parser.add_argument(
-        "--hide", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
-        help=f"the parts to hide, one at a time: {', '.join(PARTS)} (default: all)",
+        "--hide", nargs="+", choices=ROLES, default=list(ROLES), metavar="PART",
+        help=f"the parts to hide, one at a time: {', '.join(ROLES)} (default: all)",
     )  # fmt: skip
     parser.add_argument("--bars", type=int, default=8, metavar="N", help="of a piece")
     parser.epilog = EXAMPLES

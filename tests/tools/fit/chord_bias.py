@@ -16,12 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evaluation.accompaniment import first_bars
 from musicgen.common.intervals import mean_interval
 from musicgen.generation.likelihood import WINDOW
 from musicgen.loading import load
 from musicgen.model.performer import Performer
-from tests.tools.measure.accompaniment import BARS, held_out, written
+from tests.tools.measure.accompaniment import BARS, first_bars, held_out, written
 from tokenization.analysis.chords import PITCH_CLASSES, TONES
 from tokenization.groove.spelling import BASS, DRUMS, NOTE_ON, OTHER, PARTS, PITCHES
 from tokenization.groove_2 import goals

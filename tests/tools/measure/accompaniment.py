@@ -25,13 +25,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from evaluation.accompaniment import first_bars
 from musicgen.common.intervals import mean_interval
 from musicgen.generation.likelihood import position_losses
 from musicgen.loading import load
 from musicgen.playable import Playable
 from tests.tools.measure.goals import SMALL, Quiet
-from tokenization.groove.spelling import END, PARTS
+from tokenization.groove.spelling import BAR_TICKS, END, PARTS
 from tokenization.groove_2 import goals
 from tokenization.groove_2.language import Groove2
 from tokenization.groove_2.spelling import AT, BAR, GIVEN, NOTHING, WRITE
@@ -56,6 +55,16 @@ GIVEN_AS = (
     "silence costs",
     "chords untold cost",
 )
+
+
+def first_bars(notes: Notes, bars: int, start: int = 0) -> Notes:
+    """Return what begins in some bars, moved to begin at 0; what sounds at their end ends there."""
+    line, end = start * BAR_TICKS, (start + bars) * BAR_TICKS
+    notes = notes[(notes.onset_ticks >= line) & (notes.onset_ticks < end)]
+    return notes.replace(
+        onset_ticks=notes.onset_ticks - line,
+        duration_ticks=np.minimum(notes.end_ticks, end) - notes.onset_ticks,
+    )
 
 
 def written(ids: np.ndarray) -> np.ndarray:
