@@ -420,8 +420,8 @@ def _value(found: Result | None, of_row: int) -> str:
 # The table of how well written bars are told from real ones.
 
 REALISM_CAPTION = """How often a written window of 8 bars is told from a real one by its statistics, songs held apart
-    (AUC; 0.5: indistinguishable) [95 % interval over songs]; of one statistic by its value, whichever way, and its mean
-    of either side. n: songs / windows."""
+    (AUC; 0.5: indistinguishable) [95 % interval over songs]; of the statistics that tell most, chosen on these windows
+    and thus favoured, by the value alone, and its mean of either side. n: songs / windows."""
 
 
 def realism_table(result: Result) -> Table:

@@ -3,7 +3,10 @@
 A random forest learns from some songs and scores the windows of the others; no song is in both. The AUC of all scores
 is how often a window of the one kind is scored above one of the other: 1 where they are always told apart, 0.5 where
 they are indistinguishable by these numbers. Its 95 % interval is by drawing songs anew with their scores (percentiles
-of the bootstrap); what another forest would say is not in it.
+of the bootstrap); what another forest would say is not in it. So it is too narrow: with written and real exchanged at
+random, song by song, the AUC had a standard deviation of 0.07 and 0.08 (60 exchanges each of 30 songs of pop909 and of
+24 of lieder, forests of 100 trees), where the interval stands for 0.04 to 0.05. The largest AUC of any one statistic
+was 0.60 in the median and below 0.65 and 0.66 in 95 of 100 exchanges: less than that is no difference.
 
 The control is the same with real music alone: songs are put into two halves by a hash of their names, paired one of
 either half, and pairs are held apart as songs are, so that each is of both kinds. It lies near 0.5.
