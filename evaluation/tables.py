@@ -415,3 +415,44 @@ def _value(found: Result | None, of_row: int) -> str:
     between = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
     of_its_own = "" if found["n"] == of_row else f" (n {found['n']})"
     return f"{found['mean']:.2f}{deviation}{between}{of_its_own}"
+
+
+# The table of how well written bars are told from real ones.
+
+REALISM_CAPTION = """How often a written window of 8 bars is told from a real one by its statistics, songs held apart
+    (AUC; 0.5: indistinguishable) [95 % interval over songs]; of the statistics that tell most, chosen on these windows
+    and thus favoured, by the value alone, and its mean of either side. n: songs / windows."""
+
+
+def realism_table(result: Result) -> Table:
+    """Return a row a model and test, then one for each statistic that gives it away."""
+    rows = [
+        [
+            model["model"],
+            row["measure"],
+            _auc(row),
+            number(row["written"]),
+            number(row["real"]),
+            f"{row['songs']} / {row['windows']}",
+        ]
+        for model in result["models"]
+        for row in model["table"]
+    ]
+    head = ["model", "told by", "AUC", "written", "real", "n"]
+    return Table(head=head, rows=rows, caption=filled(REALISM_CAPTION))
+
+
+def realism_rows(result: Result) -> list[dict[str, Any]]:
+    """Return a row a model and test or statistic, for a CSV file."""
+    return [
+        {"data": result["data"], "model": model["model"], **row}
+        for model in result["models"]
+        for row in model["table"]
+    ]
+
+
+def _auc(row: Result) -> str:
+    if row["auc"] is None:
+        return NONE
+    between = "" if row["low"] is None else f" [{row['low']:.2f}, {row['high']:.2f}]"
+    return f"{row['auc']:.2f}{between}"

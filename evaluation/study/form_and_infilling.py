@@ -45,7 +45,7 @@ def form(
     left_out = taking_part(able, playables, "form", language.name)
     enough = min(piece_bars or bars, bars)
     fewest = prompt_bars + enough
-    experiment, described = _experiment(
+    experiment, described = long_pieces(
         measure_form, able, choice, arguments, left_out, fewest_bars=fewest
     )
     return experiment, {**described, "piece_bars": enough}
@@ -68,10 +68,24 @@ def infilling(
     able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, "infilling", language.name)
     arguments = {"gap": gap, "recall": recall, "replacing": replacing}
-    return _experiment(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
+    return long_pieces(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
 
 
-def _experiment(
+def _table(rows: Rows) -> Rows:
+    """Return a row a measure: estimates over pieces of what was written and of what stands beside it."""
+    table = []
+    for measure in dict.fromkeys(row["measure"] for row in rows):
+        own = [row for row in rows if row["measure"] == measure]
+        sides = [key for key in own[0] if key not in ("measure", "piece")]
+        shares = measure.startswith(END)  # nothing else is so of a piece or is not
+        estimates = {
+            side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
+        }
+        table.append({"measure": measure, **estimates})
+    return table
+
+
+def long_pieces(
     measure: Callable[..., Measure],
     able: Sequence[Playable],
     choice: Choice,
@@ -79,7 +93,9 @@ def _experiment(
     left_out: list[str],
     *,
     fewest_bars: int,
+    table: Callable[[Rows], Rows] = _table,
 ) -> tuple[Experiment, dict[str, Any]]:
+    """Return the experiment that measures models with pieces of so many bars, and its facts."""
     prepared, data, split = choice.prepared, choice.data, choice.split
     language, random = prepared.language, np.random.default_rng(choice.seed)
     rows, places = drawn(prepared, split, random, fewest_bars=fewest_bars)
@@ -95,22 +111,8 @@ def _experiment(
         raise ValueError(
             f"{data} has no piece of {fewest_bars} bars in its {split} split; ask for fewer, or another --split"
         )
-    experiment = by_piece(measure, able, choice, chosen, _table, **arguments)
+    experiment = by_piece(measure, able, choice, chosen, table, **arguments)
     return experiment, facts(choice, len(chosen), left_out=left_out, **arguments)
-
-
-def _table(rows: Rows) -> Rows:
-    """Return a row a measure: estimates over pieces of what was written and of what stands beside it."""
-    table = []
-    for measure in dict.fromkeys(row["measure"] for row in rows):
-        own = [row for row in rows if row["measure"] == measure]
-        sides = [key for key in own[0] if key not in ("measure", "piece")]
-        shares = measure.startswith(END)  # nothing else is so of a piece or is not
-        estimates = {
-            side: asdict(estimate([row[side] for row in own], shares=shares)) for side in sides
-        }
-        table.append({"measure": measure, **estimates})
-    return table
 
 
 def measure_form(
@@ -128,7 +130,7 @@ def measure_form(
     if loaded.language.can_end():
         works.append(Continuation(loaded, prompt, Options(bars=bars, seed=seed, ends=True)))
     yield works
-    written, *ended = (_score(work) for work in works)
+    written, *ended = (score_of(work) for work in works)
     own = form_of(written, prompt_bars, stop)
     real = form_of(piece.score, prompt_bars, min(stop, piece.bars))
     rows = [_row(piece.name, name, written=own[name], real=real[name]) for name in MEASURES]
@@ -212,6 +214,7 @@ def held_out_piece(data: str, row: int, speaker: Language) -> Piece:
     return Piece(name=prepared.name(row), language=speaker, encoded=encoded, score=score)
 
 
-def _score(work: Continuation) -> Score:
+def score_of(work: Continuation) -> Score:
+    """Return the piece with what was written; what went wrong is raised."""
     work.check()
     return work.takes()[0].score

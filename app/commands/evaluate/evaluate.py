@@ -16,6 +16,7 @@ EVALUATIONS = {
     "accompaniment": "hide a part of real pieces, and compare what models write in its place",
     "infilling": "take bars out of real pieces, and compare what models write in their place",
     "form": "continue real pieces, and compare what returns, how chords move, how it ends",
+    "realism": "continue real pieces, and have a classifier tell written bars from real ones",
     "report": "put all evaluations of models on one page",
 }
 EXAMPLES = """\

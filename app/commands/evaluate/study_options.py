@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
     from evaluation.continuation.prompts import PromptedPiece
     from evaluation.study.experiments import Experiment, HeldOut
     from evaluation.study.piece_jobs import Choice
+    from evaluation.tables import Table
     from musicgen.playable import Playable
     from tokenization.language import Language
+
+    Tables = tuple[
+        Callable[[Mapping[str, Any]], Table], Callable[[Mapping[str, Any]], list[dict[str, Any]]]
+    ]
 
 
 # The option that names a prepared data set; without it, the one in the folder `data` that a model learned from.
@@ -265,10 +271,15 @@ def run_and_print(
     facts: Mapping[str, Any],
     arguments: argparse.Namespace,
     doing: str,
+    *,
+    tables: Tables | None = None,
 ) -> None:
-    """Do the work and print a row a model and measure."""
-    from evaluation.tables import whole_pieces_table
+    """Do the work and print a row a model and measure; `tables` are its own, for people and for programs."""
+    from evaluation.tables import whole_pieces_rows, whole_pieces_table
     from tokenization.wording import counted
+
+    kind = partial(whole_pieces_table, name), partial(whole_pieces_rows, name)
+    to_read, as_rows = tables or kind
 
     results, failures = conducted({name: experiment}, arguments, doing)
     found = results[name]
@@ -282,17 +293,16 @@ def run_and_print(
         )
     result = {"command": command_line(), **facts, **found, "failures": failures}
     if arguments.output is not None:
-        _write(arguments.output, name, result)
+        _write(arguments.output, name, result, as_rows(result))
     if arguments.json:
         output.write_json(result)
         return
-    output.write(output.captioned(whole_pieces_table(name, found)))
+    output.write(output.captioned(to_read(found)))
     output.remark([f"{counted(facts['pieces'], 'piece')} of {facts['data']}."])
 
 
-def _write(folder: Path, name: str, result: dict[str, Any]) -> None:
-    from evaluation.tables import whole_pieces_rows
+def _write(folder: Path, name: str, result: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from tokenization.whole_file import write_csv, write_json
 
     write_json(folder / f"{name}.json", result)
-    write_csv(folder / f"{name}.csv", whole_pieces_rows(name, result))
+    write_csv(folder / f"{name}.csv", rows)

@@ -1,0 +1,192 @@
+"""Windows are described by numbers that can be counted by hand, and told apart with songs held apart."""
+
+import numpy as np
+import pytest
+
+from evaluation.metrics import telling_apart
+from evaluation.metrics.telling_apart import (
+    ALL,
+    BEST,
+    CONTROL,
+    WITHOUT_LOUDNESS,
+    auc,
+    folds,
+    interval,
+    pairs,
+    scored,
+    telling,
+    told_apart,
+)
+from evaluation.metrics.window import LOUDNESS, cut, statistics
+from tests.evaluation.scores import BASS, DRUMS, OTHER, trio
+from tokenization.score import Meters, Score
+
+BAR = 48
+BARS = [
+    # Of the bar before the window, one note rings into it.
+    (0, 96, 30, BASS),
+    # Two bars that are the same: a chord, a note and a drum.
+    *(
+        (BAR * bar + at, length, pitch, track)
+        for bar in (1, 2)
+        for at, length, pitch, track in (
+            (0, 12, 60, OTHER), (0, 24, 64, OTHER), (24, 12, 64, OTHER), (24, 1, 36, DRUMS),
+        )
+    ),
+    # A bar with another note, which rings on past the last line.
+    (BAR * 3 + 36, 48, 72, OTHER),
+    # The bar after.
+    (BAR * 4, 12, 90, OTHER),
+]  # fmt: skip
+
+
+def music(rows: list[tuple[int, ...]] = BARS) -> Score:
+    """Return a score whose drums are loud."""
+    score = trio(rows)
+    velocity = np.where(score.on_drums, 100, 80)
+    return score.replace(notes=score.notes.replace(velocity=velocity))
+
+
+def test_statistics_of_a_window_are_those_counted_by_hand():
+    found = statistics(music(), 1, 4)
+    assert found is not None
+    expected = {
+        "notes_a_beat": 9 / 12,
+        "onsets_a_beat": 5 / 12,
+        "notes_at_onset": 7 / 5,
+        "loudness_commonest": 7 / 9,
+        "loudness_deviation": 20 * np.sqrt(7 / 9 * 2 / 9),
+        "loudnesses": 2,
+        "pitches": 3,
+        "pitch_range": 12,
+        "class_entropy": -(3 / 7 * np.log2(3 / 7) + 4 / 7 * np.log2(4 / 7)),
+        "top_mean": (4 * 64 + 72) / 5,
+        "top_deviation": np.std([64, 64, 64, 64, 72]),
+        "top_repeated": 3 / 4,
+        "top_step": 8 / 4,
+        "length_mean": (5 * 12 + 2 * 24) / 7 / 12,  # the last is cut to a beat
+        "length_commonest": 5 / 7,
+        "length_entropy": -(5 / 7 * np.log2(5 / 7) + 2 / 7 * np.log2(2 / 7)),
+        "place_entropy": -(2 * 4 / 9 * np.log2(4 / 9) + 1 / 9 * np.log2(1 / 9)),
+        "bar_deviation": np.std([4, 4, 1]),
+        "bars_repeated": 1 / 2,
+        "sounding": (2 * (12 * 2 + 12 + 12) + 12) / (2 * 36 + 12),
+        "parts": 2,
+        "drum_share": 2 / 9,
+        "drums": 1,
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert {*found} - {*expected} == {"chord_changes"}
+    assert {*LOUDNESS} < {*found}
+
+
+def test_no_note_is_none_and_drums_have_no_pitch():
+    assert statistics(music(), 5, 7) is None
+    found = statistics(music([(0, 1, 36, DRUMS), (12, 1, 38, DRUMS)]), 0, 1)
+    assert found is not None
+    assert (found["drum_share"], found["drums"], found["notes_a_beat"]) == (1, 2, 0.5)
+    assert {name for name, value in found.items() if value is None} == {
+        "notes_at_onset", "pitches", "pitch_range", "class_entropy", "top_mean", "top_deviation", "top_repeated",
+        "top_step", "length_mean", "length_commonest", "length_entropy", "bars_repeated", "chord_changes", "sounding",
+    }  # fmt: skip
+
+
+def test_bars_are_those_of_the_metre():
+    score = music().replace(meters=Meters(*np.array([[0, 3, 4]]).T))
+    assert cut(score, 1, 3).lines.tolist() == [0, 36, 72]
+    assert cut(score, 1, 3).notes.onset_ticks.min() == BAR - 36
+
+
+def test_the_auc_counts_pairs():
+    kind = np.array([False, False, True, True])
+    assert auc(np.array([1, 2, 3, 4]), kind) == 1
+    assert auc(np.array([4, 3, 2, 1]), kind) == 0
+    assert auc(np.array([1, 1, 1, 1]), kind) == 0.5
+    assert auc(np.array([1, 3, 2, 3]), kind) == (1 + 0 + 1 + 0.5) / 4
+    assert auc(np.array([1, 2]), np.array([True, True])) is None
+
+
+@pytest.fixture
+def songs() -> np.ndarray:
+    return np.repeat([f"song {number}" for number in range(20)], 6)
+
+
+def test_songs_are_held_apart(songs: np.ndarray):
+    parts = folds(songs)
+    assert len(parts) == 5
+    for learned, tested in parts:
+        assert not {*songs[learned]} & {*songs[tested]}
+    assert sorted(np.concatenate([tested for _, tested in parts])) == [*range(len(songs))]
+    assert len(folds(songs[:12])) == 2
+    assert folds(songs[:6]) == []
+
+
+def test_kinds_that_differ_are_told_apart_and_others_are_not(songs: np.ndarray, monkeypatch):
+    monkeypatch.setattr(telling_apart, "TREES", 60)
+    random = np.random.default_rng(0)
+    values = random.normal(size=(len(songs), 4))
+    kind = np.tile([True, False], len(songs) // 2)
+    blind = told_apart(values, kind, songs)
+    assert blind.auc == pytest.approx(0.5, abs=0.12)
+    assert (blind.songs, blind.windows) == (20, 120)
+    assert blind.low is not None
+    assert blind.high is not None
+    assert blind.low < blind.auc < blind.high
+    values[:, 2] += 10 * kind
+    values[::7, 2] = np.nan  # which are taken for what is usual
+    values[:, 3] = np.nan
+    seen = scored(values, kind, songs)
+    assert seen is not None
+    known = ~np.isnan(values[:, 2])
+    assert auc(seen[known], kind[known]) == 1
+    # Whatever songs are called, and the same each time.
+    other = np.char.add("z", songs[::-1])
+    assert np.array_equal(seen, scored(values, kind, other))
+    assert interval(seen, kind, songs) == interval(seen, kind, other)
+    # What a song knows of itself tells nothing of others.
+    known_song = np.repeat(random.normal(size=20), 6)[:, None]
+    own = np.repeat(np.tile([True, False], 10), 6)
+    learned = told_apart(known_song, own, songs)
+    assert learned.auc is not None
+    assert learned.auc < 0.8
+    assert told_apart(values[:6], kind[:6], songs[:6]).auc is None  # one song
+
+
+def test_the_control_pairs_songs_of_two_halves(songs: np.ndarray):
+    pair, half = pairs(songs[:-6])  # 19 songs
+    assert [int((pair == number).sum()) for number in range(-1, 9)] == [6] + [12] * 9
+    for number in range(9):
+        own = pair == number
+        assert {*songs[:-6][own & half]}.isdisjoint(songs[:-6][own & ~half])
+        assert half[own].sum() == 6
+
+
+def test_statistics_that_tell_are_named_with_the_means_of_both_sides(monkeypatch):
+    monkeypatch.setattr(telling_apart, "TREES", 20)
+    random = np.random.default_rng(1)
+    rows = [
+        {
+            "piece": f"song {song}",
+            "side": side,
+            "statistics": {
+                "loudnesses": float(random.integers(3) + 9 * (side == "real")),
+                "drums": None,
+                **{f"noise {n}": float(random.normal()) for n in range(6)},
+            },
+        }
+        for song in range(12)
+        for side in ("written", "real")
+        for _ in range(3)
+    ]
+    table = telling(rows)
+    all_, without, control, first, *others = table
+    assert [row["measure"] for row in table[:3]] == [ALL, WITHOUT_LOUDNESS, CONTROL]
+    assert (all_["auc"], all_["songs"], all_["windows"]) == (1, 12, 72)
+    assert without["auc"] < 0.75
+    assert (control["songs"], control["windows"]) == (12, 36)
+    assert control["auc"] is not None
+    assert (first["measure"], first["auc"]) == ("loudnesses", 1)
+    assert first["real"] - first["written"] == pytest.approx(9, abs=1)
+    assert len(others) == BEST - 1
+    assert all(0.5 <= row["auc"] < 1 for row in others)
+    assert [row["auc"] for row in telling([])] == [None] * 3
