@@ -36,6 +36,7 @@ from tokenization.ensemble.tokens import (
     PART,
     PART_NAMES,
     PLAN,
+    PLAYERS,
     SEAM_1,
     STEPS_PER_SUBBEAT,
     VOCABULARY,
@@ -112,7 +113,7 @@ def accompanying(
     """Return the goal to write some parts to the others of a piece, which stay note for note.
 
     `write` names instruments, or `chords`; a part of the piece that has such a name is replaced, any other is new. The
-    new parts come after those that there were.
+    new parts come after those that there were, and are asked to play in every bar in which another one does.
     """
     ids = plain(ids)
     reading = Reading(ids)
@@ -126,10 +127,14 @@ def accompanying(
         raise ValueError(
             f"the piece would have {len(reading.parts) + len(added)} parts; {MOST_PARTS} can be written"
         )
-    bars, said = len(reading.bars), _plan_tokens(plan, len(reading.bars))
+    bars = len(reading.bars)
     kept = with_parts(ids, given)
     lines = bar_offsets(kept)
     order = np.concatenate([reading.parts[given], reading.parts[existing], added]).astype(np.int64)
+    new = int((order[len(given) :] != HARMONY).sum())
+    playing = plan_of(Reading(kept).sheet())["players"]
+    everyone = np.where(playing >= 0, np.minimum(playing + new, PLAYERS - 1), NO_LEVEL)
+    said = _plan_tokens({"players": everyone, **(plan or {})}, bars)
     header = np.concatenate([kept[: _declared_at(kept)], declared(order)])
     after = [[*said[bar], *kept[lines[bar] + 1 : lines[bar + 1]].tolist()] for bar in range(bars)]
     script = Script.around(language, [[]] * bars, after)

@@ -18,8 +18,6 @@ from tokenization.ensemble.tokens import (
     LENGTHS,
     PART_NAMES,
     PLAN,
-    PLAN_START,
-    PLAN_STOP,
     VOCABULARY,
     nearest_length,
     transposition,
@@ -149,8 +147,18 @@ def test_a_plan_can_be_asked_for():
     plan = {"density": np.arange(bars) % 8, "return": np.full(bars, layouts.NO_LEVEL)}
     goal = accompanying(LANGUAGE, ids, ["drums"], plan=plan)
     ids = written(goal.grammar, goal.prompt, 1, 8000)
-    said = ids[(ids >= PLAN_START) & (ids < PLAN_STOP)]
+    said = ids[VOCABULARY["density"].holds(ids)]
     assert said[:bars].tolist() == (VOCABULARY["density"].start + plan["density"]).tolist()
+
+
+def test_a_new_part_is_asked_to_play_where_another_one_plays():
+    ids = LANGUAGE.encode(song()).ids
+    goal = accompanying(LANGUAGE, ids, ["drums"])
+    lines = LANGUAGE.text(written(goal.grammar, goal.prompt, 1, 8000)).splitlines()
+    playing = layouts.plan_of(LANGUAGE.sheet(ids))["players"]
+    drums = "drums" in LANGUAGE.part_names(ids)
+    asked = [f"players_{count + 2 - drums}" for count in playing]
+    assert [word for line in lines for word in line.split() if word.startswith("players_")] == asked
 
 
 @pytest.mark.parametrize(("ends", "seed"), [(False, 1), *((True, seed) for seed in range(1, 7))])
