@@ -75,7 +75,7 @@ def infilling(
     seams = [[SEAM_1 + stop - 1 - bar, *said[bar], *metres[bar]] for bar in range(start, stop)]
     prompt = np.concatenate([ids[:head], later, ids[head : lines[start]], [BAR], seams[0]])
     script = Script.around(language, [later.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *seams])
-    grammar = EnsembleGrammar(metres=False)
+    grammar = EnsembleGrammar(metres=False, given_bars=start)
     piece = language.decode(ids)
     line = int(reading.bars.start[start]) * STEPS_PER_SUBBEAT
     seam = int(reading.bars.start[stop - 1] + reading.bars.length[stop - 1]) * STEPS_PER_SUBBEAT

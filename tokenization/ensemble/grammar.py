@@ -91,17 +91,24 @@ class EnsembleGrammar(Grammar):
     """What may follow, over a batch; after `end` nothing may."""
 
     def __init__(
-        self, *, write: Collection[int] | None = None, metres: bool = True, metre: int = FOUR_FOUR
+        self,
+        *,
+        write: Collection[int] | None = None,
+        metres: bool = True,
+        metre: int = FOUR_FOUR,
+        given_bars: int = 0,
     ) -> None:
         """Stand at the start of one sequence, before the begin token.
 
         Of the parts only those in `write`, indices into the declared ones, are free to be written; by default all. With
-        `metres`, a bar may have another metre than the one before it, the first another than `metre`.
+        `metres`, a bar may have another metre than the one before it, the first another than `metre`; the first
+        `given_bars` may in any case.
         """
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
         if write is not None:
             self._may_write = np.isin(np.arange(MOST_PARTS), [*write])[None]
         self._metres = metres
+        self._given_bars = np.full(1, given_bars)
         self._kind = np.full(1, NOTHING)
         self._rank = np.zeros(1, dtype=np.int64)  # of the last token about the piece or the bar
         self._flat = np.zeros(1, dtype=bool)
@@ -139,8 +146,9 @@ class EnsembleGrammar(Grammar):
         if in_bar.any():
             plan = in_bar[:, None] & (RANK[PLAN_START:PLAN_STOP] > self._rank[:, None])
             mask[:, PLAN_START:PLAN_STOP] = plan
-            if self._metres:
-                mask[:, METRE.start : METRE.stop] = in_bar[:, None]
+            may_change = in_bar & (self._metres | (self._bars <= self._given_bars))
+            if may_change.any():
+                mask[:, METRE.start : METRE.stop] = may_change[:, None]
                 mask[np.arange(len(kind)), METRE.start + self._metre] = False
         opening = in_bar | (kind == AFTER_METRE) | (kind == AFTER_VALUE)
         if opening.any():

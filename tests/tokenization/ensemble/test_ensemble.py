@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musicgen.generation.request import Request, order
 from tests.tokenization.ensemble.cases import LANGUAGE, scores, song
 from tests.tokenization.grammar_cases import uniform
 from tests.tokenization.grammar_cases import written as written_by
@@ -23,7 +24,7 @@ from tokenization.ensemble.tokens import (
     transposition,
 )
 from tokenization.grammar import Grammar
-from tokenization.score import Notes, Score, Track
+from tokenization.score import Meters, Notes, Score, Track
 
 KINDS = LANGUAGE.kinds()
 
@@ -149,6 +150,13 @@ def test_a_plan_can_be_asked_for():
     ids = written(goal.grammar, goal.prompt, 1, 8000)
     said = ids[VOCABULARY["density"].holds(ids)]
     assert said[:bars].tolist() == (VOCABULARY["density"].start + plan["density"]).tolist()
+
+
+@pytest.mark.parametrize("beats", [3, 5])
+def test_a_gap_in_any_metre_is_rewritten(beats: int):
+    in_metre = song().replace(meters=Meters(*np.array([[0, beats, 4]]).T))
+    goal = infilling(LANGUAGE, LANGUAGE.encode(LANGUAGE.arrange(in_metre)).ids, 3, 5)
+    order(goal.prompt, Request(), goal.grammar)  # which refuses what may not stand there
 
 
 def test_a_new_part_is_asked_to_play_where_another_one_plays():
