@@ -238,7 +238,7 @@ class Language(ABC):
     def on_chords(self, line: list[list[str]], start: int) -> Grammar:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
         raise ValueError(
-            f"this model speaks {self.name}, which names no chords; choose one for pop piano"
+            f"this model speaks {self.name}, which names no chords; choose one that speaks ensemble"
         )
 
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:

@@ -226,7 +226,7 @@ OTHER, TONIC, NO_CHORD = 1, 2, 3  # kinds of chords
 WEIGHTS = {
     TONIC: 1.1,
     NO_CHORD: 1.5,
-}  # near what makes true last chords likeliest beside pop-piano-2
+}
 LOUD = 4.0  # by which drawn ends are on the tonic as often as songs (tests/tools/measure/goals.py)
 
 
