@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenization.grammar import Grammar, LogitBias, NoteTokens
+from tokenization.grammar import Grammar, LogitBias
 from tokenization.score import Score
 from tokenization.wording import counted
 
@@ -222,10 +222,6 @@ class Language(ABC):
     def described(self, ids: np.ndarray) -> np.ndarray:
         """Return the beginning of a piece with what the language says about music beside its notes, if anything."""
         return ids
-
-    def note_tokens(self) -> NoteTokens | None:
-        """Return what single tokens say about notes; nothing where a note is said in another way."""
-        return None
 
     def can_end(self) -> bool:
         """Say whether music can be asked to end with a certain bar."""

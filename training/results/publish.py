@@ -32,15 +32,7 @@ from training.data.batches import Batches
 from training.devices import FabricModel, Sealed, start_fabric
 from training.initial_model import GOALS
 from training.loop import MODEL, VALIDATE
-from training.results.recall_fit import (
-    COUNTED,
-    TOKENS,
-    Fitted,
-    counted_contrast,
-    fitted,
-    held_out_of,
-    table,
-)
+from training.results.recall_fit import TOKENS, Fitted, fitted, held_out_of, table
 from training.run_folder import card_of, learned_from
 from training.validation import Measured, Validation
 
@@ -129,10 +121,7 @@ def recall_section(found: Fitted) -> list[str]:
         f"`musicgen/generation/recall`), in the first {TOKENS:,} tokens of {found.pieces} held-out pieces; weights "
         "fitted on one half of them are measured on the other, and the change has its 95 % interval. Circling limits "
         "how long music may go on repeating its last bars: as long as nine in ten of these pieces do, counted at six "
-        "degrees of likeness (`circling.py`). Phrases are four bars long: begin is the probability that one starts to "
-        "repeat an earlier one, stay that the next one goes on with the repetition, and back how often the repeated "
-        "one is the phrase before, the one before that, or another (`phrases.py`). Contrast says how differently high "
-        f"the others are, in semitones, of up to {COUNTED} held-out pieces (`contrast.py`).",
+        "degrees of likeness (`circling.py`).",
         table(found),
     ]
 
@@ -284,7 +273,7 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
             for dtype in checkpoint.DTYPES
         ]
     chosen = choose(ways)
-    recalled = fitted(held_out_of(model, batches), counted_contrast(batches))
+    recalled = fitted(held_out_of(model, batches))
     facts = {
         **mixed,
         **recalled.habits.facts(),
