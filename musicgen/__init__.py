@@ -2,7 +2,7 @@
 
     import musicgen
 
-    model = musicgen.load("pop-piano-2")
+    model = musicgen.load("ensemble")
     takes = model.continue_("song.mid", prompt_bars=8, bars=16, variations=2, seed=7)
     takes[0].save("out.mid")
 

@@ -53,11 +53,10 @@ def recall_of(
 ) -> Recall | None:
     """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken.
 
-    `known` is given where bars between others are written, which go with those: then no phrase is decided on.
+    `known` is given where bars between others are written.
     """
     if habits is None or not sampling.recall or not sampling.temperature:
         return None
-    phrasing = habits.phrasing if known is None else None
     known = known or Known()
     passing = frozenset(language.passing_tokens())
     before, replaced = (
@@ -73,14 +72,11 @@ def recall_of(
         strength=sampling.recall,
         bars=frozenset(map(int, language.bars(prompt))),
         limits=habits.limits,
-        phrasing=phrasing,
         passes_over=passes_over,
         plan=frozenset(language.plan_tokens()),
         returns=language.returns,
         sources=sources or {},
         kinds=language.kinds(),
-        contrast=None if phrasing is None else habits.contrast,
-        notes=language.note_tokens(),
     )
 
 

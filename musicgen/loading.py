@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from musicgen.model.performer import Performer
 
 UNTRAINED = "untrained"
-DEFAULT = "pop-piano-2"
+DEFAULT = "ensemble"
 
 
 def load(name: str | Path = DEFAULT, device: str = "auto") -> Playable:

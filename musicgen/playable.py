@@ -1,6 +1,6 @@
 """A model with its language: it reads music, goes on from it, and knows itself; loading.py finds it by name.
 
-model = musicgen.load("pop-piano-2")
+model = musicgen.load("ensemble")
 takes = model.continue_("song.mid", prompt_bars=8, bars=16, variations=2, seed=7)
 takes[0].save("out.mid")
 """

@@ -111,17 +111,6 @@ class LogitBias:
         scores[tokens] += weights + kept[groups]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NoteTokens:
-    """What tokens say about notes, to lead music by (musicgen/generation/recall/contrast.py); V tokens.
-
-    Of languages in which pitches follow the time at which notes begin.
-    """
-
-    pitch: np.ndarray  # (V,) semitones, -1 of what names no pitch
-    moves: np.ndarray  # (V,) bool: whether what follows begins at another time than what was before
-
-
 def exchange(scores: np.ndarray, tokens: np.ndarray, bias: np.ndarray) -> None:
     """Make tokens likelier beside each other by a bias each, and any of them as likely as before: scores (V,).
 

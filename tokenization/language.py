@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenization.grammar import Grammar, LogitBias, NoteTokens
+from tokenization.grammar import Grammar, LogitBias
 from tokenization.score import Score
 from tokenization.wording import counted
 
@@ -223,10 +223,6 @@ class Language(ABC):
         """Return the beginning of a piece with what the language says about music beside its notes, if anything."""
         return ids
 
-    def note_tokens(self) -> NoteTokens | None:
-        """Return what single tokens say about notes; nothing where a note is said in another way."""
-        return None
-
     def can_end(self) -> bool:
         """Say whether music can be asked to end with a certain bar."""
         return LEFT in self.vocabulary.blocks
@@ -238,7 +234,7 @@ class Language(ABC):
     def on_chords(self, line: list[list[str]], start: int) -> Grammar:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
         raise ValueError(
-            f"this model speaks {self.name}, which names no chords; choose one for pop piano"
+            f"this model speaks {self.name}, which names no chords; choose one that speaks ensemble"
         )
 
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> Mapping[str, np.ndarray]:

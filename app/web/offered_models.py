@@ -20,6 +20,7 @@ EXAMPLES = {
     "trio-trance": "Trance trio",
 }
 FAMILIES = {"piano": "remi", "trio": "groove"}  # of languages, by how an example's name begins
+ANY_PARTS = "ensemble"  # the family that writes any parts, so that each file fits it
 
 
 def family_of_example(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from itertools import accumulate
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import torch
@@ -142,10 +141,6 @@ class RowGroup:
         if self.job.request.recall is not None:
             recalling = Recalling(self.job.request.recall, self.job.ids.tolist())
             self._recalling = [recalling.copy() for _ in self.live]
-            # Other pieces get other phrases with the same seed.
-            piece = crc32(self.job.ids.astype("<i8").tobytes())
-            for one, variation in zip(self._recalling, self.live, strict=True):
-                one.decide([low, int(variation), high, piece])
         if (logit_bias := self.job.request.logit_bias) is not None:
             self._bias = [logit_bias] * len(self.live)
             self._goal = np.full_like(self.live, logit_bias.standing(self.job.ids))

@@ -9,7 +9,6 @@ import pytest
 import musicgen
 from musicgen.completion import WholeIds, infilling
 from musicgen.continuation import Continuation
-from musicgen.generation.recall.phrases import Phrasing
 from musicgen.generation.recall.recalling import Habits
 from musicgen.generation.sampling import Sampling
 from musicgen.loading import load
@@ -127,18 +126,3 @@ def test_takes_of_bars_that_the_piece_says_again_are_new_and_differ(model, piece
     takes = infilling(model, piece, (8, 9), wanted(5, variations=3)).finish().takes()
     new = [tuple(take.continuation.notes.pitch.tolist()) for take in takes]
     assert len({*new, tuple(pitches(piece.encoded.ids, model, 8, 9))}) == 4
-
-
-@pytest.mark.parametrize(("start", "stop"), [(2, 5), (0, 12)])
-def test_no_phrase_is_decided_on_in_a_gap_however_little_is_around_it(
-    model, piece, start: int, stop: int
-):
-    always = replace(SURE, phrasing=Phrasing(begin=1, stay=1, back=(0, 0, 1)))
-    player = replace(model, habits=always)
-    goal = player.language.infilling(piece.encoded.ids, start, stop)
-    recall = WholeIds(player, goal, wanted(1)).order().request.recall
-    assert recall is not None
-    assert recall.phrasing is None
-    going_on = Continuation(player, piece.prompt(8), wanted(1)).order().request.recall
-    assert going_on is not None
-    assert going_on.phrasing == always.phrasing

@@ -43,7 +43,7 @@ def test_the_snippet_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert said
     new, notes = map(int, said.groups())
     assert 0 < new < notes == len(read_midi(tmp_path / "out.mid").notes)
-    assert b'"model": "pop-piano-2"' in (tmp_path / "out.mid").read_bytes()
+    assert b'"model": "ensemble"' in (tmp_path / "out.mid").read_bytes()
 
 
 def test_takes_differ_and_the_seed_decides_whatever_numbers_and_files_are(model, piece):

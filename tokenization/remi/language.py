@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR, LONGEST_BAR, NAMES
-from tokenization.grammar import LogitBias, NoteTokens
+from tokenization.grammar import LogitBias
 from tokenization.language import Encoded, Language
 from tokenization.remi import goals
 from tokenization.remi.goals import ChordLine, plain, toward_tonic
@@ -99,13 +99,6 @@ class Remi(Language):
         played = self.decode(self.close(plain(ids))).pitched
         # Asked again when the countdown begins, of what is heard by then.
         return toward_tonic(played, self.toward_end) if self.can_end() and len(played) else None
-
-    def note_tokens(self) -> NoteTokens:
-        """Return what single tokens say about notes."""
-        pitch = np.full(len(self.vocabulary), -1)
-        pitch[PITCH.start : PITCH.stop] = np.arange(LOWEST_PITCH, HIGHEST_PITCH + 1)
-        moves = np.isin(np.arange(len(pitch)), [BAR, *SUBBEAT_IDS])
-        return NoteTokens(pitch=pitch, moves=moves)
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""

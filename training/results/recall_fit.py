@@ -21,9 +21,7 @@ from torch import Tensor
 from musicgen.common.intervals import mean_interval
 from musicgen.generation.likelihood import position_losses
 from musicgen.generation.recall.circling import limits_of
-from musicgen.generation.recall.contrast import Contrast, contrast_of
 from musicgen.generation.recall.memory import LONGEST, guesses, with_recall
-from musicgen.generation.recall.phrases import phrasing_of
 from musicgen.generation.recall.recalling import Habits
 from musicgen.loading import find
 from musicgen.model.performer import Performer
@@ -55,7 +53,6 @@ def minimised(loss: Callable[[Tensor], Tensor], weights: Tensor) -> Tensor:
 
 
 PIECES, TOKENS = 24, 4096  # of each, at most
-COUNTED = 200  # pieces that no model has to read: a mean of phrases takes more of them
 
 
 class HeldOut(NamedTuple):
@@ -77,8 +74,8 @@ class Fitted:
     pieces: int
 
 
-def fitted(held_out: Sequence[HeldOut], contrast: Contrast | None = None) -> Fitted:
-    """Return what to trust, and what it is worth; how differently high new phrases are is counted apart."""
+def fitted(held_out: Sequence[HeldOut]) -> Fitted:
+    """Return what to trust, and what it is worth."""
     even, odd = held_out[::2], held_out[1::2]
     changes = []
     for learned, measured in ((even, odd), (odd, even)):
@@ -90,12 +87,7 @@ def fitted(held_out: Sequence[HeldOut], contrast: Contrast | None = None) -> Fit
     change, interval = mean_interval(changes)
     bars = [(piece.ids, piece.bars) for piece in held_out]
     return Fitted(
-        habits=Habits(
-            weights=fit(held_out),
-            limits=limits_of(bars),
-            phrasing=phrasing_of(bars),
-            contrast=contrast,
-        ),
+        habits=Habits(weights=fit(held_out), limits=limits_of(bars)),
         alone=float(np.mean([piece.losses.mean() for piece in held_out])),
         change=change,
         interval=interval,
@@ -137,15 +129,6 @@ def held_out_of(model: Performer, batches: Batches, pieces: int = PIECES) -> lis
     ]
 
 
-def counted_contrast(batches: Batches, pieces: int = COUNTED) -> Contrast | None:
-    """Return how differently high new phrases of held-out pieces are; nothing in a language that does not say."""
-    language = language_from_spec(batches.language)
-    if (tokens := language.note_tokens()) is None:
-        return None
-    rows = (row[row != IGNORED] for row in batches.validation(pieces, TOKENS))
-    return contrast_of(((ids, language.bars(ids).tolist()) for ids in rows), tokens)
-
-
 def table(found: Fitted) -> str:
     """Return what recalling is worth, and by which weights."""
     change = f"{found.change:+.3f}"
@@ -154,11 +137,9 @@ def table(found: Fitted) -> str:
     habits = found.habits
     limits = ", ".join("–" if limit is None else str(limit) for limit in habits.limits)
     return markdown([
-        ["pieces", "nats a token", "with what is recalled", "weights", "circling", "phrases", "contrast"],
+        ["pieces", "nats a token", "with what is recalled", "weights", "circling"],
         [
             str(found.pieces), f"{found.alone:.3f}", change, ", ".join(map(str, habits.weights)), limits,
-            "–" if habits.phrasing is None else habits.phrasing.in_words(),
-            "–" if habits.contrast is None else habits.contrast.in_words(),
         ],
     ])  # fmt: skip
 
@@ -177,7 +158,7 @@ def main() -> int:
         batches = Batches(DataConfig(folder=tuple(given.data)), 0)
         if batches.language != model.language.spec():
             raise ValueError(f"{given.model} speaks {model.language.name}, which the data do not")
-        found = fitted(held_out_of(model.performer, batches), counted_contrast(batches))
+        found = fitted(held_out_of(model.performer, batches))
     except (ValueError, OSError) as error:
         print(f"recall_fit: {error}", file=sys.stderr)
         return 2

@@ -20,7 +20,7 @@ with to all of them. Below 0, all that was before helps: length does no harm.
 
 examples:
   musicgen evaluate extrapolation pop-piano
-  musicgen evaluate extrapolation pop-piano-2 --length 8192 --control
+  musicgen evaluate extrapolation ensemble --length 8192 --control
   musicgen evaluate extrapolation runs/ape runs/sine --data data/pop909 --length 3072 -o compared
 """
 

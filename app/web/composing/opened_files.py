@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from app.web.offered_models import OfferedModels
+from app.web.offered_models import ANY_PARTS, OfferedModels
 from musicgen.pieces import Piece, in_file, piece_of
 from tokenization.analysis.grid import later
 from tokenization.analysis.metres import bar_lines
@@ -100,8 +100,8 @@ def title_of(name: str) -> str:
 
 def fitting(score: Score, models: OfferedModels, model: str) -> str:
     """Return the model for what is in a file: the one on the desk if it is of the kind, else the first that is."""
-    family = "groove" if has_drums(score) else "remi"
-    names = [name for name, language in models.languages.items() if language.family == family]
+    families = ("groove" if has_drums(score) else "remi", ANY_PARTS)
+    names = [name for name, language in models.languages.items() if language.family in families]
     if other_metre(score) and (more := [n for n in names if models.languages[n].every_metre]):
         names = more
     return model if model in names or not names else names[0]
@@ -126,12 +126,14 @@ def notices(opened: OpenedFile, models: OfferedModels) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
     known: set[str] = set()  # what is said already
     if has_drums(written) and language.family == "remi":
-        better = _first(models, lambda one: one.family == "groove")
+        better = _first(models, lambda one: one.family in ("groove", ANY_PARTS))
         shown.append(_notice("The drums are left out: this model plays the piano.", better))
         known.add("drums")
     metre = other_metre(written)
     if metre and not language.every_metre:
-        better = _first(models, lambda one: one.family == language.family and one.every_metre)
+        better = _first(
+            models, lambda one: one.family in (language.family, ANY_PARTS) and one.every_metre
+        )
         text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
         shown.append(_notice(text, better))
         known.add("metre")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from app.web.composing.streamed_takes import Region, StreamedTakes
-from app.web.offered_models import OfferedModels
+from app.web.offered_models import ANY_PARTS, OfferedModels
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation
 from musicgen.generation.sampling import MUSICAL, Sampling
@@ -172,7 +172,8 @@ def _check_number(name: str, number: object) -> float:
     return number
 
 
-# Which model does what is asked: the one that is asked, or where it cannot, the related one that can.
+# Which model does what is asked: the one that is asked, or where it cannot, a related one that can. A piano
+# piece may go to a model of any parts, but no part is written to it then.
 
 ACTS = {
     "ends": "end a piece on request",
@@ -185,13 +186,12 @@ ACTS = {
 def with_able_model(models: OfferedModels, request: MusicRequest) -> MusicRequest:
     """Return a request with the model that does it.
 
-    That is the model asked for if it can, else the first of its family that can. Where none can, the model asked for
+    That is the model asked for if it can, else the first related one that can. Where none can, the model asked for
     stays, whose own sentence says what it lacks.
     """
     needs = _needs(request)
     name = request.model or models.first
-    family = models.language(name).family
-    names = [name, *(n for n, language in models.languages.items() if language.family == family)]
+    names = [name, *_others(models, name, "accompany" in needs)]
     able = (n for n in names if all(_can(_abilities(models.language(n))[need]) for need in needs))
     return replace(request, model=next(able, name))
 
@@ -200,8 +200,8 @@ def offered(models: OfferedModels, name: str) -> dict[str, Any]:
     """Return what can be asked for with a model on the desk, and by which other it is done where it cannot itself."""
     own, found = models.language(name), {}
     for need, ability in _abilities(own).items():
-        others = ((n, _abilities(one)[need]) for n, one in models.languages.items() if n != name
-                  and one.family == own.family)  # fmt: skip
+        names = _others(models, name, need == "accompany")
+        others = ((n, _abilities(models.language(n))[need]) for n in names)
         by, other = next(((n, one) for n, one in others if _can(one)), (None, ability))
         if _can(ability) or by is None:
             found[need] = {**ability, "by": None}
@@ -211,13 +211,21 @@ def offered(models: OfferedModels, name: str) -> dict[str, Any]:
     return found
 
 
+def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
+    """Return the models that may do what one cannot; `parts` says that parts are to be written."""
+    own = models.language(name).family
+    families = (own, ANY_PARTS) if own == "remi" and not parts else (own,)
+    return [n for n, one in models.languages.items() if n != name and one.family in families]
+
+
 def _abilities(language: Language) -> dict[str, Any]:
     """Return what models of a language can be asked for beside going on; each with the reason if not."""
     old = f"This model speaks {language.name}, the first version of its language, and cannot "
-    later = f"{language.family}-2"
+    later = {"groove": "groove-2"}.get(language.family, "ensemble")
     missing = f"; one that speaks {later} can."
     fills = type(language).infilling is not Language.infilling
     chords = type(language).on_chords is not Language.on_chords
+    chords = chords or type(language).directed is not Language.directed
     return {
         "ends": _ability(language.can_end(), f"{old}be asked for an end{missing}"),
         "infill": _ability(fills, f"{old}fill in bars{missing}"),
@@ -228,7 +236,7 @@ def _abilities(language: Language) -> dict[str, Any]:
             else f"This model speaks {language.name} and writes no part to others; one that speaks groove-2 can.",
         },
         "chords": _ability(
-            chords, f"This model speaks {language.name}, which names no chords; a piano model can."
+            chords, f"This model speaks {language.name}, which names no chords; ensemble can."
         ),
     }
 

@@ -1,1 +1,1 @@
-"""Repetition and contrast: phrases return, new ones lie higher or lower than those before, endless loops are left."""
+"""Repetition: what was said returns, and endless loops are left."""

@@ -9,8 +9,8 @@ or more, stood before, what followed there is a guess; each place counts 2^(n âˆ
 with n of the longest, and s the share of the guess that its likeliest token has. The four weights w of a model are what
 makes pieces likeliest that it has not learned from, at strength 1 (training/results/recall_fit.py). Music that is drawn
 less freely than that needs less: it leaves by itself what it repeats less often. Music that goes round in circles for
-longer than pieces do recalls nothing of the circle (circling.py). What begins a return is decided apart (phrases.py),
-and new phrases are led to be differently high (contrast.py).
+longer than pieces do recalls nothing of the circle (circling.py). Where a plan says which bar returns, that bar is
+followed (returns.py).
 It is prediction by partial matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017,
 arXiv:1612.04426).
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,12 +32,8 @@ import numpy as np
 from typing_extensions import Self
 
 from musicgen.generation.recall.circling import NATS, Circling, Limits, checked_limits, lower
-from musicgen.generation.recall.contrast import Contrast, Leaning
 from musicgen.generation.recall.memory import ORDER, Memory, checked_weights, last_with, share
-from musicgen.generation.recall.phrases import LENGTH, Phrases, Phrasing
 from musicgen.generation.recall.returns import Returns
-from tokenization.grammar import NoteTokens
-from tokenization.records import value_of
 
 # The repetition settings of a model, fitted to held-out pieces when it is published, and stored in its card.
 
@@ -48,29 +44,17 @@ class Habits:
 
     weights: tuple[float, ...]  # by which what is recalled is trusted (memory.py)
     limits: Limits = ()  # how far nine pieces in ten go round in circles (circling.py)
-    phrasing: Phrasing | None = None  # how often they go back to a phrase (phrases.py)
-    contrast: Contrast | None = None  # how differently high new ones are (contrast.py)
 
     def facts(self) -> dict[str, Any]:
         """Return what a card says."""
-        phrasing = self.phrasing and {**asdict(self.phrasing), "back": [*self.phrasing.back]}
-        return {
-            "recall": [*self.weights],
-            "circling": [*self.limits] or None,
-            "phrasing": phrasing,
-            "contrast": self.contrast and asdict(self.contrast),
-        }
+        return {"recall": [*self.weights], "circling": [*self.limits] or None}
 
 
 def read_habits(facts: Mapping[str, Any], where: str) -> Habits | None:
     """Return what a card says, or say what is wrong with it; None where it says nothing."""
     weights = checked_weights(facts.get("recall"), f"{where}: recall")
     limits = checked_limits(facts.get("circling"), f"{where}: circling")
-    phrasing = value_of(Phrasing | None, facts.get("phrasing"), f"{where}: phrasing")
-    contrast = value_of(Contrast | None, facts.get("contrast"), f"{where}: contrast")
-    if weights is None:
-        return None
-    return Habits(weights=weights, limits=limits, phrasing=phrasing, contrast=contrast)
+    return None if weights is None else Habits(weights=weights, limits=limits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +72,6 @@ class Recall:
     unlike: tuple[int, ...] = ()  # what is not to be said again, after the last tokens before it
     strength: float = 1.0
     bars: frozenset[int] = frozenset()  # places in the prompt where a bar begins
-    phrasing: Phrasing | None = None  # how often it returns by itself; without it, as it happens to
     plan: frozenset[int] = (
         frozenset()
     )  # tokens that say what a bar is to be like: nothing is recalled there
@@ -96,15 +79,9 @@ class Recall:
     returns: Mapping[int, int] = field(default_factory=dict, compare=False)
     # The bars that a user's plan has bars return to.
     sources: Mapping[int, int] = field(default_factory=dict, compare=False)
-    passes_over: bool = True  # whether a decided return goes on after tokens that may not come
+    passes_over: bool = True  # whether a return goes on after tokens that may not come
     limits: Limits = ()  # how far it may go round in circles; without them, as far as it does
     kinds: np.ndarray | None = field(default=None, compare=False)  # of tokens: (V,)
-    contrast: Contrast | None = (
-        None  # how differently high new phrases are; without it, as they happen to be
-    )
-    notes: NoteTokens | None = field(
-        default=None, compare=False
-    )  # what tokens say, to measure them by
 
     @cached_property
     def unwanted(self) -> dict[int, set[int]]:
@@ -131,15 +108,10 @@ class Recalling:
     def __init__(self, recall: Recall, prompt: Sequence[int] = ()) -> None:
         """Stand after a prompt."""
         self._recall, self._rests = recall, False
-        self._begun = False  # whether a bar began with the last token
         self._memory = Memory(recall.elsewhere, recall.kinds if recall.returns else None)
         self._plan = np.array(sorted(recall.plan), dtype=np.int64)
         self._circling = Circling(recall.limits, len(self._memory))
-        self._phrases = Phrases(recall.phrasing)
         self._returns = Returns(recall.returns, recall.sources)
-        self._leaning = None
-        if recall.contrast is not None and recall.notes is not None:
-            self._leaning = Leaning(recall.contrast, recall.notes)
         for place, token in enumerate(prompt):
             self.take(token, place in recall.bars)
         self._circling.get_used()
@@ -148,16 +120,8 @@ class Recalling:
         """Return one that goes on for itself."""
         other = copy(self)
         other._memory, other._circling = self._memory.copy(), self._circling.copy()
-        other._phrases = self._phrases.copy()
         other._returns = self._returns.copy()
-        other._leaning = self._leaning and self._leaning.copy()
         return other
-
-    def decide(self, seed: Sequence[int]) -> None:
-        """Decide from here on which phrases return."""
-        self._phrases.decide(seed, self._begun)
-        if self._leaning is not None:
-            self._leaning.decide(seed)
 
     def take(self, token: int, begins: bool = False) -> None:
         """Stand after one more token, knowing whether a bar begins with it."""
@@ -172,12 +136,6 @@ class Recalling:
             if begins:
                 self._memory.stop_following()
                 self._returns.begin_bar()
-            self._begun = begins
-            if begins and (source := self._phrases.begin_bar()) is not None:
-                after_its_first = self._circling.start(source) + 1
-                self._memory.go_back(after_its_first, LENGTH)
-            if self._leaning is not None:
-                self._leaning.take(token, begins, self._phrases.new)
 
     def _follow(self) -> None:
         """Follow the bar that the plan of this one returns to."""
@@ -187,8 +145,7 @@ class Recalling:
     def bias(self, scores: np.ndarray, allowed: np.ndarray) -> None:
         """Change the scores of what comes next, (V,), as far as it may come: (V,) bool.
 
-        What would go on in circles gets less likely, where it has for longer than pieces do; a new phrase is led to
-        another height.
+        What would go on in circles gets less likely, where it has for longer than pieces do.
         """
         if self._rests:
             return
@@ -197,8 +154,6 @@ class Recalling:
             tokens = [token for token in self._memory.followed(past.last) if allowed[token]]
             kinds = np.where(allowed, self._recall.kinds, -1)  # what may not come is no choice
             lower(scores, tokens, NATS * past.excess, kinds)
-        if self._leaning is not None:
-            self._leaning.apply(scores, allowed)
 
     def mix(self, chances: np.ndarray, allowed: np.ndarray) -> None:
         """Mix what is recalled into the chances of what comes next, (V,), as far as it may come: (V,) bool."""

@@ -61,7 +61,7 @@ def test_open(page: Page):
     expect(page.locator(SHOWN)).to_have_text("trance")
     open_example(page, "piano-g-minor")
     expect(alarm).to_be_hidden()
-    expect(page.get_by_label("Model")).to_have_value("pop-piano-2")
+    expect(page.get_by_label("Model")).to_have_value("ensemble")
     expect(page.locator(PROMPT)).to_have_value("8")
     page.locator("[data-example=nothing]").click()
     expect(page.locator("#mg-go")).to_have_text("Begin")

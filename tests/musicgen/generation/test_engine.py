@@ -16,23 +16,18 @@ from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import RowsTogether
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job
-from musicgen.generation.recall.contrast import Contrast
-from musicgen.generation.recall.phrases import Phrasing
 from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Kinds, Sampling
 from tests.musicgen.generation.generate import asked, counted
 from tests.musicgen.metre.toys import METRE
 from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, generator, toy_model, unlimited
-from tokenization.grammar import LogitBias, NoteTokens
+from tokenization.grammar import LogitBias
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
 RECALL = Recall(
     weights=(0.0, 0.5, 0.5, 0.0), bars=frozenset({0, 2, 4, 6}), limits=(1,) * 6, kinds=KINDS,
-    phrasing=Phrasing(begin=0.6, stay=0.5, back=(0.4, 0.3, 0.3)),
-    contrast=Contrast(rise=3, keeps=0.5, spread=2, lowest=0, highest=9),
-    notes=NoteTokens(pitch=np.where(KINDS, np.arange(VOCABULARY), -1), moves=KINDS == 0),
 )  # fmt: skip
 RECALLING = Request(
     variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), recall=RECALL, kinds=Kinds(KINDS),

@@ -1,6 +1,6 @@
 """How well models of different languages predict the same music: nats a note, since their tokens are not the same.
 
-python -m tests.tools.measure.models pop-piano pop-piano-2 --data data/pop909 --pieces 8 --bars 32
+python -m tests.tools.measure.models groove groove-2 --data data/groove-2 --pieces 8 --bars 32
 """
 
 import argparse

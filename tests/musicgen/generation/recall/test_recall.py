@@ -17,7 +17,7 @@ from musicgen.generation.recall.memory import (
     share,
     with_recall,
 )
-from musicgen.generation.recall.recalling import Recall, Recalling
+from musicgen.generation.recall.recalling import Recall, Recalling, read_habits
 from musicgen.generation.request import Request, Stop
 from tests.musicgen.generation.generate import written
 from tests.musicgen.toys import toy_model, toy_tokens
@@ -210,6 +210,16 @@ def test_weights_that_are_none_are_refused():
     for said, message in (([1, 2, 3], "four numbers"), ([1, 2, 3, math.inf], "inf"), ("no", "rec")):
         with pytest.raises(ValueError, match=message):
             checked_weights(said, "recall")
+
+
+def test_what_a_card_says_is_read_and_what_it_says_beside_is_left():
+    said = {"recall": [1, 2, 3, 4.5], "circling": [5, 4, 8, None, 12, 8]}
+    habits = read_habits({**said, "phrasing": {"begin": 0.3}}, "card")
+    assert habits is not None
+    assert habits.facts() == said
+    assert read_habits({}, "card") is None
+    with pytest.raises(ValueError, match="card: circling"):
+        read_habits({**said, "circling": [1]}, "card")
 
 
 def test_generation_goes_on_as_the_piece_did_before():
