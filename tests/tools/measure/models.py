@@ -1,6 +1,8 @@
-"""How well models of different languages predict the same music: nats a note, since their tokens are not the same.
+"""How well models of different languages predict the same notes: nats a note, since their tokens are not the same.
 
-python -m tests.tools.measure.models groove groove-2 --data data/groove-2 --pieces 8 --bars 32
+python -m tests.tools.measure.models groove-2 ensemble --data data/groove --split test --pieces 16
+
+All models read the notes that the first one's language keeps of a piece.
 """
 
 import argparse
@@ -9,7 +11,15 @@ import numpy as np
 
 from musicgen.generation.likelihood import position_losses
 from musicgen.loading import load
+from tokenization.language import Language
 from tokenization.prepared import Prepared
+from tokenization.score import Score
+
+
+def heard(language: Language, score: Score) -> Score:
+    """Return the music that a language keeps of a score."""
+    encoded = language.encode(language.arrange(score))
+    return language.decode(encoded.ids, encoded.setting)
 
 
 def main() -> None:
@@ -28,12 +38,14 @@ def main() -> None:
     rows = np.random.default_rng(0).permutation(prepared.rows(arguments.split))
     _, first = np.unique(prepared.pieces.file[rows], return_index=True)
     rows = rows[np.sort(first)][: arguments.pieces]
+    scores = [reader.decode(np.asarray(prepared.ids(int(row)))) for row in rows]
+    first_language = load(arguments.models[0]).language
+    scores = [heard(first_language, score) for score in scores]
     found: list[np.ndarray] = []
     for name in arguments.models:
         model = load(name)
         losses = []
-        for row in rows:
-            score = reader.decode(np.asarray(prepared.ids(int(row))))
+        for score in scores:
             ids = model.language.encode(model.language.arrange(score)).ids
             starts = model.language.bars(ids)
             ids = ids[: starts[arguments.bars]] if len(starts) > arguments.bars else ids
