@@ -62,7 +62,7 @@ def test_open(page: Page):
     open_example(page, "piano-g-minor")
     expect(alarm).to_be_hidden()
     expect(page.get_by_label("Model")).to_have_value("ensemble")
-    expect(page.locator(PROMPT)).to_have_value("8")
+    expect(page.locator(PROMPT)).to_have_value("16")
     page.locator("[data-example=nothing]").click()
     expect(page.locator("#mg-go")).to_have_text("Begin")
     expect(page.locator("#mg-prompt-bars")).to_be_hidden()
