@@ -172,11 +172,11 @@ def heard_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
     return {"heard_sha256": digest, **({} if tracks is None else {"tracks": tracks})}
 
 
-def no_prompt(language: Language) -> Prompt:
-    """Return the beginning of a piece."""
-    ids = np.array([language.begin])
-    score = language.decode(ids)
-    return Prompt(name="", ids=ids, bars=0, setting=None, score=score)
+def no_prompt(language: Language, asked: Mapping[str, Any] | None = None) -> Prompt:
+    """Return the beginning of a piece, in the style, key, tempo, metre and parts that are asked for."""
+    ids, setting = language.beginning(asked or {})
+    score = language.decode(ids, setting)
+    return Prompt(name="", ids=ids, bars=0, setting=setting, score=score)
 
 
 def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:

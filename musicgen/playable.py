@@ -92,8 +92,12 @@ class Playable:
         ends: bool = Options.ends,
         chords: str | None = None,
         plan: dict[str, Any] | None = None,
+        idea: dict[str, Any] | None = None,
     ) -> list[Take]:
         """Return variations that go on from the first bars of a piece, or from all of it; from nothing without one.
+
+        From nothing, an `idea` may say how: {"style": "song", "key": "G minor", "tempo": 90, "metre": "3/4", "parts":
+        ["flute", "piano"]}.
 
         The length is `bars`, 16 where nothing is said, or `tokens` instead. `chords` is a line such as
         "C | G7 | Am F | C", a bar between bars, kept to over and over. `plan` says what
@@ -117,7 +121,9 @@ class Playable:
             plan=plan,
         )
         if source is None:
-            prompt = no_prompt(self.language)
+            prompt = no_prompt(self.language, idea)
+        elif idea:
+            raise ValueError("an idea is for a piece from nothing: leave it out, or the piece")
         else:
             prompt = self.read(source, tracks=tracks).prompt(prompt_bars)
         return Continuation(self, prompt, options).finish().takes()

@@ -243,6 +243,15 @@ class Language(ABC):
             f"this model speaks {self.name}, in which nothing can be asked of bars; choose one that speaks ensemble"
         )
 
+    def beginning(self, asked: Mapping[str, Any], /) -> tuple[np.ndarray, Any]:
+        """Return the beginning of a piece from nothing, with its setting, by what is asked of it."""
+        if asked:
+            raise ValueError(
+                f"this model speaks {self.name}, in which nothing can be asked of a piece from nothing; choose one "
+                "that speaks ensemble"
+            )
+        return np.array([self.begin]), None
+
     def directed(
         self,
         prompt: np.ndarray,

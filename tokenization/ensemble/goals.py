@@ -29,6 +29,7 @@ from tokenization.ensemble.tokens import (
     END,
     HARMONY,
     HARMONY_ID,
+    KEY,
     LEFT_1,
     METRE,
     METRE_STEPS,
@@ -178,8 +179,12 @@ def directed(
             "over given chords a piece goes on that has pitched notes; this prompt has none"
         )
     metre = int(reading.bars.metre[-1]) if before else FOUR_FOUR
-    if ends and before:
-        said[-1] = _last_of(reading.sheet(), plan, bars, chords is None, metre) or said[-1]
+    if ends:
+        sheet = reading.sheet()
+        keys = prompt[KEY.holds(prompt)] - KEY.start
+        key = int(keys[0]) if len(keys) else key_of(sheet)
+        tonic = _tonic(key, metre) if chords is None and HARMONY in sheet.parts else []
+        said[-1] = [*_thin(sheet, plan, bars), *tonic]
     after = [
         [
             *([LEFT_1 + bars - bar - 1] if ends and bars - bar <= COUNTED else []),
@@ -206,18 +211,20 @@ def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:
     return [HARMONY_ID, *ids]
 
 
-def _last_of(sheet: Sheet, plan: Plan | None, bars: int, on_tonic: bool, metre: int) -> list[int]:
-    """Return what the last bar of a piece is asked to be: thinner than most bars, on the chord of the tonic."""
-    asked = {name: levels for name, levels in (plan or {}).items() if levels[bars - 1] >= 0}
+def _thin(sheet: Sheet, plan: Plan | None, bars: int) -> list[int]:
+    """Return what the last of some bars is asked to be: thinner than most bars before, and as the plan says."""
     own = plan_of(sheet)["density"]
     thin = max(int(np.median(own[own > 0])) - THINNER, 1) if (own > 0).any() else NO_LEVEL
-    wanted = {"density": np.full(bars, thin), **asked}
-    tokens = _plan_tokens(wanted, bars)[-1]
-    key = key_of(sheet)
-    if on_tonic and key is not None and HARMONY in sheet.parts:
-        mode, root = divmod(key, len(ROOTS))
-        tokens += _chord_tokens([f"{ROOTS[root]}_{'m' if mode else 'M'}"], metre)
-    return tokens
+    asked = {name: levels for name, levels in (plan or {}).items() if levels[bars - 1] >= 0}
+    return _plan_tokens({"density": np.full(bars, thin), **asked}, bars)[-1]
+
+
+def _tonic(key: int | None, metre: int) -> list[int]:
+    """Return a bar's chord of the tonic."""
+    if key is None:
+        return []
+    mode, root = divmod(key, len(ROOTS))
+    return _chord_tokens([f"{ROOTS[root]}_{'m' if mode else 'M'}"], metre)
 
 
 def _declared_at(ids: np.ndarray) -> int:

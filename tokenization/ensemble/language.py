@@ -12,7 +12,7 @@ from tokenization.ensemble import goals
 from tokenization.ensemble.arrange import arrange
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
-from tokenization.ensemble.plans import plan_for
+from tokenization.ensemble.plans import beginning, plan_for
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
@@ -106,6 +106,10 @@ class Ensemble(Language):
     def plan(self, asked: Mapping[str, Any], bars: int, /) -> dict[str, np.ndarray]:
         """Return the plan of so many bars by what is asked of them, or say what cannot be."""
         return plan_for(asked, bars)
+
+    def beginning(self, asked: Mapping[str, Any], /) -> tuple[np.ndarray, Setting]:
+        """Return the beginning of a piece from nothing, with its setting, by what is asked of it."""
+        return beginning(asked)
 
     def grammar(
         self,

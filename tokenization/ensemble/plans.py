@@ -15,8 +15,30 @@ from typing import Any
 
 import numpy as np
 
+from tokenization.analysis.chords import ROOTS
+from tokenization.analysis.metres import FOUR_FOUR
+from tokenization.analysis.metres import NAMES as METRE_NAMES
 from tokenization.ensemble.layouts import DENSITY_EDGES, NO_LEVEL, REGISTER_EDGES
-from tokenization.ensemble.tokens import DYNAMICS, PLAYERS, RETURNS
+from tokenization.ensemble.spelling import Setting, declared
+from tokenization.ensemble.tokens import (
+    BAR,
+    BEGIN,
+    DYNAMICS,
+    HARMONY,
+    KEY,
+    METRE,
+    MOST_PARTS,
+    MOST_VOICES,
+    PART_NAMES,
+    PITCHED,
+    PLAYERS,
+    RETURNS,
+    STYLE,
+    STYLES,
+    TEMPO,
+    VOCABULARY,
+    tempo_level,
+)
 from tokenization.records import suggestion
 
 ASKED = ("density", "register", "loudness", "players", "form")
@@ -100,3 +122,73 @@ def bars_back(form: Any, bars: int) -> list[int]:
             )
         latest[letter] = section
     return back
+
+
+# What may be asked of a piece from nothing.
+
+BEGINNINGS = ("style", "key", "tempo", "metre", "parts")
+_PARTS_OF_STYLES = {
+    "pop": ("piano", "piano"),
+    "song": ("voice", "piano", "piano"),
+    "quartet": ("violin", "violin", "viola", "cello"),
+    "keyboard": ("piano", "piano"),
+    "band": ("drums", "electric_bass", "electric_guitar", "piano"),
+    "drums": ("drums",),
+}
+
+
+def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
+    """Return the beginning of a piece, and its tempo, by what is asked of it, or say what cannot be.
+
+    {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
+    """
+    for name in asked:
+        if name not in BEGINNINGS:
+            raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, BEGINNINGS)}")
+    about = []
+    style = asked.get("style")
+    if style is not None:
+        about.append(STYLE.start + _one_of("style", style, STYLES))
+    if (key := asked.get("key")) is not None:
+        about.append(KEY.start + _key(key))
+    if (tempo := asked.get("tempo")) is not None:
+        if not _is_within(tempo, 10, 500):
+            raise ValueError(f"the tempo is {tempo!r}; it goes from 10 to 500 beats a minute")
+        about.append(TEMPO.start + tempo_level(float(tempo)))
+    setting = Setting() if tempo is None else Setting(tempos=((0, float(tempo)),))
+    parts = asked.get("parts") or _PARTS_OF_STYLES.get(str(style))
+    metre = asked.get("metre")
+    if parts is None and metre is None:
+        return np.array([BEGIN, *about]), setting
+    numbers = [_one_of("instrument", part, PART_NAMES) for part in parts or ("piano", "piano")]
+    if len(numbers) > MOST_PARTS - 1:
+        raise ValueError(f"{len(numbers)} parts are asked for; {MOST_PARTS - 1} can be written")
+    if HARMONY not in numbers and any(number < PITCHED for number in numbers):
+        numbers = [HARMONY, *numbers]
+    for number in {*numbers}:
+        most = MOST_VOICES if number < PITCHED else 1
+        if numbers.count(number) > most:
+            raise ValueError(f"{PART_NAMES[number]} stands among the parts more than {most} times")
+    first_bar = [VOCABULARY.id("return_new")]
+    if metre is not None and (index := _one_of("metre", metre, METRE_NAMES)) != FOUR_FOUR:
+        first_bar.append(METRE.start + index)
+    return np.array([BEGIN, *about, *declared(np.array(numbers)), BAR, *first_bar]), setting
+
+
+def _one_of(what: str, name: Any, names: Sequence[str]) -> int:
+    label = str(name).strip().casefold().replace(" ", "_")
+    if label not in names:
+        raise ValueError(f"there is no {what} {name!r}{suggestion(label, names)}")
+    return names.index(label)
+
+
+def _key(name: Any) -> int:
+    root, _, mode = str(name).strip().partition(" ")
+    root = {"db": "C#", "eb": "D#", "gb": "F#", "ab": "G#", "bb": "A#"}.get(
+        root.lower(), root.upper()
+    )
+    modes = ("major", "minor")
+    mode = mode.strip().casefold() or "major"
+    if root not in ROOTS or mode not in modes:
+        raise ValueError(f"there is no key {name!r}; a key is written as 'G minor' or 'Eb major'")
+    return modes.index(mode) * len(ROOTS) + ROOTS.index(root)

@@ -1,0 +1,71 @@
+"""A piece from nothing begins as it is asked to, or one sentence says what cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from musicgen.continuation import Continuation
+from musicgen.options import Options
+from musicgen.pieces import no_prompt
+from tests.evaluation.toys import toy_playable
+from tests.tokenization.ensemble.cases import LANGUAGE
+from tokenization.language import language
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "begin"),
+        ({"key": "Eb", "tempo": 91}, "begin key_D#_major tempo_95"),
+        ({"style": "drums"}, "begin style_drums drums\nbar return_new"),
+        ({"parts": ["flute", "Steel Guitar"]}, "begin chords flute steel_guitar\nbar return_new"),
+        (
+            {"style": "song", "key": "g minor", "metre": "3/4"},
+            "begin style_song key_G_minor chords voice piano piano voice_2\nbar return_new metre_3/4",
+        ),
+    ],
+)
+def test_what_is_asked_for_is_said(asked: dict[str, Any], said: str):
+    ids, _ = LANGUAGE.beginning(asked)
+    assert LANGUAGE.text(ids) == said
+    assert LANGUAGE.validate(ids) is None
+
+
+def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
+    prompt = no_prompt(
+        LANGUAGE, {"tempo": 91, "metre": "3/4", "parts": ["flute", "cello"], "key": "A minor"}
+    )
+    work = Continuation(toy_playable(LANGUAGE), prompt, Options(bars=3, ends=True))
+    [take] = work.finish().takes()
+    assert take.score.tempos.beats_per_minute.tolist() == [91]
+    assert [track.name for track in take.score.tracks] == ["Flute", "Cello"]
+    assert (take.score.meters.numerator[0], take.score.meters.denominator[0]) == (3, 4)
+    assert "left_1 chords at_0 chord_A_m" in LANGUAGE.text(take.ids)
+    assert np.count_nonzero(take.ids == LANGUAGE.bar) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"mood": "sad"}, "a piece from nothing has no 'mood'"),
+        ({"style": "jazz"}, "there is no style 'jazz'"),
+        ({"key": "H major"}, "there is no key 'H major'; a key is written as 'G minor'"),
+        ({"tempo": 9}, "the tempo is 9; it goes from 10 to 500"),
+        ({"metre": "7/8"}, "there is no metre '7/8'"),
+        ({"parts": ["kazoo"]}, "there is no instrument 'kazoo'"),
+        ({"parts": ["piano"] * 9}, "piano stands among the parts more than 8 times"),
+        ({"parts": ["piano", "flute"] * 8}, "16 parts are asked for; 15 can be written"),
+    ],
+)
+def test_what_cannot_be_is_said(asked: dict[str, Any], reason: str):
+    with pytest.raises(ValueError, match=reason):
+        LANGUAGE.beginning(asked)
+
+
+def test_other_languages_begin_as_they_do():
+    assert LANGUAGE.beginning({})[0].tolist() == [LANGUAGE.begin]
+    with pytest.raises(ValueError, match="choose one that speaks ensemble"):
+        language("remi").beginning({"key": "C"})
