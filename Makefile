@@ -8,7 +8,7 @@ COUNTS ?= build/fuzz.json
 
 WORK ?= build/models
 
-.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint format fuzz bench models model \
+.PHONY: help app test test-all test-profile test-kernels test-matrix smoke lint format fuzz bench model \
   install fast-transformers vendor clean
 
 help: ## say what can be made
@@ -57,66 +57,25 @@ fuzz: $(INSTALLED) ## mutate MIDI files through reader, languages and writer (SE
 bench: $(INSTALLED) ## speed and memory of this machine
 	$(BIN)/musicgen bench
 
-RAW = POP909=$(or $(POP909),…) LIEDER=$(or $(LIEDER),…) GROOVE=$(or $(GROOVE),…) SONGS=$(or $(SONGS),…) DRUMS=$(or $(DRUMS),…)
+# The sets that the model `ensemble` learns from, and where the raw data of each is: a folder or an archive.
+SETS = pop909 lieder quartets polish-keyboard groove groove-songs human-drums
+data/pop909/meta.json: RAW = POP909
+data/lieder/meta.json: RAW = LIEDER
+data/quartets/meta.json: RAW = QUARTETS
+data/polish-keyboard/meta.json: RAW = KEYBOARD
+data/groove/meta.json: RAW = GROOVE
+data/groove/meta.json: ABOUT = --title "Groove: MMA accompaniments" --licence "made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
+data/groove-songs/meta.json: RAW = SONGS
+data/human-drums/meta.json: RAW = DRUMS
 
-models: $(INSTALLED) ## train the models that ship (POP909=… LIEDER=… GROOVE=… SONGS=… DRUMS=…: the raw data, folders or archives)
-	@test -n "$(POP909)" -a -n "$(LIEDER)" -a -n "$(GROOVE)" -a -n "$(SONGS)" -a -n "$(DRUMS)" || \
-	  { echo "make models $(RAW): where is the raw data that is marked …?" >&2; exit 2; }
-	set -e; for name in pop-piano groove pop-piano-2 groove-2; do $(MAKE) model NAME=$$name; done
-
-PUBLISH = $(BIN)/python -m training.results.publish
-
-# What is prepared of the raw data: a folder each, from what, and how.
-ABOUT_GROOVE = --title "Groove: MMA accompaniments" --licence "made with MMA (GPL-2.0-or-later) over chords of POP909 (MIT)"
-$(WORK)/data/pop909-remi/meta.json: RECIPE = pop909 "$(POP909)" $(@D) --language remi
-$(WORK)/data/pop909/meta.json: RECIPE = pop909 "$(POP909)" $(@D)
-$(WORK)/data/lieder/meta.json: RECIPE = lieder "$(LIEDER)" $(@D)
-$(WORK)/data/groove/meta.json: RECIPE = groove "$(GROOVE)" $(@D) $(ABOUT_GROOVE)
-$(WORK)/data/groove-2/meta.json: RECIPE = groove "$(GROOVE)" $(@D) --language groove-2 $(ABOUT_GROOVE)
-$(WORK)/data/groove-songs/meta.json: RECIPE = groove-songs "$(SONGS)" $(@D) --language groove-2
-$(WORK)/data/human-drums/meta.json: RECIPE = human-drums "$(DRUMS)" $(@D) --language groove-2
-
-$(WORK)/data/%/meta.json: | $(INSTALLED)
-	$(BIN)/musicgen data $(RECIPE)
-
-DATA_OF_pop-piano = pop909-remi
-DATA_OF_groove = groove
-DATA_OF_pop-piano-2 = pop909 lieder
-DATA_OF_groove-2 = groove-2 groove-songs human-drums
-# What parts are blended with, each a part before it, and how loudly goals are told then.
-BLENDS = groove-2-fifth) blend="--blend $(WORK)/groove-2-fourth-model --share 0.3";; \
-  pop-piano-2-fourth) blend="--blend $(WORK)/pop-piano-2-third-model --share 0.4 --louder 1.5";; \
-  pop-piano-2-fifth) blend="--blend $(WORK)/pop-piano-2-fourth-model --share 0.4 --louder 1.4";; \
-  pop-piano-2-sixth) blend="--blend $(WORK)/pop-piano-2-fifth-model --share 0 --louder 1.4";; \
-  pop-piano-2-seventh) blend="--blend $(WORK)/pop-piano-2-sixth-model --share 0 --louder 1.4";; \
-  pop-piano-2) blend="--blend $(WORK)/pop-piano-2-seventh-model --share 0 --louder 1.4";; \
-  groove-2-sixth) blend="--blend $(WORK)/groove-2-fifth-model --share 0.3";; \
-  groove-2-seventh) blend="--blend $(WORK)/groove-2-sixth-model --share 0.4";; \
-  groove-2-eighth) blend="--blend $(WORK)/groove-2-seventh-model --share 0 --louder 1.4";;
-NEEDED = $(DATA_OF_$(NAME))
-COMMA := ,
-SPACE := $(subst ,, )
-listed = [$(subst $(SPACE),$(COMMA),$(1:%=$(WORK)/data/%))]
-# What a part learns from more than once.
-SHARES = pop-piano-2-fifth|pop-piano-2-sixth|pop-piano-2-seventh|pop-piano-2) folders="$(call listed,pop909 pop909 pop909 lieder)";; \
-  groove-2-seventh|groove-2-eighth|groove-2) folders="$(call listed,groove-2 groove-2 groove-songs human-drums)";;
-
-# A model's parts, each of which learns on from the one before; with SIZE=small, for a GPU, there is one.
-ORDER = -first -second -third -fourth -fifth -sixth -seventh -eighth
-PARTS = $(if $(SIZE),$(NAME)-$(SIZE),$(patsubst training/configs/models/%.yaml,%,$(wildcard \
-  $(ORDER:%=training/configs/models/$(NAME)%.yaml) training/configs/models/$(NAME).yaml)))
+data/%/meta.json: | $(INSTALLED)
+	@test -n "$($(RAW))" || { echo "make model $(RAW)=…: where is the raw data of $*?" >&2; exit 2; }
+	$(BIN)/musicgen data $* "$($(RAW))" $(@D) --language ensemble $(ABOUT)
 
 # Interrupted, it goes on where it was.
-model: $(INSTALLED) $(NEEDED:%=$(WORK)/data/%/meta.json) ## train one of them (NAME=groove GROOVE=groove.tar.xz; SIZE=small on a GPU)
-	@test -n "$(PARTS)" || { echo "make model NAME=groove: there is no model '$(NAME)'" >&2; exit 2; }
-	set -e; start=; for part in $(PARTS); do \
-	  case $$part in $(SHARES) *) folders="$(call listed,$(NEEDED))";; esac; \
-	  $(BIN)/musicgen train models/$$part --resume --set "data.folder=$$folders" --set run=$(WORK)/$$part $$start; \
-	  model=$(WORK)/$$part-model; start="--start $$model"; \
-	  case $$part in $(BLENDS) *) blend=;; esac; \
-	  if [ $$part = $(lastword $(PARTS)) ]; then $(PUBLISH) $(WORK)/$$part musicgen/pretrained/$(NAME) $$blend; \
-	  elif [ ! -f $$model/README.md ]; then $(PUBLISH) $(WORK)/$$part $$model $$blend; fi; \
-	done
+model: $(INSTALLED) $(SETS:%=data/%/meta.json) ## train the model that ships (POP909=… LIEDER=… QUARTETS=… KEYBOARD=… GROOVE=… SONGS=… DRUMS=…: the raw data)
+	$(BIN)/musicgen train models/ensemble --resume --set run=$(WORK)/ensemble
+	$(BIN)/python -m training.results.publish $(WORK)/ensemble musicgen/pretrained/ensemble
 
 install: $(INSTALLED) ## the set-up alone
 

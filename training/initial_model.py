@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,8 @@ from training import run_folder
 from training.config import RunConfig, with_meanings
 from training.run_folder import FREE, newest
 
-# Weights of a trained model for one that is deeper or has more beside: it computes at first what was learned.
+# Weights of a trained model for one that has more beside: it computes at first what was learned.
 #
-# - More layers: each trained layer is followed by copies of itself whose branches add nothing yet, since the last
-#   matrix of each branch is zero (as net2net does with identity layers; Chen et al., ICLR 2016). They learn from there.
 # - Metric heads beside those that there are, or where none were: what they find counts 0 times at first.
 # - What tells each position of goals (model/performer.py) begins as zeros, that of new goals among others too.
 # - More tokens, or those of a later version of a language: rows go by the names of tokens. New tokens are as likely at
@@ -33,8 +30,6 @@ from training.run_folder import FREE, newest
 
 PER_TOKEN = ("embedding.weight", "head.weight")
 GOALS = "goals.vectors.weight"
-_LAYER = re.compile(r"blocks\.(\d+)\.(.*)")
-_BRANCH_ENDS = ("attention.output.", "feedforward.output.")
 
 
 def grown(
@@ -42,16 +37,14 @@ def grown(
 ) -> dict[str, Tensor]:
     """Return the state of `model`, made of that of `trained`; names of both vocabularies come in the order of ids."""
     learned, fresh = trained.state_dict(), model.state_dict()
-    depth, layers = len(trained.blocks), len(model.blocks)
     moved = trained.config.position_name == model.config.position_name
     moved = moved and trained.config.position == model.config.position
     sides = ((names, model), (before, trained))
     state = {}
     for name, start in fresh.items():
-        source, adds = _source(name, depth, layers)
-        weight = learned.get(source)
+        weight = learned.get(name)
         if name.startswith("position."):
-            weight = _by_layer(weight, depth, layers, len(start)) if moved else None
+            weight = weight if moved else None
         elif weight is None:
             pass
         elif name in PER_TOKEN:
@@ -59,32 +52,12 @@ def grown(
         elif name == GOALS:
             goals = [[of[token] for token in one.config.goals or ()] for of, one in sides]
             weight = _by_name(weight, torch.zeros_like(start[0]), *goals)
-        elif not adds:
-            weight = torch.zeros_like(start)
         elif name.endswith("attention.output.weight"):
             weight = _with_columns(weight, start.shape[-1])
         elif ".metre.qkv." in name:
             weight = torch.cat([weight, start[len(weight) :]])
         state[name] = start if weight is None or weight.shape != start.shape else weight
     return state
-
-
-def _source(name: str, depth: int, layers: int) -> tuple[str, bool]:
-    """Return the trained weight that a weight begins as, and whether its branch adds something from the start."""
-    found = _LAYER.fullmatch(name)
-    if found is None:
-        return name, True
-    layer, rest = int(found[1]), found[2]
-    source = layer * depth // layers
-    first = layer == 0 or (layer - 1) * depth // layers != source
-    return f"blocks.{source}.{rest}", first or not rest.startswith(_BRANCH_ENDS)
-
-
-def _by_layer(weight: Tensor | None, depth: int, layers: int, wanted: int) -> Tensor | None:
-    """Return what an encoding has a layer, or all layers together, for a deeper model."""
-    if weight is None or len(weight) == wanted or len(weight) != depth:
-        return weight
-    return weight[[layer * depth // layers for layer in range(layers)]]
 
 
 def _by_name(weight: Tensor, new: Tensor, names: Sequence[str], before: Sequence[str]) -> Tensor:
@@ -98,7 +71,7 @@ def _with_columns(weight: Tensor, columns: int) -> Tensor:
 
 
 # What a model may have more of, or another (see `grown`).
-GROWS = ("layers", "position", "metre", "goals")
+GROWS = ("position", "metre", "goals")
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
@@ -118,17 +91,6 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     if fixed := [key for key in changes if key not in free]:
         raise ValueError(
             f"model.{fixed[0]} is that of {source}, which the run starts with; only {', '.join(free)} can be set"
-        )
-    named_layers = changes.get("layers", trained.layers)
-    if not isinstance(named_layers, int) or named_layers < trained.layers:
-        raise ValueError(
-            f"model.layers is {named_layers!r}, but {source}, which the run starts with, has {trained.layers}; "
-            "a model grows deeper, not shallower"
-        )
-    if named_layers > trained.layers and trained.norm == "post":
-        raise ValueError(
-            f"model.layers is {named_layers}, but {source}, which the run starts with, normalises after each branch, "
-            f"so that further layers would change what it has learned; it has {trained.layers}"
         )
     if trained.metre is not None and changes.get("metre") is not None:
         _check_metre(changes["metre"], trained.metre, str(source))

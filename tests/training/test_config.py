@@ -155,7 +155,7 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, message: s
 
 def test_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
     assert find("groove-rope") == CONFIGS / "groove-rope.yaml"
-    assert find("models/groove") == CONFIGS / "models" / "groove.yaml"
+    assert find("models/ensemble") == CONFIGS / "models" / "ensemble.yaml"
     assert find(str(minimal(tmp_path))) == tmp_path / "run.yaml"
     (tmp_path / "config.yaml").touch()
     assert find(str(tmp_path)) == tmp_path / "config.yaml"
@@ -165,7 +165,7 @@ def test_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
     ("name", "meant"),
     [
         ("groove-ropes", "groove-rope"),
-        ("base/grooves", "models/groove"),  # a base is nothing to train
+        ("base/groove-goal", "models/groove-goals"),  # a base is nothing to train
         ("qwxz", ""),
     ],
 )

@@ -75,7 +75,7 @@ def test_run_begins_with_the_weights_and_learns_on(trained: Path, pianos: Path, 
 
 
 def test_what_a_run_began_as_may_be_gone_before_it_ends(base: Path, pianos: Path, tmp_path: Path):
-    config = on_from(base, pianos, tmp_path, model={"metre": METRE, "layers": 2})
+    config = on_from(base, pianos, tmp_path, model={"metre": METRE})
     run = toy_run(config)
     began = load(base / "model")[1].sha256
     base.rename(tmp_path / "elsewhere")
@@ -118,16 +118,8 @@ def test_what_cannot_be_begun_with_is_a_sentence(
     language = load(trained / "model")[1].language
     with pytest.raises(ValueError, match=r"model\.width is that of .*only dropout, "):
         model_config(replace(config, model={"width": 32}), language)
-    for layers in (0, "many"):
-        says = rf"layers is {layers!r}.* grows deeper, not shallower"
-        with pytest.raises(ValueError, match=says):
-            model_config(replace(config, model={"layers": layers}), language)
     with pytest.raises(FileNotFoundError, match=r"there is no model 'pop-pino'.*'pop-piano'"):
         first_model(replace(config, start="pop-pino"), language)
-    post = {"model": {"norm": "post"}, "optimiser": {"steps": 1}}
-    after = fitted(toy_config(tmp_path / "post", pianos, **post))
-    with pytest.raises(ValueError, match=r"model\.layers .*normalises after each branch"):
-        model_config(on_from(after.folder, pianos, tmp_path, model={"layers": 2}), language)
     with pytest.raises(ValueError, match=r"model\.goals is true, but remi has no tokens for goals"):
         toy_run(on_from(trained, pianos, tmp_path, model={"goals": True}))
 
@@ -212,22 +204,6 @@ def grow(old: Performer, names: list[str] = NAMES, **changes: object) -> Perform
     model = Performer(replace(old.config, **changes), 5).eval()
     model.load_state_dict(grown(old, model, names, NAMES))
     return model
-
-
-@pytest.mark.parametrize("layers", [2, 4, 7])
-def test_more_layers_add_nothing_at_first_and_can_learn(old: Performer, layers: int):
-    after = grow(old, layers=layers)
-    found = heard(after)
-    torch.testing.assert_close(found, heard(old), rtol=1e-5, atol=1e-5)
-    found.square().sum().backward()
-    for block in after.blocks:
-        for branch in (block.attention, block.feedforward):
-            assert branch.output.weight.grad.abs().sum() > 0
-    if layers == 4:  # each trained layer is followed by its copy
-        for number, block in enumerate(after.blocks):
-            trained = old.blocks[number // 2].feedforward
-            assert torch.equal(block.feedforward.inner.weight, trained.inner.weight)
-            assert bool(block.feedforward.output.weight.any()) == (number % 2 == 0)
 
 
 def test_more_metric_heads_add_nothing_at_first(old: Performer):

@@ -218,16 +218,15 @@ def _joined(piece: Score, new: Score, line: int, seam: int) -> Score:
 # An end that is asked for: the last bar has a bias towards the chord of the key's tonic (tokenization/grammar.py).
 #
 # A countdown makes the last bars thinner and their notes longer, and moved the harmony little: over the last chords
-# of songs a model put a quarter of its chances on the tonic, where nearly half of them are on it (`python -m
-# tests.tools.fit.cadence`). The key is that of all there is when the last bar begins: what was given may be in
-# another.
+# of songs a model put a quarter of its chances on the tonic, where nearly half of them are on it. The key is that
+# of all there is when the last bar begins: what was given may be in another.
 
 OTHER, TONIC, NO_CHORD = 1, 2, 3  # kinds of chords
 WEIGHTS = {
     TONIC: 1.1,
     NO_CHORD: 1.5,
 }
-LOUD = 4.0  # by which drawn ends are on the tonic as often as songs (tests/tools/measure/goals.py)
+LOUD = 4.0  # by which drawn ends are on the tonic as often as songs
 
 
 def chord_kinds(root: int) -> np.ndarray:

@@ -1,7 +1,6 @@
 """From a finished run to a model that ships: the smallest weights that cost next to nothing, and a README of facts.
 
 python -m training.results.publish RUN DEST
-python -m training.results.publish RUN DEST --blend build/models/before-model --share 0.4 --louder 1.5
 """
 
 from __future__ import annotations
@@ -23,54 +22,16 @@ from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.storage import checkpoint
 from musicgen.storage.checkpoint import Card
-from musicgen.storage.library import folder_of
 from tokenization.whole_file import write_text, write_whole
 from tokenization.wording import counted, markdown
 from training import run_folder
 from training.config import DeviceConfig, RunConfig, read
 from training.data.batches import Batches
 from training.devices import FabricModel, Sealed, start_fabric
-from training.initial_model import GOALS
 from training.loop import MODEL, VALIDATE
 from training.results.recall_fit import TOKENS, Fitted, fitted, held_out_of, table
 from training.run_folder import card_of, learned_from
 from training.validation import Measured, Validation
-
-# Average the weights of a model from before and after fine-tuning: that keeps more of both than either.
-#
-# A short round of fine-tuning forgets something. Weights between the two have nearly all of it again and keep what is
-# new (Wortsman et al., CVPR 2022, arXiv:2109.01903). Weights that only the later model has are kept as they are, and
-# so are embeddings of goals that the earlier one did not have (musicgen/model/performer.py). Goal embeddings may be
-# scaled, which makes goals weigh more and changes nothing where there is none. Random projections, drawn and not
-# learned, are the later model's: an average of two draws is not one.
-
-
-@torch.no_grad()
-def blended(later: Performer, before: Performer, share: float, louder: float = 1.0) -> Performer:
-    """Return the later model, of whose weights so large a share is the earlier one's; it is changed in place."""
-    if not 0 <= share <= 1:
-        raise ValueError(f"the share of the earlier model is {share}; it lies in 0 ≤ share ≤ 1")
-    if not louder > 0:
-        raise ValueError(f"goal embeddings are scaled by {louder}; that is to be more than 0")
-    if len(before.blocks) != len(later.blocks):  # grown layers come from those of other numbers
-        raise ValueError(
-            f"the earlier model has {counted(len(before.blocks), 'layer')} and this one {len(later.blocks)}; "
-            "only models of as many layers can be blended"
-        )
-    known, learned = before.state_dict(), dict(later.named_parameters())
-    for name, weight in later.state_dict().items():
-        if name in known and known[name].shape != weight.shape:
-            raise ValueError(
-                f"{name} has another shape in the earlier model; it is none of this one's kind"
-            )
-        if name == GOALS:
-            earlier = known.get(name, torch.zeros_like(weight)).to(weight)
-            had_before = earlier.any(1, keepdim=True)
-            weight.copy_(louder * torch.where(had_before, weight.lerp(earlier, share), weight))
-        elif name in known and name in learned:
-            weight.lerp_(known[name].to(weight), share)
-    return later
-
 
 # The README of a model that ships: facts from its card, its configuration and the measurement of its weights.
 
@@ -79,6 +40,7 @@ Losses = Mapping[str, tuple[int, Measured]]  # dtype → bytes, loss
 _TITLES = {
     "remi": "continues a piece for piano, bar by bar, with chords",
     "groove": "continues a groove of bass, drums and one more instrument",
+    "ensemble": "continues, ends and fills pieces of any parts, and writes parts to others",
 }
 
 
@@ -91,7 +53,8 @@ def model_readme(
     parts = [
         f"# {card.name}",
         f"This model {_TITLES.get(family, 'continues music')}. It is a causal Transformer with linear attention; "
-        f"order enters through `{model.position_name}`{by_metre}. All numbers are printed by `make models`.",
+        f"order enters through `{model.position_name}`{by_metre}. `python -m training.results.publish` prints "
+        "all numbers.",
         markdown([("", ""), *_facts(model, card, run)], numbers=False),
         "## Quality",
         "Loss in nats a token on held-out pieces that were not transposed, from their beginnings "
@@ -105,11 +68,6 @@ def model_readme(
     ]
     if encodings:
         parts += ["## The encodings, by one budget", encodings.strip()]
-    parts += [
-        "## Again",
-        "`make models POP909=… LIEDER=… GROOVE=… SONGS=… DRUMS=…`, with the raw data as folders or archives, trains "
-        "and writes all models.",
-    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -159,19 +117,9 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
             f"{training['steps_of_the_run']:,}; {training.get('optimiser', 'adam').title()} at "
             f"{training['learning_rate']:g}",
         ),
-        *_blend(training.get("blend")),
         ("time", f"{training['seconds'] / 3600:.1f} h on {training['machine']}"),
         ("weights", f"{card.dtype}, {card.bytes / 1e6:.1f} MB, SHA-256 {card.sha256[:16]}…"),
     ]
-
-
-def _blend(blend: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """Say what of the weights is another model's."""
-    if blend is None:
-        return []
-    goals = ("goals", f"embeddings scaled by {blend['louder']:g} after training")
-    text = f"{blend['share']:.0%} of each weight is {blend['model']}'s ({blend['sha256'][:16]}…)"
-    return [*([("blended", text)] if blend["share"] else []), goals]
 
 
 def _origin(start: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -231,18 +179,9 @@ class Stored:
     measured: Measured
 
 
-@dataclass(frozen=True, kw_only=True)
-class Blend:
-    """What a run's model is blended with (see `blended`)."""
-
-    model: str  # by name or folder: what the run began as
-    share: float = 0.0
-    louder: float = 1.0
-
-
-def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[Stored]:
+def publish(run: Path, destination: Path) -> list[Stored]:
     """Write the best model of a run; return what each way to store it costs, the chosen one first."""
-    learned = config = read(run / "config.yaml")
+    config = read(run / "config.yaml")
     batches = Batches(config.data, config.seed)
     found = run_folder.newest(run)
     if found is None:
@@ -254,13 +193,6 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
             "prepare the same data again"
         )
     model, saved = checkpoint.load(run / MODEL)
-    mixed = {}
-    if blend is not None:
-        before, known = checkpoint.load(folder_of(blend.model))
-        model = blended(model, before, blend.share, blend.louder)
-        mixed = {"blend": {**asdict(blend), "model": known.name, "sha256": known.sha256}}
-        longest = model.config.longest or known.trained_length
-        config = _as_long(config, min(known.trained_length, longest))
     validation = Validation(config, batches, model)
     # A run may have ended before a checkpoint told of its best.
     steps = int(saved.training["steps"])
@@ -275,7 +207,6 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
     chosen = choose(ways)
     recalled = fitted(held_out_of(model, batches))
     facts = {
-        **mixed,
         **recalled.habits.facts(),
         "validation_loss": chosen.measured.inside,
         "validation_loss_beyond": chosen.measured.beyond,
@@ -287,18 +218,9 @@ def publish(run: Path, destination: Path, blend: Blend | None = None) -> list[St
     card = checkpoint.save(destination, model, card, chosen.dtype)
     _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
-    text = model_readme(model.config, card, learned, losses, recalled, _encodings(destination))
+    text = model_readme(model.config, card, config, losses, recalled, _encodings(destination))
     write_text(destination / "README.md", text)
     return [chosen, *(way for way in ways if way is not chosen)]
-
-
-def _as_long(config: RunConfig, length: int) -> RunConfig:
-    """Return the configuration by which to measure what is partly a model that was trained at another length."""
-    if length <= config.data.trained_length:
-        return config
-    data = replace(config.data, length=length, windows=1)
-    validation = replace(config.validation, length=None, batch=2)  # as far as the model reads
-    return replace(config, data=data, validation=validation)
 
 
 def choose(ways: Sequence[Stored]) -> Stored:
@@ -351,15 +273,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Write the best model of a run for shipping.")
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("destination", type=Path, metavar="DEST")
-    parser.add_argument("--blend", metavar="MODEL", help="mix its weights with those of this one")
-    parser.add_argument("--share", type=float, default=0.5, help="of the weights, MODEL's")
-    parser.add_argument("--louder", type=float, default=1.0, help="scale of the goal embeddings")
     arguments = parser.parse_args()
-    blend = None
-    if arguments.blend:
-        blend = Blend(model=arguments.blend, share=arguments.share, louder=arguments.louder)
     try:
-        ways = publish(arguments.run, arguments.destination, blend)
+        ways = publish(arguments.run, arguments.destination)
     except (ValueError, OSError) as error:
         print(f"publish: {error}", file=sys.stderr)
         return 2

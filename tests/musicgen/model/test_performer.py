@@ -72,7 +72,7 @@ def test_without_a_goal_nothing_is_added_and_after_one_everything_is_changed():
 
 def test_a_trained_model_that_is_told_computes_at_first_what_it_did_and_learns():
     before = toy_model(layers=2)
-    after = Performer(toy_config(layers=4, goals=GOALS, initial_deviation=0.3), 5).eval()
+    after = Performer(toy_config(layers=2, goals=GOALS, initial_deviation=0.3), 5).eval()
     names = [f"token {number}" for number in range(11)]
     after.load_state_dict(grown(before, after, names, names))
     tokens = toy_tokens(2, 40)

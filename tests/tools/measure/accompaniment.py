@@ -1,27 +1,16 @@
 """What a model makes of the parts that it is given, by what it is told of them.
 
-OMP_NUM_THREADS=1 python -m tests.tools.measure.accompaniment --data data/groove-2 --seeds 3 -o build/told
-
-A small model learns to write parts to others, from scratch, over the same music, with the chords of the given parts
-told or not. Then, of held-out pieces, the loss of a hidden part is read four times: given the others, given what they
-play sixteen bars later, given silence, and given the others without their chords. What the second costs is what the
-model makes of the harmony; what the third costs is what it makes of the others at all; what the fourth costs, what it
-makes of the chords that it is told. Run again, it goes on where it was interrupted.
-
 python -m tests.tools.measure.accompaniment --data data/groove-2 --models groove-2
 
-reads models that are there instead.
+Of held-out pieces, the loss of a hidden part is read four times: given the others, given what they play sixteen bars
+later, given silence, and given the others without their chords. What the second costs is what the model makes of the
+harmony; what the third costs is what it makes of the others at all; what the fourth costs, what it makes of the chords
+that it is told.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
-import time
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 
@@ -30,25 +19,14 @@ from musicgen.common.intervals import mean_interval
 from musicgen.generation.likelihood import position_losses
 from musicgen.loading import load
 from musicgen.playable import Playable
-from tests.tools.measure.goals import SMALL, Quiet
 from tokenization.groove.spelling import END, PARTS
 from tokenization.groove_2 import goals
 from tokenization.groove_2.language import Groove2
-from tokenization.groove_2.spelling import AT, BAR, GIVEN, NOTHING, WRITE
+from tokenization.groove_2.spelling import AT, BAR, GIVEN, WRITE
 from tokenization.prepared import Prepared
 from tokenization.score import Notes
 from tokenization.wording import markdown
-from training.config import find, read
-from training.data.batches import Batches
-from training.devices import start_fabric
-from training.loop import Run
 
-OWN = (
-    "data.length=1024", "data.batch=2", "data.accompaniments=1", "data.endings=0", "data.gaps=0", "data.mix_drums=0",
-    "validation.length=1040", "model.metre={bars: [1, 1, 2, 4, 8, 16], remembers: [2, 8, 8, 8, 8, 8]}",
-    "optimiser.goal_rate=3",
-)  # fmt: skip
-WAYS = ("chords not told", "chords told")
 BARS = 16  # of a piece that are read
 GIVEN_AS = (
     "given the others",
@@ -98,80 +76,34 @@ def held_out(data: str, split: str, most: int) -> list[Notes]:
     return found
 
 
-def told(way: str) -> AbstractContextManager[object]:
-    """Let the language lay out accompaniments in one of the ways."""
-    if way == WAYS[0]:
-        return patch.object(goals, "chords_to", lambda *_: NOTHING)
-    return nullcontext()
-
-
-def trained(way: str, seed: int, given: argparse.Namespace) -> list[list[float]]:
-    """Train one model in a way, and return what it makes of given parts, on average over pieces: (3, 4)."""
-    given.output.mkdir(parents=True, exist_ok=True)
-    name = way.replace(" ", "-")
-    path = given.output / f"{name}-{seed}.json"
-    if not path.exists():
-        began, run = time.process_time(), given.output / f"run-{name}-{seed}"
-        shutil.rmtree(run, ignore_errors=True)
-        own = [f"data.folder={given.data}", f"optimiser.steps={given.steps}", f"seed={seed}", f"run={run}"]  # fmt: skip
-        config = read(find("models/groove-2-sixth"), [*SMALL, *OWN, *own])
-        with told(way):
-            Run(config, start_fabric(config.device), Batches(config.data, config.seed)).fit(Quiet())
-            model = load(run / "model")
-            pieces = held_out(given.data, given.split, given.pieces)
-            found = np.mean([read_losses(model, piece) for piece in pieces], 0).tolist()
-        path.write_text(json.dumps(found))
-        shutil.rmtree(run)
-        print(f"{way}, seed {seed}: {found}, {time.process_time() - began:.0f} s", flush=True)
-    return json.loads(path.read_text())
-
-
 def _of(values: list[float]) -> str:
     mean, interval = mean_interval(values)
     return f"{mean:.2f}" if interval is None else f"{mean:.2f} ± {interval:.2f}"
 
 
 def main() -> None:
-    """Train what is missing, and print the tables."""
+    """Print the table of each model."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--data", required=True, help="a prepared set of groove-2")
     parser.add_argument("--split", default="test")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=400, help="of 2,048 tokens")
     parser.add_argument("--pieces", type=int, default=24)
-    parser.add_argument("-o", "--output", type=Path, default=Path("build/told"))
-    parser.add_argument("--models", nargs="+", help="models that are there, by name or folder")
+    parser.add_argument("--models", nargs="+", required=True, help="by name or folder")
     given = parser.parse_args()
+    pieces = held_out(given.data, given.split, given.pieces)
     print("nats a bar of a hidden part, mean with its 95 % interval", flush=True)
-    if given.models:
-        pieces = held_out(given.data, given.split, given.pieces)
-        print(f"over {len(pieces)} pieces")
-        for name in given.models:
-            model = load(name)
-            if not isinstance(model.language, Groove2):
-                parser.error(
-                    f"{name} speaks {model.language.name}; one that speaks groove-2 is wanted"
-                )
-            values = np.array([read_losses(model, piece) for piece in pieces])
-            lines = [[model.name, *GIVEN_AS]]
-            for part, of in enumerate(PARTS):
-                lines.append(
-                    [of, *(_of(values[:, part, kind].tolist()) for kind in range(len(GIVEN_AS)))]
-                )
-            print(markdown(lines), flush=True)
-        return
-    print(f"over {given.seeds} seeds")
-    seeds = range(1, given.seeds + 1)
-    found = {way: np.array([trained(way, seed, given) for seed in seeds]) for way in WAYS}
-    plain, *others = WAYS
-    for part, of in enumerate(PARTS):
-        lines = [[of, plain, *(f"{way}: change" for way in others)]]
-        for kind, name in enumerate(GIVEN_AS):
-            values = found[plain][:, part, kind]
-            changes = [found[way][:, part, kind] - values for way in others]
-            lines.append([name, *(_of(column.tolist()) for column in (values, *changes))])
+    print(f"over {len(pieces)} pieces")
+    for name in given.models:
+        model = load(name)
+        if not isinstance(model.language, Groove2):
+            parser.error(f"{name} speaks {model.language.name}; one that speaks groove-2 is wanted")
+        values = np.array([read_losses(model, piece) for piece in pieces])
+        lines = [[model.name, *GIVEN_AS]]
+        for part, of in enumerate(PARTS):
+            lines.append(
+                [of, *(_of(values[:, part, kind].tolist()) for kind in range(len(GIVEN_AS)))]
+            )
         print(markdown(lines), flush=True)
 
 

@@ -1,17 +1,15 @@
-"""A run becomes a model with a README of facts, alone or blended with what it began as."""
+"""A run becomes a model with a README of facts."""
 
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from musicgen.storage import checkpoint
-from tests.musicgen.toys import toy_model
 from tests.training.makers import Heard, prepared_set, toy_config, toy_run
 from training.config import RunConfig, read
-from training.results.publish import Blend, Stored, _copy_beside, blended, choose, publish
+from training.results.publish import Stored, _copy_beside, choose, publish
 from training.run_folder import write_config
 from training.validation import Measured
 
@@ -78,12 +76,6 @@ def test_model_with_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_
     run = fitted(config)
     publish(run, tmp_path / "toy-model")
     assert len(checkpoint.read_card(tmp_path / "toy-model")[1].training["recall"]) == 4
-    shorter = replace(config.validation, length=24)
-    write_config(replace(config, data=replace(config.data, length=16), validation=shorter))
-    publish(run, tmp_path / "blend", Blend(model=str(run / "model"), share=0.5))
-    card = checkpoint.read_card(tmp_path / "blend")[1]
-    assert card.trained_length == 32
-    assert card.training["validation_loss_beyond"] > 0  # measured past it, to 40
 
 
 def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tmp_path: Path):
@@ -115,59 +107,3 @@ def test_licences_of_all_sets_stay_with_the_model(tmp_path: Path):
     assert (tmp_path / "DATA-LICENSE").read_text() == "CC BY 4.0\n\nMIT"
     _copy_beside(tmp_path, data[2:], tmp_path)
     assert (tmp_path / "DATA-LICENSE").read_text() == "MIT"
-
-
-def test_blend_lies_between_two_models_with_goals_louder(later: Path, tmp_path: Path):
-    first = fitted(toy_config(tmp_path / "first", later, optimiser={"steps": 5}))
-    config = toy_config(tmp_path / "second", later, optimiser={"steps": 5})
-    run = fitted(replace(config, start=str(first), model={"goals": True}))
-    before, after = (checkpoint.load(one / "model")[0] for one in (first, run))
-    wanted = after.state_dict()["embedding.weight"].lerp(before.embedding.weight, 0.25)
-    goals = 2 * after.state_dict()["goals.vectors.weight"]
-    mean = blended(after, before, 0.25, 2).state_dict()
-    torch.testing.assert_close(mean["embedding.weight"], wanted)
-    torch.testing.assert_close(mean["goals.vectors.weight"], goals)
-    blend = Blend(model=str(first / "model"), share=0.25, louder=2.0)
-    publish(run, tmp_path / "blend", blend)
-    card = checkpoint.read_card(tmp_path / "blend")[1]
-    known = checkpoint.read_card(first / "model")[1]
-    assert card.training["blend"]["sha256"] == known.sha256
-    text = (tmp_path / "blend" / "README.md").read_text(encoding="utf-8")
-    assert "25% of each weight is" in text
-    assert "## What it recalls" in text
-    with pytest.raises(ValueError, match="share of the earlier model is 2"):
-        blended(after, before, 2)
-
-
-def test_goals_are_no_mean_where_the_earlier_model_was_not_told():
-    before, after = toy_model(goals=(5, 6, 7)), toy_model(goals=(5, 6, 7))
-    assert before.goals is not None
-    assert after.goals is not None
-    with torch.no_grad():
-        before.goals.vectors.weight[0] = 1.0
-        after.goals.vectors.weight[:] = 3.0
-    told = blended(after, before, 0.25, 2).state_dict()["goals.vectors.weight"]
-    assert told[:, 0].tolist() == [5.0, 6.0, 6.0]
-
-
-def test_models_of_other_numbers_of_layers_are_not_blended():
-    grown, before = toy_model(1, layers=2), toy_model(2)
-    wanted = "has 1 layer and this one 2; only models of as many layers can be blended"
-    with pytest.raises(ValueError, match=wanted):
-        blended(grown, before, 0.5)
-    torch.testing.assert_close(grown.state_dict(), toy_model(1, layers=2).state_dict())
-
-
-def test_random_projection_stays_the_later_model_s():
-    """The mean of two random projections is none: it is shorter."""
-    features = {"name": "relu", "features": 8}
-    after, before = (toy_model(seed, features=features) for seed in (1, 2))
-    own, other = after.state_dict(), before.state_dict()
-    drawn = [name for name in own if name.endswith("omega")]
-    assert drawn == ["blocks.0.attention.features.omega"]
-    wanted = {
-        name: weight.clone() if name in drawn else weight.lerp(other[name], 0.25)
-        for name, weight in own.items()
-    }
-    assert not torch.equal(own[drawn[0]], other[drawn[0]])
-    torch.testing.assert_close(blended(after, before, 0.25).state_dict(), wanted, rtol=0, atol=0)
