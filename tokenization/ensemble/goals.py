@@ -73,7 +73,9 @@ def infilling(
     later, head = beyond(ids, stop, stop), body_start(ids)
     seams = [[SEAM_1 + stop - 1 - bar, *said[bar], *metres[bar]] for bar in range(start, stop)]
     prompt = np.concatenate([ids[:head], later, ids[head : lines[start]], [BAR], seams[0]])
-    script = Script.around(language, [later.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *seams])
+    script = Script.around(
+        language, [later.tolist(), *[[]] * (stop - 1)], [*metres[:start], *seams]
+    )
     grammar = EnsembleGrammar(metres=False)
     piece = language.decode(ids)
     line = int(reading.bars.start[start]) * STEPS_PER_SUBBEAT
