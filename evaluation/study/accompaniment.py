@@ -105,15 +105,17 @@ def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Foun
     language = choice.prepared.language
     same = [model for model in playables if model.language.name == language.name]
     can_end = same if language.can_end() else []
+    related = [model for model in playables if model.language.family == language.family]
+    grooves = related if language.family == "groove" else []
     possible = {
         # The songs of piano music are long enough to return.
         "form": (
-            [model for model in playables if model.language.family == language.family == "remi"],
+            related if language.family == "remi" else [],
             partial(form, prompt_bars=8, bars=56),
         ),
         "infilling": (can_end, partial(infilling, gap=4)),
         "accompaniment": (
-            [model for model in playables if model.language.parts and language.family == "groove"],
+            [model for model in grooves if model.language.parts],
             partial(accompaniment, hide=PARTS, bars=8),
         ),
     }
