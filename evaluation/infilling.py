@@ -29,12 +29,10 @@ from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
-from tokenization.ensemble.language import Ensemble
-from tokenization.ensemble.layouts import gap as gap_of_parts
+from tokenization.ensemble.layouts import gap as gap_of_ids
 from tokenization.groove_2.goals import gap as gap_of_notes
 from tokenization.groove_2.language import Groove2
 from tokenization.language import SEAM, Language
-from tokenization.remi.goals import gap as gap_of_ids
 from tokenization.score import Notes, Score
 
 
@@ -94,9 +92,7 @@ def _laid_out(language: Language, ids: np.ndarray, start: int, stop: int) -> np.
     """Return a piece as a model is given one to fill: what comes after the gap, what comes before, the gap."""
     if isinstance(language, Groove2):
         return gap_of_notes(language.notes(ids), start, stop)
-    if isinstance(language, Ensemble):
-        return gap_of_parts(ids, start, stop)
-    return gap_of_ids(ids, 0, start, stop)
+    return gap_of_ids(ids, start, stop)
 
 
 def f1(true: Score, written: Score, start: int, stop: int) -> float | None:

@@ -326,7 +326,6 @@ class Continuation(MusicGeneration):
             prompt.ids,
             grammar,
             options,
-            logit_bias=model.language.toward_end(closed) if options.ends else None,
             tokens=options.tokens,
             before_bar=before_bar,
         )

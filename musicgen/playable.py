@@ -103,7 +103,7 @@ class Playable:
         "C | G7 | Am F | C", a bar between bars, kept to over and over. `plan` says what
         the new bars are to be like: {"density": 4, "form": "A A B A"} (tokenization/ensemble/plans.py).
         """
-        from tokenization.remi.goals import read_chords
+        from tokenization.remi.chord_line import read_chords
 
         if bars is not None and tokens is not None:
             raise ValueError(

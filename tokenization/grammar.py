@@ -9,7 +9,7 @@ as the notes of one part, exchange their chances by what the goal g weighs their
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -84,17 +84,11 @@ class LogitBias:
     kind: np.ndarray  # (V,) the kind of a token, 0 of what has no bias
     group: np.ndarray  # (K + 1,) the group of each kind
     weights: np.ndarray  # (G + 1, K + 1)
-    anew: Callable[[np.ndarray], LogitBias | None] | None = None
-    """Makes it, of a sequence in which a goal has just been said, for what is heard by then."""
 
     def standing(self, ids: np.ndarray) -> int:
         """Return the goal that stands after a sequence, (T,)."""
         goals = self.goal[ids]
         return int(goals[np.flatnonzero(goals)[-1]]) if goals.any() else 0
-
-    def after(self, ids: np.ndarray) -> LogitBias:
-        """Return the bias after a sequence that has just said a goal, (T,)."""
-        return (self.anew and self.anew(ids)) or self
 
     def apply(self, scores: np.ndarray, goal: int, allowed: np.ndarray | None = None) -> None:
         """Change the scores of what comes next, (V,), by the goal that stands; as far as it may come: (V,) bool."""

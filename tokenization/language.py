@@ -227,10 +227,6 @@ class Language(ABC):
         """Say whether music can be asked to end with a certain bar."""
         return LEFT in self.vocabulary.blocks
 
-    def toward_end(self, ids: np.ndarray) -> LogitBias | None:
-        """Return what an end that is asked for makes likelier after some music, beside what a model makes of it."""
-        return None
-
     def on_chords(self, line: list[list[str]], start: int) -> Grammar:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
         raise ValueError(
@@ -418,10 +414,6 @@ class Row(NamedTuple):
 
 LANGUAGES = {
     "remi": Row("tokenization.remi.language", "Remi", "one piano with chords, in 4/4"),
-    "remi-2": Row(
-        "tokenization.remi.language", "RemiInEveryMetre",
-        "that in every metre, with ends and gaps",
-    ),
     "groove": Row("tokenization.groove.language", "Groove", "bass, drums and one more"),
     "groove-2": Row(
         "tokenization.groove_2.language", "Groove2",

@@ -85,7 +85,7 @@ DESCRIPTIONS = {
 # The languages that a source can be spelled in, by what their names begin with.
 FAMILIES = {
     **{"midi": "", "quartets": "", "polish-keyboard": "", "pop-piano": "remi"},
-    **{"pop909": ("remi", "ensemble"), "lieder": ("remi-2", "ensemble")},
+    **{"pop909": ("remi", "ensemble"), "lieder": "ensemble"},
     **dict.fromkeys(("groove", "groove-songs", "human-drums"), ("groove", "ensemble")),
 }
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
@@ -93,7 +93,7 @@ EXAMPLES = """\
 examples:
   musicgen data pop909 POP909 data/pop909
   musicgen data lieder lieder.tar data/lieder
-  musicgen data pop909 POP909 data/pop909-ensemble --language ensemble    # melodies and piano apart, and together
+  musicgen data pop909 POP909 data/pop909-remi --language remi    # one piano in 4/4, in the language of pop-piano
   musicgen data midi ~/Music data/mine --language groove --licence "my own work"
   musicgen data midi /shared/midi data/much --scheduler tcp://HOST:8786    # on many machines, the same bytes
   musicgen data inspect data/pop909

@@ -226,7 +226,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     """Return what is asked for, checked before anything is read."""
     from musicgen.generation.sampling import Sampling
     from musicgen.options import Options
-    from tokenization.remi.goals import read_chords, simplified
+    from tokenization.remi.chord_line import read_chords, simplified
 
     if arguments.soundfont is not None and not arguments.soundfont.is_file():
         raise FileNotFoundError(f"there is no soundfont {arguments.soundfont}; name an .sf2 file")

@@ -26,7 +26,7 @@ EXAMPLES = """\
 examples:
   musicgen train groove-sine-spe
   musicgen train mine.yaml --set data.folder=data/mine --set model.preset=tiny
-  musicgen train finetune --start pop-piano --set data.folder=data/mine
+  musicgen train finetune --start ensemble --set data.folder=data/mine
   musicgen train runs/groove-sine-spe --resume
 """
 

@@ -179,9 +179,6 @@ class RowGroup:
             one.take(int(tokens[row]), bool(begins[row]))
         for row, bias in enumerate(self._bias):
             if goal := bias.goal[tokens[row]]:
-                if bias.anew is not None:
-                    sequence = [self.job.ids, self.job.rows[self.live[row]]]
-                    self._bias[row] = bias.after(np.concatenate(sequence).astype(np.int64))
                 self._goal[row] = goal
         self._steps += 1
         if self._steps == stop.tokens:

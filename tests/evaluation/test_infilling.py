@@ -28,11 +28,11 @@ def cases(name: str) -> tuple[Playable, np.ndarray]:
     bars[15:18] = bars[1:4]
     assert given_until(4, 4) <= 15
     notes = [(6 * n, 6, int(pitch)) for n, pitch in enumerate(bars.flat)]
-    score = piano_of(notes) if name == "remi-2" else trio_of([(*n, 80, BASS) for n in notes])
+    score = piano_of(notes) if name == "ensemble" else trio_of([(*n, 80, BASS) for n in notes])
     return toy_playable(spoken), spoken.encode(spoken.arrange(score)).ids
 
 
-@pytest.mark.parametrize("name", ["remi-2", "groove-2"])
+@pytest.mark.parametrize("name", ["ensemble", "groove-2"])
 def test_a_gap_is_filled_and_by_recalling_as_the_piece_has_it_far_after_it(name: str):
     """Nothing else says it: the model is untrained, and the bars are neither before the gap nor in the prompt."""
     model, ids = cases(name)

@@ -59,7 +59,7 @@ def test_notes_that_sound_at_the_prompts_end_were_heard_as_long_as_till_there(na
         assert lasted.max() == 48
 
 
-@pytest.mark.parametrize("name", ["groove", "remi-2"])
+@pytest.mark.parametrize("name", ["groove", "ensemble"])
 def test_a_length_that_is_none_is_refused(name: str):
     """And nothing is taken from the prompt instead."""
     model = load(f"untrained:tiny:{name}")
@@ -90,7 +90,7 @@ def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():
 
 @pytest.fixture(scope="module")
 def model():
-    return replace(musicgen.load("untrained:tiny:remi-2"), habits=SURE)
+    return replace(musicgen.load("untrained:tiny:groove-2"), habits=SURE)
 
 
 @pytest.fixture(scope="module")

@@ -10,5 +10,5 @@ from tokenization.score import Score
 def quantised(language: Language, score: Score) -> Score:
     """Return an arranged score as a language's tokens can say it: decode(encode(score))."""
     if isinstance(language, Remi):
-        return to_grid(score, language.bar_subbeats)[0].score()
+        return to_grid(score)[0].score()
     return band_of(score).score(grid(score)[0])

@@ -30,7 +30,7 @@ from tokenization.language import Language, language, language_from_spec
 from tokenization.records import from_plain
 from tokenization.score import Notes, Score
 
-REMI, EVERY_METRE, GROOVE = remi.REMI, remi.EVERY_METRE, language("groove")
+REMI, GROOVE = remi.REMI, language("groove")
 SEEDS = st.integers(0, 2**32 - 1)
 LEFT_OUT = ("out of range", "merged", f"struck more than {MOST_UNISONS} times at once")
 
@@ -53,14 +53,6 @@ class Case:
 
 CASES = {
     "remi": Case(REMI, remi.scores(), remi.walk, REMI.grammar, "duration", remi.slow_notes),
-    "remi-2": Case(
-        EVERY_METRE,
-        remi.scores(),
-        lambda seed, length: remi.walk(seed, length, EVERY_METRE),
-        EVERY_METRE.grammar,
-        "duration",
-        lambda score: remi.slow_notes(score, 48),
-    ),
     "groove": Case(
         GROOVE, groove.trios(), groove.walk, StrictGrammar, "note_off", groove.slow_notes
     ),
@@ -161,19 +153,10 @@ def test_the_spec_leads_back(case: Case):
 
 
 def test_versions_agree_on_their_ids():
-    assert EVERY_METRE.vocabulary.names[:362] == REMI.vocabulary.names
     assert groove_2.GROOVE.vocabulary.names[:770] == GROOVE.vocabulary.names[:770]
     assert groove_2.GROOVE.vocabulary.names[:856] == WITHOUT_CHORDS.names
     sizes = [len(case.language.vocabulary) for case in CASES.values()]
-    assert sizes[:4] == [362, len(EVERY_METRE.vocabulary), 794, 1001]
-    for seed in range(10):  # and a sequence of the first REMI means the same in the second
-        ids = remi.walk(seed, 150)
-        assert EVERY_METRE.decode(ids) == REMI.decode(ids)
-        later, earlier = EVERY_METRE.grammar(), REMI.grammar()
-        for token in ids:
-            assert later.allowed()[0, :362].tolist() == earlier.allowed()[0].tolist()
-            later.advance(np.array([token]))
-            earlier.advance(np.array([token]))
+    assert sizes == [362, 794, 1001, 702]
 
 
 def clock_reads(speaker: Language, ids: np.ndarray) -> np.ndarray:
@@ -206,7 +189,6 @@ START = "begin bar subbeat_0"
 LOUD = "pitch_60 volume_9 duration_1"
 CHORD = "begin note_on_0_40 note_on_2_60 time_shift_1_0"
 LAST = "begin" + " time_shift_0_3 note_on_2_127" * MOST_UNISONS
-KEYS = " ".join(f"pitch_{p} volume_9 duration_16" for p in range(21, 109))
 FAULTS = {
     "remi": [
         ("bar", "a piece starts with begin, but bar does"),
@@ -222,15 +204,6 @@ FAULTS = {
         ),
         (f"{START} chord_N_N subbeat_4 chord_N_N", "the chord is chord_N_N already"),
         ("begin bar subbeat_4 tempo_119", "only directly after subbeat_0, not after subbeat_4"),
-    ],
-    "remi-2": [
-        ("begin bar metre_3/4 bar metre_3/4", "the metre is metre_3/4 already"),
-        ("begin bar metre_3/4 subbeat_12", "subbeat_12 lies outside bar 1, which is in 3/4"),
-        (
-            f"begin bar metre_2/4 subbeat_7 {KEYS} bar subbeat_2",
-            "every key sounds through bar 2, so subbeat_2 could get no note",
-        ),
-        ("begin bar left_3", "left_3 belongs to a goal, and not into a piece"),
     ],
     "groove": [
         ("begin end", "a piece has notes, but end follows begin"),
@@ -277,5 +250,5 @@ def test_what_is_wrong_with_a_sequence_is_named():
     assert REMI.validate([]) is None
     with pytest.raises(ValueError, match="token 3 is wrong: volume_9 must follow a pitch"):
         REMI.decode(ids_of(REMI, "begin bar subbeat_0 volume_9"))
-    with pytest.raises(ValueError, match="there is no language 'x'; there are remi and remi-2"):
+    with pytest.raises(ValueError, match="there is no language 'x'; there are remi and groove"):
         language("x")

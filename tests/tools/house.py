@@ -175,8 +175,8 @@ def evaluate_form(folder: Path) -> Request:
     """Continue two small pieces by three bars, and measure their form, in one process."""
     from tests.training.makers import prepared_set
 
-    data = prepared_set(folder / "set", "remi-2", train=2)
-    given = ("untrained:tiny:remi-2", "--data", data, "--prompt-bars", 2, "--bars", 3)
+    data = prepared_set(folder / "set", "ensemble", train=2)
+    given = ("untrained:tiny:ensemble", "--data", data, "--prompt-bars", 2, "--bars", 3)
     return _command("evaluate", "form", *given, "--workers", 1)
 
 

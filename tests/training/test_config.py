@@ -27,8 +27,9 @@ def test_every_shipped_configuration_loads_and_builds_a_toy():
         if path.parent.name == "base" or path.stem == "finetune":  # a trained model as it is
             continue
         config = read(path)
-        version = "-2" if (config.model or {}).get("goals") else ""
-        spoken = language(("groove" if "groove" in path.stem else "remi") + version)
+        told = (config.model or {}).get("goals")
+        groove, piano = ("groove-2", "ensemble") if told else ("groove", "remi")
+        spoken = language(groove if "groove" in path.stem else piano)
         size = len(spoken.vocabulary)
         wanted = config.model_config(size, spoken)
         assert wanted.shape()

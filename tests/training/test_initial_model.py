@@ -16,8 +16,10 @@ from tests.musicgen.metre.toys import config as metre_config
 from tests.musicgen.metre.toys import music
 from tests.musicgen.toys import VOCABULARY
 from tests.training.makers import Heard, Stopper, toy_config, toy_run
+from tokenization.groove.language import Groove
+from tokenization.groove_2.language import Groove2
 from tokenization.prepared import Prepared
-from tokenization.remi.language import Remi, RemiInEveryMetre
+from tokenization.remi.language import Remi
 from training.config import RunConfig, find, read
 from training.initial_model import first_model, grown, model_config
 from training.loop import Run
@@ -124,9 +126,7 @@ def test_what_cannot_be_begun_with_is_a_sentence(
         toy_run(on_from(trained, pianos, tmp_path, model={"goals": True}))
 
 
-def test_metric_heads_first_say_nothing_and_then_learn_and_the_language_may_grow(
-    trained: Path, pianos: Path, later: Path, tmp_path: Path
-):
+def test_metric_heads_first_say_nothing_and_then_learn(trained: Path, pianos: Path, tmp_path: Path):
     config = on_from(trained, pianos, tmp_path, model={"metre": METRE})
     run = toy_run(config)
     learned, clock = load(trained / "model")[0], run.model.config.clock
@@ -146,27 +146,29 @@ def test_metric_heads_first_say_nothing_and_then_learn_and_the_language_may_grow
     twice = on_from(run.folder, pianos, tmp_path, model={"metre": {**METRE, "bars": [1, 4]}})
     with pytest.raises(ValueError, match=r"model\.metre is that of .*which the run starts with"):
         first_model(twice, language)
-    # In the later version of the language, tokens that are new begin as the average.
+
+
+def test_the_language_may_grow(grooves: Path, later: Path, tmp_path: Path):
+    run = fitted(toy_config(tmp_path, grooves, optimiser={"steps": 2}))
     wider = toy_run(on_from(run.folder, later, tmp_path / "on"))
-    clock = wider.model.config.clock
-    assert clock is not None
-    assert (wider.model.config.vocabulary_size, clock.bar_ticks) == (432, 24)
-    before, at_first = (
-        logits(model, pianos) for model in (load(run.folder / "model")[0], wider.model)
-    )
-    torch.testing.assert_close(at_first[..., :362], before, rtol=0, atol=1e-5)
-    average = before.mean(-1, keepdim=True).expand(*before.shape[:-1], 70)
-    torch.testing.assert_close(at_first[..., 362:], average, rtol=0, atol=1e-5)
+    assert wider.model.config.vocabulary_size == len(Groove2().vocabulary)
+    before, after = (load(run.folder / "model")[0].embedding.weight, wider.model.embedding.weight)
+    known = [name for name in Groove2().vocabulary.names if name in Groove().vocabulary.ids]
+    old, new = ([one.vocabulary.ids[name] for name in known] for one in (Groove(), Groove2()))
+    assert torch.equal(after[new], before[old])
+    assert len(known) >= 770
+    torch.testing.assert_close(after[-1], before.mean(0))
     wider.fit(Heard())
-    assert load(wider.folder / "model")[1].language["language"] == "remi-2"
+    assert load(wider.folder / "model")[1].language["language"] == "groove-2"
 
 
 def test_model_is_told_of_goals_where_its_language_has_them(
-    trained: Path, later: Path, tmp_path: Path
+    grooves: Path, later: Path, tmp_path: Path
 ):
-    config = on_from(trained, later, tmp_path / "on", model={"goals": True})
+    base = fitted(toy_config(tmp_path, grooves, optimiser={"steps": 2}))
+    config = on_from(base.folder, later, tmp_path / "on", model={"goals": True})
     run = fitted(config)
-    assert run.model.config.goals == tuple(RemiInEveryMetre().goal_tokens())
+    assert run.model.config.goals == tuple(Groove2().goal_tokens())
     assert toy_run(config).resume()
     again = on_from(run.folder, later, tmp_path / "again")
     assert toy_run(again).model.config == run.model.config

@@ -17,7 +17,7 @@ import numpy as np
 from tokenization.score import Meters, Notes, Score
 
 SUBBEATS_PER_WHOLE = 16
-# Order is that of remi-2's tokens, and the first one is in force where none is named. One more, even at the end, moves
+# Order is that of their tokens, and the first one is in force where none is named. One more, even at the end, moves
 # all later tokens, which saved models speak: CONTRIBUTING.md says how a language gets new ones.
 METRES = (
     (4, 4), (2, 4), (3, 4), (6, 8), (9, 8), (12, 8), (2, 2), (3, 8), (6, 4), (3, 2), (5, 4), (1, 4),

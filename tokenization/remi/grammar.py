@@ -1,8 +1,8 @@
 """The rules of REMI: what may follow, token by token over a batch.
 
-What may follow depends on four small numbers (the kind of the last token, its sub-beat, whether
-the bar has a note yet, the metre), which two tables answer, and on four memories: the last tempo and
-chord, the last key struck in this sub-beat, and until when each key sounds. There is always a way
+What may follow depends on three small numbers (the kind of the last token, its sub-beat, whether
+the bar has a note yet), which a table answers, and on four memories: the last tempo and chord, the
+last key struck in this sub-beat, and until when each key sounds. There is always a way
 on: a sub-beat can take a chord whatever sounds, and a bar without notes is entered only where some
 key is free before it ends.
 
@@ -14,21 +14,20 @@ A sequence as a whole is read by `Reading`: T tokens of a sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
-from tokenization.analysis.metres import FOUR_FOUR, LENGTHS, LONGEST_BAR, NAMES, Bars
+from tokenization.analysis.metres import Bars, uniform
 from tokenization.grammar import Grammar
-from tokenization.language import GOAL_FAMILIES
 from tokenization.remi.spelling import (
     BAR,
+    BAR_SUBBEATS,
     BEGIN,
     CHORD,
     DURATION_IDS,
     END,
     KEYS,
-    METRE,
     PITCH,
     SUBBEAT_IDS,
     SUBBEAT_OF,
@@ -39,10 +38,10 @@ from tokenization.remi.spelling import (
     VOLUME,
 )
 
-# What a position is after: nothing, or a token of one of these kinds. A goal's token changes nothing.
-NOTHING, AFTER_BEGIN, AFTER_END, AFTER_BAR, AFTER_METRE, AFTER_SUBBEAT = range(6)
-AFTER_TEMPO, AFTER_CHORD, AFTER_PITCH, AFTER_VOLUME, AFTER_DURATION, GOAL = range(6, 12)
-KINDS = 11
+# What a position is after: nothing, or a token of one of these kinds.
+NOTHING, AFTER_BEGIN, AFTER_END, AFTER_BAR, AFTER_SUBBEAT = range(5)
+AFTER_TEMPO, AFTER_CHORD, AFTER_PITCH, AFTER_VOLUME, AFTER_DURATION = range(5, 10)
+KINDS = 10
 
 
 def _kinds() -> np.ndarray:
@@ -50,27 +49,24 @@ def _kinds() -> np.ndarray:
     kind = np.full(len(VOCABULARY), NOTHING)
     kind[[BEGIN, END, BAR]] = AFTER_BEGIN, AFTER_END, AFTER_BAR
     kind[SUBBEAT_IDS], kind[DURATION_IDS] = AFTER_SUBBEAT, AFTER_DURATION
-    blocks = {AFTER_METRE: METRE, AFTER_TEMPO: TEMPO, AFTER_CHORD: CHORD}
+    blocks = {AFTER_TEMPO: TEMPO, AFTER_CHORD: CHORD}
     blocks |= {AFTER_PITCH: PITCH, AFTER_VOLUME: VOLUME}
     for number, block in blocks.items():
         kind[block.start : block.stop] = number
-    for name, _ in GOAL_FAMILIES:
-        kind[VOCABULARY[name].start : VOCABULARY[name].stop] = GOAL
     return kind
 
 
 def _may_follow() -> np.ndarray:
-    """Return what may follow each state, metre and memories aside: (states, V)."""
+    """Return what may follow each state, memories aside: (states, V)."""
     kind = KIND
-    table = np.zeros((KINDS, LONGEST_BAR, 2, len(VOCABULARY)), dtype=bool)
-    later = np.arange(LONGEST_BAR)[:, None] < SUBBEAT_OF
-    later = (later & (kind == AFTER_SUBBEAT))[:, None]  # (24, 1, V)
+    table = np.zeros((KINDS, BAR_SUBBEATS, 2, len(VOCABULARY)), dtype=bool)
+    later = np.arange(BAR_SUBBEATS)[:, None] < SUBBEAT_OF
+    later = (later & (kind == AFTER_SUBBEAT))[:, None]  # (16, 1, V)
     pitch, chord = kind == AFTER_PITCH, kind == AFTER_CHORD
     close = (kind == AFTER_BAR) | (kind == AFTER_END)
     table[NOTHING] = kind == AFTER_BEGIN
     table[AFTER_BEGIN] = kind == AFTER_BAR
-    table[AFTER_METRE] = (kind == AFTER_BAR) | (kind == AFTER_SUBBEAT)
-    table[AFTER_BAR] = table[AFTER_METRE] | (kind == AFTER_METRE)
+    table[AFTER_BAR] = (kind == AFTER_BAR) | (kind == AFTER_SUBBEAT)
     table[AFTER_SUBBEAT] = chord | pitch
     table[AFTER_SUBBEAT, 0] |= kind == AFTER_TEMPO
     table[AFTER_TEMPO] = chord | pitch | later
@@ -84,41 +80,30 @@ def _may_follow() -> np.ndarray:
 
 def number_of(kind: np.ndarray, subbeat: np.ndarray, noted: np.ndarray) -> np.ndarray:
     """Number the states: kind of the last token, sub-beat, whether the bar has a note."""
-    return (kind * LONGEST_BAR + subbeat) * 2 + noted
+    return (kind * BAR_SUBBEATS + subbeat) * 2 + noted
 
 
 def _next_state() -> np.ndarray:
     """Return the state that each state and token lead to: (states, V)."""
-    state = np.arange(KINDS * LONGEST_BAR * 2)[:, None]
-    subbeat = np.where(KIND == AFTER_SUBBEAT, SUBBEAT_OF, state // 2 % LONGEST_BAR)
+    state = np.arange(KINDS * BAR_SUBBEATS * 2)[:, None]
+    subbeat = np.where(KIND == AFTER_SUBBEAT, SUBBEAT_OF, state // 2 % BAR_SUBBEATS)
     noted = (state % 2) | (KIND == AFTER_PITCH)
     in_bar = KIND != AFTER_BAR
-    after = number_of(np.minimum(KIND, KINDS - 1), subbeat * in_bar, noted * in_bar)
-    return np.where(KIND == GOAL, state, after)
+    return number_of(KIND, subbeat * in_bar, noted * in_bar)
 
 
 KIND = _kinds()
 MAY_FOLLOW = _may_follow()
 NEXT_STATE = _next_state()
-IN_BAR = (KIND != AFTER_SUBBEAT) | (LENGTHS[:, None] > SUBBEAT_OF)  # (metres, V)
-
-
-@cache
-def _tables(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return both tables for the first so many tokens."""
-    return MAY_FOLLOW[:, :size].copy(), IN_BAR[:, :size].copy()
 
 
 class RemiGrammar(Grammar):
     """What may follow, over a batch; after `end` nothing may."""
 
-    def __init__(self, size: int = len(VOCABULARY)) -> None:
-        """Stand at the start of one sequence of a vocabulary's size, before the begin token."""
-        self._size = size
+    def __init__(self) -> None:
+        """Stand at the start of one sequence, before the begin token."""
         self._state = np.zeros(1, dtype=np.int64)
         self._bars = np.zeros(1, dtype=np.int64)  # begun
-        self._bar_ticks = np.zeros(1, dtype=np.int64)  # when the bar begins …
-        self._metre = np.full(1, FOUR_FOUR)  # … and its metre
         self._tempo = np.zeros(1, dtype=np.int64)  # the last one's id; 0, padding, before it
         self._chord = np.zeros(1, dtype=np.int64)
         self._key = np.full(1, -1)  # the last one struck in this sub-beat
@@ -132,41 +117,35 @@ class RemiGrammar(Grammar):
     @property
     def kind(self) -> np.ndarray:
         """The kind of each row's last token: (B,)."""
-        return self._state // (2 * LONGEST_BAR)
+        return self._state // (2 * BAR_SUBBEATS)
 
     @property
     def subbeat(self) -> np.ndarray:
         """The sub-beat of its bar that each row stands at: (B,)."""
-        return self._state // 2 % LONGEST_BAR
+        return self._state // 2 % BAR_SUBBEATS
 
     def allowed(self) -> np.ndarray:
         """Return which tokens may come next: (B, V) bool."""
         rows = np.arange(len(self._state))
-        may_follow, in_bar = _tables(self._size)
-        mask = may_follow[self._state] & in_bar[self._metre]
+        mask = MAY_FOLLOW[self._state]
         mask[rows, self._tempo] = False
         mask[rows, self._chord] = False
-        if METRE.stop <= mask.shape[1]:
-            mask[rows, METRE.start + self._metre] = False
         free = self._silent_at <= self._now()[:, None]
         free &= np.arange(KEYS) > self._key[:, None]
         mask[:, PITCH.start : PITCH.stop] &= free
-        last = self._bar_ticks + (LENGTHS[self._metre] - 1) * SUBBEAT_TICKS
+        last = self._bar_ticks() + (BAR_SUBBEATS - 1) * SUBBEAT_TICKS
         never_free = np.flatnonzero((self._silent_at.min(axis=1) > last) & (self._state % 2 == 0))
         if len(never_free):
-            mask[never_free] &= KIND[: mask.shape[1]] != AFTER_SUBBEAT
+            mask[never_free] &= KIND != AFTER_SUBBEAT
         return mask
 
     def advance(self, tokens: np.ndarray) -> None:
-        """Take one more token a row: (B,) ids that `allowed` allowed; those of goals change nothing."""
+        """Take one more token a row: (B,) ids that `allowed` allowed."""
         tokens = np.asarray(tokens, dtype=np.int64)
         kind = KIND[tokens]
         self._state = NEXT_STATE[self._state, tokens]
         new = kind == AFTER_BAR
-        length = LENGTHS[self._metre] * SUBBEAT_TICKS
-        self._bar_ticks = self._bar_ticks + np.where(new & (self._bars > 0), length, 0)
         self._bars = self._bars + new
-        self._metre = np.where(kind == AFTER_METRE, tokens - METRE.start, self._metre)
         self._tempo = np.where(kind == AFTER_TEMPO, tokens, self._tempo)
         self._chord = np.where(kind == AFTER_CHORD, tokens, self._chord)
         self._key = np.where((kind == AFTER_SUBBEAT) | new, -1, self._key)
@@ -178,7 +157,11 @@ class RemiGrammar(Grammar):
 
     def _now(self) -> np.ndarray:
         """Return the tick of each row's sub-beat: (B,)."""
-        return self._bar_ticks + self.subbeat * SUBBEAT_TICKS
+        return self._bar_ticks() + self.subbeat * SUBBEAT_TICKS
+
+    def _bar_ticks(self) -> np.ndarray:
+        """Return the tick at which each row's bar begins: (B,)."""
+        return np.maximum(self._bars - 1, 0) * BAR_SUBBEATS * SUBBEAT_TICKS
 
 
 # Where the music is at each token of a REMI sequence, and the first token that may not stand there.
@@ -205,13 +188,7 @@ class Reading:
     @cached_property
     def bars(self) -> Bars:
         """The bars begun."""
-        named = np.flatnonzero((self.kind[1:] == AFTER_METRE) & (self.ids[:-1] == BAR)) + 1
-        metre = np.full(int(self.bar[-1]) + 1 if len(self.ids) else 0, FOUR_FOUR)
-        at, value = self.bar[named], self.ids[named] - METRE.start
-        metre[:] = np.append(FOUR_FOUR, value)[
-            np.searchsorted(at, np.arange(len(metre)), side="right")
-        ]
-        return Bars(metre)
+        return uniform(int(self.bar[-1]) + 1 if len(self.ids) else 0)
 
     @cached_property
     def subbeat(self) -> np.ndarray:
@@ -244,20 +221,18 @@ class Reading:
         return int(faults.min()) if len(faults) else None
 
     def _out_of_order(self) -> np.ndarray:
-        """Return the positions that the tables forbid."""
+        """Return the positions that the table forbids."""
         noted = self._last(self.kind == AFTER_PITCH) > self._last(self.kind == AFTER_BAR)
-        state = number_of(np.minimum(self.kind, KINDS - 1), self.subbeat, noted)
+        state = number_of(self.kind, self.subbeat, noted)
         before = np.concatenate([[0], state[:-1]])
-        metre = np.append(FOUR_FOUR, self.bars.metre)[self.bar + 1]
-        return np.flatnonzero(~MAY_FOLLOW[before, self.ids] | ~IN_BAR[metre, self.ids])
+        return np.flatnonzero(~MAY_FOLLOW[before, self.ids])
 
     def _repeated(self) -> np.ndarray:
-        """Return the positions of metres, tempos and chords that change nothing."""
+        """Return the positions of tempos and chords that change nothing."""
         repeats = []
-        for kind in (AFTER_METRE, AFTER_TEMPO, AFTER_CHORD):
+        for kind in (AFTER_TEMPO, AFTER_CHORD):
             positions = np.flatnonzero(self.kind == kind)
-            before = METRE.start + FOUR_FOUR if kind == AFTER_METRE else -1
-            repeats.append(positions[np.diff(self.ids[positions], prepend=before) == 0])
+            repeats.append(positions[np.diff(self.ids[positions], prepend=-1) == 0])
         return np.concatenate(repeats)
 
     def _key_in_use(self) -> np.ndarray:
@@ -306,8 +281,6 @@ def explain(ids: np.ndarray) -> str:
         return f"{fixed}, but {name} does"
     if kind in (NOTHING, AFTER_BEGIN):
         return f"{name} may not stand inside a piece"
-    if kind == GOAL:
-        return f"{name} belongs to a goal, and not into a piece"
     if kind in (AFTER_VOLUME, AFTER_DURATION):
         front = "pitch" if kind == AFTER_VOLUME else "volume"
         return f"{name} must follow a {front}, not {previous}"
@@ -316,7 +289,7 @@ def explain(ids: np.ndarray) -> str:
     if kind == AFTER_PITCH:
         return _why_not_pitch(before, token, name, previous)
     if kind == AFTER_SUBBEAT:
-        return _why_not_subbeat(before, token, name, previous)
+        return _why_not_subbeat(before, name, previous)
     return _why_no_change(before, token, name, previous, kind)
 
 
@@ -335,24 +308,21 @@ def _what_must_follow(before: Reading, previous: str) -> str:
 def _why_not_close(before: Reading, name: str, previous: str) -> str:
     if before.kind[-1] == AFTER_SUBBEAT:
         return f"{previous} is empty: a chord, a note or a tempo must follow, not {name}"
-    if before.kind[-1] in (AFTER_BAR, AFTER_METRE):
+    if before.kind[-1] == AFTER_BAR:
         return f"the last bar of a piece has notes, but {name} follows an empty one"
     return f"bar {before.bar[-1] + 1} has no note yet, so {name} may not follow {previous}"
 
 
-def _why_not_subbeat(before: Reading, token: int, name: str, previous: str) -> str:
+def _why_not_subbeat(before: Reading, name: str, previous: str) -> str:
     if before.kind[-1] == AFTER_SUBBEAT:
         return f"{previous} is empty: a chord, a note or a tempo must follow, not {name}"
-    metre = int(before.bars.metre[-1])
-    if SUBBEAT_OF[token] >= LENGTHS[metre]:
-        return f"{name} lies outside bar {before.bar[-1] + 1}, which is in {NAMES[metre]}"
-    if before.kind[-1] in (AFTER_BAR, AFTER_METRE):
+    if before.kind[-1] == AFTER_BAR:
         return f"every key sounds through bar {before.bar[-1] + 1}, so {name} could get no note"
     return f"{name} must lie after subbeat_{before.subbeat[-1]}, where the bar already is"
 
 
 def _why_not_pitch(before: Reading, token: int, name: str, previous: str) -> str:
-    if before.kind[-1] in (AFTER_BAR, AFTER_METRE):
+    if before.kind[-1] == AFTER_BAR:
         return f"{name} needs a sub-beat before it, but follows {previous}"
     notes, now = before.notes, int(before.onset_subbeats[-1])
     here = before.ids[notes][before.onset_subbeats[notes] == now]
@@ -370,12 +340,11 @@ def _why_not_pitch(before: Reading, token: int, name: str, previous: str) -> str
 
 def _why_no_change(before: Reading, token: int, name: str, previous: str, kind: int) -> str:
     family, places, front = {
-        AFTER_METRE: ("metre", (AFTER_BAR,), "a bar"),
         AFTER_TEMPO: ("tempo", (AFTER_SUBBEAT,), "subbeat_0"),
         AFTER_CHORD: ("chord", (AFTER_SUBBEAT, AFTER_TEMPO), "a sub-beat or its tempo"),
     }[kind]
     right_place = before.kind[-1] in places and (kind != AFTER_TEMPO or before.subbeat[-1] == 0)
     past = before.ids[before.kind == kind]
-    if right_place and (token in past[-1:] or kind == AFTER_METRE):
+    if right_place and token in past[-1:]:
         return f"the {family} is {name} already"
     return f"{name} may stand only directly after {front}, not after {previous}"

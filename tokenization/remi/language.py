@@ -1,13 +1,10 @@
 """REMI, the language of one piano in bars: spelling a score and reading it back.
 
-    begin (bar metre? (subbeat tempo? chord? (pitch volume duration)*)*)* end
+    begin (bar (subbeat tempo? chord? (pitch volume duration)*)*)* end
 
-Metre, tempo and chord stand where they change, a tempo only at the start of a bar; where no metre
-is named, it is 4/4. The notes of a sub-beat ascend; an empty bar is a bare `bar` and perhaps a
-metre, and other changes that fall into it wait for the next bar with notes.
-
-The first version has bars of 4/4 alone; the second has every metre, and each piece of the first in
-the same ids.
+Tempo and chord stand where they change, a tempo only at the start of a bar. The notes of a sub-beat
+ascend; an empty bar is a bare `bar`, and changes that fall into it wait for the next bar with notes.
+All bars are of 4/4.
 """
 
 from __future__ import annotations
@@ -18,11 +15,8 @@ from typing import Any
 import numpy as np
 
 from tokenization.analysis.chords import QUALITIES, ROOTS
-from tokenization.analysis.metres import FOUR_FOUR, LONGEST_BAR, NAMES
-from tokenization.grammar import LogitBias
 from tokenization.language import Encoded, Language
-from tokenization.remi import goals
-from tokenization.remi.goals import ChordLine, plain, toward_tonic
+from tokenization.remi.chord_line import ChordLine
 from tokenization.remi.grammar import AFTER_CHORD, AFTER_TEMPO, Reading, RemiGrammar, explain
 from tokenization.remi.spelling import (
     BAR,
@@ -33,10 +27,8 @@ from tokenization.remi.spelling import (
     DURATION_IDS,
     END,
     FASTEST,
-    FOUR_FOUR_ALONE,
     HIGHEST_PITCH,
     LOWEST_PITCH,
-    METRE,
     PITCH,
     SLOWEST,
     SUBBEAT_IDS,
@@ -59,12 +51,11 @@ class Remi(Language):
     """The pop piano language, in bars of 4/4."""
 
     name = "remi"
-    vocabulary = FOUR_FOUR_ALONE
+    vocabulary = VOCABULARY
     begin = BEGIN
     end = END
     bar = BAR
     onset_steps = SUBBEATS_PER_BEAT
-    bar_subbeats = BAR_SUBBEATS  # of its longest bar
     reason = staticmethod(explain)
 
     def arrange(self, score: Score, tracks: Any = None) -> Score:
@@ -72,11 +63,11 @@ class Remi(Language):
 
         `tracks` names the tracks to play, by index or name; else all pitched ones are.
         """
-        return arrange(score, tracks, every_metre=self.every_metre)
+        return arrange(score, tracks)
 
     def encode(self, score: Score) -> Encoded:
         """Spell an arranged score, from the begin token to the end token."""
-        gridded, losses = to_grid(score, self.bar_subbeats)
+        gridded, losses = to_grid(score)
         ids = _spell(gridded)
         return Encoded(ids=ids, bars=self.bars(ids), notes=len(gridded.key), losses=losses)
 
@@ -92,17 +83,11 @@ class Remi(Language):
         longest_ticks: Sequence[int] | None = None,
     ) -> RemiGrammar:
         """Return the grammar to generate by, which is that of all pieces: `close` leaves nothing to do."""
-        return RemiGrammar(len(self.vocabulary))
-
-    def toward_end(self, ids: np.ndarray) -> LogitBias | None:
-        """Return how the last bar leans towards the tonic of what is heard by then; nothing where nothing is."""
-        played = self.decode(self.close(plain(ids))).pitched
-        # Asked again when the countdown begins, of what is heard by then.
-        return toward_tonic(played, self.toward_end) if self.can_end() and len(played) else None
+        return RemiGrammar()
 
     def on_chords(self, line: list[list[str]], start: int) -> ChordLine:
         """Return the grammar of music that keeps to a line of chords, a list a bar, from bar `start` on."""
-        return ChordLine(line, start, len(self.vocabulary))
+        return ChordLine(line, start)
 
     def transpose(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """Return the ids transposed, chords too, or None where a pitch would leave the range."""
@@ -125,46 +110,14 @@ class Remi(Language):
         }
 
     def clock(self) -> dict[str, Any]:
-        """Return how bars and sub-beats move time, in sub-beats.
-
-        Each bar takes as long as the longest there is. So what stands at the same place of the bar before lies one
-        bar back in every metre, and a change of metre moves nothing.
-        """
-        stride = self.bar_subbeats
-        places = [[token, 0, place] for place, token in enumerate(SUBBEAT_IDS[:stride].tolist())]
-        return {"bar_ticks": stride, "step_ticks": stride, "moves": [[BAR, 1, 0], *places]}
+        """Return how bars and sub-beats move time, in sub-beats."""
+        places = [[token, 0, place] for place, token in enumerate(SUBBEAT_IDS.tolist())]
+        moves = [[BAR, 1, 0], *places]
+        return {"bar_ticks": BAR_SUBBEATS, "step_ticks": BAR_SUBBEATS, "moves": moves}
 
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""
         return Reading(ids).fault()
-
-
-class RemiInEveryMetre(Remi):
-    """The pop piano language in every metre, with goals."""
-
-    name = "remi-2"
-    vocabulary = VOCABULARY
-    idle = VOCABULARY.id("after")
-    every_metre = True
-    bar_subbeats = LONGEST_BAR
-    infilling = goals.infilling
-
-    def decode(self, ids: np.ndarray, setting: Any = None) -> Score:
-        """Read a sequence or a prefix of one, without what belongs to its goal."""
-        return super().decode(plain(ids))
-
-    def kinds(self) -> np.ndarray:
-        """Return the kind of each token; what longer bars brought is of the kind that was there. (V,)"""
-        kinds = super().kinds()
-        for ids in (SUBBEAT_IDS, DURATION_IDS):
-            kinds[ids] = kinds[ids[0]]
-        return kinds
-
-    def spec(self) -> dict[str, Any]:
-        """Return name and full configuration as plain data, to go with data sets and models."""
-        plain = super().spec()
-        del plain["bar_beats"]
-        return {**plain, "bar_subbeats": self.bar_subbeats, "metres": list(NAMES)}
 
 
 def _spell(piece: Gridded) -> np.ndarray:
@@ -174,11 +127,9 @@ def _spell(piece: Gridded) -> np.ndarray:
     summing the parts' widths gives each part its offset.
     """
     notes, bars = piece.onset_subbeats, piece.bars.start
-    metre = piece.bars.metre
-    changes = np.flatnonzero(np.diff(metre, prepend=FOUR_FOUR))
     tempos = bars[piece.tempo_bar]
     subbeats = np.unique(np.concatenate([notes, tempos, piece.chord_subbeats]))
-    parts = [bars, bars[changes], subbeats, tempos, piece.chord_subbeats, notes]
+    parts = [bars, subbeats, tempos, piece.chord_subbeats, notes]
     counts = [len(part) for part in parts]
     place = np.concatenate([part * 8 + rank for rank, part in enumerate(parts)])
 
@@ -187,14 +138,11 @@ def _spell(piece: Gridded) -> np.ndarray:
     width[-len(notes) :] = 3
     offset = np.empty_like(width)
     offset[order] = np.cumsum(width[order]) - width[order] + 1  # after begin
-    bar_at, metre_at, subbeat_at, tempo_at, chord_at, note_at = np.split(
-        offset, np.cumsum(counts)[:-1]
-    )
+    bar_at, subbeat_at, tempo_at, chord_at, note_at = np.split(offset, np.cumsum(counts)[:-1])
 
     ids = np.empty(width.sum() + 2, dtype=np.uint16)
     ids[0], ids[-1] = BEGIN, END
     ids[bar_at] = BAR
-    ids[metre_at] = METRE.start + metre[changes]
     ids[subbeat_at] = SUBBEAT_IDS[subbeats - bars[piece.bars.of(subbeats)]]
     ids[tempo_at] = TEMPO.start + piece.tempo
     ids[chord_at] = CHORD.start + piece.chord

@@ -1,9 +1,7 @@
 """What REMI can spell: its tokens, a score on its grid in whole numbers, and any score as one piano part on that grid.
 
 The event set is that of the pop piano language (Huang & Yang, "Pop Music Transformer", 2020), in
-the form with chords, tempos of 3 quarter notes a minute and 24 volume levels. The first version
-knows bars of 4/4. The second one says more, and what both say has the same ids: bars of every
-metre, notes as long as the longest of these, and goals (language.py).
+the form with chords, tempos of 3 quarter notes a minute and 24 volume levels, in bars of 4/4.
 """
 
 from __future__ import annotations
@@ -15,9 +13,8 @@ import numpy as np
 
 from tokenization.analysis.beats import DEFAULT_BEATS_PER_MINUTE
 from tokenization.analysis.chords import CHORDS, named, recognise
-from tokenization.analysis.grid import on_four_four, on_own_bars, without_rest_in_front
-from tokenization.analysis.metres import LONGEST_BAR, Bars, bars_of, uniform
-from tokenization.analysis.metres import NAMES as METRE_NAMES
+from tokenization.analysis.grid import on_four_four, without_rest_in_front
+from tokenization.analysis.metres import Bars, uniform
 from tokenization.analysis.parts import (
     find_drums,
     find_tracks,
@@ -27,13 +24,13 @@ from tokenization.analysis.parts import (
     sources_of,
 )
 from tokenization.analysis.pedal import sustained
-from tokenization.language import GOAL_FAMILIES, Block, Vocabulary
+from tokenization.language import Vocabulary
 from tokenization.score import Marker, Notes, Score, Tempos, Track, steps_of
 from tokenization.wording import Remark, listed
 
 BAR_BEATS = 4
 SUBBEATS_PER_BEAT = 4
-BAR_SUBBEATS = BAR_BEATS * SUBBEATS_PER_BEAT  # of 4/4
+BAR_SUBBEATS = BAR_BEATS * SUBBEATS_PER_BEAT
 SUBBEAT_TICKS = 2  # durations are counted in half sub-beats, onsets in whole ones
 TICKS_PER_BEAT = SUBBEATS_PER_BEAT * SUBBEAT_TICKS
 
@@ -45,12 +42,9 @@ SLOWEST, FASTEST, TEMPO_STEP = 32, 224, 3  # quarter notes a minute
 CHORD_INDEX = {name: index for index, name in enumerate(CHORDS)}
 
 
-def _durations(first_subbeat: int, subbeats: int) -> list[str]:
-    ticks = range(first_subbeat * SUBBEAT_TICKS + 1, subbeats * SUBBEAT_TICKS + 1)
-    return [f"duration_{t / SUBBEAT_TICKS:g}" for t in ticks]
+LONGEST_TICKS = BAR_SUBBEATS * SUBBEAT_TICKS  # of a note
 
-
-_FAMILIES: list[tuple[str, list[str]]] = [
+VOCABULARY = Vocabulary([
     ("special", ["padding", "begin", "end"]),
     ("bar", ["bar"]),
     ("subbeat", [f"subbeat_{s}" for s in range(BAR_SUBBEATS)]),
@@ -58,25 +52,12 @@ _FAMILIES: list[tuple[str, list[str]]] = [
     ("chord", [f"chord_{name}" for name in CHORDS]),
     ("pitch", [f"pitch_{p}" for p in range(LOWEST_PITCH, HIGHEST_PITCH + 1)]),
     ("volume", [f"volume_{v}" for v in range(1, VOLUMES + 1)]),
-    ("duration", _durations(0, BAR_SUBBEATS)),
-]
-_MORE_FAMILIES: list[tuple[str, list[str]]] = [
-    ("metre", [f"metre_{name}" for name in METRE_NAMES]),
-    ("late_subbeat", [f"subbeat_{s}" for s in range(BAR_SUBBEATS, LONGEST_BAR)]),
-    ("long_duration", _durations(BAR_SUBBEATS, LONGEST_BAR)),
-    *GOAL_FAMILIES,
-]
-FOUR_FOUR_ALONE = Vocabulary(_FAMILIES)
-# Of the second version: its ids and their meaning hold for the first one too.
-VOCABULARY = Vocabulary(_FAMILIES + _MORE_FAMILIES)
+    ("duration", [f"duration_{t / SUBBEAT_TICKS:g}" for t in range(1, LONGEST_TICKS + 1)]),
+])  # fmt: skip
 BEGIN, END = VOCABULARY.id("begin"), VOCABULARY.id("end")
 BAR = VOCABULARY.id("bar")
-TEMPO, CHORD, METRE = VOCABULARY["tempo"], VOCABULARY["chord"], VOCABULARY["metre"]
+TEMPO, CHORD = VOCABULARY["tempo"], VOCABULARY["chord"]
 PITCH, VOLUME = VOCABULARY["pitch"], VOCABULARY["volume"]
-
-
-def _span(*blocks: Block) -> np.ndarray:
-    return np.concatenate([np.arange(block.start, block.stop) for block in blocks])
 
 
 def _values(ids: np.ndarray) -> np.ndarray:
@@ -86,8 +67,8 @@ def _values(ids: np.ndarray) -> np.ndarray:
     return values
 
 
-SUBBEAT_IDS = _span(VOCABULARY["subbeat"], VOCABULARY["late_subbeat"])  # by sub-beat: (24,)
-DURATION_IDS = _span(VOCABULARY["duration"], VOCABULARY["long_duration"])  # by ticks − 1: (48,)
+SUBBEAT_IDS = np.arange(VOCABULARY["subbeat"].start, VOCABULARY["subbeat"].stop)  # by sub-beat
+DURATION_IDS = np.arange(VOCABULARY["duration"].start, VOCABULARY["duration"].stop)  # by ticks − 1
 SUBBEAT_OF, TICKS_OF = _values(SUBBEAT_IDS), _values(DURATION_IDS) + 1  # (V,) each
 
 
@@ -115,7 +96,6 @@ def level_velocity(level: np.ndarray) -> np.ndarray:
 
 # A score on REMI's grid, in whole numbers: rounding there, and the way back to a score.
 
-CUT_TO = {32: "cut to a bar", 48: "cut to six beats"}  # by the ticks of the longest note
 MOST_BARS = 1 << 16  # a bar costs a token even when it is empty; longer than any music we know of
 
 
@@ -155,13 +135,13 @@ class Gridded:
         )
 
 
-def to_grid(score: Score, bar_subbeats: int) -> tuple[Gridded, dict[str, int]]:
+def to_grid(score: Score) -> tuple[Gridded, dict[str, int]]:
     """Round a score to the grid; also count the notes that are dropped or changed beyond that.
 
-    A note lasts as long as the longest bar at most, of so many sub-beats. Every note counts under one reason at most.
+    A note lasts as long as a bar at most. Every note counts under one reason at most.
     """
-    notes, losses = _one_piano(score, bar_subbeats * SUBBEAT_TICKS)
-    bars = _bars(score, int(notes["onset_subbeats"][-1]), bar_subbeats)
+    notes, losses = _one_piano(score)
+    bars = _bars(int(notes["onset_subbeats"][-1]))
     noted = np.unique(bars.of(notes["onset_subbeats"]))
     tempo_bar, tempo = _tempo_changes(score, bars, noted)
     chord_subbeats, chord = _chord_changes(score, bars, noted)
@@ -176,22 +156,15 @@ def to_grid(score: Score, bar_subbeats: int) -> tuple[Gridded, dict[str, int]]:
     return gridded, losses
 
 
-def _bars(score: Score, last_subbeat: int, bar_subbeats: int) -> Bars:
+def _bars(last_subbeat: int) -> Bars:
     """Return the bars up to the one of the last note."""
-    if last_subbeat < MOST_BARS * bar_subbeats:  # else they would be too many to lay
-        if bar_subbeats > BAR_SUBBEATS:
-            bars = bars_of(score.meters, score.ticks_per_beat, last_subbeat)
-        else:
-            bars = uniform(last_subbeat // BAR_SUBBEATS + 1)
-        if len(bars) <= MOST_BARS:
-            return bars
-        count = len(bars)
-    else:
-        count = last_subbeat // bar_subbeats + 1
-    raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
+    count = last_subbeat // BAR_SUBBEATS + 1
+    if count > MOST_BARS:
+        raise ValueError(f"the score lasts {count} bars; at most {MOST_BARS} can be spelled")
+    return uniform(count)
 
 
-def _one_piano(score: Score, longest_ticks: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+def _one_piano(score: Score) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Put all notes on one keyboard, where a key is struck once at a time and rings once."""
     place, duration, volume = _rounded(score)
     order = np.argsort(place, kind="stable")
@@ -201,14 +174,14 @@ def _one_piano(score: Score, longest_ticks: int) -> tuple[dict[str, np.ndarray],
     duration = np.maximum.reduceat(duration[order], first)
     volume = np.maximum.reduceat(volume[order], first)
 
-    room = _ticks_until_struck_again(onset, key, longest_ticks)
-    kept = np.minimum(duration, longest_ticks)
+    room = _ticks_until_struck_again(onset, key)
+    kept = np.minimum(duration, LONGEST_TICKS)
     cut = kept > room
     losses = {
         "out of range": len(score.notes) - len(order),
         "merged": len(order) - len(first),
         "cut where struck again": int(cut.sum()),
-        CUT_TO[longest_ticks]: int(((duration > longest_ticks) & ~cut).sum()),
+        "cut to a bar": int(((duration > LONGEST_TICKS) & ~cut).sum()),
     }
     columns = {
         "onset_subbeats": onset,
@@ -240,13 +213,11 @@ def _rounded(score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return place, np.maximum(duration, 1), volume_level(notes.velocity)
 
 
-def _ticks_until_struck_again(
-    onset_subbeats: np.ndarray, key: np.ndarray, longest_ticks: int
-) -> np.ndarray:
+def _ticks_until_struck_again(onset_subbeats: np.ndarray, key: np.ndarray) -> np.ndarray:
     order = np.argsort(key, kind="stable")
     gap = np.diff(onset_subbeats[order]) * SUBBEAT_TICKS
-    room = np.full(len(key), longest_ticks)
-    room[order[:-1]] = np.where(np.diff(key[order]) == 0, gap, longest_ticks)
+    room = np.full(len(key), LONGEST_TICKS)
+    room[order[:-1]] = np.where(np.diff(key[order]) == 0, gap, LONGEST_TICKS)
     return room
 
 
@@ -308,13 +279,8 @@ def _chord_changes(score: Score, bars: Bars, noted: np.ndarray) -> tuple[np.ndar
 FIRST_UNPITCHED_PROGRAM = 115
 
 
-def arrange(
-    score: Score,
-    tracks: int | str | Iterable[int | str] | None = None,
-    *,
-    every_metre: bool = False,
-) -> Score:
-    """Bring any score to one piano on bars of 4/4, or its own, with chords; its remarks say what was done.
+def arrange(score: Score, tracks: int | str | Iterable[int | str] | None = None) -> Score:
+    """Bring any score to one piano on bars of 4/4, with chords; its remarks say what was done.
 
     `tracks` names the tracks to play, by index or name; else all pitched ones are.
     """
@@ -322,8 +288,7 @@ def arrange(
         raise ValueError("the score has no notes to arrange")
     chosen = _pitched(score) if tracks is None else _named(score, tracks)
     piano = _one_track(sustained(_only(score, chosen)))
-    score = on_own_bars(piano) if every_metre else on_four_four(piano)
-    return _with_chords(_with_tempo(without_rest_in_front(score)))
+    return _with_chords(_with_tempo(without_rest_in_front(on_four_four(piano))))
 
 
 def _pitched(score: Score) -> list[int]:

@@ -16,7 +16,6 @@ from tokenization.groove.language import Groove
 from tokenization.groove.spelling import BAR_TICKS, BASS, DRUMS, OTHER, PITCHES, TRACKS
 from tokenization.groove_2 import goals
 from tokenization.language import COUNTED, PERIOD, Language
-from tokenization.remi.goals import bar_offsets, ending, from_bar, gap
 from tokenization.remi.language import Remi
 from tokenization.score import Notes
 from training.config import DataConfig
@@ -207,8 +206,6 @@ def _groove_gap(
 
 # Examples of piano pieces.
 
-PIANO_MARKS = 6  # begin, end, those around what stands after a gap, and two metres
-
 
 def cut_remi(
     remi: Remi,
@@ -218,24 +215,7 @@ def cut_remi(
     random: np.random.Generator,
     another: Another,
 ) -> np.ndarray:
-    """Return up to length + 1 tokens from a bar on, transposed, chords too, by chance laid out for a goal."""
-    kind, laid_out = kind_of(remi, config, random), None
-    if kind == "gap":
-        laid_out = _piano_gap(ids, config, random)
-    elif kind == "ending":
-        start = first_to_the_end(bars, len(ids) + 1, config)  # and perhaps a metre
-        rest = from_bar(ids, int(bars[start])) if start else ids
-        laid_out = ending(rest, int(random.integers(1, COUNTED + 1)))
-    if laid_out is None:
-        start = start_bar(bars, len(ids), config, random)
-        laid_out = from_bar(ids, int(bars[start])) if start else ids
-    crop = laid_out[: config.trained_length + 1]
+    """Return up to length + 1 tokens from a bar on, transposed, chords too."""
+    start = start_bar(bars, len(ids), config, random)
+    crop = ids[int(bars[start]) if start else 0 :][: config.trained_length + 1]
     return transposed(remi, crop, config.transpose, random).astype(np.uint16)
-
-
-def _piano_gap(
-    ids: np.ndarray, config: DataConfig, random: np.random.Generator
-) -> np.ndarray | None:
-    """Return a piece with a gap somewhere, from the first bar on from which all that fits; None where nothing does."""
-    found = gap_that_fits(bar_offsets(ids), PIANO_MARKS, config, random)
-    return None if found is None else gap(ids, *found)

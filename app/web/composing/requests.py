@@ -17,7 +17,7 @@ from musicgen.pieces import Piece, no_prompt
 from musicgen.playable import Playable
 from tokenization import wording
 from tokenization.language import Language
-from tokenization.remi.goals import read_chords
+from tokenization.remi.chord_line import read_chords
 
 MOST_BARS = 128  # to continue; a gap is bounded by its goal, parts by the piece
 MOST_REST = 128  # empty bars in front of a piece: no bound on what is asked for
@@ -220,7 +220,7 @@ def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
 
 def _abilities(language: Language) -> dict[str, Any]:
     """Return what models of a language can be asked for beside going on; each with the reason if not."""
-    old = f"This model speaks {language.name}, the first version of its language, and cannot "
+    old = f"This model speaks {language.name} and cannot "
     later = {"groove": "groove-2"}.get(language.family, "ensemble")
     missing = f"; one that speaks {later} can."
     fills = type(language).infilling is not Language.infilling

@@ -9,16 +9,15 @@ import pytest
 
 from musicgen.completion import Completion
 from musicgen.continuation import Take
-from tests.tokenization.grammar_cases import ids_of
 from tests.tokenization.groove.cases import trio_of
-from tests.tokenization.quantised import quantised
+from tests.tokenization.remi.cases import score_of
 from tokenization.formats import write_score
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
 from tokenization.score import Score
 
 BARS, BEAT = 3, 12
-GROOVE, PIANO = language("groove-2"), language("remi-2")
+GROOVE, PIANO = language("groove-2"), language("ensemble")
 MODEL = ["--model", "untrained:tiny:groove-2"]
 # Bass and drums by turns, and a note a bar that rings into the next one.
 PIECE = trio_of(
@@ -26,9 +25,10 @@ PIECE = trio_of(
     + [(4 * BEAT * n + 30, 2, 42, 90, 1) for n in range(BARS)]
     + [(4 * BEAT * n, 50, 60 + n, 75, 2) for n in range(BARS - 1)]
 )
-WALTZ = "begin bar metre_3/4 subbeat_0 pitch_48 volume_9 duration_12 " + " ".join(
-    f"bar subbeat_0 pitch_{48 + n} volume_9 duration_4 subbeat_4 pitch_64 volume_9 duration_2"
-    for n in range(5)
+WALTZ = score_of(
+    [(0, 12, 48, 80)]
+    + [row for n in range(1, 6) for row in ((12 * n, 4, 47 + n, 80), (12 * n + 4, 2, 64, 80))],
+    meters=[(0, 3, 4)],
 )
 
 
@@ -40,7 +40,7 @@ def band(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def waltz(tmp_path: Path) -> Path:
-    write_score(tmp_path / "waltz.mid", PIANO.decode(ids_of(PIANO, f"{WALTZ} end")))
+    write_score(tmp_path / "waltz.mid", WALTZ)
     return tmp_path / "waltz.mid"
 
 
@@ -92,7 +92,7 @@ def test_infill_writes_the_bars_and_keeps_every_note_outside(band, tmp_path, com
 
 
 def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(waltz, tmp_path, command):
-    words = ("continue", waltz, "--model", "untrained:tiny:remi-2", "--bars", 3, "--end")
+    words = ("continue", waltz, "--model", "untrained:tiny:ensemble", "--bars", 3, "--end")
     chords = ("--chords", "C/E | Am F", "--top-k", 60, "--seed", 2)
     out, err = command(*words, *chords, "--json", "-o", tmp_path / "out")
     assert "Basses and extensions of chords are left out: C/E as C_M." in err
@@ -100,7 +100,7 @@ def test_a_waltz_goes_on_ends_with_its_bar_and_keeps_to_its_chords(waltz, tmp_pa
     facts = json.loads(Path(result["midi"]).with_suffix(".json").read_text())
     assert facts["chords"] == [["C_M"], ["A_m", "F_M"]]
     score = read_midi(tmp_path / "out" / "waltz.prompt_cont_0.mid")
-    assert len(PIANO.bars(PIANO.encode(quantised(PIANO, score)).ids)) == 9
+    assert len(PIANO.bars(PIANO.encode(PIANO.arrange(score)).ids)) == 9
 
 
 @pytest.mark.long

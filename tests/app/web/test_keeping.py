@@ -15,7 +15,7 @@ from app.web.server.sessions import Asker
 from tests.tokenization.midi.test_keeping import band, events, is_made, notes_at, saved
 from tests.tokenization.notation.musicxml.test_keeping import heard, written
 
-MODEL = "untrained:tiny:remi-2"
+MODEL = "untrained:tiny:remi"
 SAMPLING = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
 
 

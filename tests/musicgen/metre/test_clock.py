@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,7 @@ from tests.tokenization.remi.cases import walk as remi_walk
 from tokenization.groove.language import Groove
 from tokenization.groove.spelling import Reading
 from tokenization.records import from_plain
-from tokenization.remi.language import Remi, RemiInEveryMetre
+from tokenization.remi.language import Remi
 from tokenization.remi.spelling import BAR, SUBBEAT_IDS
 
 
@@ -28,26 +26,21 @@ def groove_times(ids: np.ndarray) -> np.ndarray:
     return Reading(ids.astype(np.int64)).time_ticks
 
 
-def remi_times(ids: np.ndarray, stride: int) -> np.ndarray:
-    """Return bars begun, of so many sub-beats each, and the place in the last, one token after the other."""
+def remi_times(ids: np.ndarray) -> np.ndarray:
+    """Return bars begun, of 16 sub-beats each, and the place in the last, one token after the other."""
     bar, place, times = 0, 0, []
     for token in ids.tolist():
         if token == BAR:
             bar, place = bar + 1, 0
         elif token in SUBBEAT_IDS:
             place = int(np.flatnonzero(token == SUBBEAT_IDS)[0])
-        times.append(bar * stride + place)
+        times.append(bar * 16 + place)
     return np.array(times)
 
 
 TIMES = {
     "groove": (Groove(), groove_walk, groove_times),
-    "remi": (Remi(), remi_walk, partial(remi_times, stride=16)),
-    "remi-2": (
-        RemiInEveryMetre(),
-        partial(remi_walk, speaker=RemiInEveryMetre()),
-        partial(remi_times, stride=24),
-    ),
+    "remi": (Remi(), remi_walk, remi_times),
 }
 
 

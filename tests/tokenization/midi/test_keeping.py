@@ -26,7 +26,7 @@ from tokenization.midi.reading import read_midi
 from tokenization.score import Meters, Notes, Score, Track
 
 Row = tuple[int, int, int, int]  # beat-steps of onset and length, pitch, velocity
-LANGUAGES = ("remi-2", "groove-2", "ensemble")
+LANGUAGES = ("remi", "groove-2", "ensemble")
 WAYS = {"continue": "continued", "infill": "rewritten", "accompany": "accompanied"}
 
 
@@ -221,7 +221,7 @@ RISING: list[Row] = [(4 * n, 2, 60 + n, 80) for n in range(8)]
 
 def test_nothing_written_is_the_same_file():
     data = band()
-    assert piece_in("remi-2", data).original == data
+    assert piece_in("remi", data).original == data
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
@@ -259,11 +259,11 @@ def test_all_before_the_seam_stays_and_what_follows_is_new(name: str, kind: int,
 
 
 @pytest.mark.parametrize(("name", "track", "home"), [
-    ("remi-2", 0, (2, 0)), ("groove-2", 0, (3, 1)), ("groove-2", 1, (4, 9)), ("ensemble", 0, (1, 2)),
+    ("remi", 0, (2, 0)), ("groove-2", 0, (3, 1)), ("groove-2", 1, (4, 9)), ("ensemble", 0, (1, 2)),
 ])  # fmt: skip
 def test_new_notes_go_on_in_the_tracks_and_channels_of_their_part(name, track, home):
     data = band()
-    piece = piece_in(name, data, **({"tracks": ["Piano"]} if name == "remi-2" else {}))
+    piece = piece_in(name, data, **({"tracks": ["Piano"]} if name == "remi" else {}))
     edit, score = going_on(piece, 4, RISING, track)
     new = sounding(KeptMidi(edit).continued(score))
     assert {note[:2] for note in new if note[2] >= 16 * 480} == {home}
@@ -283,12 +283,12 @@ def test_a_continuation_of_any_file(kind, division, bars, pickup, name, rows):
     piece = piece_in(name, data)
     edit, score = going_on(piece, min(bars, piece.bars), rows)
     new = KeptMidi(edit).continued(score)
-    lines = read_midi(data).meters.onset_ticks[-1] if pickup and name != "groove-2" else 0
+    lines = read_midi(data).meters.onset_ticks[-1] if pickup and name == "ensemble" else 0
     kept = KeptMidi(edit)
     seam = int(kept.tick_of(edit.start))
     if not pickup:
         assert seam == 4 * division * min(bars, piece.bars)
-    elif name != "groove-2":
+    elif name == "ensemble":
         assert (seam - lines) % (4 * division) == 0
     for before, after in zip(events(data), events(new), strict=True):
         assert [e for e in after if e[0] < seam] == [e for e in before if e[0] < seam]
@@ -413,13 +413,14 @@ def test_bar_lines_and_metres_of_what_follows(metres, written, added):
     data = saved(
         1, beat, meters, notes_at([(beat * n, beat, 60 + n % 7, 80) for n in range(16)], 0)
     )
-    piece = piece_in("remi-2", data)
+    piece = piece_in("ensemble", data)
     lines = bar_lines(piece.score, piece.bars).tolist()
-    bars = max(n for n, line in enumerate(lines) if line <= 16 * 8)
+    beats = piece.score.ticks_per_beat
+    bars = max(n for n, line in enumerate(lines) if line <= 16 * beats)
     edit, score = going_on(piece, bars, RISING)
-    at, top, low = zip(*[(at * 8, n, d) for at, n, d in written], strict=True)
-    bars_on = bars_of(Meters(np.array(at), np.array(top), np.array(low)), 8, 200)
-    score = score.replace(meters=bars_on.meters(2))
+    at, top, low = zip(*[(at * beats, n, d) for at, n, d in written], strict=True)
+    bars_on = bars_of(Meters(np.array(at), np.array(top), np.array(low)), beats, 200)
+    score = score.replace(meters=bars_on.meters(beats // 4))
     found = read_midi(KeptMidi(edit).continued(score)).meters
     rows = zip(*(c.tolist() for c in found.columns), strict=True)
     assert [*rows] == [(beat * at, n, d) for at, n, d in [*metres, *added]]
@@ -437,7 +438,7 @@ def test_the_tempo_in_force_goes_on_and_a_fade_comes_back():
     data = saved(
         1, 480, tempos, [*fade, *notes_at([(480 * n, 480, 60 + n % 7, 80) for n in range(16)], 0)]
     )
-    edit, score = going_on(piece_in("remi-2", data), 4, RISING)
+    edit, score = going_on(piece_in("remi", data), 4, RISING)
     new = KeptMidi(edit).continued(score)
     assert read_midi(new).tempos == read_midi(data).tempos
     assert (16 * 480, (0xB0, 11, 127)) in events(new)[1]
@@ -447,7 +448,7 @@ def test_running_status_before_the_seam_is_kept_to_the_byte():
     running = b"".join(make.event(240, 60 + n // 2 % 5, 80 * (1 - n % 2)) for n in range(1, 64))
     body = make.event(0, 0x90, 60, 80) + running
     data = make.midi(make.track(body))
-    edit, score = going_on(piece_in("remi-2", data), 2, RISING)
+    edit, score = going_on(piece_in("remi", data), 2, RISING)
     assert body[: 4 + 4 * 15] in KeptMidi(edit).continued(score)
 
 
@@ -460,7 +461,7 @@ def test_played_music_goes_on_at_its_own_tempo_and_in_its_own_time():
     ) + random.normal(0, 4, 80)
     rows = [(int(t) + 40, 150, 60 + n % 7, 80) for n, t in enumerate(ticks.clip(0))]
     data = saved(1, 480, notes_at(rows, 0))
-    piece = piece_in("remi-2", data)
+    piece = piece_in("remi", data)
     assert any("estimated" in remark for remark in piece.remarks)
     edit, score = going_on(piece, 8, [(4 * n, 2, 90, 80) for n in range(8)])
     kept = KeptMidi(edit)
@@ -491,7 +492,7 @@ def test_what_is_damaged_is_written_from_its_notes_and_it_is_said(damage):
             make.track(*(make.on(0, 60 + n % 5) + make.off(480, 60 + n % 5) for n in range(32)))
         )
     )
-    edit, score = going_on(piece_in("remi-2", data), 2, RISING)
+    edit, score = going_on(piece_in("remi", data), 2, RISING)
     with pytest.raises(NotKept):
         KeptMidi(edit)
     found, said = file_of(".mid", score, edit=edit)
@@ -502,7 +503,7 @@ def test_what_is_damaged_is_written_from_its_notes_and_it_is_said(damage):
 def test_time_in_frames_is_kept():
     body = make.track(*(make.on(0, 60 + n % 5) + make.off(500, 60 + n % 5) for n in range(32)))
     data = make.midi(body, division=0xE728)  # 25 frames of 40 ticks: 1000 ticks a second
-    edit, score = going_on(piece_in("remi-2", data), 2, RISING)
+    edit, score = going_on(piece_in("remi", data), 2, RISING)
     new = KeptMidi(edit).continued(score)
     assert new[12:14] == data[12:14]
     found = [note for note in read_midi(new).notes.onset_ticks if note >= 4000]

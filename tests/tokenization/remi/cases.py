@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from tests.tokenization import grammar_cases
 from tokenization.analysis.chords import CHORDS
 from tokenization.analysis.metres import METRES
-from tokenization.remi.language import Remi, RemiInEveryMetre
+from tokenization.remi.language import Remi
 from tokenization.score import Marker, Meters, Notes, Score, Tempos, Track
 
-REMI, EVERY_METRE = Remi(), RemiInEveryMetre()
-VERSIONS = {speaker.name: speaker for speaker in (REMI, EVERY_METRE)}
+REMI = Remi()
 
 
 def score_of(notes, ticks_per_beat=4, tempos=(), markers=(), meters=()) -> Score:
@@ -56,13 +55,13 @@ def scores(draw) -> Score:
     )
 
 
-def walk(seed: int, length: int, speaker: Remi = REMI) -> np.ndarray:
+def walk(seed: int, length: int) -> np.ndarray:
     """Return a valid sequence: a random walk through the grammar, then the shortest way out."""
     ways_out = ("duration", "volume", "pitch", "subbeat", "chord", "bar")
-    return grammar_cases.walk(speaker.grammar(), speaker.vocabulary, seed, length, ways_out)
+    return grammar_cases.walk(REMI.grammar(), REMI.vocabulary, seed, length, ways_out)
 
 
-def slow_notes(score: Score, longest_ticks: int = 32) -> list[tuple[int, int, int, int]]:
+def slow_notes(score: Score) -> list[tuple[int, int, int, int]]:
     """Return the notes on the grid as (onset, track, pitch, duration) in eighths of a beat."""
     longest: dict[tuple[int, int], int] = {}
     for onset, duration, pitch in zip(*(c.tolist() for c in score.notes.columns[:3]), strict=True):
@@ -70,7 +69,7 @@ def slow_notes(score: Score, longest_ticks: int = 32) -> list[tuple[int, int, in
             subbeat = floor(Fraction(onset * 4, score.ticks_per_beat) + Fraction(1, 2))
             ticks = floor(Fraction(duration * 8, score.ticks_per_beat) + Fraction(1, 2))
             place = (2 * subbeat, pitch)
-            longest[place] = max(longest.get(place, 1), min(ticks, longest_ticks))
+            longest[place] = max(longest.get(place, 1), min(ticks, 32))
     found = []
     for (onset, pitch), duration in sorted(longest.items()):
         later = [other for other, same in longest if same == pitch and other > onset]

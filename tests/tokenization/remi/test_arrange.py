@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from tests.tokenization.quantised import quantised
-from tests.tokenization.remi.cases import score_of
-from tokenization.midi.reading import read_midi
-from tokenization.midi.writing import write_midi
-from tokenization.remi.language import Remi, RemiInEveryMetre
+from tokenization.remi.language import Remi
 from tokenization.remi.spelling import arrange
 from tokenization.score import Marker, Meters, Notes, Pedals, Score, Tempos, Track
 
@@ -120,12 +117,3 @@ def test_without_named_chords_they_are_recognised():
         arranged = arrange(band(notes=notes, markers=markers), [0, 1, 4])
         assert [marker.text for marker in arranged.markers] == ["C_M"]
         assert arranged.remarks[-1] == "No chords are named; they are recognised from the notes."
-
-
-def test_a_take_in_seven_eight_is_read_back_as_it_was():
-    speaker = RemiInEveryMetre()
-    song = score_of([(2 * i, 2, 60 + i % 12, 80) for i in range(28)], meters=[(0, 7, 8)])
-    ids = speaker.encode(speaker.arrange(song)).ids
-    again = speaker.arrange(read_midi(write_midi(speaker.decode(ids))))
-    assert again.remarks == ()
-    assert speaker.encode(again).ids.tolist() == ids.tolist()

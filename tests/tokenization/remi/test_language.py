@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 
 from tests.tokenization.grammar_cases import ids_of, take
 from tests.tokenization.quantised import quantised
-from tests.tokenization.remi.cases import EVERY_METRE, REMI, VERSIONS, score_of, walk
+from tests.tokenization.remi.cases import REMI, score_of, walk
 from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.remi.spelling import MOST_BARS, level_velocity, volume_level
 from tokenization.score import Marker, Score
 
 VOCABULARY = REMI.vocabulary
-BOTH = pytest.mark.parametrize("speaker", VERSIONS.values(), ids=VERSIONS)
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -22,18 +21,13 @@ def spelled(score: Score) -> list[str]:
     return REMI.text(REMI.encode(score).ids).splitlines()
 
 
-def test_the_vocabulary_is_that_of_the_paper_and_the_second_version_says_more():
+def test_the_vocabulary_is_that_of_the_paper():
     sizes = [len(block) for block in VOCABULARY.blocks.values()]
     names = ["special", "bar", "subbeat", "tempo", "chord", "pitch", "volume", "duration"]
     assert (list(VOCABULARY.blocks), sizes) == (names, [3, 1, 16, 65, 133, 88, 24, 32])
     assert VOCABULARY["tempo"].names[::64] == ("tempo_32", "tempo_224")
     assert VOCABULARY["duration"].names[::31] == ("duration_0.5", "duration_16")
     assert VOCABULARY["chord"].names[-1] == "chord_N_N"
-    more = EVERY_METRE.vocabulary
-    assert more["metre"].names[:4] == ("metre_4/4", "metre_2/4", "metre_3/4", "metre_6/8")
-    assert more["late_subbeat"].names == tuple(f"subbeat_{place}" for place in range(16, 24))
-    assert more["long_duration"].names[::15] == ("duration_16.5", "duration_24")
-    assert more["left"].names[::15] == ("left_1", "left_16")
 
 
 def test_a_piece_is_spelled_by_name():
@@ -48,23 +42,6 @@ def test_a_piece_is_spelled_by_name():
         "pitch_64 volume_16 duration_4 subbeat_4 chord_A_m7 subbeat_6 pitch_67 volume_1 duration_2",
         "bar",
         "bar subbeat_8 pitch_60 volume_24 duration_1 end",
-    ]
-    assert EVERY_METRE.encode(score).ids.tolist() == REMI.encode(score).ids.tolist()
-
-
-def test_a_piece_in_other_metres_is_spelled_by_name():
-    score = score_of(
-        [(0, 4, 60, 64), (12, 2, 60, 64), (36, 22, 60, 64), (59, 1, 61, 64), (60, 1, 60, 64)],
-        meters=[(0, 3, 4), (36, 12, 8), (60, 4, 4)],
-    )
-    assert EVERY_METRE.text(EVERY_METRE.encode(score).ids).splitlines() == [
-        "begin",
-        "bar metre_3/4 subbeat_0 pitch_60 volume_13 duration_4",
-        "bar subbeat_0 pitch_60 volume_13 duration_2",
-        "bar",
-        "bar metre_12/8 subbeat_0 pitch_60 volume_13 duration_22 "
-        "subbeat_23 pitch_61 volume_13 duration_1",
-        "bar metre_4/4 subbeat_0 pitch_60 volume_13 duration_1 end",
     ]
 
 
@@ -160,34 +137,27 @@ def test_transposition_moves_pitches_and_roots():
 
 
 @pytest.mark.parametrize(
-    ("speaker", "score", "says"),
+    ("score", "says"),
     [
-        (REMI, score_of([]), "nothing to spell: .* 0 notes, none"),
-        (REMI, score_of([(0, 1, 20, 64), (0, 1, 109, 64)]), "nothing to spell: .* 2 notes, none"),
-        (REMI, score_of([(-3, 1, 60, 64)]), "3 sub-beats before the first bar"),
+        (score_of([]), "nothing to spell: .* 0 notes, none"),
+        (score_of([(0, 1, 20, 64), (0, 1, 109, 64)]), "nothing to spell: .* 2 notes, none"),
+        (score_of([(-3, 1, 60, 64)]), "3 sub-beats before the first bar"),
         (
-            REMI,
             score_of([(MOST_BARS * 16, 1, 60, 64)]),
             f"lasts {MOST_BARS + 1} bars; at most {MOST_BARS} can",
         ),
-        (
-            EVERY_METRE,
-            score_of([(70_000 * 4, 1, 60, 64)], meters=[(0, 1, 4)]),
-            f"lasts 70001 bars; at most {MOST_BARS} can",
-        ),
     ],
 )
-def test_what_cannot_be_spelled_is_refused(speaker, score, says):
+def test_what_cannot_be_spelled_is_refused(score, says):
     with pytest.raises(ValueError, match=says):
-        speaker.encode(score)
+        REMI.encode(score)
 
 
-@BOTH
 @settings(max_examples=15)
 @given(SEEDS)
-def test_a_decoded_piece_survives_a_midi_file(speaker, seed):
-    score = speaker.decode(walk(seed, 150, speaker))
-    again = quantised(speaker, read_midi(write_midi(score)))
+def test_a_decoded_piece_survives_a_midi_file(seed):
+    score = REMI.decode(walk(seed, 150))
+    again = quantised(REMI, read_midi(write_midi(score)))
     assert again.notes == score.notes
     assert again.meters == score.meters
     assert again.markers == score.markers
@@ -201,9 +171,6 @@ KEYS = " ".join(f"pitch_{p} volume_9 duration_16" for p in range(21, 109))
 @pytest.mark.parametrize(
     ("text", "families"),
     [
-        # A bar that every key sounds through stays empty; in a longer one some key falls silent in time.
-        (f"begin bar metre_2/4 subbeat_7 {KEYS} bar", {"bar", "metre"}),
-        (f"begin bar metre_2/4 subbeat_7 {KEYS} bar metre_3/2", {"bar", "subbeat"}),
         # There is a way on when every key sounds, and a last chance for a bar to get a note.
         (f"begin bar subbeat_15 {KEYS} bar subbeat_3", {"chord"}),
         (f"begin bar subbeat_15 {KEYS} bar subbeat_3 chord_C_M subbeat_15 chord_N_N", {"pitch"}),
@@ -215,6 +182,6 @@ KEYS = " ".join(f"pitch_{p} volume_9 duration_16" for p in range(21, 109))
     ],
 )
 def test_there_is_always_a_way_on(text: str, families: set[str]):
-    take(grammar := EVERY_METRE.grammar(), ids_of(EVERY_METRE, text))
-    names = [EVERY_METRE.vocabulary.names[i] for i in np.flatnonzero(grammar.allowed()[0])]
+    take(grammar := REMI.grammar(), ids_of(REMI, text))
+    names = [REMI.vocabulary.names[i] for i in np.flatnonzero(grammar.allowed()[0])]
     assert {name.partition("_")[0] for name in names} == families

@@ -18,7 +18,7 @@ from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
-LANGUAGES = ("remi", "remi-2", "groove", "groove-2")
+LANGUAGES = ("remi", "groove", "groove-2")
 # A tempo past a language's range becomes the nearest in it, so that a piece may last much longer than it did.
 ROOMY = Limits(bytes=64 << 20, seconds=48 * 3600, beats=50_000)
 READ = "read"

@@ -17,7 +17,7 @@ import numpy as np
 from tests.tokenization.groove.cases import golden_cases, golden_tokens, golden_trio
 from tests.tokenization.quantised import quantised
 from tokenization.analysis.chords import recognise
-from tokenization.analysis.grid import on_four_four, on_own_bars, without_rest_in_front
+from tokenization.analysis.grid import on_four_four, without_rest_in_front
 from tokenization.analysis.pedal import sustained
 from tokenization.groove.language import trios
 from tokenization.language import Language, language
@@ -88,8 +88,6 @@ def speeds(files: list[Path], rounds: int = 3) -> dict[str, list[float]]:
         "ours, without chords": lambda path: _ours(path, chords=False),
         "MidiTok, without chords": plain,
         "ours, with chords": lambda path: _ours(path, chords=True),
-        "ours in every metre, without chords": lambda path: _ours(path, chords=False, later=True),
-        "ours in every metre, with chords": lambda path: _ours(path, chords=True, later=True),
         "MidiTok, with chords": chords,
     }
     notes = sum(len(read_midi(path).notes) for path in files)
@@ -103,15 +101,14 @@ def speeds(files: list[Path], rounds: int = 3) -> dict[str, list[float]]:
     return result
 
 
-def _ours(path: Path, *, chords: bool, later: bool = False) -> object:
+def _ours(path: Path, *, chords: bool) -> object:
     """Read and spell a file by its own beats, as MidiTok does: it estimates none."""
-    lay = on_own_bars if later else on_four_four
-    score = lay(sustained(read_midi(path)).replace(beats_known=True))
+    score = on_four_four(sustained(read_midi(path)).replace(beats_known=True))
     notes = score.notes.replace(track=np.zeros_like(score.notes.track)).sorted()
     score = without_rest_in_front(score.replace(notes=notes, tracks=(Track("Piano"),)))
     if chords:
         score = score.replace(markers=recognise(score))
-    return language("remi-2" if later else "remi").encode(score)
+    return language("remi").encode(score)
 
 
 def main() -> None:
@@ -124,7 +121,6 @@ def main() -> None:
     print("golden groove tokens equal: {} of {}".format(*golden()))
     sets = (
         ("remi", songs(arguments.pop909, "remi")),
-        ("remi-2", songs(arguments.pop909, "remi-2")),
         ("groove", grooves(arguments.groove)),
         ("groove-2", grooves(arguments.groove)),
     )

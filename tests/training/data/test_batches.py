@@ -33,7 +33,6 @@ def batches(
     ("spoken", "changes", "digest"),
     [
         ("remi", {}, "edc79d60ab4297ab"),
-        ("remi-2", GOALS, "0eb3d6735f975cca"),
         ("groove", {"drop_track": 0.3, "mix_drums": 0.3}, "8c374819a93e7e60"),
         ("groove-2", ALL_GOALS, "4532111217da76f3"),
         ("ensemble", ALL_GOALS, "7d643257213c735b"),
@@ -111,9 +110,9 @@ def test_set_that_cannot_be_trained_on_is_refused(later: Path, tmp_path: Path):
         batches(folder)
     shutil.copytree(later, tmp_path / "set")
     meta = json.loads((later / META_FILE).read_text())
-    meta["language"]["volume_levels"] = 12
+    meta["language"]["ticks_per_beat"] = 11
     (tmp_path / "set" / META_FILE).write_text(json.dumps(meta))
-    with pytest.raises(ValueError, match="this remi-2 differs from the one at hand in volume_lev"):
+    with pytest.raises(ValueError, match="this groove-2 differs from the one at hand in ticks"):
         batches(tmp_path / "set")
 
 

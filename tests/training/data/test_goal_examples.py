@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.tokenization.groove_2.cases import given_in
-from tests.tokenization.remi.cases import EVERY_METRE, score_of
 from tests.training.makers import prepared_set
 from tokenization.ensemble import layouts
 from tokenization.ensemble.language import Ensemble
@@ -22,87 +21,19 @@ from tokenization.ensemble.tokens import (
 from tokenization.groove_2 import goals
 from tokenization.groove_2 import spelling as trio
 from tokenization.groove_2.language import Groove2
-from tokenization.language import COUNTED
 from tokenization.prepared import Prepared
-from tokenization.remi.goals import plain
 from tokenization.score import Notes
 from training.config import DataConfig
 from training.data.ensemble_examples import cut_ensemble
-from training.data.examples import cut_groove, cut_remi
+from training.data.examples import cut_groove
 from training.data.shards import Shards
 
 MANY = range(80)
 GROOVE = Groove2()
-NAMES = EVERY_METRE.vocabulary.names
-# A waltz of 24 bars, of which each sounds another note, and a march after it.
-NOTES = [(12 * bar, 3, 40 + bar, 64) for bar in range(24)]
-NOTES += [(288 + 8 * bar, 3, 70 + bar, 64) for bar in range(12)]
-WALTZ = EVERY_METRE.encode(score_of(NOTES, meters=[(0, 3, 4), (288, 2, 4)])).ids
 
 
 def nothing(random: np.random.Generator) -> np.ndarray:
     raise AssertionError("another piece was asked for")
-
-
-# Piano
-
-
-def piano_cuts(**changes) -> list[np.ndarray]:
-    config = DataConfig(**{"folder": "", "length": 40, "transpose": 0, **changes})
-    bars = EVERY_METRE.bars(WALTZ)
-    draws = (np.random.default_rng(seed) for seed in MANY)
-    return [cut_remi(EVERY_METRE, WALTZ, bars, config, random, nothing) for random in draws]
-
-
-def pitches(ids: np.ndarray) -> list[int]:
-    return [int(NAMES[token].split("_")[1]) for token in ids if NAMES[token].startswith("pitch")]
-
-
-def test_crop_of_a_piano_says_its_metre_where_it_begins():
-    firsts = set()
-    for crop in piano_cuts():
-        words = [NAMES[token] for token in crop if NAMES[token] != "begin"]
-        first = pitches(crop)[0]
-        assert words[:2] == ["bar", "metre_2/4" if first >= 70 else "metre_3/4"]
-        assert len(crop) == 41
-        firsts.add(first)
-    assert len(firsts) > 10
-
-
-def test_ending_of_a_piano_counts_the_bars_down_to_the_end():
-    lengths = set()
-    for crop in piano_cuts(endings=1.0, length=120):
-        words = [NAMES[token] for token in crop]
-        assert words[-1] == "end"
-        counted = [at for at, word in enumerate(words) if word.startswith("left_")]
-        counts = [int(words[at][5:]) for at in counted]
-        assert counts == list(range(len(counts), 0, -1))
-        assert {words[at - 1] for at in counted} == {"bar"}
-        assert pitches(crop)[-3:] == [79, 80, 81]
-        lengths.add(len(counts))
-    assert lengths == set(range(1, COUNTED + 1))
-
-
-def test_gap_of_a_piano_has_what_comes_after_it_first():
-    starts = set()
-    for crop in piano_cuts(gaps=1.0, length=150):
-        words = [NAMES[token] for token in crop]
-        assert (words[:2], words[-1]) == (["begin", "after"], "end")
-        seams = [int(word[5:]) for word in words if word.startswith("seam_")]
-        assert seams == list(range(len(seams), 0, -1))
-        assert 1 <= len(seams) <= 8
-        closed = words.index("before")
-        later, written = pitches(crop[:closed]), pitches(plain(crop))
-        assert written == list(range(written[0], written[0] + len(written))) or 70 in written
-        if later:
-            assert later[0] in (written[-1] + 1, 70)
-        # What comes first stands at the same place of every four bars as what it comes after.
-        given = words[:closed].count("bar")
-        assert (given + words[closed:].count("bar")) % 4 == 0
-        starts.add(written[0])
-    assert len(starts) > 5
-    for crop in piano_cuts(gaps=1.0, length=20):  # where no gap fits
-        assert not any(NAMES[token].startswith("seam") for token in crop)
 
 
 # Grooves

@@ -17,7 +17,7 @@ class MidiFolder(Source):
     name = "midi"
     title = "a folder of MIDI, MusicXML or ABC files"
     shape = "files that end in .mid, .midi, .kar, .mxl, .musicxml, .xml or .abc"
-    language = "remi-2"
+    language = "ensemble"
     licence = "not stated: that of the files"
 
     def fits(self, listing: Listing) -> bool:

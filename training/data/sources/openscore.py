@@ -42,7 +42,7 @@ _HEAD_BYTES = 1 << 16  # of a score, with its titles
 class OpenScore(Source):
     """A file a score, named by the corpus's own number, at any depth."""
 
-    language = "remi-2"
+    language = "ensemble"
     file: re.Pattern[str]  # how files are named
 
     def fits(self, listing: Listing) -> bool:
@@ -100,7 +100,6 @@ class Quartets(OpenScore):
     name = "quartets"
     title = "OpenScore String Quartets"
     shape = "scores named sqNNN.mxl"
-    language = "ensemble"
     licence = "CC0, OpenScore String Quartet Corpus"
     style = "quartet"
     file = re.compile(r"(?:^|.*/)(sq\d+)\.mxl")

@@ -314,7 +314,7 @@ class Pop909(Source):
     name = "pop909"
     title = "POP909"
     shape = f"a folder NNN a song, with NNN.mid, {BEATS_FILE} and {CHORDS_FILE}"
-    language = "remi-2"
+    language = "ensemble"
     licence = "MIT, copyright 2020 Music X Lab"
     style = "pop"
     by_name = True

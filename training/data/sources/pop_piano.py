@@ -125,7 +125,7 @@ class PopPiano(Source):
     name = "pop-piano"
     title = "the pop piano data"
     shape = "MIDI files with chord markers, or event pickles (.pkl)"
-    language = "remi-2"
+    language = "remi"
     licence = "not stated by its authors; transcriptions of recordings"
 
     def fits(self, listing: Listing) -> bool:

@@ -9,13 +9,13 @@ from evaluation.metrics import telling_apart
 from evaluation.metrics.telling_apart import ALL
 from tests.training.makers import prepared_set
 
-MODEL = "untrained:tiny:remi-2"
+MODEL = "untrained:tiny:ensemble"
 
 
 def test_the_command_prints_a_table(tmp_path: Path, command, monkeypatch):
     monkeypatch.setattr(telling_apart, "TREES", 10)
     monkeypatch.setattr("evaluation.study.realism.WINDOW", 2)
-    data = prepared_set(tmp_path / "data", "remi-2", train=2)
+    data = prepared_set(tmp_path / "data", "ensemble", train=2)
     words = ("evaluate", "realism", MODEL, "--data", data, "--split", "validation")
     words = (*words, "--prompt-bars", 1, "--bars", 4, "--workers", 1, "-o", tmp_path / "out")
     found = json.loads(command(*words, "--json").out)
@@ -40,11 +40,11 @@ def test_the_command_prints_a_table(tmp_path: Path, command, monkeypatch):
         (f"{MODEL} --bars 7", "--bars is 7; 8 or more are told apart, 8 at a time"),
         (f"{MODEL} --bars 500", "has no piece of 508 bars in its validation split"),
         (f"{MODEL} --pieces 0", "--pieces is 0; it must be 1 or more"),
-        ("untrained:tiny:groove", "name a model that speaks remi-2"),
+        ("untrained:tiny:groove", "name a model that speaks ensemble"),
     ],
 )
 def test_what_cannot_be_told_apart_is_said_in_a_line(words: str, says: str, shared_set, refused):
-    data = shared_set("remi-2")
+    data = shared_set("ensemble")
     assert says in refused(
         "evaluate", "realism", *words.split(), "--data", data, "--split", "validation"
     )

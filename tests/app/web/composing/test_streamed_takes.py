@@ -42,8 +42,8 @@ def test_a_part_that_rests_comes_on_all_the_same():
     ("spoken", "kind", "more", "first", "begun"),
     [
         ("groove-2", "accompany", {"parts": ("bass",)}, 0, 1),
-        ("remi-2", "infill", {"first": 5, "last": 9}, 4, 1),
-        ("remi-2", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
+        ("ensemble", "infill", {"first": 5, "last": 9}, 4, 1),
+        ("ensemble", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
         ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no token that begins a bar
     ],
 )
@@ -59,7 +59,7 @@ def test_all_whole_bars_have_come(spoken: str, kind: str, more: dict, first: int
 # A metre is written before the first note that it holds for, which may come with a later view.
 @pytest.mark.parametrize("begun", [0, 3])
 def test_bars_are_those_of_the_metre_that_is_written(begun: int):
-    takes = streamed("remi-2", "continue", prompt_bars=4)
+    takes = streamed("ensemble", "continue", prompt_bars=4)
     lines = takes.begun()["takes"][0]["piece"]["lines"]
     (take,) = takes.work.takes()
     meters, bar = take.score.meters, lines[1]
