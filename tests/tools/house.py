@@ -176,7 +176,7 @@ def evaluate_form(folder: Path) -> Request:
     from tests.training.makers import prepared_set
 
     data = prepared_set(folder / "set", "ensemble", train=2)
-    given = ("untrained:tiny:ensemble", "--data", data, "--prompt-bars", 2, "--bars", 3)
+    given = ("untrained:tiny:ensemble", "--data", data, "--prompt-bars", 1, "--bars", 3)
     return _command("evaluate", "form", *given, "--workers", 1)
 
 
