@@ -61,7 +61,7 @@ def packed(files: int) -> bytes:
     """Return a zip archive of empty files."""
     with zipfile.ZipFile(archive := io.BytesIO(), "w") as written:
         for number in range(files):
-            written.writestr(str(number), b"")
+            written.writestr(zipfile.ZipInfo(str(number)), b"")  # dated 1980, whenever it is made
     return archive.getvalue()
 
 
