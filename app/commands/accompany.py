@@ -11,8 +11,8 @@ EXAMPLES = """\
 examples:
   musicgen accompany band.mid --write drums
   musicgen accompany band.mid --write bass drums --variations 3 --audio -o output
-  musicgen accompany band.mid --write drums --tracks bass=2 other=Piano
-  musicgen accompany song.mid --write violin --model runs/ensemble
+  musicgen accompany song.mid --write violin "nylon guitar"
+  musicgen accompany band.mid --write drums --model groove-2 --tracks bass=2 other=Piano
 """
 
 
@@ -24,10 +24,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="PART",
-        help="the parts to write: of a groove one or two of bass, drums and other; else any instruments",
+        help="the parts to write: drums, chords, bass, guitar, any instrument; one that the piece has is replaced",
     )
     add_tracks(parser)
-    add_options(parser, model="groove-2", lengths=False)
+    add_options(parser, lengths=False)
     parser.epilog = EXAMPLES
 
 

@@ -22,7 +22,7 @@ examples:
   musicgen continue song.mid
   musicgen continue lied.mxl --score
   musicgen continue song.mid --prompt-bars 4 --bars 32 --variations 3 --audio -o output
-  musicgen continue band.mid --model groove-2 --temperature 0.6 --seed 7
+  musicgen continue band.mid --temperature 0.6 --seed 7
   musicgen continue prompts/*.mid --bars 16 -o output
   musicgen continue song.mid --bars 8 --end
   musicgen continue song.mid --chords "C | G7 | Am F | C"

@@ -12,7 +12,7 @@ examples:
   musicgen generate
   musicgen generate --style song --key "G minor" --tempo 90 --metre 3/4 --end
   musicgen generate --parts "flute, piano, piano" --form "A A B A"
-  musicgen generate --model groove-2 --bars 32 --variations 4 --seed 7 --audio -o output
+  musicgen generate --style band --bars 32 --variations 4 --seed 7 --audio -o output
 """
 
 

@@ -12,7 +12,7 @@ EXAMPLES = """\
 examples:
   musicgen infill song.mid --range 9-12
   musicgen infill song.mid --range 5-8 --variations 3 --audio -o output
-  musicgen infill band.mid --range 3 --model groove-2 --seed 7
+  musicgen infill band.mid --range 3 --seed 7
 """
 
 

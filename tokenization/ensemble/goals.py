@@ -48,6 +48,12 @@ from tokenization.records import nearest
 from tokenization.score import Notes, Score
 from tokenization.wording import listed
 
+# What musicians call instruments of several names; of those that a piece has not, the first is new.
+FAMILIES = {
+    "bass": ("electric_bass", "acoustic_bass", "fretless_bass", "synth_bass"),
+    "guitar": ("electric_guitar", "steel_guitar", "nylon_guitar", "muted_guitar"),
+    "sax": ("alto_sax", "tenor_sax"),
+}
 THINNER = 2  # levels of density by which the last bar is asked to be below the middle one
 
 
@@ -114,7 +120,8 @@ def accompanying(
     """Return the goal to write some parts to the others of a piece, which stay note for note.
 
     `write` names instruments, or `chords`; a part of the piece that has such a name is replaced, any other is new. The
-    new parts come after those that there were, and are asked to play in every bar in which another one does.
+    new parts come after those that there were, and play in every bar in which one of those does, unless the plan says
+    how many play.
     """
     ids = plain(ids)
     reading = Reading(ids)
@@ -140,7 +147,8 @@ def accompanying(
     after = [[*said[bar], *kept[lines[bar] + 1 : lines[bar + 1]].tolist()] for bar in range(bars)]
     script = Script.around(language, [[]] * bars, after)
     written = range(len(given), len(order))
-    grammar = EnsembleGrammar(write=written, metres=False)
+    plays = "players" not in (plan or {})
+    grammar = EnsembleGrammar(write=written, metres=False, plays=plays)
     piece = language.decode(ids)
     # Tracks are parts but for the chords; of the whole piece, the new ones come last.
     of_track = [part for part in range(len(reading.parts)) if reading.parts[part] != HARMONY]
@@ -240,10 +248,11 @@ def _named(parts: np.ndarray, write: Collection[str]) -> tuple[list[int], list[i
     existing, added = [], []
     for name in dict.fromkeys(write):
         label = name.strip().casefold().replace(" ", "_")
-        if label in labels:
-            existing.append(labels.index(label))
-        elif label in PART_NAMES:
-            added.append(PART_NAMES.index(label))
+        meant = FAMILIES.get(label, (label,))
+        if there := [index for index, each in enumerate(labels) if each in meant]:
+            existing.append(there[0])
+        elif meant[0] in PART_NAMES:
+            added.append(PART_NAMES.index(meant[0]))
         else:
             raise ValueError(
                 f"there is no instrument {name!r}{nearest(label, PART_NAMES)}; "

@@ -97,17 +97,19 @@ class EnsembleGrammar(Grammar):
         metres: bool = True,
         metre: int = FOUR_FOUR,
         given_bars: int = 0,
+        plays: bool = False,
     ) -> None:
         """Stand at the start of one sequence, before the begin token.
 
         Of the parts only those in `write`, indices into the declared ones, are free to be written; by default all. With
         `metres`, a bar may have another metre than the one before it, the first another than `metre`; the first
-        `given_bars` may in any case.
+        `given_bars` may in any case. If it `plays`, every part in `write` plays in each bar in which one before it
+        does.
         """
         self._may_write = np.ones((1, MOST_PARTS), dtype=bool)
         if write is not None:
             self._may_write = np.isin(np.arange(MOST_PARTS), [*write])[None]
-        self._metres = metres
+        self._metres, self._plays = metres, plays
         self._given_bars = np.full(1, given_bars)
         self._kind = np.full(1, NOTHING)
         self._rank = np.zeros(1, dtype=np.int64)  # of the last token about the piece or the bar
@@ -153,9 +155,9 @@ class EnsembleGrammar(Grammar):
         opening = in_bar | (kind == AFTER_METRE) | (kind == AFTER_VALUE)
         if opening.any():
             rows = np.flatnonzero(opening)
-            self._open(mask, rows)
-            mask[rows, BAR] = True
-            mask[rows, END] = self._noted[rows]
+            owes = self._open(mask, rows)
+            mask[rows, BAR] = ~owes
+            mask[rows, END] = self._noted[rows] & ~owes
         # A given part says no more than what is given.
         ours = self._may_write[np.arange(len(kind)), self._part] | (self._pending >= 0)
         playing = np.flatnonzero((kind >= NAMED) & (kind <= AFTER_VALUE) & ours)
@@ -181,14 +183,17 @@ class EnsembleGrammar(Grammar):
         """Return how many parts of each instrument are declared: (rows, instruments)."""
         return (self._instrument[rows, :, None] == np.arange(len(PART))).sum(1)
 
-    def _open(self, mask: np.ndarray, rows: np.ndarray) -> None:
-        """Allow the instruments of parts that may play next in the bar."""
+    def _open(self, mask: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Allow the instruments of parts that may play next in the bar; return which rows owe a part: (rows,)."""
         end = self._start[rows] + METRE_STEPS[self._metre[rows]]
         later = np.arange(MOST_PARTS) > self._last_part(rows)[:, None]
         later &= (np.arange(MOST_PARTS) < self._count[rows, None]) & self._may_write[rows]
         later &= self._free_at[rows].min(2) < end[:, None]
+        owes = later.any(1) & self._noted[rows] & self._plays
+        later &= ~owes[:, None] | (np.arange(MOST_PARTS) == later.argmax(1)[:, None])
         row, part = np.nonzero(later)
         mask[rows[row], PART.start + self._instrument[rows[row], part]] = True
+        return owes
 
     def _last_part(self, rows: np.ndarray) -> np.ndarray:
         """Return the last part of the bar that is named in full."""

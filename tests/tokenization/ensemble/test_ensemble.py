@@ -14,6 +14,7 @@ from tokenization.ensemble.goals import accompanying, directed, infilling
 from tokenization.ensemble.spelling import Reading
 from tokenization.ensemble.tokens import (
     BAR,
+    DRUMS,
     END,
     HARMONY,
     LENGTHS,
@@ -152,6 +153,24 @@ def test_a_plan_can_be_asked_for():
     assert said[:bars].tolist() == (VOCABULARY["density"].start + plan["density"]).tolist()
 
 
+@pytest.mark.parametrize(
+    ("name", "instrument", "replaced"),
+    [("bass", "electric_bass", "acoustic_bass"), ("guitar", "electric_guitar", "nylon_guitar")],
+)
+def test_an_instrument_goes_by_what_musicians_call_it(name: str, instrument: str, replaced: str):
+    ids = LANGUAGE.encode(song()).ids
+    goal = accompanying(LANGUAGE, ids, [name])
+    assert LANGUAGE.part_names(goal.prompt)[-1] == instrument
+    program = {"bass": 32, "guitar": 24}[name]
+    other = song().replace(
+        tracks=(*song().tracks[:2], Track("x", program, False), song().tracks[3])
+    )
+    ids = LANGUAGE.encode(other).ids
+    assert replaced in LANGUAGE.part_names(ids)
+    goal = accompanying(LANGUAGE, ids, [name])
+    assert sorted(LANGUAGE.part_names(goal.prompt)) == sorted(LANGUAGE.part_names(ids))
+
+
 @pytest.mark.parametrize("beats", [3, 5])
 def test_a_gap_in_any_metre_is_rewritten(beats: int):
     in_metre = song().replace(meters=Meters(*np.array([[0, beats, 4]]).T))
@@ -162,11 +181,15 @@ def test_a_gap_in_any_metre_is_rewritten(beats: int):
 def test_a_new_part_is_asked_to_play_where_another_one_plays():
     ids = LANGUAGE.encode(song()).ids
     goal = accompanying(LANGUAGE, ids, ["drums"])
-    lines = LANGUAGE.text(written(goal.grammar, goal.prompt, 1, 8000)).splitlines()
+    said = written(goal.grammar, goal.prompt, 1, 8000)
+    lines = LANGUAGE.text(said).splitlines()
     playing = layouts.plan_of(LANGUAGE.sheet(ids))["players"]
     drums = "drums" in LANGUAGE.part_names(ids)
     asked = [f"players_{count + 2 - drums}" for count in playing]
     assert [word for line in lines for word in line.split() if word.startswith("players_")] == asked
+    whole = LANGUAGE.sheet(goal.whole(said))
+    of_drums = np.flatnonzero(whole.parts == DRUMS)
+    assert {*whole.bar[np.isin(whole.part, of_drums)]} >= {*np.flatnonzero(playing >= 1)}
 
 
 @pytest.mark.parametrize(("ends", "seed"), [(False, 1), *((True, seed) for seed in range(1, 7))])
