@@ -144,11 +144,16 @@ class Generation:
         *,
         logit_bias: LogitBias | None = None,
         known: Known | None = None,
+        sources: Mapping[int, int] | None = None,
         **stop: int | None,
     ) -> None:
-        """Go on from ids by a grammar, until the end token or what else is to stop it."""
+        """Go on from ids by a grammar, until the end token or what else is to stop it.
+
+        `sources` names the bar that each bar returns to, of those of which that is asked.
+        """
         self.model, self.options, self._bias = model, options, logit_bias
         self._ids, self._grammar, self._known, self._stop = ids, grammar, known, stop
+        self._sources = sources
         self._job: Progress | None = None
 
     @property
@@ -176,7 +181,7 @@ class Generation:
                 self._known,
                 # Over given chords, what another chord stood in ends there.
                 passes_over=not self.options.chords,
-                sources=self._sources(),
+                sources=self._sources,
             ),
             logit_bias=self._bias,
         )
@@ -184,10 +189,6 @@ class Generation:
         # What stands before a gap is said by its grammar alone: there is no such piece.
         valid = self.model.language.validate(ids) is None
         return order(ids, request, self._grammar, valid=valid)
-
-    def _sources(self) -> dict[int, int]:
-        """Return the bar that each bar returns to, of those of which that is asked."""
-        return {}
 
     def follow(self, job: Progress) -> None:
         """Take what has come so far, in `sequences` and `takes`, from a job at work elsewhere."""
@@ -304,11 +305,13 @@ class Continuation(MusicGeneration):
         if options.ends and not by_bars:
             raise ValueError("music ends with a bar: to have it end, give bars and not tokens")
         closed = model.language.close(prompt.ids, prompt.bars)  # what sounds at its end, too
-        plan = None
+        plan, sources = None, dict[int, int]()
         if options.plan:
             if not by_bars:
                 raise ValueError("a plan is for bars: give the length in bars, not in tokens")
             plan = model.language.plan(options.plan, options.bars)
+            back = model.language.bars_back(options.plan, options.bars)
+            sources = {bar: bar - far for bar, far in enumerate(back, prompt.bars) if far}
         grammar = continuing(
             model.language,
             prompt.ids,
@@ -326,18 +329,10 @@ class Continuation(MusicGeneration):
             prompt.ids,
             grammar,
             options,
+            sources=sources,
             tokens=options.tokens,
             before_bar=before_bar,
         )
-
-    def _sources(self) -> dict[int, int]:
-        form = (self.options.plan or {}).get("form")
-        if form is None:
-            return {}
-        from tokenization.ensemble.plans import bars_back
-
-        back = enumerate(bars_back(form, self.options.bars), self.prompt.bars)
-        return {bar: bar - distance for bar, distance in back if distance}
 
     def _take(self, number: int, ids: np.ndarray) -> Take:
         prompt, options = self.prompt, self.options

@@ -248,6 +248,10 @@ class Language(ABC):
             )
         return np.array([self.begin]), None
 
+    def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
+        """Return how many bars back each of so many bars is asked to return; 0 for what is new or left open."""
+        return [0] * bars
+
     def directed(
         self,
         prompt: np.ndarray,
@@ -349,7 +353,7 @@ class Language(ABC):
 
     @property
     def returns(self) -> Mapping[int, int]:
-        """How many bars back the tokens of a plan say that a bar returns, by token."""
+        """How many bars back tokens of a plan say that a bar returns; 0 for a new bar, −1 for one that is not named."""
         return {}
 
     def goal_tokens(self) -> list[int]:

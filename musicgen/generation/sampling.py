@@ -61,15 +61,15 @@ class Kinds:
         highest = self._most(scores)
         apart = scores - np.where(highest > -np.inf, highest, 0)
         with np.errstate(over="ignore"):  # a temperature near 0 sends all but the likeliest to −∞
-            within = self._shares(np.exp(apart / temperature))
-        untouched = self._shares(np.exp(apart))
+            freedom = np.where(self._untouched, 1.0, temperature)
+            whole = within = self._shares(np.exp(apart / freedom))
         if top_k is not None:
             within = self._shares(self._likeliest(within, lambda _, rank: rank < top_k))
         if top_p < 1:
             within = self._likeliest(within, lambda before, _: before < top_p)
         if min_p > 0:
             within = np.where(within >= min_p * self._most(within), within, 0)
-        within = np.where(self._untouched, untouched, within)
+        within = np.where(self._untouched, whole, within)
         chances = self._shares(within) * self._of_each(of_kinds)
         found = np.empty_like(scores)
         found[:, self._order] = chances / chances.sum(axis=-1, keepdims=True)

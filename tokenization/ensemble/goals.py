@@ -41,19 +41,14 @@ from tokenization.ensemble.tokens import (
     SEAM_1,
     STEPS_PER_SUBBEAT,
     VOCABULARY,
+    instruments,
+    label_of,
 )
 from tokenization.grammar import Grammar
 from tokenization.language import COUNTED, Goal, Language, check_gap, given_until
-from tokenization.records import nearest
 from tokenization.score import Notes, Score
 from tokenization.wording import listed
 
-# What musicians call instruments of several names; of those that a piece has not, the first is new.
-FAMILIES = {
-    "bass": ("electric_bass", "acoustic_bass", "fretless_bass", "synth_bass"),
-    "guitar": ("electric_guitar", "steel_guitar", "nylon_guitar", "muted_guitar"),
-    "sax": ("alto_sax", "tenor_sax"),
-}
 THINNER = 2  # levels of density by which the last bar is asked to be below the middle one
 
 
@@ -247,17 +242,12 @@ def _named(parts: np.ndarray, write: Collection[str]) -> tuple[list[int], list[i
     labels = names_of(parts)
     existing, added = [], []
     for name in dict.fromkeys(write):
-        label = name.strip().casefold().replace(" ", "_")
-        meant = FAMILIES.get(label, (label,))
+        label = label_of(name)
+        meant = (label,) if label in labels else instruments(name)
         if there := [index for index, each in enumerate(labels) if each in meant]:
             existing.append(there[0])
-        elif meant[0] in PART_NAMES:
-            added.append(PART_NAMES.index(meant[0]))
         else:
-            raise ValueError(
-                f"there is no instrument {name!r}{nearest(label, PART_NAMES)}; "
-                f"instruments are {', '.join(PART_NAMES)}"
-            )
+            added.append(PART_NAMES.index(meant[0]))
     return sorted(existing), added
 
 

@@ -12,7 +12,7 @@ from tokenization.ensemble import goals
 from tokenization.ensemble.arrange import arrange
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
-from tokenization.ensemble.plans import beginning, plan_for
+from tokenization.ensemble.plans import bars_back, beginning, plan_for
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
@@ -94,6 +94,10 @@ class Ensemble(Language):
         """Return what a valid plain sequence says, on the grid."""
         return Reading(closed(ids)).sheet()
 
+    def bars_back(self, asked: Mapping[str, Any], bars: int, /) -> list[int]:
+        """Return how many bars back each of so many bars is asked to return; 0 for what is new or left open."""
+        return bars_back(asked["form"], bars) if asked.get("form") else [0] * bars
+
     def described(self, ids: np.ndarray) -> np.ndarray:
         """Return the beginning of a piece that says its key and, of all bars but one just begun, their plan."""
         sheet = self.sheet(ids)
@@ -132,7 +136,7 @@ class Ensemble(Language):
 
     @property
     def returns(self) -> dict[int, int]:
-        """How many bars back the tokens of a plan say that a bar returns, by token."""
+        """How many bars back tokens of a plan say that a bar returns; 0 for a new bar, −1 for one that is not named."""
         start, back = VOCABULARY["return"].start, {"new": 0, "other": -1}
         back |= {bars: int(bars) for bars in RETURNS if bars.isdecimal()}
         return {start + RETURNS.index(name): bars for name, bars in back.items()}

@@ -37,6 +37,8 @@ from tokenization.ensemble.tokens import (
     STYLES,
     TEMPO,
     VOCABULARY,
+    instruments,
+    label_of,
     tempo_level,
 )
 from tokenization.records import suggestion
@@ -146,9 +148,11 @@ def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
         if name not in BEGINNINGS:
             raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, BEGINNINGS)}")
     about = []
-    style = asked.get("style")
-    if style is not None:
-        about.append(STYLE.start + _one_of("style", style, STYLES))
+    parts = asked.get("parts")
+    if (style := asked.get("style")) is not None:
+        number = _one_of("style", style, STYLES)
+        about.append(STYLE.start + number)
+        parts = parts or _PARTS_OF_STYLES[STYLES[number]]
     if (key := asked.get("key")) is not None:
         about.append(KEY.start + _key(key))
     if (tempo := asked.get("tempo")) is not None:
@@ -156,11 +160,10 @@ def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
             raise ValueError(f"the tempo is {tempo!r}; it goes from 10 to 500 beats a minute")
         about.append(TEMPO.start + tempo_level(float(tempo)))
     setting = Setting() if tempo is None else Setting(tempos=((0, float(tempo)),))
-    parts = asked.get("parts") or _PARTS_OF_STYLES.get(str(style))
     metre = asked.get("metre")
     if parts is None and metre is None:
         return np.array([BEGIN, *about]), setting
-    numbers = [_one_of("instrument", part, PART_NAMES) for part in parts or ("piano", "piano")]
+    numbers = [PART_NAMES.index(instruments(part)[0]) for part in parts or ("piano", "piano")]
     if len(numbers) > MOST_PARTS - 1:
         raise ValueError(f"{len(numbers)} parts are asked for; {MOST_PARTS - 1} can be written")
     if HARMONY not in numbers and any(number < PITCHED for number in numbers):
@@ -176,7 +179,7 @@ def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
 
 
 def _one_of(what: str, name: Any, names: Sequence[str]) -> int:
-    label = str(name).strip().casefold().replace(" ", "_")
+    label = label_of(str(name))
     if label not in names:
         raise ValueError(f"there is no {what} {name!r}{suggestion(label, names)}")
     return names.index(label)

@@ -14,6 +14,7 @@ from tokenization.analysis.chords import CHORDS, QUALITIES, ROOTS
 from tokenization.analysis.metres import LENGTHS as METRE_SUBBEATS
 from tokenization.analysis.metres import NAMES as METRE_NAMES
 from tokenization.language import GOAL_FAMILIES, Vocabulary
+from tokenization.records import nearest
 
 STEPS_PER_BEAT = 24
 STEPS_PER_SUBBEAT = STEPS_PER_BEAT // 4  # metres are counted in sixteenths
@@ -89,6 +90,12 @@ INSTRUMENTS = (
 PITCHED = len(INSTRUMENTS)  # numbers of instruments below this are pitched
 DRUMS, HARMONY = PITCHED, PITCHED + 1  # the drum kit; chord symbols, which are a part too
 PART_NAMES = (*(instrument.name for instrument in INSTRUMENTS), "drums", "chords")
+# What musicians call instruments of several names; of those that a piece has not, the first is new.
+_FAMILIES = {
+    "bass": ("electric_bass", "acoustic_bass", "fretless_bass", "synth_bass"),
+    "guitar": ("electric_guitar", "steel_guitar", "nylon_guitar", "muted_guitar"),
+    "sax": ("alto_sax", "tenor_sax"),
+}
 LOWEST_DRUM, HIGHEST_DRUM = 27, 87  # what General MIDI 2 names
 STYLES = ("pop", "song", "quartet", "keyboard", "band", "drums")
 # Beats a minute of each tempo, and the lower edges of all but the first.
@@ -136,6 +143,24 @@ LEFT_1, SEAM_1 = VOCABULARY["left"].start, VOCABULARY["seam"].start
 EXTRA_START = STYLE.start
 PLAN_START, PLAN_STOP = VOCABULARY[PLAN[0]].start, VOCABULARY[PLAN[-1]].stop
 DRUMS_ID, HARMONY_ID = PART.start + DRUMS, PART.start + HARMONY
+
+
+def label_of(name: str) -> str:
+    """Return a name that somebody typed as names are spelled here."""
+    return name.strip().casefold().replace(" ", "_")
+
+
+def instruments(name: str) -> tuple[str, ...]:
+    """Return the parts that may be meant by the name of an instrument, or say that there is none."""
+    label = label_of(name)
+    meant = _FAMILIES.get(label, (label,))
+    if meant[0] not in PART_NAMES:
+        raise ValueError(
+            f"there is no instrument {name!r}{nearest(label, PART_NAMES)}; "
+            f"instruments are {', '.join(PART_NAMES)}"
+        )
+    return meant
+
 
 INSTRUMENT_OF = np.zeros(128, dtype=np.int64)  # the number of each program's instrument
 for _number, _instrument in enumerate(INSTRUMENTS):

@@ -62,10 +62,12 @@ class Memory:
     def take(self, token: int) -> None:
         """Stand after one more token."""
         ids, back = self._ids, self._back
-        self._back = None if back is None else self._aligned(back, token)
         here = {place + 1: n + 1 for place, n in self._matches.items() if ids[place] == token}
-        if self._back is not None and back is not None:
-            here.setdefault(self._back, self._matches.get(back, 0))
+        if back is not None and (aligned := self._aligned(back, token)) is not None:
+            here.setdefault(aligned, self._matches.get(back, 0))
+            self._back = aligned
+        else:
+            self._back = None
         ids.append(token)
         self.last = last_with(self.last, token)
         place = 0

@@ -10,7 +10,7 @@ with n of the longest, and s the share of the guess that its likeliest token has
 makes pieces likeliest that it has not learned from, at strength 1 (training/results/recall_fit.py). Music that is drawn
 less freely than that needs less: it leaves by itself what it repeats less often. Music that goes round in circles for
 longer than pieces do recalls nothing of the circle (circling.py). Where a plan says which bar returns, that bar is
-followed (returns.py).
+followed (`Returns`).
 It is prediction by partial matching (Cleary and Witten 1984) beside a network, as caches are (Grave et al. 2017,
 arXiv:1612.04426).
 
@@ -33,7 +33,6 @@ from typing_extensions import Self
 
 from musicgen.generation.recall.circling import NATS, Circling, Limits, checked_limits, lower
 from musicgen.generation.recall.memory import ORDER, Memory, checked_weights, last_with, share
-from musicgen.generation.recall.returns import Returns
 
 # The repetition settings of a model, fitted to held-out pieces when it is published, and stored in its card.
 
@@ -72,9 +71,8 @@ class Recall:
     unlike: tuple[int, ...] = ()  # what is not to be said again, after the last tokens before it
     strength: float = 1.0
     bars: frozenset[int] = frozenset()  # places in the prompt where a bar begins
-    plan: frozenset[int] = (
-        frozenset()
-    )  # tokens that say what a bar is to be like: nothing is recalled there
+    # Tokens that say what a bar is to be like: nothing is recalled in their place.
+    plan: frozenset[int] = frozenset()
     # How many bars back some of them return.
     returns: Mapping[int, int] = field(default_factory=dict, compare=False)
     # The bars that a user's plan has bars return to.
@@ -99,7 +97,77 @@ class Recall:
         return self.strength * whole / (1 - whole + self.strength * whole)
 
 
-RETURN = 32  # tokens
+# Which earlier bar a planned bar returns to.
+#
+# A plan says of each bar whether it is new or like an earlier one, 1, 2, 4, 8 or 16 bars back, or another one. The
+# network draws that, or a user asks for it. A state of constant size cannot bring back the notes themselves, so the
+# cache follows the bar that is meant (memory.py). OTHER names no bar: the one is followed whose plan is the most like
+# this bar's; the bar after the last one that was followed is preferred, then one whole phrases back.
+
+RETURN = 32  # tokens that count as the same before the place that a return follows
+PHRASE = 4  # bars
+OTHER = -1  # bars back: an earlier bar that has no name
+
+
+class Returns:
+    """The plans of the bars of one sequence."""
+
+    def __init__(self, back: Mapping[int, int], given: Mapping[int, int]) -> None:
+        """Take how many bars back each token returns, 0 for a new bar, OTHER for one that is not named.
+
+        `given` names the source of each bar of which it is known.
+        """
+        self._back, self._given = back, given
+        self._plans: list[frozenset[int]] = []
+        self._asked: int | None = None
+        self.new = False  # whether the plan says that this bar is new
+        self._last: int | None = None  # the bar that the last planned return went to
+
+    def copy(self) -> Self:
+        """Return one that goes on for itself."""
+        other = copy(self)
+        other._plans = self._plans.copy()
+        return other
+
+    def begin_bar(self) -> None:
+        """Take it that a bar begins."""
+        self._plans.append(frozenset())
+        self._asked, self.new = None, False
+
+    def take(self, token: int) -> None:
+        """Take a token of the plan of this bar."""
+        if token in self._back:
+            self._asked = self._back[token]
+            self.new = not self._asked
+        elif self._plans:
+            self._plans[-1] |= {token}
+
+    def source(self) -> int | None:
+        """Return the bar that this one returns to, from 0; the answer is given once, when the plan is complete."""
+        asked, self._asked = self._asked, None
+        if asked is None:
+            return None
+        bar = len(self._plans) - 1
+        if bar in self._given:
+            self._last = self._given[bar]
+        elif asked == OTHER:
+            self._last = self._like(bar)
+        else:
+            self._last = bar - asked if 0 < asked <= bar else None
+        return self._last
+
+    def _like(self, bar: int) -> int | None:
+        own, next_one = self._plans[bar], None if self._last is None else self._last + 1
+        named = {bar - back for back in self._back.values() if back > 0}
+        others = [other for other in range(bar) if other not in named]
+        if not others or not own:
+            return None
+
+        def likeness(other: int) -> tuple[int, int]:
+            common = len(own & self._plans[other])
+            return common + 2 * (other == next_one) + ((bar - other) % PHRASE == 0), other
+
+        return max(others, key=likeness)
 
 
 class Recalling:
@@ -108,7 +176,7 @@ class Recalling:
     def __init__(self, recall: Recall, prompt: Sequence[int] = ()) -> None:
         """Stand after a prompt."""
         self._recall, self._rests = recall, False
-        self._memory = Memory(recall.elsewhere, recall.kinds if recall.returns else None)
+        self._memory = Memory(recall.elsewhere, recall.kinds)
         self._plan = np.array(sorted(recall.plan), dtype=np.int64)
         self._circling = Circling(recall.limits, len(self._memory))
         self._returns = Returns(recall.returns, recall.sources)

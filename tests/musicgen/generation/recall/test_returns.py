@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from musicgen.generation.recall.memory import Memory
-from musicgen.generation.recall.recalling import Recall, Recalling
-from musicgen.generation.recall.returns import OTHER, Returns
+from musicgen.generation.recall.recalling import OTHER, Recall, Recalling, Returns
 
 NEW, ONE, FAR_BACK, THIN, FULL, BAR = range(20, 26)  # tokens
 BACK = {NEW: 0, ONE: 1, FAR_BACK: OTHER}
