@@ -8,8 +8,8 @@ from app.commands.evaluate.study_options import add_whole_pieces, chosen, run_an
 from app.options import check_counts
 
 EXAMPLES = """\
-Of each held-out piece the busiest bass, drums and other part are hidden, one at a time, and written anew to
-the other parts. The style of what is written is compared with the hidden part's; beside it stand that of the
+Of each held-out piece the busiest bass, drums and other part are hidden, one at a time, and written to the
+other parts. The style of the new part is compared with the hidden part's, and for reference with that of the
 piece's next bars, of another piece of the style, and of another style: mean ± deviation over styles, and the
 number of styles in which the written part is nearer than another piece's.
 

@@ -10,8 +10,8 @@ from app.options import check_counts
 EXAMPLES = """\
 Real pieces are continued from their first bars. What is written and the same bars of the piece are cut into windows
 of 8 bars, and a classifier learns from some songs to tell written windows of the others from real ones, by about 25
-statistics of each. AUC 1: they are always told apart; 0.5: they are indistinguishable. Beside it stand the same
-without what is said of loudness, two halves of the real songs told apart (the control, about 0.5), and the statistics
+statistics of each. AUC 1: they are always told apart; 0.5: they are indistinguishable. The table also has the AUC
+without the statistics of loudness, that of two halves of the real songs (the control, about 0.5), and the statistics
 that tell most.
 
 examples:
