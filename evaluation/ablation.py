@@ -143,6 +143,10 @@ def _cut_metric_heads(model: Performer, _: Generator) -> None:
         output.weight[:, model.config.width :] = 0
 
 
+def _forget(model: Performer, _: Generator) -> None:
+    model.recall = None
+
+
 def _end_decay(model: Performer, _: Generator) -> None:
     model.position.forgetting = None
     if isinstance(ratio := getattr(model.position, "ratio", None), Tensor):  # PermuteFormer's own
@@ -161,6 +165,7 @@ _PARTS: dict[str, tuple[_Has, _Take]] = {
     "positions all one": (lambda m: _has_waves(m) or hasattr(m.position, "powers"), _stop),
     "frequencies shuffled": (_has_waves, _shuffle),
     REDRAWN: (lambda m: type(m.position).begin is not Position.begin, _leave),
+    "recall": (lambda m: m.recall is not None, _forget),
     "metric heads cut": (lambda m: m.config.metre is not None, _cut_metric_heads),
     "decay off": (lambda m: m.position.decay is not None, _end_decay),
 }

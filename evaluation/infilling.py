@@ -1,7 +1,6 @@
 """How good a filled gap is: some bars of a real piece are taken out, written anew between the others, and compared.
 
     loss       nats a token of the true bars, given the bars before and after the gap, and given those before alone
-    recalling  the same with what is recalled of the piece, which is trusted as much as pays best in held-out pieces
     f1         of the cells (sixteenth, pitch) of the gap: the written ones found in the true ones, and the reverse
     likeness   of the gap's style to the bars around it, of what was written and of the true bars: by the profiles of
                style.py, those of pitched notes without drums and that of drums; 0 for a profile that the bars
@@ -24,7 +23,6 @@ from evaluation.metrics.style import cosine, in_bars, onset_drum, onset_duration
 from musicgen.completion import WholeIds
 from musicgen.continuation import Player
 from musicgen.generation.likelihood import position_losses
-from musicgen.generation.recall.memory import with_recall
 from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.playable import Playable
@@ -44,12 +42,11 @@ def fill(
     *,
     seed: int,
     recall: float = MUSICAL.recall,
-    replacing: bool = False,
 ) -> WholeIds:
-    """Return the work to write the bars start … stop − 1 of a piece, as if they had been lost or `replacing` them."""
+    """Return the work to write the bars start … stop − 1 of a piece."""
     goal = model.language.infilling(ids, start, stop, longest_ticks=model.longest_ticks)
     options = Options(seed=seed, sampling=replace(MUSICAL, recall=recall))
-    return WholeIds(model, goal, options, replacing=replacing)
+    return WholeIds(model, goal, options)
 
 
 class GapLosses(NamedTuple):
@@ -59,10 +56,8 @@ class GapLosses(NamedTuple):
     alone: float  # not given
 
 
-def gap_losses(
-    playable: Playable, ids: np.ndarray, start: int, stop: int, seed: int
-) -> tuple[GapLosses, GapLosses | None]:
-    """Return the losses of a gap by the model alone, and with what it recalls, if it learned to."""
+def gap_losses(playable: Playable, ids: np.ndarray, start: int, stop: int, seed: int) -> GapLosses:
+    """Return the losses of a gap."""
     language, performer = playable.language, playable.performer
     ids = np.asarray(ids, dtype=np.int64)
     lines = np.append(language.bars(ids), len(ids) - 1)
@@ -73,19 +68,7 @@ def gap_losses(
     written = written[~counting[written]]
     until = ids[: lines[stop]]
     aware, alone = (position_losses(performer, each, seed) for each in (laid_out, until))
-
-    def means(aware: np.ndarray, alone: np.ndarray) -> GapLosses:
-        return GapLosses(float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean()))
-
-    if playable.habits is None:
-        return means(aware, alone), None
-    elsewhere = language.infilling(ids, start, stop).elsewhere.tolist()
-    passing = frozenset(language.passing_tokens())
-    recalled = means(
-        with_recall(aware, laid_out, playable.habits.weights, passing, elsewhere),
-        with_recall(alone, until, playable.habits.weights),
-    )
-    return means(aware, alone), recalled
+    return GapLosses(float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean()))
 
 
 def _laid_out(language: Language, ids: np.ndarray, start: int, stop: int) -> np.ndarray:

@@ -352,9 +352,9 @@ CAPTIONS = {
         swell: by how many semitones and by which share phrases differ in height and in notes. End: the share of pieces
         whose last bar shows a sign of one. Mean ± deviation [95 % interval: Student's, of shares of pieces Wilson's]
         over n pieces.""",
-    "infilling": """Loss: of the true bars, in nats a token; recalling: the same with what is recalled of the piece; f1:
-        how many of the true notes were written; likeness: of the style to the bars around; leap: semitones into the bar
-        after. Mean ± deviation [95 % interval] over n pieces.""",
+    "infilling": """Loss: of the true bars, in nats a token; f1: how many of the true notes were written; likeness: of
+        the style to the bars around; leap: semitones into the bar after. Mean ± deviation [95 % interval] over n
+        pieces.""",
     "accompaniment": """Likeness of the style to the hidden part's, 0 to 1; in harmony: the share of notes that are
         tones of the piece's chord; notes a bar and at a time. Mean ± deviation [95 % interval] over n styles, and in
         how many what was written is above another piece.""",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import Generation, Known, MusicGeneration, Player, Take, longest_ticks
+from musicgen.continuation import Generation, MusicGeneration, Player, Take, longest_ticks
 from musicgen.options import Options
 from musicgen.pieces import Piece, heard_facts
 from tokenization.analysis.metres import bar_lines
@@ -20,10 +20,9 @@ from tokenization.score import Notes
 HELD_BARS = 2
 
 
-def _beside(goal: Goal, *, replacing: bool) -> dict[str, Any]:
-    """Return what a goal says to a generation beside its prompt and its grammar."""
-    replaced = goal.replaced.tolist() if replacing else ()
-    return {"logit_bias": goal.logit_bias, "known": Known(goal.elsewhere.tolist(), replaced)}
+def _besides(goal: Goal) -> dict[str, Any]:
+    """Return what a goal says to a generation besides its prompt and its grammar."""
+    return {"logit_bias": goal.logit_bias, "elsewhere": goal.elsewhere.tolist()}
 
 
 class Completion(MusicGeneration):
@@ -46,8 +45,7 @@ class Completion(MusicGeneration):
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
         same as those that stood there: (N,) bool; `where` says so of an edit of the piece's file.
         """
-        beside = _beside(goal, replacing=True)
-        super().__init__(model, goal.prompt, goal.grammar, options, **beside)
+        super().__init__(model, goal.prompt, goal.grammar, options, **_besides(goal))
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
         self._edit = piece.edit(**where)
 
@@ -71,19 +69,13 @@ class Completion(MusicGeneration):
 
 
 class WholeIds(Generation):
-    """The tokens of a piece on their way to a goal of it, drawn as `Completion` is.
-
-    What stood where they are written counts as never heard, unless they are `replacing` it.
-    """
+    """The tokens of a piece on their way to a goal of it, drawn as `Completion` is."""
 
     by_kind = Completion.by_kind
 
-    def __init__(
-        self, model: Player, goal: Goal, options: Options, *, replacing: bool = False
-    ) -> None:
+    def __init__(self, model: Player, goal: Goal, options: Options) -> None:
         """Take a goal in the model's language."""
-        beside = _beside(goal, replacing=replacing)
-        super().__init__(model, goal.prompt, goal.grammar, options, **beside)
+        super().__init__(model, goal.prompt, goal.grammar, options, **_besides(goal))
         self.goal = goal
 
     def whole(self) -> np.ndarray:

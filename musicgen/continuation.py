@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from typing_extensions import Self
 
 from musicgen.common.processes import program
-from musicgen.generation.recall.memory import ORDER
-from musicgen.generation.recall.recalling import Habits, Recall
 from musicgen.generation.request import Order, Progress, Request, Stop, order
 from musicgen.generation.sampling import Kinds, Sampling
 from musicgen.options import Options
@@ -30,54 +28,6 @@ from tokenization.score import Score, excerpt
 
 if TYPE_CHECKING:
     from musicgen.generation.job import Job
-
-
-# The recall of one request: from all that is known of the piece, except the bars that are being replaced.
-
-
-class Known(NamedTuple):
-    """What is known of a piece beside a prompt: ids."""
-
-    elsewhere: Sequence[int] = ()
-    replaced: Sequence[int] = ()  # what stood where writing begins
-
-
-def recall_of(
-    habits: Habits | None,
-    language: Language,
-    sampling: Sampling,
-    prompt: np.ndarray,
-    known: Known | None,
-    passes_over: bool = True,
-    sources: Mapping[int, int] | None = None,
-) -> Recall | None:
-    """Return what a model's music recalls; nothing where that was not learned, or the likeliest is always taken.
-
-    `known` is given where bars between others are written.
-    """
-    if habits is None or not sampling.recall or not sampling.temperature:
-        return None
-    known = known or Known()
-    passing = frozenset(language.passing_tokens())
-    before, replaced = (
-        [token for token in map(int, ids) if token not in passing]
-        for ids in (prompt[-2 * ORDER :], known.replaced)
-    )
-    return Recall(
-        weights=habits.weights,
-        goals=frozenset(language.goal_tokens()) - passing,
-        passing=passing,
-        elsewhere=tuple(map(int, known.elsewhere)),
-        unlike=(*before[-ORDER:], *replaced) if replaced else (),
-        strength=sampling.recall,
-        bars=frozenset(map(int, language.bars(prompt))),
-        limits=habits.limits,
-        passes_over=passes_over,
-        plan=frozenset(language.plan_tokens()),
-        returns=language.returns,
-        sources=sources or {},
-        kinds=language.kinds(),
-    )
 
 
 class Player(Protocol):
@@ -97,8 +47,6 @@ class Player(Protocol):
     def trained_length(self) -> int: ...
     @property
     def longest_ticks(self) -> list[int] | None: ...
-    @property
-    def habits(self) -> Habits | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,17 +91,18 @@ class Generation:
         options: Options,
         *,
         logit_bias: LogitBias | None = None,
-        known: Known | None = None,
+        elsewhere: Sequence[int] = (),
         sources: Mapping[int, int] | None = None,
         **stop: int | None,
     ) -> None:
         """Go on from ids by a grammar, until the end token or what else is to stop it.
 
-        `sources` names the bar that each bar returns to, of those of which that is asked.
+        `elsewhere` is what is known of the piece besides; `sources` names the bar that each bar returns to, of those
+        of which that is asked.
         """
         self.model, self.options, self._bias = model, options, logit_bias
-        self._ids, self._grammar, self._known, self._stop = ids, grammar, known, stop
-        self._sources = sources
+        self._ids, self._grammar, self._stop = ids, grammar, stop
+        self._elsewhere, self._sources = tuple(elsewhere), dict(sources or {})
         self._job: Progress | None = None
 
     @property
@@ -173,16 +122,8 @@ class Generation:
             if self.sampling.by_kind
             else None,
             stop=Stop(end=self.model.language.end, **self._stop),
-            recall=recall_of(
-                self.model.habits,
-                self.model.language,
-                self.sampling,
-                self._ids,
-                self._known,
-                # Over given chords, what another chord stood in ends there.
-                passes_over=not self.options.chords,
-                sources=self._sources,
-            ),
+            elsewhere=self._elsewhere,
+            sources=self._sources,
             logit_bias=self._bias,
         )
         ids = self._ids.astype(np.int64)

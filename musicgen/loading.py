@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from musicgen.generation.recall.recalling import read_habits
 from musicgen.playable import Playable
 from musicgen.storage.library import folder_of, shipped
 from tokenization.language import Language, language, language_from_spec
@@ -50,7 +49,6 @@ def find(name: str | Path, device: str = "auto") -> Playable:
         trained_length=card.trained_length,
         sha256=card.sha256,
         longest_ticks=None if longest is None else [*longest],
-        habits=read_habits(card.training, str(folder)),
         given=name,
         encoding=encoding_of(config),
         parameters=card.parameters,

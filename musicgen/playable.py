@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from musicgen.completion import accompaniment, infilling
 from musicgen.continuation import Continuation, Take
-from musicgen.generation.recall.recalling import Habits
 from musicgen.generation.sampling import Sampling
 from musicgen.options import Options
 from musicgen.pieces import Piece, no_prompt, piece_of, read_piece
@@ -39,7 +38,6 @@ class Playable:
     trained_length: int = 0  # tokens; 0 of an untrained one
     sha256: str = ""  # of its weights; empty for an untrained one
     longest_ticks: list[int] | None = None  # of notes in its training data, if it keeps to them
-    habits: Habits | None = None  # how its music returns to what it said (generation/recall)
     given: str = ""  # the name or path by which it was found
     encoding: str = ""  # of position, with the choices that the papers tell variants by
     parameters: int | None = None

@@ -127,8 +127,6 @@ class Goal:
     logit_bias: LogitBias | None = None
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
-    replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """What stood where writing begins, after the prompt's last bar token."""
     tracks: tuple[int, ...] = ()
     """The tracks of the whole piece that are written, where some parts are written to others."""
 
@@ -351,22 +349,13 @@ class Language(ABC):
         """Return the tokens of whole kinds that say what bars are to be like."""
         return []
 
-    @property
-    def returns(self) -> Mapping[int, int]:
-        """How many bars back tokens of a plan say that a bar returns; 0 for a new bar, −1 for one that is not named."""
-        return {}
+    def recalled(self) -> dict[str, Any] | None:
+        """Return what tokens mean to a model that recalls (musicgen/model/recall.py), or None without returns."""
+        return None
 
     def goal_tokens(self) -> list[int]:
         """Return the tokens that tell a model what to arrive at, and where (`Goal`): the last ones of a language."""
         return [*range(self.vocabulary[LEFT].start, len(self.vocabulary))] if self.can_end() else []
-
-    def passing_tokens(self) -> list[int]:
-        """Return those of them that music is recalled across, as if they were not there.
-
-        They stand around music of one piece, given and written: without them it is as it was.
-        """
-        blocks = [self.vocabulary[name] for name in (SEAM, MARKER)] if self.can_end() else []
-        return [token for block in blocks for token in range(block.start, block.stop)]
 
     @abstractmethod
     def first_fault(self, ids: np.ndarray) -> int | None:

@@ -193,6 +193,10 @@ class RunConfig:
                 "optimiser.redraw_every would draw new features amid a sequence of several data.windows; "
                 "optimiser.redraw draws them between sequences"
             )
+        if self.data.windows > 1 and isinstance(self.model, Mapping) and self.model.get("recall"):
+            raise ValueError(
+                "model.recall takes sequences of one window; give data.length instead of several data.windows"
+            )
         if self.optimiser.method == "muon" and self.device.strategy == "fsdp":
             raise ValueError(
                 "fsdp cuts matrices in parts, and muon needs them whole; ddp would work"
@@ -229,6 +233,12 @@ def with_meanings(model: Mapping[str, Any], language: Language) -> dict[str, Any
             raise ValueError(f"model.goals is true, but {language.name} has no tokens for goals")
     elif goals is False:
         del known["goals"]
+    if model.get("recall") is True:
+        known["recall"] = language.recalled()
+        if known["recall"] is None:
+            raise ValueError(f"model.recall is true, but {language.name} does not plan returns")
+    elif model.get("recall") is False:
+        del known["recall"]
     if musical or goals or model.get("metre") is not None:
         known["clock"] = language.clock()
     return known

@@ -42,11 +42,15 @@ class FabricModel(nn.Module):
         self.model = model
 
     def forward(
-        self, tokens: Tensor, code: Sealed, state: Sealed | None = None
+        self,
+        tokens: Tensor,
+        code: Sealed,
+        state: Sealed | None = None,
+        recalled: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Sealed]:
         """Return the logits of what follows each token, (B, T) → (B, T, V); after a state, the next one too."""
         if state is None:
-            return self.model(tokens, code.content)
+            return self.model(tokens, code.content, recalled)
         logits, after = self.model.follow(tokens, self.model.go_on(state.content, code.content))
         return logits, Sealed(after)
 

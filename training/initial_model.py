@@ -71,7 +71,7 @@ def _with_columns(weight: Tensor, columns: int) -> Tensor:
 
 
 # What a model may have more of, or another (see `grown`).
-GROWS = ("position", "metre", "goals")
+GROWS = ("position", "metre", "goals", "recall")
 
 
 def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:

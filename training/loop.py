@@ -212,7 +212,8 @@ def _cut(path: Path, header: tuple[str, ...], step: int) -> None:
 
 
 # Purposes of randomness, so that no two draws share a stream.
-CODE, DROPOUT, REDRAW, VALIDATE = range(4)
+CODE, DROPOUT, REDRAW, VALIDATE, RECALL = range(5)
+FORGETS = 0.1  # of sequences in training, in which nothing is recalled
 # How a run may end.
 FINISHED, OUT_OF_PATIENCE, STOPPED = "finished", "out of patience", "stopped"
 MODEL, TAIL = "model", "tail"  # folders inside the run's: its model, and the tables of tails
@@ -272,7 +273,8 @@ class Run:
         state = self.state
         data, number = self.config.data, state.step if state.batches is None else state.batches
         source = Spread(self.batches, number, data.workers) if data.workers else self.batches
-        loader = Loader(source, state.step, self.steps, data.prefetch, number)
+        recall = None if self.model.recall is None else self._recalled
+        loader = Loader(source, state.step, self.steps, data.prefetch, number, recall)
         with full_disk_named(self.folder, "go on with --resume when there is some"):
             log = Log(self.folder, self.state.step, enabled=first)
             try:
@@ -334,8 +336,13 @@ class Run:
         for number, share in enumerate(shares):
             tokens = to_device(share, self.fabric.device)
             waits = number + 1 < len(shares)
+            found = None
+            if part.recalled is not None:
+                found = to_device(np.array_split(part.recalled, len(shares))[number], tokens.device)
             with self.fabric.no_backward_sync(self.module, enabled=waits):
-                logits = self._logits(tokens[:, :-1].clamp(min=0), code, number, part.windows)
+                logits = self._logits(
+                    tokens[:, :-1].clamp(min=0), code, number, part.windows, found
+                )
                 loss = next_token_loss(logits, tokens[:, 1:]).sum()
                 # Over all positions, padded ones too, so that every token of every process weighs the same.
                 self.fabric.backward(loss / batch[:, 1:].size)
@@ -349,10 +356,21 @@ class Run:
         self.optimiser.zero_grad(set_to_none=True)
         return rate
 
-    def _logits(self, tokens: Tensor, code: Sealed, share: int, windows: int) -> Tensor:
+    def _recalled(self, part: Part) -> np.ndarray:
+        """Return what is recalled after each token but the last: nothing in some sequences, to do without it too."""
+        assert self.model.recall is not None, "it is asked of a model that recalls"
+        found = self.model.recall.recalled(part.tokens[:, :-1])
+        process = self.fabric.global_rank
+        random = np.random.default_rng([self.config.seed, part.number, RECALL, process])
+        found[random.random(len(found)) < FORGETS] = 0
+        return found
+
+    def _logits(
+        self, tokens: Tensor, code: Sealed, share: int, windows: int, recalled: Tensor | None
+    ) -> Tensor:
         """Return what follows each token, (B, T) → (B, T, V), of a share of a batch in its next window."""
         if windows == 1:
-            return self.module(tokens, code)
+            return self.module(tokens, code, None, recalled)
         logits, self._carried[share] = self.module(tokens, code, self._carried[share])
         return logits
 

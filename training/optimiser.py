@@ -131,7 +131,12 @@ def _adam(
     a rate of its own.
     """
     goals = [] if model.goals is None else [*model.goals.parameters()]
-    apart = ((goals, settings.goal_rate), ([*model.position.parameters()], settings.position_rate))
+    recall = [] if model.recall is None else [*model.recall.parameters()]
+    apart = (
+        (goals, settings.goal_rate),
+        ([*model.position.parameters()], settings.position_rate),
+        (recall, 1.0),
+    )
     taken = {*others, *(id(p) for own, _ in apart for p in own)}
     groups = decayed([p for p in model.parameters() if id(p) not in taken], settings.weight_decay)
     for own, times in apart:

@@ -57,9 +57,8 @@ def infilling(
     *,
     gap: int,
     recall: float = MUSICAL.recall,
-    replacing: bool = False,
 ) -> tuple[Experiment, dict[str, Any]]:
-    """Return the experiment that fills a gap in the middle of pieces, or one that is `replacing` what stands there."""
+    """Return the experiment that fills a gap in the middle of pieces."""
     language = choice.prepared.language
     if not language.can_end():
         raise ValueError(
@@ -67,7 +66,7 @@ def infilling(
         )
     able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, "infilling", language.name)
-    arguments = {"gap": gap, "recall": recall, "replacing": replacing}
+    arguments = {"gap": gap, "recall": recall}
     return long_pieces(measure_infilling, able, choice, arguments, left_out, fewest_bars=gap + 2)
 
 
@@ -157,7 +156,6 @@ def measure_infilling(
     row: int,
     gap: int,
     recall: float,
-    replacing: bool,
     seed: int,
 ) -> Measure:
     """Return how a gap of a piece was filled, beside the true bars."""
@@ -177,16 +175,12 @@ def measure_infilling(
     margin = min(SURROUNDING, (bars - gap) // 2)
     start = int(np.random.default_rng([seed, row]).integers(margin, bars - gap - margin + 1))
     stop = start + gap
-    work = fill(loaded, ids, start, stop, seed=seed, recall=recall, replacing=replacing)
+    work = fill(loaded, ids, start, stop, seed=seed, recall=recall)
     yield [work]
     written, true = (language.decode(one, piece.encoded.setting) for one in (work.whole(), ids))
-    alone, recalled = gap_losses(loaded, ids, start, stop, seed)
-    losses = {"loss": alone, **({"recalling": recalled} if recalled else {})}
+    loss = gap_losses(loaded, ids, start, stop, seed)
     return [
-        *(
-            _row(piece.name, name, written=loss.aware, real=None, alone=loss.alone)
-            for name, loss in losses.items()
-        ),
+        _row(piece.name, "loss", written=loss.aware, real=None, alone=loss.alone),
         _row(piece.name, "f1", written=f1(true, written, start, stop), real=None, alone=None),
         *(
             _row(piece.name, name, written=measured(written), real=measured(true), alone=None)

@@ -21,6 +21,7 @@ from musicgen.layers.quantised import quantise, restore
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
+from musicgen.model.recall import Recollection
 
 LEAST = 8  # rows that there is room for at first
 
@@ -59,6 +60,7 @@ class RowsTogether:
         self._free: list[int] = []  # slots that nobody has, the lowest last
         self._codes: dict[int, Any] = {}
         self._positions: dict[int, int] = {}
+        self._recalls: dict[int, Recollection] = {}
         self._sums = self._memory = torch.empty(0)
         self._times: Times | None = None
 
@@ -83,12 +85,15 @@ class RowsTogether:
                 to[numbers] = of
         self._codes |= dict.fromkeys(numbers, state.code)
         self._positions |= dict.fromkeys(numbers, state.position)
+        if state.recalls:
+            self._recalls |= {number: state.recalls[0].copy() for number in numbers}
         return numbers
 
     def leave(self, numbers: Sequence[int]) -> None:
         """Drop rows; they cost no more."""
         for number in numbers:
             del self._codes[number], self._positions[number]
+            self._recalls.pop(number, None)
         self._free = sorted([*self._free, *numbers], reverse=True)
         if not self._codes:  # nothing is held while nobody is here
             self._free, self._times = [], None
@@ -102,8 +107,9 @@ class RowsTogether:
         times = None if self._times is None else Times(*(x[slots] for x in self._times))
         codes = [self._codes[number] for number in numbers]
         positions = [self._positions[number] for number in numbers]
+        recalls = [self._recalls[number] for number in numbers if self._recalls]
         logits, codes, after = self._step(
-            tokens, codes, positions, times, slots, self._sums, self._memory
+            tokens, codes, positions, times, slots, self._sums, self._memory, recalls
         )
         self._codes |= dict(zip(numbers, codes, strict=True))
         self._positions |= {number: self._positions[number] + 1 for number in numbers}

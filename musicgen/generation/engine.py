@@ -128,8 +128,6 @@ class JointDraw:
         ])  # fmt: skip
         uniforms = np.array([x for group in self._groups for x in group.uniforms()])
         chances = probabilities(scores, self._sampling, self._allowed, self._kinds)
-        for group, rows in with_rows(self._groups):
-            group.recall(chances[rows], self._allowed[rows])
         tokens = self._grammar.instead(draw(chances, uniforms))
         self._grammar.advance(tokens)
         begun, ended = self._grammar.bars, []
@@ -292,7 +290,7 @@ class Engine:
         job = group.job
         if job.after_prompt is None:
             if job.reading is None:
-                job.reading = read_by_layers(self.model, job.ids, job.request.seed)
+                job.reading = read_by_layers(self.model, job.ids, job.request)
             try:
                 next(job.reading)
             except StopIteration as end:

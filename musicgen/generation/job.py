@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -11,8 +12,7 @@ import torch
 from torch import Tensor
 
 from musicgen.common.learning import generator_from
-from musicgen.generation.recall.recalling import Recalling
-from musicgen.generation.request import Order, Progress, checked
+from musicgen.generation.request import Order, Progress, Request, checked
 from musicgen.layers.linear import MOST
 from musicgen.model.performer import Performer, State
 from tokenization.grammar import Grammar, LogitBias
@@ -24,17 +24,26 @@ WINDOW = 1024  # tokens read by the same products: bounds the memory of any prom
 After = tuple[Tensor, State]  # the logits after the last token, (1, V), and the state there
 
 
-def read_by_layers(model: Performer, ids: np.ndarray, seed: int) -> Generator[None, None, After]:
+def read_by_layers(
+    model: Performer, ids: np.ndarray, request: Request
+) -> Generator[None, None, After]:
     """Return the logits and the state after a prompt; yields after each piece of the work: a window in one layer.
 
     Cut in time instead, products would have other sizes, and with them other last bits.
     """
     tokens = torch.from_numpy(ids).to(model.embedding.weight.device)[None]
-    state = model.start(generator_from(seed))
+    state = model.start(generator_from(request.seed))
+    if model.recall is not None:
+        recalls = model.recall.begin(
+            elsewhere=request.elsewhere, sources=request.sources, strength=request.sampling.recall
+        )
+        state = replace(state, recalls=(recalls,))
     logits = None
     for window in tokens.split(WINDOW, dim=1):
         logits, state = yield from model.prefill_in_pieces(window, state)
     assert logits is not None, "a checked prompt has at least one token"
+    for recalled in state.recalls or ():
+        recalled.get_used()
     return logits, state
 
 
@@ -107,7 +116,6 @@ class RowGroup:
         self.heard_since: float | None = None  # when there was something to hear
         self._steps = 0
         self._random: list[np.random.Generator] = []
-        self._recalling: list[Recalling] = []  # a row each, or none
         self._bias: list[LogitBias] = []  # a row each, or none
         self._goal = np.zeros_like(self.live)  # that stands in each row, of those that lean
         # Of these rows, up to when they draw with others.
@@ -138,9 +146,6 @@ class RowGroup:
         self.numbers, self.scores, self.given = numbers, scores[everyone], everyone
         low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time
         self._random = [np.random.default_rng([low, int(i), high]) for i in self.live]
-        if self.job.request.recall is not None:
-            recalling = Recalling(self.job.request.recall, self.job.ids.tolist())
-            self._recalling = [recalling.copy() for _ in self.live]
         if (logit_bias := self.job.request.logit_bias) is not None:
             self._bias = [logit_bias] * len(self.live)
             self._goal = np.full_like(self.live, logit_bias.standing(self.job.ids))
@@ -150,33 +155,24 @@ class RowGroup:
         return [random.random() for random in self._random]
 
     def biased_scores(self, allowed: np.ndarray) -> np.ndarray:
-        """Return the scores of what comes next, (rows, V), biased by its circles and goals; allowed: (rows, V) bool."""
-        if not self._bias and not self._recalling:
+        """Return the scores of what comes next, (rows, V), biased by its goals; allowed: (rows, V) bool."""
+        if not self._bias:
             return self.scores
         scores = self.scores.copy()
-        for row, one in enumerate(self._recalling):
-            one.bias(scores[row], allowed[row])
         for row, bias in enumerate(self._bias):
             bias.apply(scores[row], int(self._goal[row]), allowed[row])
         return scores
 
-    def recall(self, chances: np.ndarray, allowed: np.ndarray) -> None:
-        """Mix what each row recalls into its chances, (rows, V), as far as it may come: (rows, V) bool."""
-        for row, one in enumerate(self._recalling):
-            one.mix(chances[row], allowed[row])
-
     def take(self, tokens: np.ndarray, begun: np.ndarray) -> np.ndarray:
         """Take a token a row, with which so many bars have begun, (rows,) each; returns which rows go on."""
         stop, goes_on = self.job.request.stop, np.ones(len(tokens), bool)
-        begins, self._begun = begun > self._begun, begun
+        self._begun = begun
         if stop.before_bar is not None:
             goes_on &= begun <= stop.before_bar
         for variation, token in zip(self.live[goes_on], tokens[goes_on].tolist(), strict=True):
             self.job.rows[variation].append(token)
         if stop.end is not None:
             goes_on &= tokens != stop.end
-        for row, one in enumerate(self._recalling):
-            one.take(int(tokens[row]), bool(begins[row]))
         for row, bias in enumerate(self._bias):
             if goal := bias.goal[tokens[row]]:
                 self._goal[row] = goal
@@ -192,7 +188,6 @@ class RowGroup:
         gone = [self.numbers[row] for row in np.flatnonzero(~rows)]
         self.numbers = [self.numbers[row] for row in kept]
         self._random = [self._random[row] for row in kept]
-        self._recalling = [self._recalling[row] for row in kept] if self._recalling else []
         self._bias = [self._bias[row] for row in kept] if self._bias else []
         self.live, self.scores = self.live[kept], self.scores[kept]
         self.given, self._goal = self.given[kept], self._goal[kept]

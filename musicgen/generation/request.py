@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.sampling import Kinds, Sampling
 from tokenization.grammar import Grammar, LogitBias
 
@@ -60,7 +60,9 @@ class Request:
     seed: int = 0
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
-    recall: Recall | None = None  # without it, the model knows no more than its state
+    # What a model that recalls is told: what is known of the piece besides, and the bars that some bars return to.
+    elsewhere: tuple[int, ...] = ()
+    sources: Mapping[int, int] = field(default_factory=dict, compare=False)
     # What goals make likelier beside what the model makes of them.
     logit_bias: LogitBias | None = None
     kinds: Kinds | None = field(default=None, compare=False)  # of tokens, to draw within

@@ -112,7 +112,7 @@ class Sampling:
     top_p: float = 1.0  # only the likeliest that together reach this probability
     min_p: float = 0.0  # only those at least this fraction as likely as the likeliest
     by_kind: bool | None = None  # within kinds of tokens (`Kinds`); None: as suits what is written
-    recall: float = 0.0  # how far to trust what followed the same notes before, where that was learned (recall/)
+    recall: float = 1.0  # how much counts what is recalled of the piece (model/recall.py), where that was learned
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -127,14 +127,14 @@ class Sampling:
             raise ValueError(f"min_p is {self.min_p}; it lies in 0 ≤ min_p ≤ 1, 0 for no limit")
         if not 0 <= self.recall <= 1:
             raise ValueError(
-                f"recall is {self.recall}; it lies in 0 ≤ recall ≤ 1, 0 for what the model does by itself"
+                f"recall is {self.recall}; it lies in 0 ≤ recall ≤ 1; 0 recalls nothing"
             )
 
 
 # What suits music where nothing is asked for. Without min-p now and then a token is drawn that stands nowhere in the
 # data, and what follows it wanders off. At temperature 1 few bars return; at 0.8 phrases are all equally high and full
 # (docs/results.md). Without the cache, songs hardly repeat a bar.
-MUSICAL = Sampling(temperature=0.9, top_p=0.98, min_p=0.02, recall=0.5)
+MUSICAL = Sampling(temperature=0.9, top_p=0.98, min_p=0.02)
 
 
 def probabilities(

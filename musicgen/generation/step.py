@@ -27,6 +27,7 @@ from musicgen.layers.quantised import codes_of
 from musicgen.metre.clock import Times
 from musicgen.metre.heads import LEAST
 from musicgen.model.performer import Performer
+from musicgen.model.recall import Recollection, strengths
 from musicgen.position import Position
 from musicgen.position.rope import Rope
 from musicgen.position.spe.base import RowCodes, StochasticPosition
@@ -92,11 +93,12 @@ class CompiledStep:
         slots: Tensor,
         sums: Tensor,
         memory: Tensor,
+        recalls: Sequence[Recollection],
     ) -> tuple[Tensor, Sequence[Any], Times | None]:
         """Absorb a token a row, (B,) → (B, V), and return the codes and the times after it.
 
         The states of the rows lie at their slots, (B,): sums (L, slots, H, M, D + 1) and the memory of metric heads
-        (L, slots, R, N, D + 1).
+        (L, slots, R, N, D + 1). What each row recalls takes its token.
         """
         model = self._model
         with without_autocast(tokens.device):
@@ -113,6 +115,10 @@ class CompiledStep:
                     goal = model.goals.standing(tokens.unsqueeze(1), goal).squeeze(1)
                     x = x + model.goals(goal)
                 times = Times(after, newest, goal)
+            if model.recall is not None and recalls:
+                rows = zip(recalls, tokens[:, None].numpy(), strict=True)
+                found = torch.from_numpy(np.concatenate([one.take(token) for one, token in rows]))
+                x = x + model.recall(found, strengths(recalls))
             x = (x * math.sqrt(model.config.width)).unsqueeze(1)
             x = model.position.embed(x, torch.tensor(positions).unsqueeze(1)).squeeze(1)
             code, after_codes = model.position.cover_rows(codes, positions, around)

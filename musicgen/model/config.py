@@ -16,6 +16,7 @@ from musicgen.attention.features import FEATURES
 from musicgen.attention.linear_attention import BACKENDS
 from musicgen.metre.clock import Clock
 from musicgen.metre.heads import MetreConfig
+from musicgen.model.recall import RecallConfig
 from musicgen.position import POSITIONS, Position, Shape
 from tokenization.records import check_fields, from_plain, from_yaml, suggestion
 
@@ -45,6 +46,7 @@ class ModelConfig:
     clock: Clock | None = None  # how the language's tokens move time: what the metre needs to know
     # Goal tokens of the language, if each position is told them.
     goals: tuple[int, ...] | None = None
+    recall: RecallConfig | None = None  # what tokens mean to one who recalls, if the model does
     tie_embeddings: bool = False  # one matrix for the embedding and the logits
     checkpoint_activations: bool = False  # recompute each block in the backward pass: less memory
     initial_deviation: float = 0.02  # of the weights of linear layers

@@ -9,7 +9,8 @@ What is unusual about it:
   the feature map, and on the features after it (position/base.py). It serves all layers (block.py).
 - The encoding may count musical time instead of tokens (metre/clock.py), and there may be heads that
   do (metre/heads.py).
-- Every position may be told what the music is to arrive at (`Goals`).
+- Every position may be told what the music is to arrive at (`Goals`), and what came next when the piece was last here
+  (recall.py).
 - What a stochastic encoding draws is the `code` of a sequence: drawn by `begin` from an explicit generator, once a
   batch in training, once a piece in generation.
 - Nothing is remembered on the module: `State` is passed in and returned.
@@ -25,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
@@ -37,6 +39,7 @@ from musicgen.metre.clock import Timekeeper, Times
 from musicgen.metre.heads import Metre
 from musicgen.model.block import Attention, Block, FeedForward, Passage
 from musicgen.model.config import ModelConfig
+from musicgen.model.recall import Recall, Recollection, strengths
 from musicgen.position import POSITIONS, Position
 
 # What is drawn of a model before it learns, and anew while it does: its weights and its random features.
@@ -108,6 +111,9 @@ class State:
     code: Any  # what the encoding of position drew for this sequence
     position: int  # of the next token
     times: Times | None = None  # in musical time, where the model counts that
+    recalls: tuple[Recollection, ...] | None = (
+        None  # of each row, () at first; None: nothing is recalled
+    )
 
 
 class Performer(nn.Module):
@@ -133,6 +139,9 @@ class Performer(nn.Module):
             if config.goals is not None:
                 self.goals = Goals(config.goals, config.vocabulary_size, config.width)
             self.embedding = nn.Embedding(config.vocabulary_size, config.width)
+            self.recall = None
+            if config.recall is not None:
+                self.recall = Recall(config.recall, config.vocabulary_size, config.width)
             self.dropout = Dropout(config.dropout)
             self.blocks = nn.ModuleList(self._block(layer) for layer in range(config.layers))
             self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
@@ -164,13 +173,16 @@ class Performer(nn.Module):
         """Draw the code that a batch of sequences shares: a new one for each training step."""
         return self.position.begin(generator)
 
-    def forward(self, tokens: Tensor, code: Any = None) -> Tensor:
-        """Return the logits of what follows each token, (B, T) → (B, T, V); `code` comes from `begin`."""
+    def forward(self, tokens: Tensor, code: Any = None, recalled: Tensor | None = None) -> Tensor:
+        """Return the logits of what follows each token, (B, T) → (B, T, V); `code` comes from `begin`.
+
+        `recalled`, (B, T, 4), is what a model that recalls would find in the tokens.
+        """
         if code is None and type(self.position).begin is not Position.begin:
             raise ValueError(
                 f"{self.config.position_name} draws a code for each sequence; pass code=model.begin(generator)"
             )
-        return self._logits(self._hidden(tokens, self._start(code), whole=True)[0])
+        return self._logits(self._hidden(tokens, self._start(code), recalled, whole=True)[0])
 
     def start(self, generator: Generator) -> State:
         """Return the state before a sequence's first token."""
@@ -193,7 +205,8 @@ class Performer(nn.Module):
         """
         if state is None:
             return self._start(code)
-        return replace(state, layers=tuple(x.map(Tensor.detach) for x in state.layers), code=code)
+        layers = tuple(x.map(Tensor.detach) for x in state.layers)
+        return replace(state, layers=layers, code=code)
 
     @torch.inference_mode()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -232,10 +245,16 @@ class Performer(nn.Module):
         return other.train(self.training)
 
     def _start(self, code: Any) -> State:
-        return State(layers=(None,) * self.config.layers, code=code, position=0)
+        recalls = None if self.recall is None else ()
+        return State(layers=(None,) * self.config.layers, code=code, position=0, recalls=recalls)
 
     def passage(
-        self, tokens: Tensor, state: State, *, whole: bool = False
+        self,
+        tokens: Tensor,
+        state: State,
+        recalled: Tensor | None = None,
+        *,
+        whole: bool = False,
     ) -> tuple[Passage, State]:
         """Say where tokens stand, (B, T), that come after a state; and the state after them but for its layers.
 
@@ -255,8 +274,20 @@ class Performer(nn.Module):
                 goal = goals[:, -1]
             times = Times(around[0, :, -1], newest, goal)
         code = self.position.cover(state.code, start, stop, around)
-        passage = Passage(position=self.position, code=code, start=start, metre=metre, goals=goals)
-        return passage, State(layers=state.layers, code=code, position=stop, times=times)
+        recalls, strength = state.recalls, None
+        if self.recall is not None and recalls is not None and recalled is None:
+            recalls = recalls or tuple(self.recall.begin() for _ in tokens)
+            recalls = tuple(one.copy() for one in recalls)
+            rows = zip(recalls, tokens.cpu().numpy(), strict=True)
+            found = np.stack([one.take(row) for one, row in rows])
+            recalled, strength = torch.from_numpy(found).to(tokens.device), strengths(recalls)
+            strength = None if strength is None else strength.to(tokens.device)
+        passage = Passage(
+            position=self.position, code=code, start=start, metre=metre, goals=goals,
+            recalled=recalled, strength=strength,
+        )  # fmt: skip
+        after = State(layers=state.layers, code=code, position=stop, times=times, recalls=recalls)
+        return passage, after
 
     def _first_times(self, batch: int) -> Times:
         ticks = torch.zeros(batch, dtype=torch.long, device=self.embedding.weight.device)
@@ -269,11 +300,20 @@ class Performer(nn.Module):
         if self.goals is not None:
             assert passage.goals is not None, "a model that is told of goals is told which stands"
             x = x + self.goals(passage.goals)
+        if self.recall is not None and passage.recalled is not None:
+            x = x + self.recall(passage.recalled, passage.strength)
         x = x * math.sqrt(self.config.width)  # unit variance, as position's
         return self.dropout(self.position.embed(x, passage.start))
 
-    def _hidden(self, tokens: Tensor, state: State, *, whole: bool = False) -> tuple[Tensor, State]:
-        passage, after = self.passage(tokens, state, whole=whole)
+    def _hidden(
+        self,
+        tokens: Tensor,
+        state: State,
+        recalled: Tensor | None = None,
+        *,
+        whole: bool = False,
+    ) -> tuple[Tensor, State]:
+        passage, after = self.passage(tokens, state, recalled, whole=whole)
         x = self.embed(tokens, passage)
         layers = []
         for number, (block, layer) in enumerate(zip(self.blocks, state.layers, strict=True)):

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from musicgen.layers.quantised import quantise, restore
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, parameter_count
+from musicgen.model.recall import MATCHED_LEVELS, PLANNED_LEVELS
 from musicgen.position import POSITIONS
 from tokenization.records import from_plain, json_of
 from tokenization.whole_file import is_text, naming, sync
@@ -171,6 +172,10 @@ def _check_sizes(config: ModelConfig, stored: Mapping[str, Tensor], path: Path) 
     wanted = {"embedding.weight": (config.vocabulary_size, config.width)}
     if config.goals is not None:
         wanted["goals.vectors.weight"] = (len(config.goals), config.width)
+    if config.recall is not None:
+        rows = {"planned": config.vocabulary_size, "matched": config.vocabulary_size}
+        rows |= dict.fromkeys(("trust", "level"), PLANNED_LEVELS + MATCHED_LEVELS)
+        wanted |= {f"recall.{name}.weight": (count, config.width) for name, count in rows.items()}
     outputs = {"attention.qkv": 3 * config.width, "feedforward.inner": config.feedforward}
     if (metre := config.metre) is not None:
         outputs["attention.metre.qkv"] = len(metre.bars) * (2 * metre.features + config.head_width)

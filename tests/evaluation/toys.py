@@ -1,5 +1,7 @@
 """A small untrained model of any language, for the tests of this folder."""
 
+import torch
+
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.playable import Playable
@@ -14,3 +16,21 @@ def toy_performer(spoken: Language, seed: int = 0) -> Performer:
 
 def toy_playable(spoken: Language) -> Playable:
     return Playable(name="toy", language=spoken, weights=lambda: toy_performer(spoken))
+
+
+def sure_playable(spoken: Language) -> Playable:
+    """Return an untrained model that writes what it recalls wherever it recalls something."""
+
+    def weights() -> Performer:
+        sizes = {"layers": 1, "width": 64, "heads": 2, "feedforward": 16, "tie_embeddings": True}
+        config = ModelConfig.preset(
+            "tiny", vocabulary_size=len(spoken.vocabulary), recall=spoken.recalled(), **sizes
+        )
+        model = Performer(config, 0).eval()
+        assert model.recall is not None
+        with torch.no_grad():
+            for guess in (model.recall.planned, model.recall.matched):
+                guess.weight.copy_(100 * model.embedding.weight)
+        return model
+
+    return Playable(name="sure", language=spoken, weights=weights)

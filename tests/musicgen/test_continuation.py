@@ -6,24 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import musicgen
-from musicgen.completion import WholeIds, infilling
 from musicgen.continuation import Continuation
-from musicgen.generation.recall.recalling import Habits
-from musicgen.generation.sampling import Sampling
 from musicgen.loading import load
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.options import Options
 from musicgen.pieces import piece_of, read_piece
-from tests.tokenization.notation.scores import bars, note, score
 from tokenization.score import Notes, Score, Track
 
 GROOVE_FILE = Path(__file__).parent.parent / "seeds" / "groove.mid"
 LONGEST = [7, 1, 30]
 PROMPT_BARS = 2
-SURE = Habits(weights=(30.0, 0.0, 0.0, 0.0))  # all that is recalled is trusted
-PHRASE = ("CDEF", "GAGF", "EDCG")
 
 
 def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
@@ -86,43 +79,3 @@ def test_music_that_meets_a_bound_of_its_encoding_stands_and_says_so():
         assert len(take.score.notes)
         [remark] = take.score.remarks
         assert remark.startswith("the music ends before its length: the sequence reaches 61 tokens")
-
-
-@pytest.fixture(scope="module")
-def model():
-    return replace(musicgen.load("untrained:tiny:groove-2"), habits=SURE)
-
-
-@pytest.fixture(scope="module")
-def piece(model):
-    """A phrase of three bars, said four times."""
-    said = ["".join(note(step, 5, 2) for step in steps) for steps in PHRASE] * 4
-    return read_piece(model.language, score(bars(*said)), name="song.musicxml")
-
-
-def wanted(seed: int, variations: int = 1) -> Options:
-    sampling = Sampling(temperature=1, recall=1.0)
-    return Options(seed=seed, variations=variations, sampling=sampling)
-
-
-def pitches(ids: np.ndarray, model, first: int, last: int) -> list[int]:
-    """Return what is said in some bars."""
-    decoded = model.language.decode(ids)
-    bar = decoded.notes.onset_ticks // (4 * decoded.ticks_per_beat) + 1
-    return decoded.notes.pitch[(bar >= first) & (bar <= last)].tolist()
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_bars_as_if_lost_are_recalled_and_bars_to_be_replaced_are_not(model, piece, seed: int):
-    ids = piece.encoded.ids
-    true, goal = pitches(ids, model, 8, 9), model.language.infilling(ids, 7, 9)
-    lost = WholeIds(model, goal, wanted(seed)).finish().whole()
-    assert pitches(lost, model, 8, 9) == true
-    replaced = WholeIds(model, goal, wanted(seed), replacing=True).finish().whole()
-    assert pitches(replaced, model, 8, 9) != true
-
-
-def test_takes_of_bars_that_the_piece_says_again_are_new_and_differ(model, piece):
-    takes = infilling(model, piece, (8, 9), wanted(5, variations=3)).finish().takes()
-    new = [tuple(take.continuation.notes.pitch.tolist()) for take in takes]
-    assert len({*new, tuple(pitches(piece.encoded.ids, model, 8, 9))}) == 4

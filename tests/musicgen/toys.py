@@ -13,12 +13,19 @@ from torch import Generator
 from musicgen.metre.clock import Clock
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
+from musicgen.model.recall import RecallConfig
 from musicgen.position import POSITIONS
 from tokenization.grammar import Grammar
 
 VOCABULARY = 11
 # Tokens 0 … 3 move time: a bar on, or to a tick of this bar of 6; where that is an earlier one, time stands still.
 CLOCK = Clock(bar_ticks=6, step_ticks=6, moves=((0, 1, 0), (1, 0, 2), (2, 1, 3), (3, 0, 5)))
+
+# Parts 1 and 2, places 3 to 5, notes 6 and 7; 8 has a bar return to the one before, 9 says something of it.
+RECALL = RecallConfig(
+    bar=0, restart=10, parts=(1, 3), places=(3, 6), notes=((6, 8),), values=(), said=8, plan=((9, 10),),
+    returns=((8, 1),),
+)  # fmt: skip
 
 MUSICAL = [
     name for name, (config, _) in POSITIONS.items() if "time" in {f.name for f in fields(config)}
@@ -36,7 +43,12 @@ def toy_config(**overrides: Any) -> ModelConfig:
 
 def toy_model(seed: int = 0, **overrides: Any) -> Performer:
     """Return a toy in evaluation mode, its weights large enough to make tokens matter."""
-    return Performer(toy_config(**{"initial_deviation": 0.3, **overrides}), seed).eval()
+    model = Performer(toy_config(**{"initial_deviation": 0.3, **overrides}), seed).eval()
+    if model.recall is not None:  # which begins as zeros
+        with torch.no_grad():
+            for weight in model.recall.parameters():
+                weight.normal_(0, 0.3, generator=generator(seed))
+    return model
 
 
 def stirred(model: Performer) -> Performer:

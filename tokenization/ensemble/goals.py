@@ -99,7 +99,6 @@ def infilling(
         grammar=Scripted(grammar, language, script, may_end_silent=True, hears=True),
         whole=whole,
         elsewhere=_from(ids, lines, given_until(stop, stop)),
-        replaced=ids[lines[start] + 1 : lines[stop]],
     )
 
 

@@ -25,6 +25,7 @@ from tokenization.ensemble.spelling import (
 from tokenization.ensemble.tokens import (
     AT,
     BAR,
+    BEFORE,
     BEGIN,
     CLOCK_STEPS,
     END,
@@ -41,6 +42,7 @@ from tokenization.ensemble.tokens import (
     PART,
     PART_NAMES,
     PITCHED,
+    PLAN,
     PLAN_START,
     PLAN_STOP,
     RETURNS,
@@ -134,16 +136,23 @@ class Ensemble(Language):
         """Return the tokens that say what bars are to be like."""
         return [*range(PLAN_START, PLAN_STOP)]
 
-    @property
-    def returns(self) -> dict[int, int]:
-        """How many bars back tokens of a plan say that a bar returns; 0 for a new bar, −1 for one that is not named."""
-        start, back = VOCABULARY["return"].start, {"new": 0, "other": -1}
-        back |= {bars: int(bars) for bars in RETURNS if bars.isdecimal()}
-        return {start + RETURNS.index(name): bars for name, bars in back.items()}
-
-    def passing_tokens(self) -> list[int]:
-        """Return the tokens that music is recalled across: those around a gap, and what is said about bars."""
-        return [*super().passing_tokens(), *range(EXTRA_START, PLAN_STOP)]
+    def recalled(self) -> dict[str, Any]:
+        """Return what tokens mean to a model that recalls."""
+        blocks = {name: [block.start, block.stop] for name, block in VOCABULARY.blocks.items()}
+        # How many bars back each token returns: 0 for a new bar, −1 for an earlier one without a name.
+        back = {"new": 0, "other": -1, **{bars: int(bars) for bars in RETURNS if bars.isdecimal()}}
+        start = blocks["return"][0]
+        return {
+            "bar": BAR,
+            "restart": BEFORE,
+            "parts": blocks["part"],
+            "places": blocks["at"],
+            "notes": [blocks[name] for name in ("pitch", "drum", "chord")],
+            "values": [blocks[name] for name in ("length", "loudness")],
+            "said": EXTRA_START,
+            "plan": [blocks[name] for name in PLAN if name != "return"],
+            "returns": [[start + RETURNS.index(name), bars] for name, bars in back.items()],
+        }
 
     def spec(self) -> dict[str, Any]:
         """Return name and full configuration as plain data, to go with data sets and models."""

@@ -221,7 +221,6 @@ def infilling(
         grammar=Scripted(grammar, language, script, may_end_silent=True),
         whole=_joined(notes[outside], ours, seam),
         elsewhere=spell_bars(events_of(notes[outside]), given_until(stop, stop), bars),
-        replaced=spell_bars(events_of(notes), start, stop)[1:],
     )
 
 

@@ -14,7 +14,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -59,6 +59,9 @@ class Part(NamedTuple):
     window: int  # of the batch
     windows: int  # that the batch has
     tokens: np.ndarray  # (B, T + 1), IGNORED after a piece's end
+    recalled: np.ndarray | None = (
+        None  # after each but the last, (B, T, 4), where the model recalls
+    )
 
     @property
     def first_step(self) -> int:
@@ -190,6 +193,10 @@ class Batches:
         return self.shards.ids(self._files.draw(file, random))
 
 
+Recalls = Callable[[Part], np.ndarray]
+"""Says what is recalled after each token but the last of a part: (B, T, 4)."""
+
+
 class Source(Protocol):
     """What has batches."""
 
@@ -214,10 +221,17 @@ class Loader:
     """Prepares batches ahead in a thread, and measures how long the model waits for them."""
 
     def __init__(
-        self, batches: Source, start: int, stop: int, ahead: int, number: int | None = None
+        self,
+        batches: Source,
+        start: int,
+        stop: int,
+        ahead: int,
+        number: int | None = None,
+        recall: Recalls | None = None,
     ) -> None:
         """Prepare for the steps start … stop − 1, the first of which begins the batch of its number, or another."""
         self.batches, self.start, self.stop = batches, start, stop
+        self._recall = recall
         self.number = start if number is None else number
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=ahead)
         self._closing = threading.Event()
@@ -260,6 +274,8 @@ class Loader:
                 for part in self.batches.parts(number, step):
                     if self._closing.is_set() or step == self.stop:
                         return
+                    if self._recall is not None:
+                        part = part._replace(recalled=self._recall(part))
                     self._queue.put(part)
                     step += 1
         except Exception as error:  # handed to the loop, which raises it

@@ -41,7 +41,7 @@ WITHOUT_CHORDS = 0.4
 RESTING = 0.5  # that a part is declared although it rests in all of the bars
 REPLACED = 0.25  # that a part of several pianos is played by another instrument
 STYLED, KEYED, TIMED = 0.5, 0.4, 0.7  # that style, key, tempo are said
-UNPLANNED, FULLY_PLANNED = 0.35, 0.35
+UNPLANNED, FULLY_PLANNED = 0.15, 0.6
 # What a melody that was written for a piano may be played by.
 MELODIC = [
     PART_NAMES.index(name)

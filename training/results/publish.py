@@ -29,7 +29,6 @@ from training.config import DeviceConfig, RunConfig, read
 from training.data.batches import Batches
 from training.devices import FabricModel, Sealed, start_fabric
 from training.loop import MODEL, VALIDATE
-from training.results.recall_fit import TOKENS, Fitted, fitted, held_out_of, table
 from training.run_folder import card_of, learned_from
 from training.validation import Measured, Validation
 
@@ -45,7 +44,7 @@ _TITLES = {
 
 
 def model_readme(
-    model: ModelConfig, card: Card, run: RunConfig, losses: Losses, recalled: Fitted, encodings: str
+    model: ModelConfig, card: Card, run: RunConfig, losses: Losses, encodings: str
 ) -> str:
     """Return the text; `encodings` is a comparison in Markdown, or empty."""
     family = str(card.language["language"]).split("-")[0]  # without its version
@@ -64,24 +63,10 @@ def model_readme(
         "By position:",
         markdown([("tokens", "loss", "deviation", "pieces"), *_positions(losses[card.dtype][1])]),
         "![Losses of the training](curves.png)",
-        *recall_section(recalled),
     ]
     if encodings:
         parts += ["## The encodings, by one budget", encodings.strip()]
     return "\n\n".join(parts) + "\n"
-
-
-def recall_section(found: Fitted) -> list[str]:
-    """Say what the model's music recalls of itself, and what that is worth."""
-    return [
-        "## What it recalls",
-        "What followed the same notes earlier in a piece is mixed into what the model expects (`recalling.py` of "
-        f"`musicgen/generation/recall`), in the first {TOKENS:,} tokens of {found.pieces} held-out pieces; weights "
-        "fitted on one half of them are measured on the other, and the change has its 95 % interval. Circling limits "
-        "how long music may go on repeating its last bars: as long as nine in ten of these pieces do, counted at six "
-        "degrees of likeness (`circling.py`).",
-        table(found),
-    ]
 
 
 def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, str]]:
@@ -108,6 +93,11 @@ def _facts(model: ModelConfig, card: Card, run: RunConfig) -> list[tuple[str, st
         *(
             [("goals", "an embedding of the goal in force at every position")]
             if model.goals
+            else []
+        ),
+        *(
+            [("recall", "is given what came next when the piece was last here")]
+            if model.recall
             else []
         ),
         ("trained length", f"{card.trained_length} tokens"),
@@ -205,9 +195,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
             for dtype in checkpoint.DTYPES
         ]
     chosen = choose(ways)
-    recalled = fitted(held_out_of(model, batches))
     facts = {
-        **recalled.habits.facts(),
         "validation_loss": chosen.measured.inside,
         "validation_loss_beyond": chosen.measured.beyond,
         "steps_of_the_run": max(state.step, steps),
@@ -218,7 +206,7 @@ def publish(run: Path, destination: Path) -> list[Stored]:
     card = checkpoint.save(destination, model, card, chosen.dtype)
     _copy_beside(run, [one.folder for one in batches.shards.sets], destination)
     losses = {way.dtype: (way.bytes, way.measured) for way in ways}
-    text = model_readme(model.config, card, config, losses, recalled, _encodings(destination))
+    text = model_readme(model.config, card, config, losses, _encodings(destination))
     write_text(destination / "README.md", text)
     return [chosen, *(way for way in ways if way is not chosen)]
 

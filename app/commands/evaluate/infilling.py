@@ -11,9 +11,8 @@ from musicgen.generation.sampling import MUSICAL
 
 EXAMPLES = """\
 Bars in the middle of real pieces are taken out and written anew. Measured are the loss of the true bars in
-nats a token, with what comes after the gap and without, by the model alone and with what it recalls of the
-piece; how many notes are the true ones (f1); how like the style of the gap is to that around it; and the leap
-of the top note over the seam, in semitones.
+nats a token, with what comes after the gap and without; how many notes are the true ones (f1); how like the
+style of the gap is to that around it; and the leap of the top note over the seam, in semitones.
 
 examples:
   musicgen evaluate infilling runs/mine --data data/pop909
@@ -29,12 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--recall", type=float, default=MUSICAL.recall, metavar="R",
-        help="how far to trust what the piece says elsewhere, 0 to 1",
-    )  # fmt: skip
-    parser.add_argument(
-        "--replace", action="store_true",
-        help="let the model know what stood there and not recall it, as `musicgen infill` does, so f1 says how much "
-        "is the same; by default the bars are as if lost",
+        help="how much counts what is recalled of the piece, 0 to 1",
     )  # fmt: skip
     parser.epilog = EXAMPLES
 
@@ -48,7 +42,5 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--gap is {arguments.gap}; 16 bars at most can be filled at once")
     models, choice = chosen(arguments)
     recall = replace(MUSICAL, recall=arguments.recall).recall  # or a sentence on what is wrong
-    experiment, facts = infilling(
-        models, choice, gap=arguments.gap, recall=recall, replacing=arguments.replace
-    )
+    experiment, facts = infilling(models, choice, gap=arguments.gap, recall=recall)
     run_and_print("infilling", experiment, facts, arguments, "Filling")

@@ -16,22 +16,26 @@ from musicgen.generation import engine as engine_module
 from musicgen.generation.batch import RowsTogether
 from musicgen.generation.engine import Engine
 from musicgen.generation.job import Job
-from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.request import Request, Stop
 from musicgen.generation.sampling import Kinds, Sampling
 from tests.musicgen.generation.generate import asked, counted
 from tests.musicgen.metre.toys import METRE
-from tests.musicgen.toys import ENCODINGS, VOCABULARY, Alternating, generator, toy_model, unlimited
+from tests.musicgen.toys import (
+    ENCODINGS,
+    RECALL,
+    VOCABULARY,
+    Alternating,
+    generator,
+    toy_model,
+    unlimited,
+)
 from tokenization.grammar import LogitBias
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
-RECALL = Recall(
-    weights=(0.0, 0.5, 0.5, 0.0), bars=frozenset({0, 2, 4, 6}), limits=(1,) * 6, kinds=KINDS,
-)  # fmt: skip
 RECALLING = Request(
-    variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), recall=RECALL, kinds=Kinds(KINDS),
-    sampling=Sampling(temperature=0.9, by_kind=True, recall=1.0),
+    variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), kinds=Kinds(KINDS),
+    sampling=Sampling(temperature=0.9, by_kind=True, recall=0.7), elsewhere=(0, 1, 3, 6, 7), sources={3: 0},
 )  # fmt: skip
 LEANING = LogitBias(
     goal=np.isin(np.arange(VOCABULARY), [1, 4]).astype(int), kind=1 + np.arange(VOCABULARY) % 2,
@@ -49,8 +53,8 @@ REQUESTS = [
 ]
 # All that a row of a model remembers for itself; what other encodings do with rows is of the same kinds.
 MODELS = {
-    "sine_spe in music, with a metre and goals": {
-        "position": {"name": "sine_spe", "time": "music"}, "metre": METRE, "goals": (7, 9),
+    "sine_spe in music, with a metre, goals and recall": {
+        "position": {"name": "sine_spe", "time": "music"}, "metre": METRE, "goals": (7, 9), "recall": RECALL,
     },
     **{name: {"position": unlimited(name)} for name in ENCODINGS},
     "softmax": {"attention": "softmax"},

@@ -75,7 +75,7 @@ def test_model_with_a_longest_sequence_is_measured_no_further(pianos: Path, tmp_
     config = replace(config, model=model)
     run = fitted(config)
     publish(run, tmp_path / "toy-model")
-    assert len(checkpoint.read_card(tmp_path / "toy-model")[1].training["recall"]) == 4
+    assert checkpoint.read_card(tmp_path / "toy-model")[1].training["validation_loss"] > 0
 
 
 def test_untrained_run_or_other_data_are_refused(trained: Path, pianos: Path, tmp_path: Path):

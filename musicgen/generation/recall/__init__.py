@@ -1,1 +1,0 @@
-"""Repetition: what was said returns, and endless loops are left."""

@@ -1,0 +1,164 @@
+"""What is recalled: against a plain search, the same in one go and token by token, and of no use to the past."""
+
+import numpy as np
+import pytest
+import torch
+
+from musicgen.model.config import ModelConfig
+from musicgen.model.performer import Performer
+from musicgen.model.recall import (
+    MATCHED,
+    MATCHED_LEVEL,
+    ORDER,
+    PLANNED,
+    PLANNED_LEVEL,
+    Recall,
+    RecallConfig,
+)
+from tests.musicgen.toys import generator
+from tokenization.ensemble.language import Ensemble
+from tokenization.ensemble.tokens import EXTRA_START, VOCABULARY
+from tokenization.records import from_plain
+
+LANGUAGE = Ensemble()
+SIZE = len(LANGUAGE.vocabulary)
+CONFIG = from_plain(RecallConfig, LANGUAGE.recalled(), "recalled")
+RECALL = Recall(CONFIG, SIZE, 8)
+
+
+def ids(text: str) -> np.ndarray:
+    return np.array([VOCABULARY.id(name) for name in text.split()])
+
+
+def planned(text: str, **given: object) -> str | None:
+    """Return the name of the token that the plan's bar has next, after some tokens."""
+    found = RECALL.begin(**given).take(ids(text))[-1]  # type: ignore[arg-type]
+    return VOCABULARY.names[found[PLANNED] - 1] if found[PLANNED] else None
+
+
+FIRST = "begin piano bar piano at_0 length_24 loudness_8 pitch_60 pitch_64 at_24 pitch_62 at_48 pitch_67 "
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        ("bar return_1", "piano"),
+        ("bar return_1 density_3", "piano"),
+        ("bar return_1 piano at_0 length_24", "loudness_8"),
+        ("bar return_1 piano at_0 length_48", "loudness_8"),  # another length
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_60", "pitch_64"),
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_64", "at_24"),  # one left out
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_59", "pitch_60"),  # a lower one more or instead
+        ("bar return_1 piano at_12 length_24", "at_24"),  # an onset more
+        ("bar return_1 piano at_24", "pitch_62"),
+        ("bar return_1 piano at_30", "at_48"),
+        ("bar return_1 piano at_0 length_24 loudness_8 pitch_60 pitch_64 at_24 pitch_62 at_48 pitch_67", "bar"),
+        ("bar return_1 flute", None),  # a part that the bar has not
+        ("bar return_1 flute at_0 piano", "at_0"),
+        ("bar return_new piano", None),
+        ("bar piano", None),  # no plan
+        ("bar return_2", None),  # before the first
+        ("bar piano bar return_2", "piano"),
+        ("bar return_1 piano bar", None),
+    ],
+)  # fmt: skip
+def test_a_planned_return_is_followed(then: str, expected: str | None) -> None:
+    assert planned(FIRST + then) == expected
+
+
+def test_a_return_without_a_name_goes_to_the_bar_with_the_likest_plan() -> None:
+    text = "begin piano flute "
+    for bar in range(6):
+        text += f"bar return_new density_{bar} register_{bar} {'flute' if bar == 3 else 'piano'} "
+    text += "bar return_other density_3"
+    assert planned(text + " register_3") == "flute"
+    assert planned(text.replace("return_other density_3", "return_other density_1")) == "piano"
+
+
+def test_bars_that_are_known_to_return_do_so() -> None:
+    text = "begin piano flute bar flute bar piano bar piano bar return_1"
+    assert planned(text) == "piano"
+    assert planned(text, sources={3: 0}) == "flute"
+    assert planned(text, sources={3: 0}, elsewhere=ids("bar piano at_0 bar piano")) == "flute"
+
+
+def test_bars_that_were_given_ahead_are_not_counted() -> None:
+    text = "begin piano flute after bar flute before bar return_1"
+    assert planned(text) is None
+    assert planned(text + " bar piano bar return_1") == "piano"
+
+
+def random_music(seed: int, length: int = 400) -> np.ndarray:
+    """Return tokens that come again often: music of few tokens, with plans."""
+    few = ids(
+        "bar piano flute at_0 at_24 length_24 loudness_8 pitch_60 pitch_62 pitch_64 "
+        "return_1 return_2 return_new return_other density_2 density_3"
+    )
+    random = np.random.default_rng(seed)
+    music = random.choice(few, length)
+    for _ in range(12):
+        source, to = random.integers(0, length - 40, 2)
+        music[to : to + 40] = music[source : source + 40].copy()
+    return music
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_match_is_a_place_where_the_last_tokens_stood(seed: int) -> None:
+    music = random_music(seed)
+    found = RECALL.begin().take(music)
+    heard: list[int] = []
+    seen = set()
+    matches = 0
+    for token, one in zip(music.tolist(), found, strict=True):
+        if token < EXTRA_START:
+            heard.append(token)
+            seen.add(tuple(heard[-ORDER - 1 :]))
+        if one[MATCHED]:
+            matches += 1
+            assert (*heard[-ORDER:], int(one[MATCHED]) - 1) in seen
+        assert (one[MATCHED] > 0) == (one[MATCHED_LEVEL] > 0)
+    assert matches > 40
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_parts_it_recalls_the_same_and_nothing_of_the_future(seed: int) -> None:
+    music = random_music(seed)
+    whole = RECALL.begin().take(music)
+    one, parts = RECALL.begin(), []
+    for cut in np.array_split(music, 90):
+        other = one.copy()
+        parts.append(one.take(cut))
+        np.testing.assert_array_equal(other.take(cut), parts[-1])  # a copy goes on for itself
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert (whole[:, PLANNED_LEVEL] > 2).any()
+
+
+def toy() -> Performer:
+    config = ModelConfig.preset("tiny", vocabulary_size=SIZE, layers=2, recall=LANGUAGE.recalled())
+    model = Performer(config, 1).eval()
+    with torch.no_grad():
+        for weight in model.recall.parameters():  # type: ignore[union-attr]
+            weight.normal_(0, 0.1, generator=generator(2))
+    return model
+
+
+def test_a_model_reads_writes_and_learns_the_same() -> None:
+    model, music = toy(), torch.from_numpy(np.stack([random_music(seed, 60) for seed in (0, 1)]))
+    whole = model(music, model.begin(generator()))
+    recalled = torch.from_numpy(model.recall.recalled(music.numpy()))  # type: ignore[union-attr]
+    torch.testing.assert_close(model(music, model.begin(generator()), recalled), whole)
+    logits, state = model.read(music[:, :40], model.start(generator()))
+    steps = [logits[:, -1]]
+    for place in range(40, 60):
+        logits, state = model.step(music[:, place], state)
+        steps.append(logits)
+    torch.testing.assert_close(torch.stack(steps, 1), whole[:, 39:], atol=1e-4, rtol=1e-4)
+    nothing = model(music, model.begin(generator()), torch.zeros_like(recalled))
+    assert (nothing - whole).abs().max() > 0.01
+
+
+def test_before_it_has_learned_nothing_changes() -> None:
+    recall = Recall(CONFIG, SIZE, 8)
+    found = torch.from_numpy(recall.recalled(random_music(0)[None]))
+    assert found.any()
+    assert not recall(found).any()
