@@ -21,7 +21,7 @@ from musicgen.layers.quantised import quantise, restore
 from musicgen.metre.clock import Times
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer, State
-from musicgen.model.recall import Recollection
+from musicgen.model.recall import Recollection, as_free
 
 LEAST = 8  # rows that there is room for at first
 
@@ -117,7 +117,7 @@ class RowsTogether:
             assert self._times is not None, "times come of times"
             for mine, new in zip(self._times, after, strict=True):
                 mine[slots] = new
-        return logits
+        return as_free(logits, recalls) if recalls else logits
 
     def _grow(self, like: State, wanted: int) -> None:
         """Make room: twice as much as there was, or as is wanted."""
@@ -186,7 +186,8 @@ class RowsAlone:
         logits = []
         for number, token in zip(numbers, tokens.split(1), strict=True):
             found, self._states[number] = self._model.step(token, self._states[number])
-            logits.append(found)
+            recalls = self._states[number].recalls
+            logits.append(as_free(found, recalls) if recalls else found)
         return torch.cat(logits)
 
 

@@ -34,6 +34,7 @@ ORDER = 4  # tokens that have to be the same
 LONGEST = 64  # tokens that are compared
 TABLE = 1 << 14  # places of the latest ORDER tokens, by their hash
 PHRASE = 4  # bars
+FAITHFUL = 0.8  # of the temperature in a bar that returns: drawn as freely as others, it would lose its source
 TIMES = 4  # that a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
 
 # Kinds of tokens. From VALUES on a token sets a value of the notes after it, and each block is a kind.
@@ -52,7 +53,9 @@ MATCHED_LEVELS = 8  # by how many tokens are the same
 PLANNED, PLANNED_LEVEL, MATCHED, MATCHED_LEVEL = range(4)
 
 # Where a sequence stands, by its place in one array.
-TOKENS, MATCH, LENGTH, BACK, AGREED, BARS, FIRST, ASKED, SOURCE, LAST, PART_NOW, MOST, STATES = range(13)
+TOKENS, MATCH, LENGTH, BACK, AGREED, BARS, FIRST, ASKED, SOURCE, LAST, PART_NOW, MOST, STATES = (
+    range(13)
+)
 # What is known of each bar: where it begins, which bar it is known to return to, what it says, how many have said that
 # by then, and its plan.
 BEGINS, KNOWN, SAYS, SAID_TIMES, OF_PLAN = range(5)
@@ -108,6 +111,11 @@ class Recollection:
         self._table = np.zeros(TABLE, np.int32)
         self._ids = np.zeros(0, np.int32)
         self._bars = np.zeros((0, OF_PLAN + families), np.int32)
+
+    @property
+    def freedom(self) -> float:
+        """How freely the next token is to be drawn, beside others."""
+        return FAITHFUL if self.strength and self._at[BACK] >= 0 else 1.0
 
     def copy(self) -> Self:
         """Return one that goes on for itself."""
@@ -412,6 +420,11 @@ class Recall(nn.Module):
         x = x + _rows(self.matched, matched) * (of_matched @ self.trust.weight)
         x = x + (of_planned + of_matched) @ self.level.weight
         return x if strength is None else x * strength.view(-1, *[1] * (x.ndim - 1))
+
+
+def as_free(logits: Tensor, recalls: Sequence[Recollection]) -> Tensor:
+    """Return logits of rows, (B, V), by which what returns is drawn less freely."""
+    return logits / logits.new_tensor([one.freedom for one in recalls]).unsqueeze(1)
 
 
 def strengths(recalls: Sequence[Recollection]) -> Tensor | None:
