@@ -30,7 +30,7 @@ def test_continue_writes_the_continuation_the_whole_and_what_is_known(tmp_path, 
         assert whole.notes.onset_ticks.max() < 4 * 4 * whole.ticks_per_beat
         facts = json.loads((tmp_path / f"pop909_001.cont_{number}.json").read_text())
         assert (facts["seed"], facts["variation"], facts["prompt_bars"]) == (5, number, [1, 2])
-        assert (facts["sampling"]["temperature"], facts["sampling"]["top_p"]) == (0.9, 0.98)
+        assert (facts["sampling"]["temperature"], facts["sampling"]["min_p"]) == (1, 0.01)
         assert b"musicgen {" in Path(result["midi"]).read_bytes()
 
 
