@@ -7,11 +7,13 @@ import torch
 from musicgen.model.config import ModelConfig
 from musicgen.model.performer import Performer
 from musicgen.model.recall import (
+    FAITHFUL,
     MATCHED,
     MATCHED_LEVEL,
     ORDER,
     PLANNED,
     PLANNED_LEVEL,
+    TIMES,
     Recall,
     RecallConfig,
 )
@@ -162,3 +164,29 @@ def test_before_it_has_learned_nothing_changes() -> None:
     found = torch.from_numpy(recall.recalled(random_music(0)[None]))
     assert found.any()
     assert not recall(found).any()
+
+
+BAR = "bar return_1 piano at_0 length_24 loudness_8 pitch_60 at_24 pitch_62 at_48 pitch_64 at_72 pitch_65 "
+
+
+@pytest.mark.parametrize("times", [3, 4])
+def test_a_bar_that_has_been_said_too_often_is_recalled_no_more(times: int) -> None:
+    one = RECALL.begin()
+    found = one.take(ids("begin piano " + times * BAR + "bar return_1 piano at_0 length_24"))[-1]
+    again = times < TIMES
+    assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
+    assert one.freedom == (FAITHFUL if again else 1)
+
+
+def test_what_a_prompt_says_often_may_be_said_oftener() -> None:
+    one = RECALL.begin()
+    one.take(ids("begin piano " + 6 * BAR + "bar"))
+    one.get_used()
+    found = one.take(ids("return_1 piano at_0 length_24 loudness_8 pitch_60"))[-1]
+    assert [VOCABULARY.names[found[place] - 1] for place in (PLANNED, MATCHED)] == ["at_24"] * 2
+
+
+def test_nothing_recalled_is_drawn_as_freely_as_all() -> None:
+    one = RECALL.begin(strength=0.0)
+    one.take(ids("begin piano " + BAR + "bar return_1"))
+    assert one.freedom == 1
