@@ -154,7 +154,7 @@ def add_options(
         ("temperature", "T", "how daring: 0 always takes the likeliest token, 1 is the model itself"),
         ("top-p", "P", "only the likeliest tokens that make up P of all together"),
         ("min-p", "P", "only tokens at least P times as likely as the likeliest, 0 for all"),
-        ("recall", "R", "how far to return to what was said before, 0 to 1; 0: the model alone"),
+        ("recall", "R", "how much counts what the piece said before, 0 to 1; 0: nothing"),
     )  # fmt: skip
     for name, letter, text in drawn:
         value = getattr(Options.sampling, name.replace("-", "_"))

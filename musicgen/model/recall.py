@@ -35,7 +35,8 @@ LONGEST = 64  # tokens that are compared
 TABLE = 1 << 14  # places of the latest ORDER tokens, by their hash
 PHRASE = 4  # bars
 FAITHFUL = 0.8  # of the temperature in a bar that returns: drawn as freely as others, it would lose its source
-TIMES = 4  # that a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
+TIMES = 4  # that the notes of a bar may be said: nine real pieces in ten say none oftener (docs/results.md)
+MANY = 1 << 30
 
 # Kinds of tokens. From VALUES on a token sets a value of the notes after it, and each block is a kind.
 OTHER, BAR, PART, PLACE, NOTE, SAID, PLAN, RETURN, RESTART, VALUES = range(10)
@@ -132,9 +133,10 @@ class Recollection:
             self._bars[bar + now, KNOWN] = source + now
 
     def get_used(self) -> None:
-        """Let bars be said the oftener, the oftener one has been said so far."""
+        """Let bars be said as often as one has been; in a piece that mostly says one bar, as often as may be."""
         times = self._bars[: max(int(self._at[BARS]) - 1, 0), SAID_TIMES]
-        self._at[MOST] = TIMES * times.max(initial=1)
+        most = int(times.max(initial=0))
+        self._at[MOST] = MANY if 2 * most > len(times) > 1 else max(TIMES, most)
 
     def take(self, tokens: np.ndarray) -> np.ndarray:
         """Take tokens, (T,), and return what is recalled after each: (T, 4) int16."""
@@ -194,7 +196,7 @@ def _follow(
                 at[LAST] = at[SOURCE] if at[ASKED] > NEW else at[LAST]
                 at[ASKED], at[SOURCE], at[BACK], at[PART_NOW] = NOTHING, -1, -1, -1
                 if bar >= 0:
-                    _count(bar, at, ids, bars)
+                    _count(bar, kinds, at, ids, bars)
                 bars[at[BARS], BEGINS] = at[TOKENS] + 1
                 at[BARS] += 1
             elif at[SOURCE] >= 0:
@@ -216,13 +218,14 @@ def _go_back(at: Any, bars: Any) -> None:
 
 
 @compiled
-def _count(bar: int, at: Any, ids: Any, bars: Any) -> None:
-    """Count how often what a bar says has been said, as it ends."""
+def _count(bar: int, kinds: Any, at: Any, ids: Any, bars: Any) -> None:
+    """Count how often the notes of a bar have been said, as it ends; silence may be said as often as it comes."""
     number = 0
     for place in range(bars[bar, BEGINS], at[TOKENS]):
-        number = (number * 1000003 + ids[place]) & 0x3FFFFFFF
+        if PART <= kinds[0, ids[place]] <= NOTE:
+            number = (number * 1000003 + ids[place]) & 0x3FFFFFFF
     bars[bar, SAYS], bars[bar, SAID_TIMES] = number, 1
-    if bars[bar, BEGINS] == at[TOKENS]:  # silence is said as often as may be
+    if number == 0:
         return
     for other in range(bar - 1, -1, -1):
         if bars[other, SAYS] == number:

@@ -176,14 +176,19 @@ def test_a_bar_that_has_been_said_too_often_is_recalled_no_more(times: int) -> N
     again = times < TIMES
     assert (found[PLANNED] > 0, found[MATCHED] > 0) == (again, again)
     assert one.freedom == (FAITHFUL if again else 1)
+    softer = BAR.replace("loudness_8", "loudness_5")
+    found = RECALL.begin().take(ids("begin piano " + times * softer + "bar return_1"))[-1]
+    assert (found[PLANNED] > 0) == again
 
 
-def test_what_a_prompt_says_often_may_be_said_oftener() -> None:
+@pytest.mark.parametrize("others", [0, 20])
+def test_a_piece_that_says_one_bar_over_and_over_may_go_on(others: int) -> None:
+    other = "".join(f"bar piano at_0 pitch_{pitch} " for pitch in range(40, 40 + others))
     one = RECALL.begin()
-    one.take(ids("begin piano " + 6 * BAR + "bar"))
+    one.take(ids("begin piano " + other + 6 * BAR + "bar"))
     one.get_used()
     found = one.take(ids("return_1 piano at_0 length_24 loudness_8 pitch_60"))[-1]
-    assert [VOCABULARY.names[found[place] - 1] for place in (PLANNED, MATCHED)] == ["at_24"] * 2
+    assert (found[PLANNED] > 0, found[MATCHED] > 0) == (others == 0,) * 2
 
 
 def test_nothing_recalled_is_drawn_as_freely_as_all() -> None:
