@@ -32,6 +32,7 @@ from tokenization.ensemble.tokens import (
     PART_NAMES,
     PITCHED,
     PLAYERS,
+    PLAYERS_1,
     RETURNS,
     STYLE,
     STYLES,
@@ -172,7 +173,10 @@ def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
         most = MOST_VOICES if number < PITCHED else 1
         if numbers.count(number) > most:
             raise ValueError(f"{PART_NAMES[number]} stands among the parts more than {most} times")
+    players = min(sum(number != HARMONY for number in numbers), PLAYERS)
     first_bar = [VOCABULARY.id("return_new")]
+    if players:  # all play, or one might rest for ever
+        first_bar.append(PLAYERS_1 + players - 1)
     if metre is not None and (index := _one_of("metre", metre, METRE_NAMES)) != FOUR_FOUR:
         first_bar.append(METRE.start + index)
     return np.array([BEGIN, *about, *declared(np.array(numbers)), BAR, *first_bar]), setting

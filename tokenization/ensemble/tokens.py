@@ -142,6 +142,7 @@ LEFT_1, SEAM_1 = VOCABULARY["left"].start, VOCABULARY["seam"].start
 # From here on tokens say nothing that a score holds: what a piece is like, its plan, its goals.
 EXTRA_START = STYLE.start
 PLAN_START, PLAN_STOP = VOCABULARY[PLAN[0]].start, VOCABULARY[PLAN[-1]].stop
+PLAYERS_1 = VOCABULARY["players"].start
 DRUMS_ID, HARMONY_ID = PART.start + DRUMS, PART.start + HARMONY
 
 

@@ -12,6 +12,7 @@ from musicgen.options import Options
 from musicgen.pieces import no_prompt
 from tests.evaluation.toys import toy_playable
 from tests.tokenization.ensemble.cases import LANGUAGE
+from tokenization.ensemble.layouts import plain, plan_of
 from tokenization.language import language
 
 
@@ -20,11 +21,14 @@ from tokenization.language import language
     [
         ({}, "begin"),
         ({"key": "Eb", "tempo": 91}, "begin key_D#_major tempo_95"),
-        ({"style": "drums"}, "begin style_drums drums\nbar return_new"),
-        ({"parts": ["flute", "Steel Guitar"]}, "begin chords flute steel_guitar\nbar return_new"),
+        ({"style": "drums"}, "begin style_drums drums\nbar return_new players_1"),
+        (
+            {"parts": ["flute", "Steel Guitar"]},
+            "begin chords flute steel_guitar\nbar return_new players_2",
+        ),
         (
             {"style": "song", "key": "g minor", "metre": "3/4"},
-            "begin style_song key_G_minor chords voice piano piano voice_2\nbar return_new metre_3/4",
+            "begin style_song key_G_minor chords voice piano piano voice_2\nbar return_new players_3 metre_3/4",
         ),
     ],
 )
@@ -45,6 +49,19 @@ def test_music_is_in_the_tempo_metre_and_parts_that_are_asked_for():
     assert (take.score.meters.numerator[0], take.score.meters.denominator[0]) == (3, 4)
     assert "left_1 chords at_0 chord_A_m" in LANGUAGE.text(take.ids)
     assert np.count_nonzero(take.ids == LANGUAGE.bar) == 3
+
+
+@pytest.mark.parametrize("more", [{}, {"chords": [["C_M", "G_7"]]}, {"plan": {"players": 4}}])
+def test_all_parts_that_are_asked_for_play(more: dict[str, Any]):
+    """In the first bar, and in each that says as many players as there are parts."""
+    prompt = no_prompt(LANGUAGE, {"parts": ["piano", "drums", "piano", "flute"], "metre": "3/4"})
+    options = Options(bars=4, variations=4, **more)
+    for take in Continuation(toy_playable(LANGUAGE), prompt, options).finish().takes():
+        players = plan_of(LANGUAGE.sheet(LANGUAGE.close(plain(take.ids), 4)))["players"] + 1
+        assert (players[0] if "plan" not in more else players.min()) == 4
+        first = LANGUAGE.text(take.ids).split("\n")[1]
+        chords = " chords at_0 chord_C_M at_36 chord_G_7" if "chords" in more else ""
+        assert first.startswith(f"bar return_new players_4 metre_3/4{chords}")
 
 
 @pytest.mark.parametrize(
