@@ -237,6 +237,10 @@ class Language(ABC):
             f"this model speaks {self.name}, in which nothing can be asked of bars; choose one that speaks ensemble"
         )
 
+    def beginnings(self) -> dict[str, list[str]]:
+        """Return what may be asked of a piece from nothing, each with the names to choose from."""
+        return {}
+
     def beginning(self, asked: Mapping[str, Any], /) -> tuple[np.ndarray, Any]:
         """Return the beginning of a piece from nothing, with its setting, by what is asked of it."""
         if asked:

@@ -52,5 +52,5 @@ def _idea(arguments: argparse.Namespace) -> dict[str, Any]:
         name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
     }
     if "parts" in idea:
-        idea["parts"] = [part for part in idea["parts"].split(",") if part.strip()]
+        idea["parts"] = [part.strip() for part in idea["parts"].split(",") if part.strip()]
     return idea

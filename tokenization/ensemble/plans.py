@@ -24,6 +24,7 @@ from tokenization.ensemble.tokens import (
     BAR,
     BEGIN,
     DYNAMICS,
+    FAMILIES,
     HARMONY,
     KEY,
     METRE,
@@ -129,7 +130,11 @@ def bars_back(form: Any, bars: int) -> list[int]:
 
 # What may be asked of a piece from nothing.
 
-BEGINNINGS = ("style", "key", "tempo", "metre", "parts")
+# Keys as musicians write them.
+_KEYS = {
+    "major": ("C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"),
+    "minor": ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "G#", "A", "Bb", "B"),
+}
 _PARTS_OF_STYLES = {
     "pop": ("piano", "piano"),
     "song": ("voice", "piano", "piano"),
@@ -140,14 +145,25 @@ _PARTS_OF_STYLES = {
 }
 
 
+def beginnings() -> dict[str, list[str]]:
+    """Return what may be asked of a piece from nothing, each with the names to choose from; a tempo has none."""
+    return {
+        "style": [*STYLES],
+        "key": [f"{root} {mode}" for mode, roots in _KEYS.items() for root in roots],
+        "tempo": [],
+        "metre": [*METRE_NAMES],
+        "parts": [*FAMILIES, *(name for name in PART_NAMES if name != PART_NAMES[HARMONY])],
+    }
+
+
 def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
     """Return the beginning of a piece, and its tempo, by what is asked of it, or say what cannot be.
 
     {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
     """
     for name in asked:
-        if name not in BEGINNINGS:
-            raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, BEGINNINGS)}")
+        if name not in (known := beginnings()):
+            raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, known)}")
     about = []
     parts = asked.get("parts")
     if (style := asked.get("style")) is not None:
