@@ -177,9 +177,8 @@ def directed(
     before = max(len(reading.bars) - 1, 0)
     said = _plan_tokens(plan, bars)
     if chords is not None and HARMONY not in reading.parts:
-        raise ValueError(
-            "over given chords a piece goes on that has pitched notes; this prompt has none"
-        )
+        lacks = "this prompt has none" if before else "from nothing, name its style or instruments"
+        raise ValueError(f"over given chords a piece goes on that has pitched notes; {lacks}")
     metre = int(reading.bars.metre[-1]) if len(reading.bars) else FOUR_FOUR
     if ends:
         sheet = reading.sheet()

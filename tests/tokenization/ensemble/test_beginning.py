@@ -82,6 +82,12 @@ def test_what_cannot_be_is_said(asked: dict[str, Any], reason: str):
         LANGUAGE.beginning(asked)
 
 
+def test_chords_take_parts_that_play_them():
+    options = Options(bars=1, chords=[["C_M"]])
+    with pytest.raises(ValueError, match="from nothing, name its style or instruments"):
+        Continuation(toy_playable(LANGUAGE), no_prompt(LANGUAGE), options)
+
+
 def test_other_languages_begin_as_they_do():
     assert LANGUAGE.beginning({})[0].tolist() == [LANGUAGE.begin]
     with pytest.raises(ValueError, match="choose one that speaks ensemble"):
