@@ -173,10 +173,17 @@ def heard_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
     return {"heard_sha256": digest, **({} if tracks is None else {"tracks": tracks})}
 
 
-def no_prompt(language: Language, asked: Mapping[str, Any] | None = None) -> Prompt:
-    """Return the beginning of a piece, in the style, key, tempo, metre and parts that are asked for."""
+def no_prompt(
+    language: Language,
+    asked: Mapping[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None,
+) -> Prompt:
+    """Return the beginning of a piece, in the style, key, tempo, metre and parts that are asked for.
+
+    Where it says what its first bar is like, that is as the plan asks.
+    """
     idea = dict(asked or {})
-    ids, setting = language.beginning(idea)
+    ids, setting = language.beginning(idea, plan)
     score = language.decode(ids, setting)
     return Prompt(name="", ids=ids, bars=0, setting=setting, score=score, idea=idea)
 

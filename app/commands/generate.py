@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     options = options_of(arguments)
     model = load(arguments.model, arguments.device)
-    prompt = no_prompt(model.language, _idea(arguments))
+    prompt = no_prompt(model.language, _idea(arguments), options.plan)
     write_all(arguments, going_on(options, model, prompt, model.name.replace(":", "-")))
 
 

@@ -117,9 +117,11 @@ class Ensemble(Language):
         """Return what may be asked of a piece from nothing, each with the names to choose from."""
         return beginnings()
 
-    def beginning(self, asked: Mapping[str, Any], /) -> tuple[np.ndarray, Setting]:
-        """Return the beginning of a piece from nothing, with its setting, by what is asked of it."""
-        return beginning(asked)
+    def beginning(
+        self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
+    ) -> tuple[np.ndarray, Setting]:
+        """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
+        return beginning(asked, plan)
 
     def grammar(
         self,

@@ -32,8 +32,8 @@ from tokenization.ensemble.tokens import (
     MOST_VOICES,
     PART_NAMES,
     PITCHED,
+    PLAN,
     PLAYERS,
-    PLAYERS_1,
     RETURNS,
     STYLE,
     STYLES,
@@ -156,10 +156,14 @@ def beginnings() -> dict[str, list[str]]:
     }
 
 
-def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
+def beginning(
+    asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None
+) -> tuple[np.ndarray, Setting]:
     """Return the beginning of a piece, and its tempo, by what is asked of it, or say what cannot be.
 
     {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
+
+    In the first bar all parts play, or one might rest for ever, unless a plan asks for something else.
     """
     for name in asked:
         if name not in (known := beginnings()):
@@ -189,10 +193,15 @@ def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
         most = MOST_VOICES if number < PITCHED else 1
         if numbers.count(number) > most:
             raise ValueError(f"{PART_NAMES[number]} stands among the parts more than {most} times")
-    players = min(sum(number != HARMONY for number in numbers), PLAYERS)
-    first_bar = [VOCABULARY.id("return_new")]
-    if players:  # all play, or one might rest for ever
-        first_bar.append(PLAYERS_1 + players - 1)
+    players = min(sum(number != HARMONY for number in numbers), PLAYERS) or None
+    first = {name: value for name, value in (plan or {}).items() if name != "form"}
+    first = {
+        name: [*value][:1] if isinstance(value, list | tuple) else value
+        for name, value in first.items()
+    }
+    levels = {"return": [0], **plan_for({"players": players, **first}, 1)}
+    said = [(name, int(levels[name][0])) for name in PLAN if name in levels]
+    first_bar = [VOCABULARY[name].start + level for name, level in said if level != NO_LEVEL]
     if metre is not None and (index := _one_of("metre", metre, METRE_NAMES)) != FOUR_FOUR:
         first_bar.append(METRE.start + index)
     return np.array([BEGIN, *about, *declared(np.array(numbers)), BAR, *first_bar]), setting

@@ -305,7 +305,7 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
     prompt = (
         piece.prompt(request.prompt_bars or None)
         if piece
-        else no_prompt(model.language, request.idea)
+        else no_prompt(model.language, request.idea, request.options.plan)
     )
     spare = 0
     options = request.options

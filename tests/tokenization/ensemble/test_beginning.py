@@ -82,6 +82,19 @@ def test_what_cannot_be_is_said(asked: dict[str, Any], reason: str):
         LANGUAGE.beginning(asked)
 
 
+def test_the_first_bar_is_as_a_plan_asks():
+    asked, plan = {"parts": ["flute", "harp"]}, {"players": [1, 2], "density": 4, "form": "A A"}
+    prompt = no_prompt(LANGUAGE, asked, plan)
+    assert LANGUAGE.text(prompt.ids).endswith("return_new density_4 players_1")
+    options = Options(bars=2, plan=plan)
+    [take] = Continuation(toy_playable(LANGUAGE), prompt, options).finish().takes()
+    first, second = LANGUAGE.text(take.ids).split("\n")[1:]
+    assert first.startswith("bar return_new density_4 players_1")
+    assert second.startswith("bar return_1 density_4 players_2")
+    free = LANGUAGE.beginning(asked, {"players": [None, 2]})[0]
+    assert LANGUAGE.text(free).endswith("bar return_new")
+
+
 def test_chords_take_parts_that_play_them():
     options = Options(bars=1, chords=[["C_M"]])
     with pytest.raises(ValueError, match="from nothing, name its style or instruments"):
