@@ -292,6 +292,7 @@ class Continuation(MusicGeneration):
                 "prompt_bars": [1, prompt.bars] if prompt.bars else None,
                 **heard_facts(prompt.ids, prompt.tracks),
                 "length": options.length(),
+                **({"idea": prompt.idea} if prompt.idea else {}),
                 **({"chords": options.chords} if options.chords else {}),
                 **({"plan": options.plan} if options.plan else {}),
             },

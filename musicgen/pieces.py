@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Prompt:
     remarks: tuple[str, ...] = ()
     tracks: Any = None
     original: bytes | None = None  # the file that the piece came from
+    idea: Mapping[str, Any] = field(default_factory=dict)  # what is asked of a piece from nothing
 
     @property
     def ticks(self) -> int:
@@ -172,11 +173,19 @@ def heard_facts(ids: np.ndarray, tracks: Any) -> dict[str, Any]:
     return {"heard_sha256": digest, **({} if tracks is None else {"tracks": tracks})}
 
 
-def no_prompt(language: Language, asked: Mapping[str, Any] | None = None) -> Prompt:
-    """Return the beginning of a piece, in the style, key, tempo, metre and parts that are asked for."""
-    ids, setting = language.beginning(asked or {})
+def no_prompt(
+    language: Language,
+    asked: Mapping[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None,
+) -> Prompt:
+    """Return the beginning of a piece, in the style, key, tempo, metre and parts that are asked for.
+
+    Where it says what its first bar is like, that is as the plan asks.
+    """
+    idea = dict(asked or {})
+    ids, setting = language.beginning(idea, plan)
     score = language.decode(ids, setting)
-    return Prompt(name="", ids=ids, bars=0, setting=setting, score=score)
+    return Prompt(name="", ids=ids, bars=0, setting=setting, score=score, idea=idea)
 
 
 def decode_begun(language: Language, ids: np.ndarray, bars: int | None, setting: Any) -> Score:

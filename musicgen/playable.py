@@ -119,7 +119,7 @@ class Playable:
             plan=plan,
         )
         if source is None:
-            prompt = no_prompt(self.language, idea)
+            prompt = no_prompt(self.language, idea, plan)
         elif idea:
             raise ValueError("an idea is for a piece from nothing: leave it out, or the piece")
         else:

@@ -237,8 +237,14 @@ class Language(ABC):
             f"this model speaks {self.name}, in which nothing can be asked of bars; choose one that speaks ensemble"
         )
 
-    def beginning(self, asked: Mapping[str, Any], /) -> tuple[np.ndarray, Any]:
-        """Return the beginning of a piece from nothing, with its setting, by what is asked of it."""
+    def beginnings(self) -> dict[str, list[str]]:
+        """Return what may be asked of a piece from nothing, each with the names to choose from."""
+        return {}
+
+    def beginning(
+        self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
+    ) -> tuple[np.ndarray, Any]:
+        """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
         if asked:
             raise ValueError(
                 f"this model speaks {self.name}, in which nothing can be asked of a piece from nothing; choose one "

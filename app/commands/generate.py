@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     options = options_of(arguments)
     model = load(arguments.model, arguments.device)
-    prompt = no_prompt(model.language, _idea(arguments))
+    prompt = no_prompt(model.language, _idea(arguments), options.plan)
     write_all(arguments, going_on(options, model, prompt, model.name.replace(":", "-")))
 
 
@@ -52,5 +52,5 @@ def _idea(arguments: argparse.Namespace) -> dict[str, Any]:
         name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
     }
     if "parts" in idea:
-        idea["parts"] = [part for part in idea["parts"].split(",") if part.strip()]
+        idea["parts"] = [part.strip() for part in idea["parts"].split(",") if part.strip()]
     return idea

@@ -21,6 +21,7 @@ from app.web.composing.requests import (
     SAMPLING,
     MusicRequest,
     SamplingValues,
+    idea_from,
     options_from,
     request_from,
     streamed_takes,
@@ -127,6 +128,20 @@ class Api:
             kind="continue", model=model, options=options, prompt_bars=first or None
         )
         return self._written(file, wanted, "cont", request)
+
+    @answering
+    @with_sampling
+    def begin(
+        self, model: str, style: str, key: str, tempo: float, metre: str, parts: str, form: str,
+        bars: int, variations: int, sampling: SamplingValues, ends: bool, chords: str, request: gr.Request,
+    ) -> Files:  # fmt: skip
+        """Begin a piece from nothing, in a style, key, tempo, metre, parts and form; what is empty is left open."""
+        options = options_from(
+            bars=bars, variations=variations, sampling=sampling, ends=ends, chords=chords, form=form or ""
+        )  # fmt: skip
+        said = {"style": style, "key": key, "tempo": tempo, "metre": metre, "parts": parts}
+        wanted = MusicRequest(kind="continue", model=model, options=options, idea=idea_from(said))
+        return self._written(None, wanted, "cont", request)
 
     @answering
     @with_sampling
@@ -271,16 +286,26 @@ def add_api(api: Api) -> None:
         sampling = [*named.values()]  # the first fields of SamplingValues, in its order
         ends = gr.Checkbox(False, label="ends", info="with the last of these bars")
         chords = gr.Textbox("", label="chords", info="C | G7 | Am F | C")
+        idea = {
+            "style": gr.Textbox("", label="style", info="song, quartet, band …"),
+            "key": gr.Textbox("", label="key", info="G minor"),
+            "tempo": gr.Number(0, label="tempo", info="beats a minute, 0: any"),
+            "metre": gr.Textbox("", label="metre", info="3/4"),
+            "parts": gr.Textbox("", label="parts", info="flute, piano"),
+            "form": gr.Textbox("", label="form", info="A A B A"),
+        }
         parts = gr.Textbox("drums", label="parts", info="of bass, drums and other, one or two")
         files = gr.File(label="files", file_count="multiple")
         made, facts = gr.File(label="made"), gr.JSON(label="facts")
         button = gr.Button("call")
     continued = [file, model, prompt_bars, bars, variations, *sampling, ends, chords]
+    begun = [model, *idea.values(), bars, variations, *sampling, ends, chords]
     filled = [file, model, first, last, variations, *sampling]
     accompanied = [file, model, parts, variations, *sampling]
     button.click(api.models, None, facts, api_name="models", queue=False)
     button.click(api.read, [file, model], facts, api_name="read")
     button.click(api.go_on, continued, [files, facts], api_name="continue", **waits)
+    button.click(api.begin, begun, [files, facts], api_name="begin", **waits)
     button.click(api.infill, filled, [files, facts], api_name="infill", **waits)
     button.click(api.accompany, accompanied, [files, facts], api_name="accompany", **waits)
     button.click(api.sound, file, made, api_name="sound", concurrency_limit=2)

@@ -70,6 +70,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
                 "name": name,
                 "player": PLAYERS[language.family],
                 "family": language.family,
+                "idea": language.beginnings() or None,
                 **offered(models, name),
             }
             for name, language in models.languages.items()

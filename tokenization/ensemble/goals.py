@@ -177,24 +177,28 @@ def directed(
     before = max(len(reading.bars) - 1, 0)
     said = _plan_tokens(plan, bars)
     if chords is not None and HARMONY not in reading.parts:
-        raise ValueError(
-            "over given chords a piece goes on that has pitched notes; this prompt has none"
-        )
-    metre = int(reading.bars.metre[-1]) if before else FOUR_FOUR
+        lacks = "this prompt has none" if before else "from nothing, name its style or instruments"
+        raise ValueError(f"over given chords a piece goes on that has pitched notes; {lacks}")
+    metre = int(reading.bars.metre[-1]) if len(reading.bars) else FOUR_FOUR
     if ends:
         sheet = reading.sheet()
         keys = prompt[KEY.holds(prompt)] - KEY.start
         key = int(keys[0]) if len(keys) else key_of(sheet)
         tonic = _tonic(key, metre) if chords is None and HARMONY in sheet.parts else []
         said[-1] = [*_thin(sheet, plan, bars), *tonic]
+    opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
     after = [
         [
             *([LEFT_1 + bars - bar - 1] if ends and bars - bar <= COUNTED else []),
             *said[bar],
-            *([] if chords is None else _chord_tokens(chords[bar % len(chords)], metre)),
         ]
         for bar in range(bars)
     ]
+    after[0] = opening or after[0]  # a piece from nothing may have said what its first bar is like
+    if chords is not None:
+        after = [
+            [*a, *_chord_tokens(chords[bar % len(chords)], metre)] for bar, a in enumerate(after)
+        ]
     # What stops the music that does not end is its length.
     after += [] if ends else [[]]
     script = Script.around(language, [[]] * (before + len(after)), [*[[]] * before, *after])

@@ -1,8 +1,8 @@
 """The rules of the ensemble language: what may follow, token by token over a batch.
 
-They are those of spelling.py, and two more: only certain parts may be written, where others are given; and plan tokens
-may stand after a bar token, in their order. Tokens of goals change nothing. There is always a way on: a place in a bar
-is only entered where some key of the part is free.
+They are those of spelling.py, and three more: only certain parts may be written, where others are given; plan tokens
+may stand after a bar token, in their order; and where these say that all parts play, all do. Tokens of goals change
+nothing. There is always a way on: a place in a bar is only entered where some key of the part is free.
 
 Letters: B rows of a batch, V tokens of the vocabulary, P parts.
 """
@@ -42,6 +42,7 @@ from tokenization.ensemble.tokens import (
     PLAN_FAMILIES,
     PLAN_START,
     PLAN_STOP,
+    PLAYERS_1,
     STYLE,
     TEMPO,
     VOCABULARY,
@@ -121,7 +122,8 @@ class EnsembleGrammar(Grammar):
         self._bars = np.zeros(1, dtype=np.int64)  # begun
         self._start = np.zeros(1, dtype=np.int64)  # the step at which the bar begins …
         self._metre = np.full(1, metre)  # … and its metre
-        self._noted = np.zeros(1, dtype=bool)  # whether the bar has a note
+        self._noted = np.zeros(1, dtype=bool)  # whether the bar has a note …
+        self._full = np.zeros(1, dtype=bool)  # … and is to have some of every part
         self._part = np.full(1, -1)  # the one in hand; after an instrument, the first of it
         self._last = np.full(1, -1)  # the part in hand before that
         self._pending = np.full(1, -1)  # an instrument that was just named
@@ -189,8 +191,9 @@ class EnsembleGrammar(Grammar):
         later = np.arange(MOST_PARTS) > self._last_part(rows)[:, None]
         later &= (np.arange(MOST_PARTS) < self._count[rows, None]) & self._may_write[rows]
         later &= self._free_at[rows].min(2) < end[:, None]
-        owes = later.any(1) & self._noted[rows] & self._plays
-        later &= ~owes[:, None] | (np.arange(MOST_PARTS) == later.argmax(1)[:, None])
+        owed = later & ((self._instrument[rows] != HARMONY) | self._plays)
+        owes = owed.any(1) & ((self._noted[rows] & self._plays) | self._full[rows])
+        later &= ~owes[:, None] | (np.arange(MOST_PARTS) <= owed.argmax(1)[:, None])
         row, part = np.nonzero(later)
         mask[rows[row], PART.start + self._instrument[rows[row], part]] = True
         return owes
@@ -211,6 +214,7 @@ class EnsembleGrammar(Grammar):
                 row = rows[index]
                 of_it = np.flatnonzero(self._instrument[row] == pending[index])
                 of_it = of_it[(of_it > kept[index]) & self._may_write[row, of_it]]
+                of_it = of_it[:1] if self._full[row] else of_it
                 voices = self._voice[row, of_it]
                 mask[row, VOICE.start + voices[voices > 1] - 2] = True
                 named[index] = (voices == 1).any()
@@ -258,6 +262,8 @@ class EnsembleGrammar(Grammar):
         for row in np.flatnonzero((kind == NAMED) | (kind == AFTER_BAR)):
             self._name(int(row), int(tokens[row]))
         self._flat = self._flat | (tokens == FLAT)
+        sounding = ((self._instrument >= 0) & (self._instrument != HARMONY)).sum(1)
+        self._full = self._full | ((kind == AFTER_PLAN) & (tokens == PLAYERS_1 + sounding - 1))
         said = (kind == ABOUT) | (kind == AFTER_PLAN)
         self._rank = np.where(said, RANK[tokens], self._rank)
         self._metre = np.where(kind == AFTER_METRE, tokens - METRE.start, self._metre)
@@ -282,7 +288,7 @@ class EnsembleGrammar(Grammar):
             if self._bars[row]:
                 self._start[row] += METRE_STEPS[self._metre[row]]
             self._bars[row] += 1
-            self._noted[row], self._rank[row] = False, 0
+            self._noted[row], self._full[row], self._rank[row] = False, False, 0
             self._part[row] = self._last[row] = self._pending[row] = -1
         elif not self._bars[row]:
             self._declare(row, token)

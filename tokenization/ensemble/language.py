@@ -12,7 +12,7 @@ from tokenization.ensemble import goals
 from tokenization.ensemble.arrange import arrange
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import about, body_start, key_of, plain, plan_of, planned
-from tokenization.ensemble.plans import bars_back, beginning, plan_for
+from tokenization.ensemble.plans import bars_back, beginning, beginnings, plan_for
 from tokenization.ensemble.spelling import (
     Reading,
     Setting,
@@ -113,9 +113,15 @@ class Ensemble(Language):
         """Return the plan of so many bars by what is asked of them, or say what cannot be."""
         return plan_for(asked, bars)
 
-    def beginning(self, asked: Mapping[str, Any], /) -> tuple[np.ndarray, Setting]:
-        """Return the beginning of a piece from nothing, with its setting, by what is asked of it."""
-        return beginning(asked)
+    def beginnings(self) -> dict[str, list[str]]:
+        """Return what may be asked of a piece from nothing, each with the names to choose from."""
+        return beginnings()
+
+    def beginning(
+        self, asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None, /
+    ) -> tuple[np.ndarray, Setting]:
+        """Return the beginning of a piece from nothing, with its setting, by what is asked of it and its bars."""
+        return beginning(asked, plan)
 
     def grammar(
         self,

@@ -24,6 +24,7 @@ from tokenization.ensemble.tokens import (
     BAR,
     BEGIN,
     DYNAMICS,
+    FAMILIES,
     HARMONY,
     KEY,
     METRE,
@@ -31,6 +32,7 @@ from tokenization.ensemble.tokens import (
     MOST_VOICES,
     PART_NAMES,
     PITCHED,
+    PLAN,
     PLAYERS,
     RETURNS,
     STYLE,
@@ -128,7 +130,11 @@ def bars_back(form: Any, bars: int) -> list[int]:
 
 # What may be asked of a piece from nothing.
 
-BEGINNINGS = ("style", "key", "tempo", "metre", "parts")
+# Keys as musicians write them.
+_KEYS = {
+    "major": ("C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"),
+    "minor": ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "G#", "A", "Bb", "B"),
+}
 _PARTS_OF_STYLES = {
     "pop": ("piano", "piano"),
     "song": ("voice", "piano", "piano"),
@@ -139,14 +145,29 @@ _PARTS_OF_STYLES = {
 }
 
 
-def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
+def beginnings() -> dict[str, list[str]]:
+    """Return what may be asked of a piece from nothing, each with the names to choose from; a tempo has none."""
+    return {
+        "style": [*STYLES],
+        "key": [f"{root} {mode}" for mode, roots in _KEYS.items() for root in roots],
+        "tempo": [],
+        "metre": [*METRE_NAMES],
+        "parts": [*FAMILIES, *(name for name in PART_NAMES if name != PART_NAMES[HARMONY])],
+    }
+
+
+def beginning(
+    asked: Mapping[str, Any], plan: Mapping[str, Any] | None = None
+) -> tuple[np.ndarray, Setting]:
     """Return the beginning of a piece, and its tempo, by what is asked of it, or say what cannot be.
 
     {"style": "pop", "key": "G minor", "tempo": 90, "metre": "3/4", "parts": ["flute", "piano"]}
+
+    In the first bar all parts play, or one might rest for ever, unless a plan asks for something else.
     """
     for name in asked:
-        if name not in BEGINNINGS:
-            raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, BEGINNINGS)}")
+        if name not in (known := beginnings()):
+            raise ValueError(f"a piece from nothing has no {name!r}{suggestion(name, known)}")
     about = []
     parts = asked.get("parts")
     if (style := asked.get("style")) is not None:
@@ -172,7 +193,15 @@ def beginning(asked: Mapping[str, Any]) -> tuple[np.ndarray, Setting]:
         most = MOST_VOICES if number < PITCHED else 1
         if numbers.count(number) > most:
             raise ValueError(f"{PART_NAMES[number]} stands among the parts more than {most} times")
-    first_bar = [VOCABULARY.id("return_new")]
+    players = min(sum(number != HARMONY for number in numbers), PLAYERS) or None
+    first = {name: value for name, value in (plan or {}).items() if name != "form"}
+    first = {
+        name: [*value][:1] if isinstance(value, list | tuple) else value
+        for name, value in first.items()
+    }
+    levels = {"return": [0], **plan_for({"players": players, **first}, 1)}
+    said = [(name, int(levels[name][0])) for name in PLAN if name in levels]
+    first_bar = [VOCABULARY[name].start + level for name, level in said if level != NO_LEVEL]
     if metre is not None and (index := _one_of("metre", metre, METRE_NAMES)) != FOUR_FOUR:
         first_bar.append(METRE.start + index)
     return np.array([BEGIN, *about, *declared(np.array(numbers)), BAR, *first_bar]), setting

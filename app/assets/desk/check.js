@@ -40,8 +40,10 @@ export function isDesk(found) {
   return open && (open.current === null || ids.has(open.current)) && isList(isText)(open.takes) && isList(isText)(open.listed) && isCount(open.chosen) && isText(open.model);
 }
 
-const isMix = (mix) => mix && Object.values(mix).every(isList((one) => one === null || typeof one === "object"));
-const FITS = { mix: isMix, tempo: isAbove(0) };
+const isMix = (mix) => Boolean(mix) && Object.values(mix).every(isList((one) => one === null || typeof one === "object"));
+const isIdea = (idea) => Boolean(idea) && isMaybe(isList(isText))(idea.parts) && isMaybe(Number.isFinite)(idea.tempo)
+  && [idea.style, idea.key, idea.metre, idea.form].every(isMaybe(isText));
+const FITS = { mix: isMix, idea: isIdea, tempo: isAbove(0) };
 
 // The settings that are of the kind of those before them.
 export const settingsOf = (found, before) => Object.fromEntries(Object.entries(before).flatMap(([name, usual]) => {

@@ -3,7 +3,7 @@
 import { isCount, isMaybe, isText } from "./check.js";
 import { fromBase64, toBase64 } from "./file.js";
 
-const KEPT = ["bars", "variations", "ends", "dense", "chords", "temperature", "topP", "topK", "minP", "recall", "seed"];
+const KEPT = ["bars", "variations", "ends", "dense", "chords", "idea", "temperature", "topP", "topK", "minP", "recall", "seed"];
 const MOST_LETTERS = 60000; // longer addresses are cut by some programs
 
 async function through(bytes, stream) {

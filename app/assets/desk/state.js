@@ -8,7 +8,7 @@ const MOST_STEPS = 200;
 const OPEN = { current: null, takes: [], listed: [], chosen: 0, model: "" };
 // How to play and what to ask for: kept, and no step of undo. How freely to draw is the server's to begin with.
 const SETTINGS = {
-  bars: 16, variations: 2, ends: false, dense: 0, chords: "", seed: 0, newSeed: true,
+  bars: 16, variations: 2, ends: false, dense: 0, chords: "", idea: {}, seed: 0, newSeed: true,
   tempo: 1, transpose: 0, metronome: false, onlyNew: false, wholeTakes: false, mix: {}, more: false,
 };
 

@@ -40,6 +40,12 @@ export class App {
     return this.models.get(this.desk.open.model) ?? this.facts.models[0];
   }
 
+  // Whether what comes next is a piece from nothing, of which the model can be asked how it is to be.
+  get begins() {
+    const { current } = this.desk;
+    return Boolean(this.model.idea) && (!current || current.kind === "nothing");
+  }
+
   // Do something that takes the server; only the last one asked for counts.
   attempt(words, act) {
     return (this.underWay = this.#attempt(words, act));

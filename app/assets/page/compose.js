@@ -32,6 +32,7 @@ export class Composer {
       sampling: { temperature, top_p: topP, top_k: topK, min_p: minP, recall, seed }, // named as on the server
       ends: ends && can.ends.can, chords: can.chords.can ? chords : "",
       promptBars: current && current.kind !== "nothing" ? open.chosen : null,
+      idea: this.app.begins ? settings.idea : null,
       rest: current ? restBefore(current.piece) : 0, ...what,
     };
   }

@@ -10,6 +10,7 @@ import { action, alarm, count, icon, make, passFocus, rename, withMark, zoomButt
 import { playButton } from "../widgets/play_button.js";
 import { playIn } from "../widgets/play_in.js";
 import { rangeBar } from "../widgets/range_bar.js";
+import { ideaPart } from "./idea.js";
 import { splitTitle } from "./titles.js";
 
 const KINDS = ".mid,.midi,.kar,audio/midi,.mxl,.musicxml,.xml,.abc,.musicgen";
@@ -65,11 +66,12 @@ export function stagePart(app, lanesNow) {
     }
   });
   withMark(link, "link", "Copy link");
-  const hint = make("span", "mg-hint"), played = playIn(app);
+  const hint = make("span", "mg-hint"), played = playIn(app), idea = ideaPart(app);
   hint.setAttribute("role", "status");
   const actions = make("span", "mg-actions");
   actions.append(pencil, menu, link);
-  foot.append(play, zoomButtons(roll), hint, make("span", "mg-space"), actions);
+  const zoom = zoomButtons(roll);
+  foot.append(play, zoom, hint, make("span", "mg-space"), actions);
   const chip = (name, text, act, more) => {
     const made = action(text, act, "mg-chip", more);
     made.dataset.example = name;
@@ -95,7 +97,7 @@ export function stagePart(app, lanesNow) {
   small.addEventListener("change", fold);
   fold();
   folds.append(mix, played, remarks, examples);
-  card.append(head, said, notices, rolls, bar, foot, folds);
+  card.append(head, said, notices, idea, rolls, bar, foot, folds);
 
   let timer;
   function tell(text) {
@@ -105,7 +107,8 @@ export function stagePart(app, lanesNow) {
     timer = setTimeout(() => (hint.classList.remove("mg-told"), hintUsual()), 4000);
   }
   function hintUsual() {
-    const blank = desk.current?.kind === "nothing", words = hand.on ? "press draws, drag moves, the edge lengthens" : blank ? "" : "drag over bars to change them";
+    const blank = desk.current?.kind === "nothing", usual = blank ? "" : "drag over bars to change them";
+    const words = hand.on ? "press draws, drag moves, the edge lengthens" : app.begins ? "what you leave open, the model chooses" : usual;
     if (hint.textContent !== words) hint.textContent = words;
   }
 
@@ -146,7 +149,9 @@ export function stagePart(app, lanesNow) {
 
   function show() {
     const entry = desk.current;
-    for (const part of [rolls, foot, played, star, handle, facts]) part.hidden = !entry;
+    for (const part of [foot, played, star, handle]) part.hidden = !entry;
+    idea.show();
+    for (const part of [facts, rolls, play, zoom]) part.hidden = !entry || app.begins; // there is nothing to see or hear
     const takes = desk.open.takes.length;
     if (!takes !== !hadTakes) fold((hadTakes = takes));
     if (!entry) {

@@ -54,8 +54,8 @@ export function mixer(app) {
 
   function show() {
     const entry = desk.current;
-    box.hidden = !entry;
-    if (!entry) return;
+    box.hidden = !entry?.piece.tracks.length;
+    if (box.hidden) return;
     const key = JSON.stringify([entry.piece.tracks, app.model.family]);
     if (key !== shown) {
       shown = key;

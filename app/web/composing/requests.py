@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from app.web.composing.streamed_takes import Region, StreamedTakes
@@ -24,6 +24,8 @@ MOST_REST = 128  # empty bars in front of a piece: no bound on what is asked for
 MOST_VARIATIONS = 8
 KINDS = ("continue", "infill", "accompany")
 LONGEST_CHORDS = 2000  # letters
+LONGEST_NAME = 40
+MOST_PARTS = 32  # that are named; a language says how many it can write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class MusicRequest:
     first: int = 1  # of the bars to be written anew
     last: int = 1
     parts: tuple[str, ...] = ()  # to be written to the others
+    idea: Mapping[str, Any] = field(default_factory=dict)  # of a piece from nothing
     dense: int = 0  # of more attempts than are shown, −1 the sparsest and 1 the densest are
 
 
@@ -76,8 +79,9 @@ def options_from(
     sampling: SamplingValues,
     ends: bool = False,
     chords: str = "",
+    form: str = "",
 ) -> Options:
-    """Return options from plain values; no chords are all chords."""
+    """Return options from plain values; no chords are all chords, and no form is any."""
     bars, variations = whole("bars", bars), whole("variations", variations)
     drawn = sampling.checked()
     line = str(chords or "").strip()
@@ -90,6 +94,7 @@ def options_from(
         sampling=drawn,
         ends=bool(ends),
         chords=read_chords(line) if line else None,
+        plan={"form": form.strip()[:LONGEST_NAME]} if form.strip() else None,
     )
     check(options)
     return options
@@ -118,6 +123,7 @@ def request_from(plain: Any) -> MusicRequest:
     if not isinstance(sampling, Mapping):
         raise ValueError("sampling is not an object with names and values")
     _check_names("of sampling, ", sampling, SAMPLING)
+    idea = idea_from(given.get("idea") or {})
     kind = str(given.get("kind", "continue"))
     if kind not in KINDS:
         raise ValueError(f"that cannot be done to a piece; {wording.listed(KINDS)} can")
@@ -129,6 +135,7 @@ def request_from(plain: Any) -> MusicRequest:
         ),
         ends=bool(given.get("ends")),
         chords=str(given.get("chords") or ""),
+        form=idea.pop("form", ""),
     )
     request = MusicRequest(kind=kind, model=str(given.get("model") or ""), options=options)
     rest = max(0, min(MOST_REST, whole("rest", given.get("rest", 0))))
@@ -137,7 +144,7 @@ def request_from(plain: Any) -> MusicRequest:
         bars = given.get("promptBars")
         dense = max(-1, min(1, whole("dense", given.get("dense", 0))))
         first = None if bars is None else whole("promptBars", bars)
-        return replace(request, prompt_bars=first, dense=dense)
+        return replace(request, prompt_bars=first, dense=dense, idea=idea)
     if kind == "infill":
         return replace(
             request, first=whole("first", given.get("first")), last=whole("last", given.get("last"))
@@ -146,6 +153,24 @@ def request_from(plain: Any) -> MusicRequest:
     if not isinstance(parts, Sequence) or isinstance(parts, str) or not 1 <= len(parts) <= 8:
         raise ValueError("parts is a list of the parts to write")
     return replace(request, parts=tuple(str(part)[:40] for part in parts))
+
+
+def idea_from(plain: Any) -> dict[str, Any]:
+    """Return what is asked of a piece from nothing, from plain values; what is empty is left open."""
+    if not isinstance(plain, Mapping):
+        raise ValueError("an idea is not an object with names and values")
+    idea = {str(name)[:LONGEST_NAME]: value for name, value in plain.items() if value}
+    if "tempo" in idea:
+        _check_number("tempo", idea["tempo"])
+    if "parts" in idea:
+        names = idea["parts"].split(",") if isinstance(idea["parts"], str) else idea["parts"]
+        if not isinstance(names, Sequence) or len(names) > MOST_PARTS:
+            raise ValueError(f"parts is a list of {MOST_PARTS} instruments at most")
+        named = (str(name).strip()[:LONGEST_NAME] for name in names)
+        idea["parts"] = [name for name in named if name]
+    for name in idea.keys() - {"tempo", "parts"}:
+        idea[name] = str(idea[name]).strip()[:LONGEST_NAME]
+    return idea
 
 
 def _check_names(where: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
@@ -277,7 +302,11 @@ def streamed_takes(model: Playable, piece: Piece | None, request: MusicRequest) 
 
 
 def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> StreamedTakes:
-    prompt = piece.prompt(request.prompt_bars or None) if piece else no_prompt(model.language)
+    prompt = (
+        piece.prompt(request.prompt_bars or None)
+        if piece
+        else no_prompt(model.language, request.idea, request.options.plan)
+    )
     spare = 0
     options = request.options
     if request.dense or (piece is None and model.language.family == "groove"):

@@ -193,7 +193,7 @@ def test_views_grow_and_the_last_has_all_there_is(actions: PageActions):
 
 def test_what_a_file_says_of_itself_is_believed_within_reason(actions: PageActions):
     made = {"chords": [["C:maj"]] * 1000, "seed": 1}
-    take = musicgen.load(LATER).continue_(bars=1, seed=3)[0]
+    take = musicgen.load(LATER).continue_(bars=1, idea={"parts": ["piano"]})[0]
     assert made_here(midi(take.score, provenance=made)) == made
     for said in ('{"a": ' + "[" * 11_000 + "}", "{" + '"a":{' * 2000 + "}"):  # without end
         assert made_here(f"\x00musicgen {said}\x00".encode()) is None
@@ -296,6 +296,9 @@ def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
         ({"kind": "infill"}, "first is empty"),
         ({"chords": "C | " * 501}, "letters"),
         ({"chords": "H!"}, "H!"),
+        ({"idea": [1]}, "an idea is not an object"),
+        ({"idea": {"tempo": "fast"}}, "tempo is not a number"),
+        ({"idea": {"parts": 7}}, "parts is a list of 32 instruments"),
     ],
 )  # fmt: skip
 def test_wrong_requests_are_refused_in_a_sentence(wrong: dict, sentence: str):
@@ -317,6 +320,32 @@ def test_plain_values_become_a_request():
     assert [drawn[name] for name in ("temperature", "topP", "minP", "recall")] == [
         getattr(MUSICAL, name) for name in names
     ]
+
+
+def test_a_piece_begins_as_it_is_asked_to_where_the_model_can(actions: PageActions):
+    idea = {"style": "song", "key": "", "tempo": 90, "metre": "3/4", "parts": ["flute", "bass"]}
+    asked = {"model": "ensemble", "idea": {**idea, "form": "A A"}, "bars": 2, "promptBars": None}
+    [take] = written(actions, None, **asked)[-1]["takes"]
+    picture, made = take["piece"], take["provenance"]
+    assert [track["name"] for track in picture["tracks"]] == ["Flute", "Electric bass"]
+    assert {*picture["notes"][4::5]} == {0, 1}
+    assert (picture["tempos"], picture["meters"][0][1:]) == ([[0, 90]], [3, 4])
+    assert made["idea"] == {name: said for name, said in idea.items() if said}
+    assert made["plan"] == {"form": "A A"}
+    for wrong, sentence in (
+        ({"idea": {"key": "H"}}, "there is no key 'H'"),
+        ({"idea": {"form": "A B A"}}, "3 sections, which do not divide 2 bars"),
+        ({"model": "pop-piano"}, "nothing can be asked of a piece from nothing"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            written(actions, None, **{**asked, **wrong})
+    known = {row["name"]: row["idea"] for row in page_facts(actions.models, "")["models"]}
+    assert known["pop-piano"] is known[MODEL] is None
+    begins = language("ensemble").beginning
+    for name in ("style", "key", "metre"):
+        for one in known["ensemble"][name]:
+            begins({name: one})  # can be asked for
+    assert all(len(begins({"parts": [one]})[0]) for one in known["ensemble"]["parts"])
 
 
 def test_unknown_names_and_files_are_refused(actions: PageActions):

@@ -85,6 +85,15 @@ def test_a_wrong_request_gets_a_sentence(client: Client, tmp_path: Path):
         client.predict(None, api_name="/read")
 
 
+def test_a_piece_begins_as_it_is_asked_to(client: Client):
+    asked = {"key": "G minor", "tempo": 72, "metre": "3/4", "parts": "flute, steel guitar"}
+    [path], [fact] = client.predict("ensemble", **asked, bars=1, api_name="/begin")
+    assert fact["idea"] == {**asked, "parts": ["flute", "steel guitar"]}
+    assert [track.name for track in read_midi(path).tracks] == ["Flute", "Steel guitar"]
+    with pytest.raises(AppError, match="There is no style 'jazz'"):
+        client.predict("ensemble", style="jazz", api_name="/begin")
+
+
 @pytest.mark.long  # it is found out with the next heartbeat of gradio's
 def test_who_leaves_takes_their_files_along(address: str, files: Path, tmp_path: Path):
     (server,) = files.glob("musicgen-*")

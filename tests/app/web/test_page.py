@@ -26,6 +26,7 @@ from tests.app.web.hands import (
     open_example,
     outside,
     rest,
+    saved,
     send,
     spot,
     track,
@@ -66,6 +67,49 @@ def test_open(page: Page):
     page.locator("[data-example=nothing]").click()
     expect(page.locator("#mg-go")).to_have_text("Begin")
     expect(page.locator("#mg-prompt-bars")).to_be_hidden()
+
+
+def test_begin(page: Page):
+    """A piece from nothing is as it is asked to be, what cannot be is said, and what was asked stays."""
+    idea, alarm = page.locator(".mg-idea"), page.locator("#mg-takes > [role=alert]")
+    page.locator("[data-example=nothing]").click()
+    expect(page.locator("#mg-go")).to_have_text("Begin")
+    expect(idea).to_be_hidden()  # this model cannot be asked
+    page.get_by_label("Model").select_option("ensemble")
+    expect(idea).to_be_visible()
+    for label, choice in (
+        ("Style", "song"),
+        ("Key", "G minor"),
+        ("Time signature", "3/4"),
+        ("Form", "A B A"),
+    ):
+        idea.get_by_label(label).select_option(choice)
+    tempo = idea.get_by_label("Tempo")
+    for typed, bars, wrong in (
+        ("5", 3, "The tempo is 5; it goes from 10"),
+        ("72", 2, "3 sections"),
+    ):
+        tempo.fill(typed)
+        go_on(page, bars=bars)
+        expect(alarm).to_contain_text(wrong)
+    for name in ("Flute", "Sax", "Sax"):
+        idea.get_by_role("button", name=name).click()  # the second time, it is left out again
+    idea.get_by_label("Another instrument").select_option("harp")
+    expect(idea.get_by_role("button", name="Harp", pressed=True)).to_be_visible()
+    assert not checked(page, lambda: idea.get_by_label("Form").select_option(""))
+    go_on(page, bars=1)
+    await_end(page)
+    expect(alarm).to_be_hidden()
+    piece = page.evaluate("musicgen.desk.takes[0].piece")
+    assert [track["name"] for track in piece["tracks"]] == ["Flute", "Harp"]
+    assert (piece["tempos"], piece["meters"][0][1:]) == ([[0, 72]], [3, 4])
+    saved(page)
+    page.reload()
+    expect(tempo).to_have_value("72")
+    expect(idea.get_by_label("Key")).to_have_value("G minor")
+    expect(idea.get_by_role("button", pressed=True)).to_have_text(["Flute", "Harp"])
+    page.locator(".mg-take .mg-further").click()
+    expect(idea).to_be_hidden()  # what goes on is as it began
 
 
 def test_continue(page: Page):
@@ -294,9 +338,21 @@ def test_phone(visit):
     expect(first).to_be_in_viewport()
     page.locator(".mg-history > summary").tap()
     page.get_by_text("Tracks", exact=True).tap()
+    fit_for_fingers(page, 40)
+    page.locator(".mg-examples > summary").tap()
+    page.locator("[data-example=nothing]").tap()
+    how.tap()
+    page.get_by_label("Model").select_option("ensemble")
+    page.keyboard.press("Escape")
+    expect(page.locator(".mg-idea")).to_be_in_viewport()
+    fit_for_fingers(page, 20)
+
+
+def fit_for_fingers(page: Page, least: int) -> None:
+    """Find so many things to be pressed, each large enough, on a page no wider than the screen."""
     rest(page)
     targets = page.evaluate(TARGETS)
-    assert len(targets) > 40
+    assert len(targets) > least
     assert not [one for one in targets if one["least"] < FINGER]
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 

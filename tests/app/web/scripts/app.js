@@ -218,6 +218,18 @@ export const tests = {
     await app.composer.start({ kind: "continue" });
     ok(/still at work/.test(app.trouble), app.trouble);
   },
+  async "what a piece from nothing is to be like is asked where no piece is open, of a model that can"() {
+    const { app, desk, entry } = working(), asked = [], can = { can: true, by: null }, abilities = { ends: can, chords: can, infill: can, accompany: can };
+    app.models.set("m", { name: "m", idea: null, ...abilities });
+    app.models.set("any", { name: "any", idea: { style: [] }, ...abilities });
+    app.server = { async *write(given, ask) { asked.push(ask.idea); } };
+    desk.set({ idea: { key: "C major" } });
+    for (const [id, kind, model] of [["old", "file", "any"], ["new", "nothing", "any"], ["plain", "nothing", "m"]]) {
+      desk.show(entry(id, { kind, model, piece: kind === "nothing" ? piece([]) : bars(4) }), "opening");
+      await app.composer.start({ kind: "continue" });
+    }
+    equal(asked, [null, { key: "C major" }, null]);
+  },
   async "space plays after a pointer, keys press what they have reached, and undo is left to a field in which one types"() {
     const { app, hears, done, key } = listening(), button = element("button"), field = element("input[type=text]");
     hears.focusin({ target: button }); // by a pointer

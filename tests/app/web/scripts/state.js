@@ -188,6 +188,8 @@ export const tests = {
     for (const change of changes) throws(() => readDesk(changed(change), "a.musicgen", before), /no desk/);
     equal(readDesk(changed((_, open) => (open.current = null)), "a.musicgen", before).current, null);
     const odd = readDesk(changed((found) => Object.assign(found.desk, { past: 7, settings: { tempo: "fast", mix: [7], bars: null, seed: 3 } })), "a.musicgen", before);
+    for (const idea of [7, null, { parts: "flute" }, { tempo: "fast" }, { key: ["C"] }])
+      equal(readDesk(changed((found) => (found.desk.settings.idea = idea)), "a.musicgen", before).settings.idea, {});
     equal([odd.settings.tempo, odd.settings.mix, odd.settings.bars, odd.settings.seed, odd.past], [1, {}, 16, 3, []]);
     equal(readDesk(changed((found) => (found.desk.settings.tempo = 0)), "a.musicgen", before).settings.tempo, 1); // it would stand still
   },
@@ -222,12 +224,13 @@ export const tests = {
     equal([mixOf(desk, heard), mixOf(desk, other)], [[{ mute: true }], []]);
   },
   async "a link says which piece, and how to go on"() {
-    const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, newSeed: true };
+    const { desk } = worked(), settings = { ...desk.settings, seed: 7, bars: 3, idea: { key: "G minor", parts: ["flute"] }, newSeed: true };
     const source = { title: "song", name: "song.mid", bytes: new Uint8Array([77, 84, 104, 100, 0, 255]) };
     const link = await writeLink("http://here/?a=1#old", source, { model: "m", chosen: 2, settings });
     ok(link.startsWith("http://here/?a=1#desk="));
     const said = await readLink(new URL(link).hash);
     equal([said.model, said.chosen, said.title, said.settings.seed, said.settings.bars, said.settings.newSeed], ["m", 2, "song", 7, 3, false]);
+    equal(said.settings.idea, settings.idea);
     equal(Array.from(said.bytes), Array.from(source.bytes));
     equal(await readLink("#elsewhere"), null);
     const broken = await readLink(new URL(link).hash.slice(0, -8)).catch((error) => error.message);
