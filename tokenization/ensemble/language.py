@@ -29,6 +29,7 @@ from tokenization.ensemble.tokens import (
     CLOCK_STEPS,
     END,
     EXTRA_START,
+    FAMILIES,
     FLAT_VELOCITY,
     HARMONY,
     HIGHEST_DRUM,
@@ -64,7 +65,7 @@ class Ensemble(Language):
     idle = LEFT_1
     every_metre = True
     draws_by_kind = True
-    parts = PART_NAMES
+    parts = (*PART_NAMES, *FAMILIES)
     infilling = goals.infilling
     accompanying = goals.accompanying
     directed = goals.directed

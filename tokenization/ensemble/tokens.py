@@ -91,7 +91,7 @@ PITCHED = len(INSTRUMENTS)  # numbers of instruments below this are pitched
 DRUMS, HARMONY = PITCHED, PITCHED + 1  # the drum kit; chord symbols, which are a part too
 PART_NAMES = (*(instrument.name for instrument in INSTRUMENTS), "drums", "chords")
 # What musicians call instruments of several names; of those that a piece has not, the first is new.
-_FAMILIES = {
+FAMILIES = {
     "bass": ("electric_bass", "acoustic_bass", "fretless_bass", "synth_bass"),
     "guitar": ("electric_guitar", "steel_guitar", "nylon_guitar", "muted_guitar"),
     "sax": ("alto_sax", "tenor_sax"),
@@ -153,7 +153,7 @@ def label_of(name: str) -> str:
 def instruments(name: str) -> tuple[str, ...]:
     """Return the parts that may be meant by the name of an instrument, or say that there is none."""
     label = label_of(name)
-    meant = _FAMILIES.get(label, (label,))
+    meant = FAMILIES.get(label, (label,))
     if meant[0] not in PART_NAMES:
         raise ValueError(
             f"there is no instrument {name!r}{nearest(label, PART_NAMES)}; "

@@ -14,10 +14,20 @@ from tests.app.web.hands import (
     choose_bars,
     fill,
     go_on,
+    open_example,
     rest,
 )
 
 pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def page(visit):
+    """A page with a trio on its desk."""
+    found = visit()
+    open_example(found, "trio-disco")
+    return found
+
 
 # What has the focus: the part of the page, its name, and whether that is seen.
 FOCUS = """() => {
@@ -72,7 +82,7 @@ def test_all_is_done_by_keys_alone_and_the_focus_is_never_lost(page: Page):
         press("MIDI", "^Save$", ".mg-stage")
     fill(page, "bars", 128)
     press("Continue", "^Stop$")
-    page.wait_for_function("() => musicgen.desk.takes[1]?.now > 48 * 6")
+    page.wait_for_function("() => musicgen.desk.takes[1]?.now > 96 * 18")
     press("Stop", "^(Stop|Continue)$")
     await_end(page)
     lands_on("^Continue$")
@@ -112,7 +122,7 @@ def test_the_page_fits_its_screen_in_its_colours(visit, width: int, scheme: str)
 def test_bars_of_a_take_that_is_being_written_stay_until_its_end(page: Page):
     """The bars that are yet to come have their place already; they would be left over, empty."""
     go_on(page, bars=128)
-    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 48 * 12")
+    page.wait_for_function("() => musicgen.desk.takes[0]?.now > 96 * 18")
     bar, why = page.locator(".mg-take .mg-range-bar"), page.locator(".mg-take .mg-why")
     choose_bars(page, 9, 9, card=".mg-take")
     for name in ("End here", "Delete", "Set chord"):
@@ -141,7 +151,7 @@ def test_a_link_and_a_file_are_given_where_a_browser_lacks_something(visit):
       grip.dispatchEvent(new DragEvent("dragstart", { dataTransfer: data, bubbles: true }));
       return data.getData("DownloadURL").split(/:(.*?):(.*)/s).slice(0, 3);
     }""")
-    assert (kind, name) == ("audio/midi", "Disco trio.mid")
+    assert (kind, name) == ("audio/midi", "Piano in C.mid")
     given = "async (a) => [...new Uint8Array(await (await fetch(a)).arrayBuffer())].slice(0, 4)"
     assert bytes(page.evaluate(given, address)) == b"MThd"
 
@@ -151,7 +161,7 @@ def test_the_desk_is_there_before_gradios_own_scripts(browser, address: str):
     page = context.new_page()
     page.route("**/assets/*.js", lambda route: route.abort())
     page.goto(address)
-    expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    expect(page.locator(SHOWN)).to_have_text("Piano in C", timeout=WAIT)
     page.route("**/call/desk_write", lambda route: route.fulfill(status=503, json={"detail": "x"}))
     page.locator("#mg-go").click()
     expect(page.locator("#mg-takes > [role=alert]")).to_contain_text("did not take the request")

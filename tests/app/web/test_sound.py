@@ -12,6 +12,15 @@ from tests.app.web.hands import SHOWN, await_end, downloaded, go_on, open_exampl
 
 pytestmark = pytest.mark.long
 
+
+@pytest.fixture
+def page(visit):
+    """A page with a trio on its desk."""
+    found = visit()
+    open_example(found, "trio-disco")
+    return found
+
+
 # Take down what the page sends to the loudspeaker, from now on.
 LISTEN = """async () => {
   const { synth } = musicgen.player;

@@ -28,7 +28,7 @@ def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedT
 
 
 def test_a_part_that_rests_comes_on_all_the_same():
-    resting = streamed("groove-2", "accompany", parts=("drums",))
+    resting = streamed("ensemble", "accompany", parts=("drums",))
     lines = resting.begun()["takes"][0]["piece"]["lines"]
     assert resting.more(0) is None
     view = resting.more(6)  # without a note
@@ -41,7 +41,7 @@ def test_a_part_that_rests_comes_on_all_the_same():
 @pytest.mark.parametrize(
     ("spoken", "kind", "more", "first", "begun"),
     [
-        ("groove-2", "accompany", {"parts": ("bass",)}, 0, 1),
+        ("ensemble", "accompany", {"parts": ("bass",)}, 0, 1),
         ("ensemble", "infill", {"first": 5, "last": 9}, 4, 1),
         ("ensemble", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
         ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no token that begins a bar
@@ -80,7 +80,7 @@ def test_bars_are_those_of_the_metre_that_is_written(begun: int):
     [("continue", {"prompt_bars": 4}, 4), ("infill", {"first": 5, "last": 9}, 16)],
 )
 def test_after_a_stop_what_was_given_stays_and_what_goes_on_ends(kind: str, more: dict, bars: int):
-    takes = streamed("groove-2", kind, **more)
+    takes = streamed("ensemble", kind, **more)
     takes.begun()
     (take,) = takes.finished("stopped", 1.0)["takes"]
     assert len(take["piece"]["lines"]) == bars + 1
