@@ -65,7 +65,7 @@ def add_tracks(parser: argparse.ArgumentParser) -> None:
 
 def tracks_of(words: list[str] | None, language: str) -> Any:
     """Return the choice of tracks as the language takes it."""
-    if words is None or language.split("-")[0] != "groove":
+    if words is None or language != "groove":
         return words
     from tokenization.groove.spelling import PARTS
     from tokenization.wording import counted

@@ -206,7 +206,7 @@ def _ending(language: Language, grammar: Grammar, start: int, stop: int) -> Gram
     if not language.can_end() or language.bar is None:
         raise ValueError(
             f"this model speaks {language.name}, in which an end cannot be asked for; leave --end out, "
-            "or train one that speaks a later version"
+            "or choose one that speaks ensemble"
         )
     left = language.vocabulary[LEFT].start - 1
     counted = range(max(start, stop - COUNTED), stop)

@@ -281,7 +281,7 @@ class Language(ABC):
     ) -> Goal:
         """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
         raise ValueError(
-            f"this model speaks {self.name}, in which no gap can be filled; train one that speaks a later version"
+            f"this model speaks {self.name}, in which no gap can be filled; choose one that speaks ensemble"
         )
 
     def accompanying(
@@ -296,7 +296,7 @@ class Language(ABC):
         """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
         raise ValueError(
             f"this model speaks {self.name}, in which no part can be written to others; "
-            "accompanying takes one that speaks groove-2"
+            "choose one that speaks ensemble"
         )
 
     @abstractmethod
@@ -413,19 +413,15 @@ class Row(NamedTuple):
     module: str
     cls: str
     title: str  # in a list of languages
-    earlier: tuple[str, ...] = ()  # classes of earlier editions, which what was saved still speaks
 
 
 LANGUAGES = {
     "remi": Row("tokenization.remi.language", "Remi", "one piano with chords, in 4/4"),
     "groove": Row("tokenization.groove.language", "Groove", "bass, drums and one more"),
-    "groove-2": Row(
-        "tokenization.groove_2.language", "Groove2",
-        "that in bars, with ends, gaps and parts written to others",
-        earlier=("Groove2WithoutChords",),
+    "ensemble": Row(
+        "tokenization.ensemble.language", "Ensemble", "any parts, with a plan of each bar"
     ),
-    "ensemble": Row("tokenization.ensemble.language", "Ensemble", "any parts, with a plan of each bar"),
-}  # fmt: skip
+}
 
 
 def language(name: str) -> Language:
@@ -439,11 +435,6 @@ def language(name: str) -> Language:
 def language_from_spec(spec: dict[str, Any]) -> Language:
     """Return the language of a model or data set, or say how it differs from the one at hand."""
     found = language(str(spec.get("language")))
-    row = LANGUAGES[found.name]
-    for edition in row.earlier:
-        earlier = getattr(import_module(row.module), edition)()
-        if earlier.spec() == spec:
-            return earlier
     if found.spec() != spec:
         raise ValueError(
             f"this {spec.get('language')} differs from the one at hand in "

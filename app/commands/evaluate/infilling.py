@@ -17,7 +17,7 @@ of the top note over the seam, in semitones.
 
 examples:
   musicgen evaluate infilling runs/mine --data data/pop909
-  musicgen evaluate infilling runs/mine --data data/groove-2 --split test --gap 8 --pieces 40 --json
+  musicgen evaluate infilling runs/mine --data data/mine --split test --gap 8 --pieces 40 --json
 """
 
 

@@ -1,1 +1,0 @@
-"""Fits of what the languages lean towards, to what makes held-out music likeliest."""
