@@ -20,10 +20,9 @@ from tokenization.score import Notes
 HELD_BARS = 2
 
 
-def _beside(goal: Goal, *, replacing: bool) -> dict[str, Any]:
-    """Return what a goal says to a generation beside its prompt and its grammar."""
-    replaced = goal.replaced.tolist() if replacing else ()
-    return {"logit_bias": goal.logit_bias, "known": Known(goal.elsewhere.tolist(), replaced)}
+def _known(goal: Goal, *, replacing: bool) -> Known:
+    """Return what a goal says of the piece beside its prompt."""
+    return Known(goal.elsewhere.tolist(), goal.replaced.tolist() if replacing else ())
 
 
 class Completion(MusicGeneration):
@@ -46,8 +45,8 @@ class Completion(MusicGeneration):
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
         same as those that stood there: (N,) bool; `where` says so of an edit of the piece's file.
         """
-        beside = _beside(goal, replacing=True)
-        super().__init__(model, goal.prompt, goal.grammar, options, **beside)
+        known = _known(goal, replacing=True)
+        super().__init__(model, goal.prompt, goal.grammar, options, known=known)
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
         self._edit = piece.edit(**where)
 
@@ -82,8 +81,8 @@ class WholeIds(Generation):
         self, model: Player, goal: Goal, options: Options, *, replacing: bool = False
     ) -> None:
         """Take a goal in the model's language."""
-        beside = _beside(goal, replacing=replacing)
-        super().__init__(model, goal.prompt, goal.grammar, options, **beside)
+        known = _known(goal, replacing=replacing)
+        super().__init__(model, goal.prompt, goal.grammar, options, known=known)
         self.goal = goal
 
     def whole(self) -> np.ndarray:

@@ -24,7 +24,7 @@ from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
 from tokenization.continuing import continuing
 from tokenization.edit import Edit
 from tokenization.formats import file_of, write_score
-from tokenization.grammar import Grammar, LogitBias
+from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.score import Score, excerpt
 
@@ -142,7 +142,6 @@ class Generation:
         grammar: Grammar,
         options: Options,
         *,
-        logit_bias: LogitBias | None = None,
         known: Known | None = None,
         sources: Mapping[int, int] | None = None,
         **stop: int | None,
@@ -151,7 +150,7 @@ class Generation:
 
         `sources` names the bar that each bar returns to, of those of which that is asked.
         """
-        self.model, self.options, self._bias = model, options, logit_bias
+        self.model, self.options = model, options
         self._ids, self._grammar, self._known, self._stop = ids, grammar, known, stop
         self._sources = sources
         self._job: Progress | None = None
@@ -183,7 +182,6 @@ class Generation:
                 passes_over=not self.options.chords,
                 sources=self._sources,
             ),
-            logit_bias=self._bias,
         )
         ids = self._ids.astype(np.int64)
         # What stands before a gap is said by its grammar alone: there is no such piece.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenization.grammar import Grammar, LogitBias
+from tokenization.grammar import Grammar
 from tokenization.score import Score
 from tokenization.wording import counted
 
@@ -123,8 +123,6 @@ class Goal:
     grammar: Grammar  # stands before the prompt's first token
     whole: Callable[[np.ndarray], np.ndarray]
     """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
-    # What the goal makes likelier beside what the model makes of it.
-    logit_bias: LogitBias | None = None
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
     replaced: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))

@@ -15,7 +15,7 @@ from musicgen.generation.recall.recalling import Recalling
 from musicgen.generation.request import Order, Progress, checked
 from musicgen.layers.linear import MOST
 from musicgen.model.performer import Performer, State
-from tokenization.grammar import Grammar, LogitBias
+from tokenization.grammar import Grammar
 
 # A prompt is read by the parallel form, a piece at a time, so that others need not wait for a long one.
 
@@ -108,8 +108,6 @@ class RowGroup:
         self._steps = 0
         self._random: list[np.random.Generator] = []
         self._recalling: list[Recalling] = []  # a row each, or none
-        self._bias: list[LogitBias] = []  # a row each, or none
-        self._goal = np.zeros_like(self.live)  # that stands in each row, of those that lean
         # Of these rows, up to when they draw with others.
         self.grammar = after_prompt.select(np.zeros_like(self.live))
         self._begun = self.grammar.bars  # of each row
@@ -141,23 +139,18 @@ class RowGroup:
         if self.job.request.recall is not None:
             recalling = Recalling(self.job.request.recall, self.job.ids.tolist())
             self._recalling = [recalling.copy() for _ in self.live]
-        if (logit_bias := self.job.request.logit_bias) is not None:
-            self._bias = [logit_bias] * len(self.live)
-            self._goal = np.full_like(self.live, logit_bias.standing(self.job.ids))
 
     def uniforms(self) -> list[float]:
         """Return a random number a row."""
         return [random.random() for random in self._random]
 
     def biased_scores(self, allowed: np.ndarray) -> np.ndarray:
-        """Return the scores of what comes next, (rows, V), biased by its circles and goals; allowed: (rows, V) bool."""
-        if not self._bias and not self._recalling:
+        """Return the scores of what comes next, (rows, V), biased by its circles; allowed: (rows, V) bool."""
+        if not self._recalling:
             return self.scores
         scores = self.scores.copy()
         for row, one in enumerate(self._recalling):
             one.bias(scores[row], allowed[row])
-        for row, bias in enumerate(self._bias):
-            bias.apply(scores[row], int(self._goal[row]), allowed[row])
         return scores
 
     def recall(self, chances: np.ndarray, allowed: np.ndarray) -> None:
@@ -177,9 +170,6 @@ class RowGroup:
             goes_on &= tokens != stop.end
         for row, one in enumerate(self._recalling):
             one.take(int(tokens[row]), bool(begins[row]))
-        for row, bias in enumerate(self._bias):
-            if goal := bias.goal[tokens[row]]:
-                self._goal[row] = goal
         self._steps += 1
         if self._steps == stop.tokens:
             goes_on[:] = False
@@ -193,9 +183,8 @@ class RowGroup:
         self.numbers = [self.numbers[row] for row in kept]
         self._random = [self._random[row] for row in kept]
         self._recalling = [self._recalling[row] for row in kept] if self._recalling else []
-        self._bias = [self._bias[row] for row in kept] if self._bias else []
         self.live, self.scores = self.live[kept], self.scores[kept]
-        self.given, self._goal = self.given[kept], self._goal[kept]
+        self.given = self.given[kept]
         self.grammar, self._begun = self.grammar.select(kept), self._begun[kept]
         return gone
 

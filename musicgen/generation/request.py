@@ -10,7 +10,7 @@ import numpy as np
 
 from musicgen.generation.recall.recalling import Recall
 from musicgen.generation.sampling import Kinds, Sampling
-from tokenization.grammar import Grammar, LogitBias
+from tokenization.grammar import Grammar
 
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
@@ -61,8 +61,6 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     stop: Stop = field(default_factory=Stop)
     recall: Recall | None = None  # without it, the model knows no more than its state
-    # What goals make likelier beside what the model makes of them.
-    logit_bias: LogitBias | None = None
     kinds: Kinds | None = field(default=None, compare=False)  # of tokens, to draw within
 
     def __post_init__(self) -> None:
