@@ -45,7 +45,7 @@ def fill(
     replacing: bool = False,
 ) -> WholeIds:
     """Return the work to write the bars start … stop − 1 of a piece, as if they had been lost or `replacing` them."""
-    goal = model.language.infilling(ids, start, stop, longest_ticks=model.longest_ticks)
+    goal = model.language.infilling(ids, start, stop)
     options = Options(seed=seed, sampling=replace(MUSICAL, recall=recall))
     return WholeIds(model, goal, options, replacing=replacing)
 

@@ -274,7 +274,6 @@ class Language(ABC):
         start: int,
         stop: int,
         *,
-        longest_ticks: Sequence[int] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
@@ -288,7 +287,6 @@ class Language(ABC):
         ids: np.ndarray,
         write: Collection[str],
         *,
-        longest_ticks: Sequence[int] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""

@@ -90,10 +90,7 @@ def accompanied(
     piece = speaker.decode(ids)
     names = speaker.part_names(ids)
     hidden = {name: track for name, track in hidden_parts(piece).items() if name in hide}
-    works = [
-        accompany(loaded, ids, names[track], piece.ticks_per_beat, seed=seed)
-        for track in hidden.values()
-    ]
+    works = [accompany(loaded, ids, names[track], seed=seed) for track in hidden.values()]
     yield works
     following, others = some_bars(whole.score, bars, bars), [music(same), music(other)]
     about = {"piece": prepared.name(row), "style": int(prepared.pieces.style[row])}

@@ -59,13 +59,9 @@ def infilling(
     start: int,
     stop: int,
     *,
-    longest_ticks: Sequence[int] | None = None,
     plan: Plan | None = None,
 ) -> Goal:
-    """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays.
-
-    No note is longer than a token can say, whatever `longest_ticks` is.
-    """
+    """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays."""
     ids = plain(ids)
     lines = bar_offsets(ids)
     bars = len(lines) - 1
@@ -109,7 +105,6 @@ def accompanying(
     ids: np.ndarray,
     write: Collection[str],
     *,
-    longest_ticks: Sequence[int] | None = None,
     plan: Plan | None = None,
 ) -> Goal:
     """Return the goal to write some parts to the others of a piece, which stay note for note.
