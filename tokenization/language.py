@@ -179,7 +179,6 @@ class Language(ABC):
     end: int
     onset_steps: int  # of a beat: notes begin on them
     bar: int | None = None  # a token that begins every bar, where the language has one
-    idle: int | None = None  # one that `Grammar.advance` takes without effect, to have goals by
     every_metre = False  # whether its bars are of other metres than 4/4 too
     draws_by_kind = (
         False  # whether music is drawn within kinds of tokens (musicgen/generation/sampling.py)

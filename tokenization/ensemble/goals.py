@@ -8,7 +8,6 @@ import numpy as np
 
 from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.continuing import Script, Scripted
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import (
     NO_LEVEL,
@@ -21,6 +20,7 @@ from tokenization.ensemble.layouts import (
     plan_of,
     with_parts,
 )
+from tokenization.ensemble.script import Script, Scripted
 from tokenization.ensemble.spelling import Reading, Sheet, declared, voices_of
 from tokenization.ensemble.tokens import (
     AT,
@@ -72,7 +72,7 @@ def infilling(
     later, head = beyond(ids, stop, stop), body_start(ids)
     seams = [[SEAM_1 + stop - 1 - bar, *said[bar], *metres[bar]] for bar in range(start, stop)]
     prompt = np.concatenate([ids[:head], later, ids[head : lines[start]], [BAR], seams[0]])
-    script = Script.around(language, [later.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *seams])
+    script = Script.around([later.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *seams])
     grammar = EnsembleGrammar(metres=False, given_bars=start)
     piece = language.decode(ids)
     line = int(reading.bars.start[start]) * STEPS_PER_SUBBEAT
@@ -92,7 +92,7 @@ def infilling(
 
     return Goal(
         prompt=prompt,
-        grammar=Scripted(grammar, language, script, may_end_silent=True, hears=True),
+        grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         elsewhere=_from(ids, lines, given_until(stop, stop)),
         replaced=ids[lines[start] + 1 : lines[stop]],
@@ -135,7 +135,7 @@ def accompanying(
     said = _plan_tokens({"players": everyone, **(plan or {})}, bars)
     header = np.concatenate([kept[: _declared_at(kept)], declared(order)])
     after = [[*said[bar], *kept[lines[bar] + 1 : lines[bar + 1]].tolist()] for bar in range(bars)]
-    script = Script.around(language, [[]] * bars, after)
+    script = Script.around([[]] * bars, after)
     written = range(len(given), len(order))
     plays = "players" not in (plan or {})
     grammar = EnsembleGrammar(write=written, metres=False, plays=plays)
@@ -150,7 +150,7 @@ def accompanying(
 
     return Goal(
         prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
-        grammar=Scripted(grammar, language, script, may_end_silent=True, hears=True),
+        grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         tracks=tuple(target[number] for number in written if order[number] != HARMONY),
     )
@@ -183,20 +183,25 @@ def directed(
         key = int(keys[0]) if len(keys) else key_of(sheet)
         tonic = _tonic(key, metre) if chords is None and HARMONY in sheet.parts else []
         said[-1] = [*_thin(sheet, plan, bars), *tonic]
+    opening = prompt[bar_offsets(prompt)[-2] + 1 :].tolist() if len(reading.bars) else []
     after = [
         [
             *([LEFT_1 + bars - bar - 1] if ends and bars - bar <= COUNTED else []),
             *said[bar],
-            *([] if chords is None else _chord_tokens(chords[bar % len(chords)], metre)),
         ]
         for bar in range(bars)
     ]
+    after[0] = opening or after[0]  # a piece from nothing may have said what its first bar is like
+    if chords is not None:
+        after = [
+            [*a, *_chord_tokens(chords[bar % len(chords)], metre)] for bar, a in enumerate(after)
+        ]
     # What stops the music that does not end is its length.
     after += [] if ends else [[]]
-    script = Script.around(language, [[]] * (before + len(after)), [*[[]] * before, *after])
+    script = Script.around([[]] * (before + len(after)), [*[[]] * before, *after])
     write = None if chords is None else np.flatnonzero(reading.parts != HARMONY)
     grammar = EnsembleGrammar(write=write, metres=chords is None)
-    return Scripted(grammar, language, script, hears=True)
+    return Scripted(grammar, script)
 
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:

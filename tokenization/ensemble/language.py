@@ -33,7 +33,6 @@ from tokenization.ensemble.tokens import (
     FLAT_VELOCITY,
     HARMONY,
     HIGHEST_DRUM,
-    LEFT_1,
     LENGTHS,
     LONGEST_BAR,
     LOUDNESS_LEVELS,
@@ -62,7 +61,6 @@ class Ensemble(Language):
     end = END
     bar = BAR
     onset_steps = STEPS_PER_BEAT
-    idle = LEFT_1
     every_metre = True
     draws_by_kind = True
     parts = (*PART_NAMES, *FAMILIES)
