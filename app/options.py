@@ -23,13 +23,13 @@ def check_counts(arguments: argparse.Namespace, *options: str) -> None:
 def add_language(
     parser: argparse.ArgumentParser,
     default: str | None,
-    family: str | tuple[str, ...] = "",
+    among: tuple[str, ...] = (),
     otherwise: str = "",
 ) -> None:
-    """Declare the option, for all languages or those of some families; `otherwise` is taken without a default."""
+    """Declare the option, for all languages or some; `otherwise` is taken without a default."""
     from tokenization.language import LANGUAGES
 
-    named = {name: row.title for name, row in LANGUAGES.items() if name.startswith(family)}
+    named = {name: row.title for name, row in LANGUAGES.items() if not among or name in among}
     parser.add_argument(
         "--language", choices=[*named], default=default,
         help="; ".join(f"{name}: {title}" for name, title in named.items())

@@ -213,8 +213,8 @@ class Language(ABC):
 
     @property
     def family(self) -> str:
-        """What its versions share, such as how scores are arranged: the name without a version's number."""
-        return self.name.split("-")[0]
+        """The name, by which training sequences are cut."""
+        return self.name
 
     def described(self, ids: np.ndarray) -> np.ndarray:
         """Return the beginning of a piece with what the language says about music beside its notes, if anything."""

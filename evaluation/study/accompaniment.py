@@ -115,16 +115,15 @@ def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Foun
     language = choice.prepared.language
     same = [model for model in playables if model.language.name == language.name]
     can_end = same if language.can_end() else []
-    related = [model for model in playables if model.language.family == language.family]
     possible = {
         # The songs of piano music are long enough to return.
         "form": (
-            [] if language.family == "groove" else related,
+            [] if language.name == "groove" else same,
             partial(form, prompt_bars=8, bars=56),
         ),
         "infilling": (can_end, partial(infilling, gap=4)),
         "accompaniment": (
-            [model for model in related if model.language.parts],
+            [model for model in same if model.language.parts],
             partial(accompaniment, hide=ROLES, bars=8),
         ),
     }

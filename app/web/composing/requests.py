@@ -213,9 +213,9 @@ def offered(models: OfferedModels, name: str) -> dict[str, Any]:
 
 def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
     """Return the models that may do what one cannot; `parts` says that parts are to be written."""
-    if parts and models.language(name).family == "remi":
+    if parts and models.language(name).name == "remi":
         return []
-    return [n for n, one in models.languages.items() if n != name and one.family == ANY_PARTS]
+    return [n for n, one in models.languages.items() if n != name and one.name == ANY_PARTS]
 
 
 def _abilities(language: Language) -> dict[str, Any]:
@@ -279,7 +279,7 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
     prompt = piece.prompt(request.prompt_bars or None) if piece else no_prompt(model.language)
     spare = 0
     options = request.options
-    if request.dense or (piece is None and model.language.family == "groove"):
+    if request.dense or (piece is None and model.language.name == "groove"):
         spare = max(0, min(SPARE, MOST_TOGETHER - options.variations))
         options = replace(options, variations=options.variations + spare)
     region = Region(
