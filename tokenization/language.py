@@ -92,7 +92,7 @@ class Vocabulary:
 
 # Goals a model can be given: to end in a certain bar, to fill a gap, to write some parts; and the tokens for them.
 #
-# Several languages share these tokens. A sequence without them is a plain piece. With them, the given notes come
+# A language that has goals has these tokens. A sequence without them is a plain piece. With them, the given notes come
 # first, the written ones follow, and each written bar counts down to the goal, right after the token that begins it:
 #
 #     an ending    … bar left_3 … bar left_2 … bar left_1 … end
