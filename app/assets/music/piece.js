@@ -74,7 +74,7 @@ export function grown(piece, { notes, ...columns }) {
   flat.set(piece.notes.subarray(0, notes.keep * WIDTH));
   notes.add.forEach((row, index) => flat.set(row, (notes.keep + index) * WIDTH));
   const next = { ...piece, notes: flat };
-  for (const name of ["tempos", "chords", "meters", "lines"]) next[name] = changed(piece[name], columns[name]);
+  for (const name of ["tracks", "tempos", "chords", "meters", "lines"]) next[name] = changed(piece[name], columns[name]);
   return next;
 }
 

@@ -12,7 +12,7 @@ from app.web.offered_models import example
 from musicgen.pieces import read_piece
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
-from tokenization.score import Marker, Meters, Score
+from tokenization.score import Marker, Meters, Score, Track
 
 SAMPLING = SamplingValues(temperature=1, top_p=1, top_k=0, min_p=0, seed=1)
 
@@ -73,6 +73,22 @@ def test_bars_are_those_of_the_metre_that_is_written(begun: int):
     kept, added = grown["lines"]["keep"], grown["lines"]["add"]
     assert (kept, added[0], len(lines)) == (6, 5 * bar + bar * 3 // 4, kept + len(added))
     assert grown["now"] in [*lines[:kept], *added]
+
+
+def test_a_piece_from_nothing_gets_its_tracks_as_they_are_written():
+    model = musicgen.load("untrained:tiny:ensemble")
+    options = options_from(bars=4, variations=1, sampling=SAMPLING)
+    takes = streamed_takes(
+        model, None, MusicRequest(kind="continue", model=model.name, options=options)
+    )
+    assert takes.begun()["takes"][0]["piece"]["tracks"] == []
+    (take,) = takes.work.takes()
+    bass = take.score.replace(tracks=(Track("Bass", 33),))
+    takes.work.takes = lambda: [replace(take, score=bass)]
+    view = takes.more(1)
+    assert view is not None
+    track = {"name": "Bass", "program": 33, "drum": False}
+    assert view["takes"][0]["tracks"] == {"keep": 0, "add": [track]}
 
 
 @pytest.mark.parametrize(
