@@ -23,13 +23,13 @@ def check_counts(arguments: argparse.Namespace, *options: str) -> None:
 def add_language(
     parser: argparse.ArgumentParser,
     default: str | None,
-    family: str | tuple[str, ...] = "",
+    among: tuple[str, ...] = (),
     otherwise: str = "",
 ) -> None:
-    """Declare the option, for all languages or those of some families; `otherwise` is taken without a default."""
+    """Declare the option, for all languages or some; `otherwise` is taken without a default."""
     from tokenization.language import LANGUAGES
 
-    named = {name: row.title for name, row in LANGUAGES.items() if name.startswith(family)}
+    named = {name: row.title for name, row in LANGUAGES.items() if not among or name in among}
     parser.add_argument(
         "--language", choices=[*named], default=default,
         help="; ".join(f"{name}: {title}" for name, title in named.items())
@@ -65,7 +65,7 @@ def add_tracks(parser: argparse.ArgumentParser) -> None:
 
 def tracks_of(words: list[str] | None, language: str) -> Any:
     """Return the choice of tracks as the language takes it."""
-    if words is None or language.split("-")[0] != "groove":
+    if words is None or language != "groove":
         return words
     from tokenization.groove.spelling import PARTS
     from tokenization.wording import counted

@@ -54,7 +54,7 @@ def read_tokens(text: str, name: str, language_name: str | None = None) -> Token
 
 def setting_of(speaker: Language, plain: Any, name: str) -> Any:
     """Return what a language keeps beside its tokens, from plain data."""
-    if plain is None or speaker.family != "groove":
+    if plain is None or speaker.name != "groove":
         return None
     try:
         programs, velocities = (

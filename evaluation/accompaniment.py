@@ -27,7 +27,7 @@ import numpy as np
 from evaluation.metrics.estimates import estimate, mean
 from evaluation.metrics.statistics import HARMONY, NOTES_A_BAR, SOUNDING, in_harmony
 from evaluation.metrics.style import cosine, onset_drum, onset_duration, time_pitch
-from musicgen.completion import WholeIds, accompaniment_goal
+from musicgen.completion import WholeIds
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_count, bar_lines
@@ -72,12 +72,9 @@ def hidden_parts(piece: Score) -> dict[str, int]:
     return {name: found[name] for name in ROLES if name in found}
 
 
-def accompany(
-    model: Playable, ids: np.ndarray, part: str, ticks_per_beat: int, *, seed: int
-) -> WholeIds:
+def accompany(model: Playable, ids: np.ndarray, part: str, *, seed: int) -> WholeIds:
     """Return the work to write one part of a piece to the others."""
-    goal = accompaniment_goal(model, ids, [part], ticks_per_beat)
-    return WholeIds(model, goal, Options(seed=seed))
+    return WholeIds(model, model.language.accompanying(ids, [part]), Options(seed=seed))
 
 
 def part_of(score: Score | None, track: int | None) -> Notes | None:

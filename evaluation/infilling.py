@@ -27,10 +27,8 @@ from musicgen.generation.sampling import MUSICAL
 from musicgen.options import Options
 from musicgen.playable import Playable
 from tokenization.analysis.metres import bar_lines
-from tokenization.ensemble.layouts import gap as gap_of_ids
-from tokenization.groove_2.goals import gap as gap_of_notes
-from tokenization.groove_2.language import Groove2
-from tokenization.language import SEAM, Language
+from tokenization.ensemble.layouts import gap
+from tokenization.language import SEAM
 from tokenization.score import Notes, Score
 
 
@@ -44,7 +42,7 @@ def fill(
     recall: float = MUSICAL.recall,
 ) -> WholeIds:
     """Return the work to write the bars start … stop − 1 of a piece."""
-    goal = model.language.infilling(ids, start, stop, longest_ticks=model.longest_ticks)
+    goal = model.language.infilling(ids, start, stop)
     options = Options(seed=seed, sampling=replace(MUSICAL, recall=recall))
     return WholeIds(model, goal, options)
 
@@ -61,7 +59,8 @@ def gap_losses(playable: Playable, ids: np.ndarray, start: int, stop: int, seed:
     language, performer = playable.language, playable.performer
     ids = np.asarray(ids, dtype=np.int64)
     lines = np.append(language.bars(ids), len(ids) - 1)
-    laid_out = _laid_out(language, ids, start, stop)
+    # What comes after the gap, what comes before, the gap.
+    laid_out = gap(ids, start, stop)
     counting = language.vocabulary[SEAM].holds(laid_out)
     first = int(counting.argmax()) - 1  # the token that begins the gap's first bar
     written = np.arange(first, len(laid_out) - 1)
@@ -69,13 +68,6 @@ def gap_losses(playable: Playable, ids: np.ndarray, start: int, stop: int, seed:
     until = ids[: lines[stop]]
     aware, alone = (position_losses(performer, each, seed) for each in (laid_out, until))
     return GapLosses(float(aware[written - 1].mean()), float(alone[lines[start] - 1 :].mean()))
-
-
-def _laid_out(language: Language, ids: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Return a piece as a model is given one to fill: what comes after the gap, what comes before, the gap."""
-    if isinstance(language, Groove2):
-        return gap_of_notes(language.notes(ids), start, stop)
-    return gap_of_ids(ids, start, stop)
 
 
 def f1(true: Score, written: Score, start: int, stop: int) -> float | None:

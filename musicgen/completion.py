@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
-from musicgen.continuation import Generation, MusicGeneration, Player, Take, longest_ticks
+from musicgen.continuation import Generation, MusicGeneration, Player, Take
 from musicgen.options import Options
 from musicgen.pieces import Piece, heard_facts
 from tokenization.analysis.metres import bar_lines
@@ -15,20 +15,9 @@ from tokenization.language import Goal
 from tokenization.records import whole_number
 from tokenization.score import Notes
 
-# How long a note of a part that is written may last, in bars of four beats. In the grooves one note in a thousand lasts
-# longer, the longest for ten bars; a model that forgets to end one would hold it as long.
-HELD_BARS = 2
-
-
-def _besides(goal: Goal) -> dict[str, Any]:
-    """Return what a goal says to a generation besides its prompt and its grammar."""
-    return {"logit_bias": goal.logit_bias, "elsewhere": goal.elsewhere.tolist()}
-
 
 class Completion(MusicGeneration):
-    """A piece on its way to a goal; drawn within kinds, it is as busy as what stands around it."""
-
-    by_kind = True
+    """A piece on its way to a goal."""
 
     def __init__(
         self,
@@ -45,7 +34,8 @@ class Completion(MusicGeneration):
         `written` says in a file what was asked for, `is_new` which notes of a whole piece the model wrote, be they the
         same as those that stood there: (N,) bool; `where` says so of an edit of the piece's file.
         """
-        super().__init__(model, goal.prompt, goal.grammar, options, **_besides(goal))
+        elsewhere = goal.elsewhere.tolist()
+        super().__init__(model, goal.prompt, goal.grammar, options, elsewhere=elsewhere)
         self.piece, self.goal, self._written, self._is_new = piece, goal, written, is_new
         self._edit = piece.edit(**where)
 
@@ -71,11 +61,10 @@ class Completion(MusicGeneration):
 class WholeIds(Generation):
     """The tokens of a piece on their way to a goal of it, drawn as `Completion` is."""
 
-    by_kind = Completion.by_kind
-
     def __init__(self, model: Player, goal: Goal, options: Options) -> None:
         """Take a goal in the model's language."""
-        super().__init__(model, goal.prompt, goal.grammar, options, **_besides(goal))
+        elsewhere = goal.elsewhere.tolist()
+        super().__init__(model, goal.prompt, goal.grammar, options, elsewhere=elsewhere)
         self.goal = goal
 
     def whole(self) -> np.ndarray:
@@ -91,10 +80,8 @@ def infilling(model: Player, piece: Piece, bars: tuple[int, int], options: Optio
     except (TypeError, ValueError):
         raise ValueError(f"bars is {bars!r}, where the first and the last one are wanted") from None
     first, last = (whole_number(bar, "a bar to write anew") for bar in (first, last))
-    longest = longest_ticks(model, piece.encoded.ids, piece.score)
-    ids = piece.encoded.ids
     plan = _plan(model, options, piece.bars, first - 1, last)
-    goal = model.language.infilling(ids, first - 1, last, longest_ticks=longest, plan=plan)
+    goal = model.language.infilling(piece.encoded.ids, first - 1, last, plan=plan)
     line, seam = bar_lines(piece.score, last)[[first - 1, last]]
 
     def is_new(notes: Notes) -> np.ndarray:
@@ -122,25 +109,10 @@ def accompaniment(
 ) -> Completion:
     """Return the work to write some parts anew to the others."""
     plan = _plan(model, options, piece.bars, 0, piece.bars)
-    goal = accompaniment_goal(
-        model, piece.encoded.ids, write, piece.score.ticks_per_beat, plan=plan
-    )
+    goal = model.language.accompanying(piece.encoded.ids, write, plan=plan)
 
     def is_new(notes: Notes) -> np.ndarray:
         return np.isin(notes.track, goal.tracks)
 
     where = {"tracks": goal.tracks}
     return Completion(model, piece, goal, options, {"written_parts": list(write)}, is_new, where)
-
-
-def accompaniment_goal(
-    model: Player,
-    ids: np.ndarray,
-    write: Collection[str],
-    ticks_per_beat: int,
-    plan: Mapping[str, np.ndarray] | None = None,
-) -> Goal:
-    """Return the goal that some parts of a piece are written to the others, with notes of at most HELD_BARS."""
-    known, most = model.longest_ticks, 4 * HELD_BARS * ticks_per_beat
-    longest = None if known is None else [min(one, most) for one in known]
-    return model.language.accompanying(ids, write, longest_ticks=longest, plan=plan)

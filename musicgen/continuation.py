@@ -22,7 +22,7 @@ from musicgen.pieces import Prompt, decode_begun, edit_of, heard_facts
 from tokenization.continuing import continuing
 from tokenization.edit import Edit
 from tokenization.formats import file_of, write_score
-from tokenization.grammar import Grammar, LogitBias
+from tokenization.grammar import Grammar
 from tokenization.language import Language
 from tokenization.score import Score, excerpt
 
@@ -81,8 +81,6 @@ class Take:
 class Generation:
     """Music being drawn for one request: iterate to do the work; there are sequences at any time."""
 
-    by_kind = False  # whether it is drawn within kinds of tokens, where that is not said
-
     def __init__(
         self,
         model: Player,
@@ -90,7 +88,6 @@ class Generation:
         grammar: Grammar,
         options: Options,
         *,
-        logit_bias: LogitBias | None = None,
         elsewhere: Sequence[int] = (),
         sources: Mapping[int, int] | None = None,
         **stop: int | None,
@@ -100,7 +97,7 @@ class Generation:
         `elsewhere` is what is known of the piece besides; `sources` names the bar that each bar returns to, of those
         of which that is asked.
         """
-        self.model, self.options, self._bias = model, options, logit_bias
+        self.model, self.options = model, options
         self._ids, self._grammar, self._stop = ids, grammar, stop
         self._elsewhere, self._sources = tuple(elsewhere), dict(sources or {})
         self._job: Progress | None = None
@@ -108,8 +105,10 @@ class Generation:
     @property
     def sampling(self) -> Sampling:
         """How freely this is drawn, with what was left open decided."""
-        asked, by_kind = self.options.sampling, self.by_kind or self.model.language.draws_by_kind
-        return replace(asked, by_kind=by_kind) if asked.by_kind is None else asked
+        asked = self.options.sampling
+        if asked.by_kind is not None:
+            return asked
+        return replace(asked, by_kind=self.model.language.draws_by_kind)
 
     def order(self) -> Order:
         """Return what is to be written, for a process that has the model."""
@@ -124,7 +123,6 @@ class Generation:
             stop=Stop(end=self.model.language.end, **self._stop),
             elsewhere=self._elsewhere,
             sources=self._sources,
-            logit_bias=self._bias,
         )
         ids = self._ids.astype(np.int64)
         # What stands before a gap is said by its grammar alone: there is no such piece.

@@ -210,7 +210,6 @@ def test_what_was_measured_can_be_measured_again(line: str, place: Path, capsys,
         ("pop909", "pop909"),
         ("pop909", "pop909-remi", "--language", "remi"),
         ("groove", "groove"),
-        ("groove", "groove-2", "--language", "groove-2"),
     ):
         assert main(["data", source, source.upper(), f"data/{folder}", *language]) == 0
     _, command, kind, name, *_ = shlex.split(line)

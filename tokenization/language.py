@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenization.grammar import Grammar, LogitBias
+from tokenization.grammar import Grammar
 from tokenization.score import Score
 from tokenization.wording import counted
 
@@ -92,7 +92,7 @@ class Vocabulary:
 
 # Goals a model can be given: to end in a certain bar, to fill a gap, to write some parts; and the tokens for them.
 #
-# Several languages share these tokens. A sequence without them is a plain piece. With them, the given notes come
+# A language that has goals has these tokens. A sequence without them is a plain piece. With them, the given notes come
 # first, the written ones follow, and each written bar counts down to the goal, right after the token that begins it:
 #
 #     an ending    … bar left_3 … bar left_2 … bar left_1 … end
@@ -123,8 +123,6 @@ class Goal:
     grammar: Grammar  # stands before the prompt's first token
     whole: Callable[[np.ndarray], np.ndarray]
     """Reads prompt and what was written, also where it is broken off: the plain ids of the whole piece, closed."""
-    # What the goal makes likelier beside what the model makes of it.
-    logit_bias: LogitBias | None = None
     elsewhere: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """What else of the piece is known, ids that the prompt leaves out; music may recall it."""
     tracks: tuple[int, ...] = ()
@@ -179,7 +177,6 @@ class Language(ABC):
     end: int
     onset_steps: int  # of a beat: notes begin on them
     bar: int | None = None  # a token that begins every bar, where the language has one
-    idle: int | None = None  # one that `Grammar.advance` takes without effect, to have goals by
     every_metre = False  # whether its bars are of other metres than 4/4 too
     draws_by_kind = (
         False  # whether music is drawn within kinds of tokens (musicgen/generation/sampling.py)
@@ -211,11 +208,6 @@ class Language(ABC):
         """
         starts = self.bars(ids)
         return ids if bars is None or bars >= len(starts) else ids[: starts[bars]]
-
-    @property
-    def family(self) -> str:
-        """What its versions share, such as how scores are arranged: the name without a version's number."""
-        return self.name.split("-")[0]
 
     def described(self, ids: np.ndarray) -> np.ndarray:
         """Return the beginning of a piece with what the language says about music beside its notes, if anything."""
@@ -280,12 +272,11 @@ class Language(ABC):
         start: int,
         stop: int,
         *,
-        longest_ticks: Sequence[int] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write the bars start … stop − 1 of a piece anew; every note outside stays."""
         raise ValueError(
-            f"this model speaks {self.name}, in which no gap can be filled; train one that speaks a later version"
+            f"this model speaks {self.name}, in which no gap can be filled; choose one that speaks ensemble"
         )
 
     def accompanying(
@@ -294,13 +285,12 @@ class Language(ABC):
         ids: np.ndarray,
         write: Collection[str],
         *,
-        longest_ticks: Sequence[int] | None = None,
         plan: Mapping[str, np.ndarray] | None = None,
     ) -> Goal:
         """Return the goal to write some parts of a piece anew, to the others, which stay note for note."""
         raise ValueError(
             f"this model speaks {self.name}, in which no part can be written to others; "
-            "accompanying takes one that speaks groove-2"
+            "choose one that speaks ensemble"
         )
 
     @abstractmethod
@@ -408,19 +398,15 @@ class Row(NamedTuple):
     module: str
     cls: str
     title: str  # in a list of languages
-    earlier: tuple[str, ...] = ()  # classes of earlier editions, which what was saved still speaks
 
 
 LANGUAGES = {
     "remi": Row("tokenization.remi.language", "Remi", "one piano with chords, in 4/4"),
     "groove": Row("tokenization.groove.language", "Groove", "bass, drums and one more"),
-    "groove-2": Row(
-        "tokenization.groove_2.language", "Groove2",
-        "that in bars, with ends, gaps and parts written to others",
-        earlier=("Groove2WithoutChords",),
+    "ensemble": Row(
+        "tokenization.ensemble.language", "Ensemble", "any parts, with a plan of each bar"
     ),
-    "ensemble": Row("tokenization.ensemble.language", "Ensemble", "any parts, with a plan of each bar"),
-}  # fmt: skip
+}
 
 
 def language(name: str) -> Language:
@@ -434,11 +420,6 @@ def language(name: str) -> Language:
 def language_from_spec(spec: dict[str, Any]) -> Language:
     """Return the language of a model or data set, or say how it differs from the one at hand."""
     found = language(str(spec.get("language")))
-    row = LANGUAGES[found.name]
-    for edition in row.earlier:
-        earlier = getattr(import_module(row.module), edition)()
-        if earlier.spec() == spec:
-            return earlier
     if found.spec() != spec:
         raise ValueError(
             f"this {spec.get('language')} differs from the one at hand in "

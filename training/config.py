@@ -32,10 +32,10 @@ class DataConfig:
     transpose: int = 6  # up to so many semitones up or down
     drop_track: float = 0.0  # groove: with this probability each track is silent (never all)
     mix_drums: float = 0.0  # groove: with this probability the drums are another piece's
-    # The shares of sequences that are examples of a goal, where the language has it (data/examples.py).
+    # ensemble: the shares of sequences that are examples of a goal (data/ensemble_examples.py).
     endings: float = 0.0  # count down to the end of their piece
     gaps: float = 0.0  # have a gap to be filled
-    accompaniments: float = 0.0  # groove: have parts written to given ones
+    accompaniments: float = 0.0  # have parts written to given ones, which come first
     skip_bars: bool = True  # start at a random bar; else at the beginning
     skip_chance: float = 1.0  # of sequences that do
     skip_step: int = 1  # bars: with more, whole steps of so many, over half of the piece at most

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +22,15 @@ from training.run_folder import FREE, newest
 # Weights of a trained model for one that has more beside: it computes at first what was learned.
 #
 # - Metric heads beside those that there are, or where none were: what they find counts 0 times at first.
-# - What tells each position of goals (model/performer.py) begins as zeros, that of new goals among others too.
-# - More tokens, or those of a later version of a language: rows go by the names of tokens. New tokens are as likely at
-#   first as the old ones are on average, by their logits.
+# - What tells each position of goals (model/performer.py) begins as zeros.
 # - Another encoding of position begins as it does untrained. That one changes what is computed.
 
-PER_TOKEN = ("embedding.weight", "head.weight")
-GOALS = "goals.vectors.weight"
 
-
-def grown(
-    trained: Performer, model: Performer, names: Sequence[str], before: Sequence[str]
-) -> dict[str, Tensor]:
-    """Return the state of `model`, made of that of `trained`; names of both vocabularies come in the order of ids."""
+def grown(trained: Performer, model: Performer) -> dict[str, Tensor]:
+    """Return the state of `model`, made of that of `trained`."""
     learned, fresh = trained.state_dict(), model.state_dict()
     moved = trained.config.position_name == model.config.position_name
     moved = moved and trained.config.position == model.config.position
-    sides = ((names, model), (before, trained))
     state = {}
     for name, start in fresh.items():
         weight = learned.get(name)
@@ -47,23 +38,12 @@ def grown(
             weight = weight if moved else None
         elif weight is None:
             pass
-        elif name in PER_TOKEN:
-            weight = _by_name(weight, weight.mean(0), names, before)
-        elif name == GOALS:
-            goals = [[of[token] for token in one.config.goals or ()] for of, one in sides]
-            weight = _by_name(weight, torch.zeros_like(start[0]), *goals)
         elif name.endswith("attention.output.weight"):
             weight = _with_columns(weight, start.shape[-1])
         elif ".metre.qkv." in name:
             weight = torch.cat([weight, start[len(weight) :]])
         state[name] = start if weight is None or weight.shape != start.shape else weight
     return state
-
-
-def _by_name(weight: Tensor, new: Tensor, names: Sequence[str], before: Sequence[str]) -> Tensor:
-    """Return a row a name, (V, ·): the trained one of that name, or the row of what is new."""
-    rows = {name: row for row, name in enumerate(before)}
-    return torch.stack([weight[rows[name]] if name in rows else new for name in names])
 
 
 def _with_columns(weight: Tensor, columns: int) -> Tensor:
@@ -81,7 +61,7 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
     saved = newest(Path(config.run))
     source = saved or config.start  # which may be gone once the run has saved
     trained, card = run_folder.read_card(saved) if saved else read_card(folder_of(config.start))
-    if card.language != language and not _related(language, card.language):
+    if card.language != language:
         raise ValueError(
             f"{source} speaks {_spoken(card.language)}, but the data are in {_spoken(language)}; "
             "start with a model of the data's language, or prepare the pieces anew"
@@ -96,14 +76,6 @@ def model_config(config: RunConfig, language: dict[str, Any]) -> ModelConfig:
         _check_metre(changes["metre"], trained.metre, str(source))
     values = {**trained.plain(), **changes, "vocabulary_size": int(language["tokens"])}
     return ModelConfig.read(with_meanings(values, language_from_spec(language)))
-
-
-def _related(language: dict[str, Any], trained: dict[str, Any]) -> bool:
-    """Say whether two languages are versions of one: most of their tokens mean the same."""
-    try:
-        return language_from_spec(language).family == language_from_spec(trained).family
-    except ValueError:
-        return False
 
 
 def _check_metre(asked: Any, trained: MetreConfig, start: str) -> None:
@@ -123,9 +95,8 @@ def first_model(config: RunConfig, language: dict[str, Any]) -> Performer:
     model = Performer(model_config(config, language), seed=config.seed)
     if config.start is None or newest(Path(config.run)):
         return model
-    trained, card = load(folder_of(config.start))
-    names, before = (language_from_spec(one).vocabulary.names for one in (language, card.language))
-    model.load_state_dict(grown(trained, model, names, before))
+    trained, _ = load(folder_of(config.start))
+    model.load_state_dict(grown(trained, model))
     return model
 
 

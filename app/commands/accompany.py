@@ -12,7 +12,7 @@ examples:
   musicgen accompany band.mid --write drums
   musicgen accompany band.mid --write bass drums --variations 3 --audio -o output
   musicgen accompany song.mid --write violin "nylon guitar"
-  musicgen accompany band.mid --write drums --model groove-2 --tracks bass=2 other=Piano
+  musicgen accompany band.mid --write drums --tracks 2 Piano
 """
 
 

@@ -82,10 +82,10 @@ DESCRIPTIONS = {
     "polish-keyboard": "Polish keyboard music of the Chopin Institute: MIDI files made from scores",
     "midi": "any folder of MIDI, MusicXML and ABC files",
 }
-# The languages that a source can be spelled in, by what their names begin with.
-FAMILIES = {
-    **{"midi": "", "quartets": "", "polish-keyboard": "", "pop-piano": "remi"},
-    **{"pop909": ("remi", "ensemble"), "lieder": "ensemble"},
+# The languages that a source can be spelled in; all if there are none.
+AMONG = {
+    **{"midi": (), "quartets": (), "polish-keyboard": (), "pop-piano": ("remi",)},
+    **{"pop909": ("remi", "ensemble"), "lieder": ("ensemble",)},
     **dict.fromkeys(("groove", "groove-songs", "human-drums"), ("groove", "ensemble")),
 }
 SHOWN = 10  # remarks and skipped files in a text; the JSON has all
@@ -124,7 +124,7 @@ def _add_source(parser: argparse.ArgumentParser, name: str) -> None:
         "source", metavar="SOURCE", type=Path, help="its folder, or a tar or zip archive of it"
     )
     parser.add_argument("destination", metavar="DEST", type=Path, help="the folder to write")
-    add_language(parser, None, FAMILIES[name], otherwise="the source's own")
+    add_language(parser, None, AMONG[name], otherwise="the source's own")
     parser.add_argument(
         "--validation", type=float, default=0.05, metavar="SHARE",
         help="share held out, by a hash of the names, where the source has no split; in ensemble, by a hash of the "

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_score(target, score, new=not arguments.force)
     else:
         write_whole(target, write_midi(score), new=not arguments.force)
-    if read.setting is None and read.language.family == "groove":
+    if read.setting is None and read.language.name == "groove":
         output.remark([NO_SETTING])
     bars = len(read.language.bars(read.ids))
     if arguments.json:

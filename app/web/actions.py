@@ -65,7 +65,7 @@ class PageActions:
             model = fitting(written, self.models, model)
         opened = self.reader.open(data, name, self.models.language(model), written)
         piece, made = opened.piece, made_here(data)
-        chosen = min(PROMPT_BARS.get(piece.language.family, piece.bars), piece.bars)
+        chosen = min(PROMPT_BARS.get(piece.language.name, piece.bars), piece.bars)
         return {
             "title": piece.name,
             "model": model,

@@ -19,13 +19,13 @@ EXAMPLES = {
     "trio-jazz": "Jazz trio",
     "trio-trance": "Trance trio",
 }
-FAMILIES = {"piano": "remi", "trio": "groove"}  # of languages, by how an example's name begins
-ANY_PARTS = "ensemble"  # the family that writes any parts, so that each file fits it
+OF_EXAMPLES = {"piano": "remi", "trio": "groove"}  # languages, by how an example's name begins
+ANY_PARTS = "ensemble"  # the language that writes any parts, so that each file fits it
 
 
-def family_of_example(name: str) -> str:
-    """Return the family of languages that an example is for: "remi" for a piano, "groove" for a trio."""
-    return FAMILIES[name.partition("-")[0]]
+def language_of_example(name: str) -> str:
+    """Return the language that an example is for: "remi" for a piano, "groove" for a trio."""
+    return OF_EXAMPLES[name.partition("-")[0]]
 
 
 def example(name: str) -> bytes:

@@ -12,13 +12,13 @@ import gradio as gr
 from app.web.actions import PageActions
 from app.web.api import Api, add_api, add_desk_api
 from app.web.composing.requests import MOST_BARS, MOST_VARIATIONS, offered
-from app.web.offered_models import EXAMPLES, OfferedModels, family_of_example
+from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
 from app.web.server.sessions import Visitors
 from musicgen.generation.sampling import MUSICAL
 
 TITLE = "musicgen"
 ASSETS = Path(__file__).parent.parent / "assets"
-PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by family of languages
+PLAYERS = {"remi": "piano", "groove": "trio", "ensemble": "band"}  # by language
 STYLES = ("tokens", "page", "roll", "desk", "small")  # in the order of use
 
 
@@ -68,8 +68,8 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
         "models": [
             {
                 "name": name,
-                "player": PLAYERS[language.family],
-                "family": language.family,
+                "player": PLAYERS[language.name],
+                "language": language.name,
                 "idea": language.beginnings() or None,
                 **offered(models, name),
             }
@@ -77,7 +77,7 @@ def page_facts(models: OfferedModels, address: str) -> dict[str, Any]:
         ],
         "trained": models.trained,
         "examples": [
-            {"name": name, "title": title, "family": family_of_example(name)}
+            {"name": name, "title": title, "language": language_of_example(name)}
             for name, title in EXAMPLES.items()
         ],
         "mostBars": MOST_BARS,

@@ -272,7 +272,7 @@ WORKLOADS: dict[str, Workload] = {
     "token-8": Workload(title="8 variations at position 256", size=PAPER, against="token", per=8, repeats=5,
                     set_up=lambda: generation_step(256, 8)),
 }  # fmt: skip
-for _name in ("groove-2", "pop-piano"):
+for _name in ("ensemble", "pop-piano"):
     WORKLOADS[f"shipped-{_name}"] = Workload(
         title=f"a token of {_name}, loops compiled", size="two variations, one thread", per=32,
         against=f"shipped-{_name}-torch", set_up=lambda name=_name: shipped_step(name, loops=True),

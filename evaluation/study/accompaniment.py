@@ -90,10 +90,7 @@ def accompanied(
     piece = speaker.decode(ids)
     names = speaker.part_names(ids)
     hidden = {name: track for name, track in hidden_parts(piece).items() if name in hide}
-    works = [
-        accompany(loaded, ids, names[track], piece.ticks_per_beat, seed=seed)
-        for track in hidden.values()
-    ]
+    works = [accompany(loaded, ids, names[track], seed=seed) for track in hidden.values()]
     yield works
     following, others = some_bars(whole.score, bars, bars), [music(same), music(other)]
     about = {"piece": prepared.name(row), "style": int(prepared.pieces.style[row])}
@@ -118,16 +115,15 @@ def whole_pieces(playables: Sequence[Playable], choice: Choice) -> Iterator[Foun
     language = choice.prepared.language
     same = [model for model in playables if model.language.name == language.name]
     can_end = same if language.can_end() else []
-    related = [model for model in playables if model.language.family == language.family]
     possible = {
         # The songs of piano music are long enough to return.
         "form": (
-            [] if language.family == "groove" else related,
+            [] if language.name == "groove" else same,
             partial(form, prompt_bars=8, bars=56),
         ),
         "infilling": (can_end, partial(infilling, gap=4)),
         "accompaniment": (
-            [model for model in related if model.language.parts],
+            [model for model in same if model.language.parts],
             partial(accompaniment, hide=ROLES, bars=8),
         ),
     }

@@ -41,7 +41,7 @@ def form(
     """
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     language = choice.prepared.language
-    able = [model for model in playables if model.language.family == language.family]
+    able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, "form", language.name)
     enough = min(piece_bars or bars, bars)
     fewest = prompt_bars + enough
@@ -62,7 +62,7 @@ def infilling(
     language = choice.prepared.language
     if not language.can_end():
         raise ValueError(
-            f"{choice.data} is in {language.name}, in which no gap is filled; name data in a later version of it"
+            f"{choice.data} is in {language.name}, in which no gap is filled; name data in ensemble"
         )
     able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, "infilling", language.name)

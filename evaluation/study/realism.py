@@ -23,7 +23,7 @@ def realism(
     if bars < WINDOW:
         raise ValueError(f"--bars is {bars}; {WINDOW} or more are told apart, {WINDOW} at a time")
     language = choice.prepared.language
-    able = [model for model in playables if model.language.family == language.family]
+    able = [model for model in playables if model.language.name == language.name]
     left_out = taking_part(able, playables, "realism", language.name)
     arguments = {"prompt_bars": prompt_bars, "bars": bars}
     return long_pieces(

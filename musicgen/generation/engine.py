@@ -123,9 +123,7 @@ class JointDraw:
 
     def take(self) -> Ended:
         """Draw a token a row, and let the groups take theirs."""
-        scores = np.concatenate([
-            group.biased_scores(self._allowed[rows]) for group, rows in with_rows(self._groups)
-        ])  # fmt: skip
+        scores = np.concatenate([group.scores for group in self._groups])
         uniforms = np.array([x for group in self._groups for x in group.uniforms()])
         chances = probabilities(scores, self._sampling, self._allowed, self._kinds)
         tokens = self._grammar.instead(draw(chances, uniforms))

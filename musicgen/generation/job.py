@@ -15,7 +15,7 @@ from musicgen.common.learning import generator_from
 from musicgen.generation.request import Order, Progress, Request, checked
 from musicgen.layers.linear import MOST
 from musicgen.model.performer import Performer, State
-from tokenization.grammar import Grammar, LogitBias
+from tokenization.grammar import Grammar
 
 # A prompt is read by the parallel form, a piece at a time, so that others need not wait for a long one.
 
@@ -116,8 +116,6 @@ class RowGroup:
         self.heard_since: float | None = None  # when there was something to hear
         self._steps = 0
         self._random: list[np.random.Generator] = []
-        self._bias: list[LogitBias] = []  # a row each, or none
-        self._goal = np.zeros_like(self.live)  # that stands in each row, of those that lean
         # Of these rows, up to when they draw with others.
         self.grammar = after_prompt.select(np.zeros_like(self.live))
         self._begun = self.grammar.bars  # of each row
@@ -146,22 +144,10 @@ class RowGroup:
         self.numbers, self.scores, self.given = numbers, scores[everyone], everyone
         low, high = seed & 0xFFFFFFFF, seed >> 32  # apart: numpy takes numbers 32 bits at a time
         self._random = [np.random.default_rng([low, int(i), high]) for i in self.live]
-        if (logit_bias := self.job.request.logit_bias) is not None:
-            self._bias = [logit_bias] * len(self.live)
-            self._goal = np.full_like(self.live, logit_bias.standing(self.job.ids))
 
     def uniforms(self) -> list[float]:
         """Return a random number a row."""
         return [random.random() for random in self._random]
-
-    def biased_scores(self, allowed: np.ndarray) -> np.ndarray:
-        """Return the scores of what comes next, (rows, V), biased by its goals; allowed: (rows, V) bool."""
-        if not self._bias:
-            return self.scores
-        scores = self.scores.copy()
-        for row, bias in enumerate(self._bias):
-            bias.apply(scores[row], int(self._goal[row]), allowed[row])
-        return scores
 
     def take(self, tokens: np.ndarray, begun: np.ndarray) -> np.ndarray:
         """Take a token a row, with which so many bars have begun, (rows,) each; returns which rows go on."""
@@ -173,9 +159,6 @@ class RowGroup:
             self.job.rows[variation].append(token)
         if stop.end is not None:
             goes_on &= tokens != stop.end
-        for row, bias in enumerate(self._bias):
-            if goal := bias.goal[tokens[row]]:
-                self._goal[row] = goal
         self._steps += 1
         if self._steps == stop.tokens:
             goes_on[:] = False
@@ -188,9 +171,8 @@ class RowGroup:
         gone = [self.numbers[row] for row in np.flatnonzero(~rows)]
         self.numbers = [self.numbers[row] for row in kept]
         self._random = [self._random[row] for row in kept]
-        self._bias = [self._bias[row] for row in kept] if self._bias else []
         self.live, self.scores = self.live[kept], self.scores[kept]
-        self.given, self._goal = self.given[kept], self._goal[kept]
+        self.given = self.given[kept]
         self.grammar, self._begun = self.grammar.select(kept), self._begun[kept]
         return gone
 

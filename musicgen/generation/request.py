@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from musicgen.generation.sampling import Kinds, Sampling
-from tokenization.grammar import Grammar, LogitBias
+from tokenization.grammar import Grammar
 
 if TYPE_CHECKING:
     from musicgen.model.performer import Performer
@@ -63,8 +63,6 @@ class Request:
     # What a model that recalls is told: what is known of the piece besides, and the bars that some bars return to.
     elsewhere: tuple[int, ...] = ()
     sources: Mapping[int, int] = field(default_factory=dict, compare=False)
-    # What goals make likelier beside what the model makes of them.
-    logit_bias: LogitBias | None = None
     kinds: Kinds | None = field(default=None, compare=False)  # of tokens, to draw within
 
     def __post_init__(self) -> None:

@@ -37,10 +37,9 @@ def test_a_groove_keeps_to_its_prompt_and_to_notes_as_long_as_its_model_knows():
             np.testing.assert_array_equal(found, written)
 
 
-@pytest.mark.parametrize("name", ["groove", "groove-2"])
-def test_notes_that_sound_at_the_prompts_end_were_heard_as_long_as_till_there(name: str):
+def test_notes_that_sound_at_the_prompts_end_were_heard_as_long_as_till_there():
     """A bass of whole notes has ended none of them where its first bar does."""
-    model = replace(load(f"untrained:tiny:{name}"), longest_ticks=[60, 60, 60])
+    model = replace(load("untrained:tiny:groove"), longest_ticks=[60, 60, 60])
     notes = Notes(48 * np.arange(3), [48] * 3, [40] * 3, [90] * 3, [0] * 3)
     bass = Score(ticks_per_beat=12, notes=notes, tracks=(Track("Bass", 33),))
     piece = piece_of(model.language, bass, "bass")

@@ -5,7 +5,6 @@ import pickle
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ GROOVE = SEEDS / "groove.mid"
 
 @pytest.fixture(scope="module")
 def model():
-    return musicgen.load("untrained:tiny:groove-2")
+    return musicgen.load("untrained:tiny:ensemble")
 
 
 @pytest.fixture(scope="module")
@@ -59,23 +58,18 @@ def test_takes_differ_and_the_seed_decides_whatever_numbers_and_files_are(model,
     assert model.infill(piece, (np.int64(2), np.int64(2)))[0].midi.startswith(b"MThd")
 
 
-@pytest.mark.parametrize(("read_by", "name"), [("groove", "groove-2")])
-def test_a_piece_that_a_model_of_another_language_read_is_heard_as_its_own_tokens(
-    read_by: str, name: str
-):
-    model = musicgen.load(f"untrained:tiny:{name}")
-    piece = musicgen.load(f"untrained:tiny:{read_by}").read(GROOVE)
+def test_a_piece_that_a_model_of_another_language_read_is_heard_as_its_own_tokens(model):
+    piece = musicgen.load("untrained:tiny:groove").read(GROOVE)
     heard = model.read(piece)
     assert model.language.validate(heard.encoded.ids) is None
     assert len(heard.score.notes) == len(piece.score.notes)
     [take] = model.continue_(piece, prompt_bars=2, bars=1)
     [own] = model.continue_(heard, prompt_bars=2, bars=1)
     assert take.score.notes == own.score.notes
-    if model.language.can_end():
-        [filled] = model.infill(piece, (2, 2), seed=1)
-        first = piece.prompt(1).score.notes
-        kept = filled.score.notes[filled.score.notes.onset_ticks < piece.prompt(1).ticks]
-        assert (kept.pitch == first.pitch).all()
+    [filled] = model.infill(piece, (2, 2), seed=1)
+    first = heard.prompt(1)
+    kept = filled.score.notes[filled.score.notes.onset_ticks < first.ticks]
+    assert (kept.pitch == first.score.notes.pitch).all()
 
 
 def test_a_file_says_all_that_decided_its_music(model):
@@ -107,28 +101,20 @@ def test_tracks_are_said_in_the_file_however_they_are_listed(chosen: object):
 
 def test_what_was_written_is_new_also_where_it_is_as_before(model, piece):
     """A bar of one note, say, that comes again: it counts as written, and a part that stays as it was is no failure."""
-    [filled] = model.infill(piece, (2, 2), seed=1)
+    [filled] = model.infill(piece, (2, 2), seed=3)
     assert filled.provenance["written_bars"] == [2, 2]
-    [again] = model.infill(model.read(filled.score), (2, 2), seed=1)
+    [again] = model.infill(model.read(filled.score), (2, 2), seed=3)
     assert again.score.notes == filled.score.notes
     assert again.continuation.notes == filled.continuation.notes
-    onsets = filled.score.notes.onset_ticks
-    assert len(again.continuation.notes) == ((onsets >= 48) & (onsets < 96)).sum() > 0
+    bar = filled.score.notes.onset_ticks // (4 * filled.score.ticks_per_beat)
+    assert len(again.continuation.notes) == (bar == 1).sum() > 0
     [drummed] = model.accompany(piece, ["drums"], seed=1)
     for parts in ("drums", iter(["drums"]), ["drums", "drums"]):
         [same] = model.accompany(piece, parts, seed=1)
         assert same.score.notes == drummed.score.notes
         assert same.provenance["written_parts"] == ["drums"]
     [again] = model.accompany(model.read(drummed.score), ["drums"], seed=1)
-    assert len(again.continuation.notes) == (again.score.notes.track == 1).sum() > 0
-
-
-def test_a_written_part_holds_no_note_for_longer_than_two_bars(model, piece):
-    """Although, in its data, the longest lasts for ten."""
-    [take] = replace(model, longest_ticks=[30, 5, 480]).accompany(piece, ["other"], seed=2)
-    notes = take.score.notes[take.score.notes.track == 2]
-    held = notes.duration_ticks / take.score.ticks_per_beat
-    assert 4 < held.max() <= 8
+    assert len(again.continuation.notes) == again.score.on_drums.sum() > 0
 
 
 def test_a_take_is_saved_in_the_format_of_its_name_and_threads_stay_as_they_are(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Grammars of batches, of prompts that go on, of scripts; and what leans towards a goal."""
+"""Grammars of batches, of prompts that go on, of scripts; and chances exchanged."""
 
 from collections.abc import Callable
 
@@ -8,13 +8,13 @@ import pytest
 from tests.evaluation.scores import OTHER, trio
 from tests.tokenization.grammar_cases import ids_of, take, written
 from tokenization.continuing import continuing
-from tokenization.grammar import Grammar, LogitBias, exchange
+from tokenization.grammar import Grammar
 from tokenization.language import COUNTED, LEFT, SEAM, Language, Vocabulary, language
 from tokenization.remi.chord_line import ChordLine
 
 PIECE = trio([(12 * n, 12, 60 + n % 5, OTHER) for n in range(16)])  # 4 bars
 PROMPT_BARS = 2
-NAMES = ("remi", "groove", "groove-2", "ensemble")
+NAMES = ("remi", "groove", "ensemble")
 EVERY = pytest.mark.parametrize("name", NAMES)
 
 
@@ -27,9 +27,12 @@ def prompt_of(speaker: Language) -> np.ndarray:
 def after(name: str, tokens: int, **wanted) -> Grammar:
     """Return a grammar that has taken so many tokens of a prompt."""
     speaker = language(name)
-    prompt = prompt_of(speaker)[:tokens]
-    grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, **wanted)
-    take(grammar, prompt)
+    prompt = prompt_of(speaker)
+    said = (
+        prompt if "end_in" in wanted else prompt[:tokens]
+    )  # an end is counted to from its last bar
+    grammar = continuing(speaker, said, prompt_bars=PROMPT_BARS, **wanted)
+    take(grammar, prompt[:tokens])
     return grammar
 
 
@@ -49,10 +52,10 @@ def goal(name: str, **wanted) -> Callable[[int], Grammar]:
 GRAMMARS = {
     **{name: lambda tokens, name=name: after(name, tokens) for name in NAMES},
     "longest": lambda tokens: after("groove", tokens, longest_ticks=[30, 1, 70]),
-    "counted": lambda tokens: after("groove-2", tokens, end_in=3),
+    "counted": lambda tokens: after("ensemble", tokens, end_in=3),
     "chords": lambda tokens: after("remi", tokens, chords=[["C_M"], ["A_m", "F_M"]]),
-    "gap": goal("groove-2"),
-    "parts": goal("groove-2", write=["bass"]),
+    "gap": goal("ensemble"),
+    "parts": goal("ensemble", write=["bass"]),
 }
 
 
@@ -87,7 +90,7 @@ def test_a_row_of_a_batch_is_as_it_is_alone(make: Callable[[int], Grammar]):
 
 
 def test_only_grammars_that_differ_in_their_rows_alone_are_joined():
-    name = "groove-2"
+    name = "ensemble"
     free, counted, other = after(name, 9), after(name, 9, end_in=2), after(name, 9, end_in=2)
     assert len({free.shared, counted.shared, other.shared}) == 3
     rows = counted.select(np.zeros(3, dtype=np.int64))
@@ -144,20 +147,6 @@ def test_music_that_is_asked_to_ends_with_so_many_bars(seed: int):
     assert len(speaker.decode(ids).notes) >= 8
 
 
-@pytest.mark.parametrize("name", ["groove-2", "ensemble"])
-def test_an_idle_token_changes_nothing(name: str):
-    for tokens in (9, 14, 25):
-        grammar, other = after(name, tokens), after(name, tokens)
-        idle = np.array([language(name).idle])
-        for _ in range(20):
-            grammar.advance(idle)
-            np.testing.assert_array_equal(grammar.allowed(), other.allowed())
-            assert grammar.bars.tolist() == other.bars.tolist()
-            token = np.flatnonzero(other.allowed()[0])[:1]
-            grammar.advance(token)
-            other.advance(token)
-
-
 def test_what_a_language_cannot_do_is_said():
     ids = np.array([0])
     remi, groove = language("remi"), language("groove")
@@ -171,71 +160,24 @@ def test_what_a_language_cannot_do_is_said():
     with pytest.raises(ValueError, match="speaks groove, which names no chords"):
         continuing(groove, ids, chords=[["C_M"]])
     assert isinstance(continuing(remi, ids, chords=[["C_M"]], may_end=True), ChordLine)
-    later = language("groove-2")
+    later = language("ensemble")
     with pytest.raises(ValueError, match="bars 0 to 1 cannot be filled in a piece that has 4"):
         later.infilling(later.encode(later.arrange(PIECE)).ids, -1, 1)
 
 
 def test_a_bar_is_over_by_whichever_token_a_model_would_end_it():
-    speaker, note = language("groove-2"), "at_6 note_on_2_90 at_7 note_off_2_90"
+    speaker = language("ensemble")
     prompt, ends_bars = prompt_of(speaker), np.array([speaker.bar, speaker.end])
     grammar = continuing(speaker, prompt, prompt_bars=PROMPT_BARS, end_in=2)
-    take(grammar, np.append(prompt, ids_of(speaker, f"left_2 {note}")))
-    assert grammar.allowed()[0, ends_bars].all()
-    rows = grammar.select(np.zeros(2, dtype=np.int64))
-    assert rows.instead(ends_bars).tolist() == [speaker.bar] * 2
-    take(grammar, np.append(speaker.bar, ids_of(speaker, f"left_1 {note}")))
-    assert grammar.allowed()[0, ends_bars].all()
-    rows = grammar.select(np.zeros(2, dtype=np.int64))
-    assert rows.instead(ends_bars).tolist() == [speaker.end] * 2
-
-
-# Tokens of a group exchange their chances by what the goal that stands weighs their kinds; nothing else changes.
-
-# Tokens 0 and 1 say goals 1 and 2, 2 is nothing's, 3 to 6 are a group of kinds 1 and 2, 7 and 8 another, of kind 3.
-BIAS = LogitBias(
-    goal=np.array([1, 2, 0, 0, 0, 0, 0, 0, 0]),
-    kind=np.array([0, 0, 0, 1, 2, 1, 2, 3, 3]),
-    group=np.array([0, 0, 0, 1]),
-    weights=np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 1.5, -0.5, 2.0], [0.0, -40.0, 0.0, 0.0]]),
-)
-CHANCES = np.random.default_rng(0).dirichlet(np.ones(9))
-
-
-def leant(goal: int, allowed: np.ndarray | None = None) -> np.ndarray:
-    scores = np.log(CHANCES).astype(np.float32)
-    BIAS.apply(scores, goal, allowed)
-    return np.exp(scores)
-
-
-def test_a_group_exchanges_its_chances_by_the_weights_of_kinds():
-    weighed = CHANCES[3:7] * np.exp([1.5, -0.5, 1.5, -0.5])
-    wanted = CHANCES.copy()
-    wanted[3:7] = weighed / weighed.sum() * CHANCES[3:7].sum()
-    # Of one kind, 7 and 8 have nothing to exchange.
-    np.testing.assert_allclose(leant(1), wanted, rtol=1e-5)
-    np.testing.assert_array_equal(leant(0), np.exp(np.log(CHANCES).astype(np.float32)))
-    exchanged = np.log([0.1, 0.2, 0.3, 0.4])
-    exchange(exchanged, np.array([0, 2]), np.log([3.0, 1.0]))
-    np.testing.assert_allclose(np.exp(exchanged), [0.2, 0.2, 0.2, 0.4])
-    forbidden = leant(2)
-    assert forbidden[[3, 5]].max() < 1e-15
-    assert forbidden[[4, 6]].sum() == pytest.approx(CHANCES[3:7].sum(), rel=1e-5)
-
-
-def test_what_may_not_come_gives_nothing_to_the_others():
-    allowed = np.array([True, True, True, True, True, False, False, True, True])
-    found = leant(1, allowed)
-    assert found[allowed].sum() == pytest.approx(CHANCES[allowed].sum(), rel=1e-5)
-    assert found[3] / found[4] == pytest.approx(CHANCES[3] / CHANCES[4] * np.exp(2.0), rel=1e-5)
-    np.testing.assert_allclose(found[~allowed], CHANCES[~allowed], rtol=1e-5)
-    allowed[3:] = False
-    np.testing.assert_allclose(leant(1, allowed), CHANCES, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("ids", "goal"), [([2, 3], 0), ([0, 3, 1, 4], 2), ([1, 0], 1), ([], 0)])
-def test_the_goal_that_was_said_last_stands(ids: list[int], goal: int):
-    assert BIAS.standing(np.array(ids, dtype=np.int64)) == goal
+    take(grammar, prompt)
+    for ends in ends_bars:
+        while len(scripted := np.flatnonzero(grammar.allowed()[0])) == 1:
+            take(grammar, scripted)
+        take(grammar, ids_of(speaker, "piano at_6 length_6 pitch_60"))
+        assert grammar.allowed()[0, ends_bars].all()
+        rows = grammar.select(np.zeros(2, dtype=np.int64))
+        assert rows.instead(ends_bars).tolist() == [ends] * 2
+        take(grammar, np.array([ends]))
 
 
 # Vocabularies.
@@ -252,6 +194,6 @@ def test_blocks_lie_end_to_end_and_names_and_ids_are_inverse():
         Vocabulary([("x", ["a"]), ("y", ["a"])])
     digits = {"name": "digit", "start": 2, "stop": 5, "tokens": ["0", "1", "2"]}
     assert small.to_json()[1] == digits
-    later = language("groove-2").vocabulary
+    later = language("ensemble").vocabulary
     assert later.names[later[LEFT].start] == "left_1"
     assert later.names[later[SEAM].stop - 1] == f"seam_{COUNTED}"

@@ -15,8 +15,7 @@ from musicgen.metre.clock import Clock, Timekeeper
 from tests.tokenization.ensemble import cases as ensemble
 from tests.tokenization.grammar_cases import damages, ids_of, stepwise_fault
 from tests.tokenization.groove import cases as groove
-from tests.tokenization.groove.strict import StrictBarGrammar, StrictGrammar
-from tests.tokenization.groove_2 import cases as groove_2
+from tests.tokenization.groove.strict import StrictGrammar
 from tests.tokenization.quantised import quantised
 from tests.tokenization.remi import cases as remi
 from tokenization.ensemble.grammar import EnsembleGrammar
@@ -25,7 +24,6 @@ from tokenization.ensemble.spelling import Reading, spell
 from tokenization.ensemble.tokens import EXTRA_START
 from tokenization.grammar import Grammar
 from tokenization.groove.spelling import MOST_UNISONS
-from tokenization.groove_2.spelling import AT, BAR, WITHOUT_CHORDS
 from tokenization.language import Language, language, language_from_spec
 from tokenization.records import from_plain
 from tokenization.score import Notes, Score
@@ -55,9 +53,6 @@ CASES = {
     "remi": Case(REMI, remi.scores(), remi.walk, REMI.grammar, "duration", remi.slow_notes),
     "groove": Case(
         GROOVE, groove.trios(), groove.walk, StrictGrammar, "note_off", groove.slow_notes
-    ),
-    "groove-2": Case(
-        groove_2.GROOVE, groove.trios(), groove_2.walk, StrictBarGrammar, notes=groove.slow_notes
     ),
     "ensemble": Case(
         ensemble.LANGUAGE,
@@ -152,27 +147,14 @@ def test_the_spec_leads_back(case: Case):
         language_from_spec({**spec, "tokens": 7})
 
 
-def test_versions_agree_on_their_ids():
-    assert groove_2.GROOVE.vocabulary.names[:770] == GROOVE.vocabulary.names[:770]
-    assert groove_2.GROOVE.vocabulary.names[:856] == WITHOUT_CHORDS.names
-    sizes = [len(case.language.vocabulary) for case in CASES.values()]
-    assert sizes == [362, 794, 1001, 702]
+def test_vocabularies_have_the_sizes_that_models_are_trained_with():
+    assert [len(case.language.vocabulary) for case in CASES.values()] == [362, 794, 702]
 
 
 def clock_reads(speaker: Language, ids: np.ndarray) -> np.ndarray:
     """Return the musical time after each token, as a model keeps it."""
     time = Timekeeper(from_plain(Clock, speaker.clock(), "clock"), len(speaker.vocabulary))
     return time.after(torch.tensor(ids.astype(np.int64))[None], torch.zeros(1).long())[0].numpy()
-
-
-def test_the_clock_of_groove_2_reads_its_time():
-    ids = groove_2.walk(0, 300)
-    bar, tick, times = 0, 0, []
-    for token in ids.tolist():
-        bar, tick = (bar + 1, 0) if token == BAR else (bar, tick)
-        tick = token - AT.start + 1 if AT.start <= token < AT.stop else tick
-        times.append(bar * 48 + tick)
-    assert clock_reads(groove_2.GROOVE, ids).tolist() == times
 
 
 def test_the_clock_of_the_ensemble_goes_back_for_each_part():
@@ -218,13 +200,6 @@ FAULTS = {
         (f"{CHORD} note_off_2_60 note_off_0_40", "the oldest ends first, but note_off_0_40 fol"),
         ("begin note_on_2_60 note_on_0_60", "ascend by pitch, and within a pitch by track"),
         ("begin" + " note_on_0_60" * 9, "8 notes of note_on_0_60 sound already"),
-    ],
-    "groove-2": [
-        ("begin note_on_0_40", "a bar must follow begin, but note_on_0_40 does"),
-        ("begin bar left_3", "left_3 may not stand inside a piece"),
-        ("begin bar end", "the last bar has something in it, but end follows an empty one"),
-        ("begin bar at_5 at_7", "a note-on or note-off must follow at_5, but at_7 does"),
-        ("begin bar at_5 note_on_0_40 at_5", "places in a bar ascend, but tick 5 follows tick 5"),
     ],
     "ensemble": [("begin end", "end may not follow begin here")],
 }

@@ -198,12 +198,12 @@ def click_on_continue(folder: Path) -> Request:
 
     composer.CONTEXT.Process = Composing
     engines.end_with_parent = lambda: None
-    page = actions.PageActions(OfferedModels("groove-2"))
+    page = actions.PageActions(OfferedModels("ensemble"))
     page.composer.start()
     groove = (ROOT / "tests" / "seeds" / "groove_short.mid").read_bytes()
     sampling = {"temperature": 1, "top_p": 0.95, "top_k": 0, "min_p": 0.02, "seed": 3}
     values = {
-        "model": "groove-2",
+        "model": "ensemble",
         "bars": 1,
         "variations": 1,
         "sampling": sampling,

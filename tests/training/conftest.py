@@ -15,9 +15,9 @@ def pianos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a prepared set of a few trios in the later version of their language."""
-    return prepared_set(tmp_path_factory.mktemp("later") / "set", "groove-2", train=3)
+def bands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a prepared set of a few trios in the language of any parts."""
+    return prepared_set(tmp_path_factory.mktemp("bands") / "set", "ensemble", train=3)
 
 
 @pytest.fixture(scope="session")

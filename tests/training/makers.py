@@ -56,7 +56,7 @@ def prepared_set(
 
 
 def _scores(spoken: str, number: int) -> list[Score]:
-    if language(spoken).family == "remi":
+    if language(spoken).name == "remi":
         return [piano(number, bars=6)]
     return [band(number, names=("Bass", "Drums", other)) for other in ("Piano", "Guitar")]
 

@@ -28,8 +28,7 @@ def test_every_shipped_configuration_loads_and_builds_a_toy():
             continue
         config = read(path)
         told = (config.model or {}).get("goals")
-        groove, piano = ("groove-2", "ensemble") if told else ("groove", "remi")
-        spoken = language(groove if "groove" in path.stem else piano)
+        spoken = language("ensemble" if told else "groove" if "groove" in path.stem else "remi")
         size = len(spoken.vocabulary)
         wanted = config.model_config(size, spoken)
         assert wanted.shape()
@@ -166,7 +165,7 @@ def test_configuration_is_found_by_path_by_name_and_by_run(tmp_path: Path):
     ("name", "meant"),
     [
         ("groove-ropes", "groove-rope"),
-        ("base/groove-goal", "models/groove-goals"),  # a base is nothing to train
+        ("base/ensembl", "models/ensemble"),  # a base is nothing to train
         ("qwxz", ""),
     ],
 )

@@ -14,10 +14,8 @@ from musicgen.storage.library import shipped
 from tests.musicgen.metre.toys import METRE as HEADS
 from tests.musicgen.metre.toys import config as metre_config
 from tests.musicgen.metre.toys import music
-from tests.musicgen.toys import VOCABULARY
 from tests.training.makers import Heard, Stopper, toy_config, toy_run
-from tokenization.groove.language import Groove
-from tokenization.groove_2.language import Groove2
+from tokenization.language import language
 from tokenization.prepared import Prepared
 from tokenization.remi.language import Remi
 from training.config import RunConfig, find, read
@@ -117,11 +115,11 @@ def test_what_cannot_be_begun_with_is_a_sentence(
             ValueError, match=rf"speaks remi \(\d+ tokens\), but the data .* {says}"
         ):
             first_model(config, data)
-    language = load(trained / "model")[1].language
+    spec = load(trained / "model")[1].language
     with pytest.raises(ValueError, match=r"model\.width is that of .*only dropout, "):
-        model_config(replace(config, model={"width": 32}), language)
+        model_config(replace(config, model={"width": 32}), spec)
     with pytest.raises(FileNotFoundError, match=r"there is no model 'pop-pino'.*'pop-piano'"):
-        first_model(replace(config, start="pop-pino"), language)
+        first_model(replace(config, start="pop-pino"), spec)
     with pytest.raises(ValueError, match=r"model\.goals is true, but remi has no tokens for goals"):
         toy_run(on_from(trained, pianos, tmp_path, model={"goals": True}))
 
@@ -140,37 +138,21 @@ def test_metric_heads_first_say_nothing_and_then_learn(trained: Path, pianos: Pa
     run.fit(Heard())
     assert not torch.equal(new, run.model.state_dict()[name])
     assert toy_run(config).resume()
-    language = load(run.folder / "model")[1].language
+    spec = load(run.folder / "model")[1].language
     again = on_from(run.folder, pianos, tmp_path / "again", model={"metre": METRE})
-    assert first_model(again, language).config == run.model.config
+    assert first_model(again, spec).config == run.model.config
     twice = on_from(run.folder, pianos, tmp_path, model={"metre": {**METRE, "bars": [1, 4]}})
     with pytest.raises(ValueError, match=r"model\.metre is that of .*which the run starts with"):
-        first_model(twice, language)
+        first_model(twice, spec)
 
 
-def test_the_language_may_grow(grooves: Path, later: Path, tmp_path: Path):
-    run = fitted(toy_config(tmp_path, grooves, optimiser={"steps": 2}))
-    wider = toy_run(on_from(run.folder, later, tmp_path / "on"))
-    assert wider.model.config.vocabulary_size == len(Groove2().vocabulary)
-    before, after = (load(run.folder / "model")[0].embedding.weight, wider.model.embedding.weight)
-    known = [name for name in Groove2().vocabulary.names if name in Groove().vocabulary.ids]
-    old, new = ([one.vocabulary.ids[name] for name in known] for one in (Groove(), Groove2()))
-    assert torch.equal(after[new], before[old])
-    assert len(known) >= 770
-    torch.testing.assert_close(after[-1], before.mean(0))
-    wider.fit(Heard())
-    assert load(wider.folder / "model")[1].language["language"] == "groove-2"
-
-
-def test_model_is_told_of_goals_where_its_language_has_them(
-    grooves: Path, later: Path, tmp_path: Path
-):
-    base = fitted(toy_config(tmp_path, grooves, optimiser={"steps": 2}))
-    config = on_from(base.folder, later, tmp_path / "on", model={"goals": True})
+def test_model_is_told_of_goals_where_its_language_has_them(bands: Path, tmp_path: Path):
+    base = fitted(toy_config(tmp_path, bands, optimiser={"steps": 2}))
+    config = on_from(base.folder, bands, tmp_path / "on", model={"goals": True})
     run = fitted(config)
-    assert run.model.config.goals == tuple(Groove2().goal_tokens())
+    assert run.model.config.goals == tuple(language("ensemble").goal_tokens())
     assert toy_run(config).resume()
-    again = on_from(run.folder, later, tmp_path / "again")
+    again = on_from(run.folder, bands, tmp_path / "again")
     assert toy_run(again).model.config == run.model.config
 
 
@@ -183,8 +165,6 @@ def test_shipped_configuration_takes_any_shipped_model():
 
 
 # A model that is grown computes at first what the trained one did
-
-NAMES = [f"token {number}" for number in range(VOCABULARY)]
 
 
 @pytest.fixture(scope="module")
@@ -202,33 +182,8 @@ def heard(model: Performer) -> torch.Tensor:
     return model(music(90), model.begin(torch.Generator().manual_seed(2)))
 
 
-def grow(old: Performer, names: list[str] = NAMES, **changes: object) -> Performer:
-    model = Performer(replace(old.config, **changes), 5).eval()
-    model.load_state_dict(grown(old, model, names, NAMES))
-    return model
-
-
 def test_more_metric_heads_add_nothing_at_first(old: Performer):
     more = MetreConfig(bars=(*HEADS.bars, 4), remembers=(*HEADS.remembers, 8), features=3)
-    after = grow(old, metre=more)
+    after = Performer(replace(old.config, metre=more), 5).eval()
+    after.load_state_dict(grown(old, after))
     torch.testing.assert_close(heard(after), heard(old), rtol=1e-5, atol=1e-5)
-
-
-def test_tokens_are_known_by_their_names(old: Performer):
-    names = [*NAMES[6:], "new", *NAMES[:4]]  # in another order, without 4 and 5
-    after = grow(old, names, vocabulary_size=len(names))
-    known, head = old.embedding.weight, old.head.weight
-    assert torch.equal(after.embedding.weight[:5], known[6:])
-    assert torch.equal(after.embedding.weight[6:], known[:4])
-    torch.testing.assert_close(after.head.weight[5], head.mean(0))
-
-
-def test_goals_are_known_by_the_names_of_their_tokens(old: Performer):
-    told = grow(old, goals=(5, 6, 7))
-    with torch.no_grad():
-        told.goals.vectors.weight.normal_()
-    names = [*NAMES, "new", "newer"]
-    model = Performer(replace(told.config, goals=(5, 7, 11, 12), vocabulary_size=len(names)), 5)
-    found = grown(told, model, names, NAMES)["goals.vectors.weight"]
-    assert torch.equal(found[:2], told.goals.vectors.weight[[0, 2]])
-    assert not found[2:].any()

@@ -8,7 +8,6 @@ import numpy as np
 
 from tokenization.analysis.chords import CHORDS, ROOTS
 from tokenization.analysis.metres import FOUR_FOUR
-from tokenization.continuing import Script, Scripted
 from tokenization.ensemble.grammar import EnsembleGrammar
 from tokenization.ensemble.layouts import (
     NO_LEVEL,
@@ -21,6 +20,7 @@ from tokenization.ensemble.layouts import (
     plan_of,
     with_parts,
 )
+from tokenization.ensemble.script import Script, Scripted
 from tokenization.ensemble.spelling import Reading, Sheet, declared, voices_of
 from tokenization.ensemble.tokens import (
     AT,
@@ -59,13 +59,9 @@ def infilling(
     start: int,
     stop: int,
     *,
-    longest_ticks: Sequence[int] | None = None,
     plan: Plan | None = None,
 ) -> Goal:
-    """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays.
-
-    No note is longer than a token can say, whatever `longest_ticks` is.
-    """
+    """Return the goal to rewrite the bars start … stop − 1 of a piece; every note outside stays."""
     ids = plain(ids)
     lines = bar_offsets(ids)
     bars = len(lines) - 1
@@ -76,7 +72,7 @@ def infilling(
     later, head = beyond(ids, stop, stop), body_start(ids)
     seams = [[SEAM_1 + stop - 1 - bar, *said[bar], *metres[bar]] for bar in range(start, stop)]
     prompt = np.concatenate([ids[:head], later, ids[head : lines[start]], [BAR], seams[0]])
-    script = Script.around(language, [later.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *seams])
+    script = Script.around([later.tolist(), *[[]] * (stop - 1)], [*[[]] * start, *seams])
     grammar = EnsembleGrammar(metres=False, given_bars=start)
     piece = language.decode(ids)
     line = int(reading.bars.start[start]) * STEPS_PER_SUBBEAT
@@ -96,7 +92,7 @@ def infilling(
 
     return Goal(
         prompt=prompt,
-        grammar=Scripted(grammar, language, script, may_end_silent=True, hears=True),
+        grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         elsewhere=_from(ids, lines, given_until(stop, stop)),
     )
@@ -108,7 +104,6 @@ def accompanying(
     ids: np.ndarray,
     write: Collection[str],
     *,
-    longest_ticks: Sequence[int] | None = None,
     plan: Plan | None = None,
 ) -> Goal:
     """Return the goal to write some parts to the others of a piece, which stay note for note.
@@ -139,7 +134,7 @@ def accompanying(
     said = _plan_tokens({"players": everyone, **(plan or {})}, bars)
     header = np.concatenate([kept[: _declared_at(kept)], declared(order)])
     after = [[*said[bar], *kept[lines[bar] + 1 : lines[bar + 1]].tolist()] for bar in range(bars)]
-    script = Script.around(language, [[]] * bars, after)
+    script = Script.around([[]] * bars, after)
     written = range(len(given), len(order))
     plays = "players" not in (plan or {})
     grammar = EnsembleGrammar(write=written, metres=False, plays=plays)
@@ -154,7 +149,7 @@ def accompanying(
 
     return Goal(
         prompt=np.concatenate([header, [BAR], after[0]]).astype(np.int64),
-        grammar=Scripted(grammar, language, script, may_end_silent=True, hears=True),
+        grammar=Scripted(grammar, script, may_end_silent=True),
         whole=whole,
         tracks=tuple(target[number] for number in written if order[number] != HARMONY),
     )
@@ -201,10 +196,10 @@ def directed(
         ]
     # What stops the music that does not end is its length.
     after += [] if ends else [[]]
-    script = Script.around(language, [[]] * (before + len(after)), [*[[]] * before, *after])
+    script = Script.around([[]] * (before + len(after)), [*[[]] * before, *after])
     write = None if chords is None else np.flatnonzero(reading.parts != HARMONY)
     grammar = EnsembleGrammar(write=write, metres=chords is None)
-    return Scripted(grammar, language, script, hears=True)
+    return Scripted(grammar, script)
 
 
 def _chord_tokens(chords: Sequence[str], metre: int) -> list[int]:

@@ -30,10 +30,10 @@ from tokenization.ensemble.tokens import (
     CLOCK_STEPS,
     END,
     EXTRA_START,
+    FAMILIES,
     FLAT_VELOCITY,
     HARMONY,
     HIGHEST_DRUM,
-    LEFT_1,
     LENGTHS,
     LONGEST_BAR,
     LOUDNESS_LEVELS,
@@ -63,10 +63,9 @@ class Ensemble(Language):
     end = END
     bar = BAR
     onset_steps = STEPS_PER_BEAT
-    idle = LEFT_1
     every_metre = True
     draws_by_kind = True
-    parts = PART_NAMES
+    parts = (*PART_NAMES, *FAMILIES)
     infilling = goals.infilling
     accompanying = goals.accompanying
     directed = goals.directed

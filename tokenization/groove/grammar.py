@@ -14,11 +14,6 @@ notes. And no more notes of a track sound at once than in any data, or than in t
 too many finds itself where no training was, and does not come back (two of forty takes of 16 bars after a dense prompt
 went on with notes at one time for ten thousand tokens and more).
 
-What is written to other parts has no prompt to say how long its notes are, and what no data exceeds is bars: one missed
-note-off is a drone. There a part says it itself (`own_lengths`): a note lasts no longer than a beat, or than twice what
-three of four of the part's last notes kept to that ended by themselves. Of real parts of the groove data that cuts one
-note in eighty to two hundred, and a fiftieth of their sounding time.
-
 Letters: B rows of a batch, K = 384 keys, V = 794 tokens.
 """
 
@@ -116,7 +111,7 @@ def explain(ids: np.ndarray) -> str:
         if _is_shift(last) and last != LONG_SHIFT:
             return f"a note-on or note-off must follow {previous}, but {name} does"
         return _why_not_shift(before, token, name)
-    return why_not_event(before, token, name, _why_not_here(before, previous))
+    return _why_not_event(before, token, name, _why_not_here(before, previous))
 
 
 def _is_shift(token: int) -> bool:
@@ -152,7 +147,7 @@ def _why_not_here(before: Reading, previous: str) -> str:
     return f"lies off the beat and needs time_shift_0_{tick} before it, but follows {previous}"
 
 
-def why_not_event(before: Reading, token: int, name: str, misplaced: str = "") -> str:
+def _why_not_event(before: Reading, token: int, name: str, misplaced: str) -> str:
     """Say why a note may not begin or end after valid ids: it may also be `misplaced`, as this says."""
     is_on = token < NOTE_ON.stop
     key = token - (NOTE_ON.start if is_on else NOTE_OFF.start)
@@ -177,7 +172,6 @@ BEFORE, AFTER_NOTE, SHIFTED, WAITING, ENDED = range(5)  # phases; waiting is bei
 FAR_TICKS = 1 << 40  # no piece gets there
 # Notes of bass, drums and other at once: the most in 750 pieces of three data sets.
 MOST_SOUNDING = (2, 6, 10)
-LAST_NOTES, FEWEST_NOTES = 32, 4  # of a part, that say how long its notes last
 
 
 def _phase_after() -> np.ndarray:
@@ -211,13 +205,11 @@ class GrooveGrammar(Grammar):
         prompt_tokens: int = 0,
         start_ticks: int = 0,
         longest_ticks: Sequence[int] | None = None,
-        own_lengths: bool = False,
     ) -> None:
         """Stand at the start of one sequence, before the begin token.
 
         It begins with `prompt_tokens` of a prompt, to which only the music's own rules apply. After them no note
-        begins before `start_ticks`, and none sounds longer than its track's `longest_ticks`, which its
-        `own_lengths` may shorten.
+        begins before `start_ticks`, and none sounds longer than its track's `longest_ticks`.
         """
         self._phase = np.full(1, BEFORE)
         self.time_ticks = np.zeros(1, dtype=np.int64)  # that each row has reached
@@ -227,19 +219,13 @@ class GrooveGrammar(Grammar):
         self._most = np.array([MOST_SOUNDING])
         # The numbers of the notes that sound on each key, the oldest first, filled up with −1.
         self._ages = np.full((1, MOST_UNISONS, KEYS), -1)
-        # When they began and must end, in the same order; and the first end of all.
-        self._began = np.zeros((1, MOST_UNISONS, KEYS), dtype=np.int64)
+        # When they must end, in the same order; and the first end of all.
         self._due = np.full((1, MOST_UNISONS, KEYS), FAR_TICKS)
         self._next_due = np.array([FAR_TICKS])
         longest = (FAR_TICKS,) * len(TRACKS) if longest_ticks is None else longest_ticks
         self._longest = np.repeat([longest], PITCHES, axis=1)  # (B, K)
         self._prompt = np.array([prompt_tokens])  # tokens of it that are still to come
         self._start = np.array([start_ticks])
-        self._own_lengths = own_lengths
-        self._lengths = np.zeros((1, len(TRACKS), LAST_NOTES), dtype=np.int64)  # by track, in turn
-        # How many notes of each track have ended by themselves, and how long notes last by these: (B, 3) each.
-        self._ended = np.zeros((1, len(TRACKS)), dtype=np.int64)
-        self._usual = np.full((1, len(TRACKS)), FAR_TICKS)
 
     @property
     def bars(self) -> np.ndarray:
@@ -328,12 +314,9 @@ class GrooveGrammar(Grammar):
         place = (self._ages[rows, :, keys] >= 0).sum(axis=1)
         self._ages[rows, place, keys] = self._notes[rows]
         self._notes[rows] += 1
-        longest, usual = self._longest[rows, keys], self._usual[rows, keys // PITCHES]
-        longest = np.where(longest < FAR_TICKS, np.minimum(longest, usual), longest)
-        due = np.maximum(self.time_ticks[rows] + longest, self._start[rows])
+        due = np.maximum(self.time_ticks[rows] + self._longest[rows, keys], self._start[rows])
         older = np.where(place > 0, self._due[rows, place - 1, keys], 0)
         due = np.maximum(due, older)  # a note-off ends the oldest note of a key
-        self._began[rows, place, keys] = self.time_ticks[rows]
         self._due[rows, place, keys] = due
         self._next_due[rows] = np.minimum(self._next_due[rows], due)
         self._sounding[rows, keys // PITCHES] += 1
@@ -341,26 +324,11 @@ class GrooveGrammar(Grammar):
         self._most[as_given] = np.maximum(self._most[as_given], self._sounding[as_given])
 
     def _end_notes(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        if self._own_lengths:
-            by_themselves = np.flatnonzero(self._due[rows, 0, keys] > self.time_ticks[rows])
-            for row, key in zip(rows[by_themselves], keys[by_themselves], strict=True):
-                self._take_length(
-                    row, key // PITCHES, self.time_ticks[row] - self._began[row, 0, key]
-                )
-        for of_notes, silent in ((self._ages, -1), (self._began, 0), (self._due, FAR_TICKS)):
+        for of_notes, silent in ((self._ages, -1), (self._due, FAR_TICKS)):
             of_notes[rows, :-1, keys] = of_notes[rows, 1:, keys]
             of_notes[rows, -1, keys] = silent
         self._next_due[rows] = self._due[rows, 0].min(axis=1)
         self._sounding[rows, keys // PITCHES] -= 1
-
-    def _take_length(self, row: int, track: int, ticks: int) -> None:
-        """Learn from a note that ended by itself how long those of its track last."""
-        ended = self._ended[row, track]
-        self._lengths[row, track, ended % LAST_NOTES] = ticks
-        self._ended[row, track] = ended = ended + 1
-        if ended >= FEWEST_NOTES:
-            known = np.sort(self._lengths[row, track, :ended])
-            self._usual[row, track] = max(TICKS_PER_BEAT, 2 * known[3 * (len(known) - 1) // 4])
 
     def _move(self, rows: np.ndarray, ticks: np.ndarray) -> None:
         """Let rows reach these times."""

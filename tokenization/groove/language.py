@@ -311,8 +311,6 @@ class Groove(Language):
     begin = BEGIN
     end = END
     onset_steps = TICKS_PER_BEAT
-    has_chords = False  # of given parts, to those that are written to them
-    is_valid = staticmethod(grammar.is_valid)
     reason = staticmethod(grammar.explain)
 
     def arrange(self, score: Score, tracks: Any = None) -> Score:
@@ -443,7 +441,7 @@ class Groove(Language):
 
     def first_fault(self, ids: np.ndarray) -> int | None:
         """Return the first position whose token may not stand there."""
-        if self.is_valid(ids):
+        if grammar.is_valid(ids):
             return None
         # Prefixes are valid up to the fault, and no longer from there on.
-        return bisect_left(range(len(ids)), True, key=lambda n: not self.is_valid(ids[: n + 1]))
+        return bisect_left(range(len(ids)), True, key=lambda n: not grammar.is_valid(ids[: n + 1]))

@@ -89,7 +89,7 @@ class Batches:
         self.process, self.processes = process, processes
         self.language = self.shards.language
         self._speaks = language_from_spec(self.language)
-        self._cut = CUTS.get(self._speaks.family)
+        self._cut = CUTS.get(self._speaks.name)
         self._files = _Files(self.shards, self.shards.rows("train"))
         self._held_out = _Files(self.shards, self.shards.rows("validation"))
         if not len(self._files) or not len(self._held_out):

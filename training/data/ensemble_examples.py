@@ -29,11 +29,12 @@ from tokenization.ensemble.layouts import (
 )
 from tokenization.ensemble.spelling import Sheet
 from tokenization.ensemble.tokens import END, HARMONY, PART_NAMES, PLAN, TEMPO, transposition
-from tokenization.language import COUNTED
+from tokenization.language import COUNTED, PERIOD
 from training.config import DataConfig
-from training.data.examples import first_to_the_end, gap_that_fits, kind_of, start_bar
+from training.data.examples import start_bar
 
 MARKS = 24  # tokens beside the bars: those about the piece, its parts, and around what stands after a gap
+LONGEST_GAP = 8  # bars
 PLANNED = 6  # tokens that a bar's plan and countdown take
 # Chances of what is drawn.
 ORDERED = 0.3  # that parts keep their order
@@ -60,7 +61,7 @@ def cut_ensemble(
     style: str | None = None,
 ) -> np.ndarray:
     """Return up to length + 1 tokens of a plain piece, laid out as drawn."""
-    kind = kind_of(language, config, random)
+    kind = _kind_of(config, random)
     ids = ids.astype(np.int64)
     piece, hole = _crop(kind, ids, bars, config, random)
     piece = _transposed(piece, config.transpose, random)
@@ -80,6 +81,40 @@ def cut_ensemble(
     return laid[: config.trained_length + 1].astype(np.uint16)
 
 
+def _kind_of(config: DataConfig, random: np.random.Generator) -> str:
+    """Return which kind of example a sequence is; nothing is drawn where there is one kind."""
+    shares = {"ending": config.endings, "gap": config.gaps, "accompaniment": config.accompaniments}
+    drawn = random.random() if any(shares.values()) else 1.0
+    for kind, share in shares.items():
+        drawn -= share
+        if drawn < 0:
+            return kind
+    return "plain"
+
+
+def _gap_that_fits(
+    lines: np.ndarray, config: DataConfig, random: np.random.Generator
+) -> tuple[int, int, int] | None:
+    """Draw a gap of a piece whose bars begin, and the last ends, at `lines`: the bar from which it fits, start, stop.
+
+    Laid out it takes the MARKS, and one a bar of the gap; None where it does not fit.
+    """
+    bars = len(lines) - 1
+    length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
+    start = int(random.integers(bars - length + 1))
+    stop = start + length
+    most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
+    after = int(lines[min(stop + most, bars)]) + most
+    fits = after - lines[: start + 1] + length + MARKS <= config.trained_length + 1
+    return (int(fits.argmax()), start, stop) if fits.any() else None
+
+
+def _first_to_the_end(bars: np.ndarray, tokens: int, config: DataConfig) -> int:
+    """Return the first bar from which the rest of a piece, counted down, fits into a sequence."""
+    fits = tokens - bars + COUNTED + 1 <= config.trained_length + 1
+    return int(fits.argmax()) if fits.any() else len(bars) - 1
+
+
 def _crop(
     kind: str,
     ids: np.ndarray,
@@ -89,11 +124,11 @@ def _crop(
 ) -> tuple[np.ndarray, tuple[int, int] | None]:
     """Return the bars that a sequence is made of, and of a gap its first bar and the first one after it."""
     lines = bar_offsets(ids) + PLANNED * np.arange(len(bars) + 1)
-    if kind == "gap" and (found := gap_that_fits(lines, MARKS, config, random)):
+    if kind == "gap" and (found := _gap_that_fits(lines, config, random)):
         first, start, stop = found
         return from_bar(ids, first), (start - first, stop - first)
     if kind == "ending":
-        return from_bar(ids, first_to_the_end(lines[:-1], int(lines[-1]) + MARKS, config)), None
+        return from_bar(ids, _first_to_the_end(lines[:-1], int(lines[-1]) + MARKS, config)), None
     first = start_bar(bars, len(ids), config, random)
     # Some parts may be dropped, so that more bars have room.
     return from_bar(ids, first)[: 2 * config.trained_length + MARKS], None

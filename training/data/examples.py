@@ -1,8 +1,6 @@
-"""From a prepared piece to one training sequence: a crop, transposed and without some tracks, or an example of a goal.
+"""From a prepared piece in a language of the papers to one training sequence: a crop, transposed, without some tracks.
 
-An example is laid out as the language lays out what it gives a model to complete, so that training and generation
-agree; the crop is chosen so that the goal is in it. Everything works on token arrays and draws from the generator it is
-given (Liutkus et al. 2021, appendices C.1 and C.2).
+Everything works on token arrays and draws from the generator it is given (Liutkus et al. 2021, appendices C.1 and C.2).
 """
 
 from __future__ import annotations
@@ -13,15 +11,12 @@ from typing import Any
 import numpy as np
 
 from tokenization.groove.language import Groove
-from tokenization.groove.spelling import BAR_TICKS, BASS, DRUMS, OTHER, PITCHES, TRACKS
-from tokenization.groove_2 import goals
-from tokenization.language import COUNTED, PERIOD, Language
+from tokenization.groove.spelling import BAR_TICKS, BASS, DRUMS, OTHER, PITCHES
 from tokenization.remi.language import Remi
 from tokenization.score import Notes
 from training.config import DataConfig
 
 MOST_SKIPPED = 64  # bars
-LONGEST_GAP = 8  # bars
 Another = Callable[[np.random.Generator], np.ndarray]
 """Draws another piece to train on: its ids."""
 
@@ -105,45 +100,7 @@ def transposed_trio(notes: Notes, most: int, random: np.random.Generator) -> Not
     return notes
 
 
-def kind_of(language: Language, config: DataConfig, random: np.random.Generator) -> str:
-    """Return which kind of example a sequence is; nothing is drawn where there is one kind."""
-    if not language.can_end():
-        return "plain"
-    shares = {"ending": config.endings, "gap": config.gaps, "accompaniment": config.accompaniments}
-    drawn = random.random() if any(shares.values()) else 1.0
-    for kind, share in shares.items():
-        drawn -= share
-        if drawn < 0:
-            return kind
-    return "plain"
-
-
-def gap_that_fits(
-    lines: np.ndarray, marks: int, config: DataConfig, random: np.random.Generator
-) -> tuple[int, int, int] | None:
-    """Draw a gap of a piece whose bars begin, and the last ends, at `lines`: the bar from which it fits, start, stop.
-
-    Laid out it takes so many `marks`, and one a bar of the gap; None where it does not fit.
-    """
-    bars = len(lines) - 1
-    length = int(random.integers(1, min(LONGEST_GAP, bars) + 1))
-    start = int(random.integers(bars - length + 1))
-    stop = start + length
-    most = 2 * PERIOD - 1  # bars that stand after the gap, and each takes a token if it is empty
-    after = int(lines[min(stop + most, bars)]) + most
-    fits = after - lines[: start + 1] + length + marks <= config.trained_length + 1
-    return (int(fits.argmax()), start, stop) if fits.any() else None
-
-
-def first_to_the_end(bars: np.ndarray, tokens: int, config: DataConfig) -> int:
-    """Return the first bar from which the rest of a piece, counted down, fits into a sequence."""
-    fits = tokens - bars + COUNTED + 1 <= config.trained_length + 1
-    return int(fits.argmax()) if fits.any() else len(bars) - 1
-
-
-# Examples of grooves.
-
-GROOVE_MARKS = 4  # begin, end, and around what stands after a gap
+# Grooves.
 
 
 def cut_groove(
@@ -154,57 +111,15 @@ def cut_groove(
     random: np.random.Generator,
     another: Another,
 ) -> np.ndarray:
-    """Return up to length + 1 tokens of a trio spelled anew from a bar on, by chance laid out for a goal."""
-    kind = kind_of(groove, config, random)
+    """Return up to length + 1 tokens of a trio spelled anew from a bar on."""
     drums = drums_of_another(groove, config, random, another)
-    start = first_to_the_end(bars, len(ids), config) if kind == "ending" else 0
-    if kind in ("plain", "accompaniment"):
-        start = start_bar(bars, len(ids), config, random)
+    start = start_bar(bars, len(ids), config, random)
     notes = heard_from(start * BAR_TICKS, groove.notes(ids), drums, config, random)
     notes = transposed_trio(notes, config.transpose, random)
-    return _laid_out(kind, groove, notes, config, random)[: config.trained_length + 1].astype(
-        np.uint16
-    )
+    return groove.spell(notes)[: config.trained_length + 1].astype(np.uint16)
 
 
-def _laid_out(
-    kind: str, groove: Groove, notes: Notes, config: DataConfig, random: np.random.Generator
-) -> np.ndarray:
-    if kind == "ending":
-        return goals.ending(notes, int(random.integers(1, COUNTED + 1)))
-    if kind == "accompaniment":
-        given = _given(np.unique(notes.track), random)
-        if len(given):
-            return goals.accompaniment(notes, given.tolist(), chords=groove.has_chords)
-    if kind == "gap":
-        return _groove_gap(groove, notes, config, random)
-    return groove.spell(notes)
-
-
-def _given(tracks: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Return some of the tracks that play, but not all, and those that are silent; none where a single one plays."""
-    if len(tracks) < 2:
-        return tracks[:0]
-    given = random.permutation(tracks)[: random.integers(1, len(tracks))]
-    return np.union1d(given, np.setdiff1d(range(len(TRACKS)), tracks))
-
-
-def _groove_gap(
-    groove: Groove, notes: Notes, config: DataConfig, random: np.random.Generator
-) -> np.ndarray:
-    """Return a piece with a gap somewhere, from the first bar on from which all that fits."""
-    ids = groove.spell(notes)
-    found = gap_that_fits(np.append(groove.bars(ids), len(ids)), GROOVE_MARKS, config, random)
-    if found is None:
-        return ids
-    first, start, stop = found
-    line = first * BAR_TICKS
-    later = notes[notes.onset_ticks >= line]
-    later = later.replace(onset_ticks=later.onset_ticks - line)
-    return goals.gap(later, start - first, stop - first)
-
-
-# Examples of piano pieces.
+# Piano pieces.
 
 
 def cut_remi(

@@ -286,7 +286,7 @@ _NOTICES = {
     **dict.fromkeys(("README.md", "README.txt", "README"), "SOURCE.md"),
 }
 
-BY_WORKS = "ensemble"  # languages of this family hold out works, the others pieces by their names
+BY_WORKS = "ensemble"  # this language holds out works, the others pieces by their names
 LIMIT_SECONDS = 300.0  # of processor time; no file takes as long
 MEMORY_BYTES = 2 << 30  # … or more than this, beyond what the program takes
 
@@ -343,7 +343,7 @@ def prepare(
         with PreparedWriter(destination, replace=options.replace) as writer:
             _fill(writer, report, found, partial(spell, kind.name, speaks.name), options, progress)
             _check_filled(writer, report, found, folder)
-            if speaks.family == BY_WORKS:
+            if speaks.name == BY_WORKS:
                 _hold_out(writer, kind, options)
             meta = _meta(kind, speaks, folder, options, report)
             writer.commit(meta, _notices(root))
@@ -356,7 +356,7 @@ def spell(source: str, language_name: str, piece: Piece) -> Spelled | Skipped:
     try:
         scores = SOURCES[source].scores(piece, speaker)
         spellings = [speaker.encode(score) for score in scores]
-        by_works = speaker.family == BY_WORKS
+        by_works = speaker.name == BY_WORKS
         works = SOURCES[source].works(piece, scores[0]) if by_works else []
     except (ValueError, OSError) as error:
         # The folder may be a passing one, and where it lies is nobody's business.

@@ -47,11 +47,11 @@ def model_readme(
     model: ModelConfig, card: Card, run: RunConfig, losses: Losses, encodings: str
 ) -> str:
     """Return the text; `encodings` is a comparison in Markdown, or empty."""
-    family = str(card.language["language"]).split("-")[0]  # without its version
+    language = str(card.language["language"])
     by_metre = "" if model.metre is None else " and through heads that look back by musical time"
     parts = [
         f"# {card.name}",
-        f"This model {_TITLES.get(family, 'continues music')}. It is a causal Transformer with linear attention; "
+        f"This model {_TITLES.get(language, 'continues music')}. It is a causal Transformer with linear attention; "
         f"order enters through `{model.position_name}`{by_metre}. `python -m training.results.publish` prints "
         "all numbers.",
         markdown([("", ""), *_facts(model, card, run)], numbers=False),

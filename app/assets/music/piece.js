@@ -74,7 +74,7 @@ export function grown(piece, { notes, ...columns }) {
   flat.set(piece.notes.subarray(0, notes.keep * WIDTH));
   notes.add.forEach((row, index) => flat.set(row, (notes.keep + index) * WIDTH));
   const next = { ...piece, notes: flat };
-  for (const name of ["tempos", "chords", "meters", "lines"]) next[name] = changed(piece[name], columns[name]);
+  for (const name of ["tracks", "tempos", "chords", "meters", "lines"]) next[name] = changed(piece[name], columns[name]);
   return next;
 }
 
@@ -159,10 +159,10 @@ export function countIn(piece, region) {
 const PIANO = [{ name: "Piano", program: 0, drum: false }];
 const TRIO = [{ name: "Bass", program: 33, drum: false }, { name: "Drums", program: 0, drum: true }, { name: "Other", program: 0, drum: false }];
 
-// Four empty bars for the tracks of a family of languages.
-export function emptyPiece(family) {
+// Four empty bars for the tracks of a language.
+export function emptyPiece(language) {
   return withBars({
-    notes: new Int32Array(), tracks: structuredClone(family === "groove" ? TRIO : PIANO), tempos: [[0, 110]], chords: [],
+    notes: new Int32Array(), tracks: structuredClone(language === "groove" ? TRIO : PIANO), tempos: [[0, 110]], chords: [],
     meters: [[0, 4, 4]], ticksPerBeat: 12, lines: [0, 48], centre: 1,
   }, 4);
 }

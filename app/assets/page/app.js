@@ -107,7 +107,7 @@ export class App {
   // An empty grid in the language of the model: to draw on, or to play to.
   openGrid() {
     this.supersede();
-    const empty = { piece: emptyPiece(this.model.family), bars: 4, chosen: 4, model: this.model.name };
+    const empty = { piece: emptyPiece(this.model.language), bars: 4, chosen: 4, model: this.model.name };
     this.desk.show({ ...this.blank("edit", "My piece"), ...empty }, "an empty grid");
     this.follow();
   }

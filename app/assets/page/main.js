@@ -124,6 +124,6 @@ async function start() {
   requestAnimationFrame(() => player.start()); // the soundfont comes behind what is seen
 }
 
-const firstExample = ({ examples, models }) => (examples.find(({ family }) => family === models[0].family) ?? examples[0]).name;
+const firstExample = ({ examples, models }) => (examples.find(({ language }) => language === models[0].language) ?? examples[0]).name;
 
 start();

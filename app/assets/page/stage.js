@@ -83,8 +83,8 @@ export function stagePart(app, lanesNow) {
     chips.append(box);
   };
   // A group says what its pieces are, so their chips need not; a screen reader hears the whole title.
-  for (const [family, name] of [["remi", "try a piano"], ["groove", "a trio"]])
-    group(name, page.examples.filter((one) => one.family === family).map(({ name: example, title: text }) =>
+  for (const [language, name] of [["remi", "try a piano"], ["groove", "a trio"]])
+    group(name, page.examples.filter((one) => one.language === language).map(({ name: example, title: text }) =>
       chip(example, text.replace(/^Piano | trio$/, ""), () => app.openExample(example), { ariaLabel: text })));
   group("or begin", [chip("nothing", "From nothing", () => app.openNothing()), chip("grid", "Empty grid", () => app.openGrid())]);
   const remarks = make("details", "mg-remarks"), list = make("ul");

@@ -56,7 +56,7 @@ export function mixer(app) {
     const entry = desk.current;
     box.hidden = !entry?.piece.tracks.length;
     if (box.hidden) return;
-    const key = JSON.stringify([entry.piece.tracks, app.model.family]);
+    const key = JSON.stringify([entry.piece.tracks, app.model.language]);
     if (key !== shown) {
       shown = key;
       list.replaceChildren(...entry.piece.tracks.map(row));

@@ -16,7 +16,7 @@ style of the gap is to that around it; and the leap of the top note over the sea
 
 examples:
   musicgen evaluate infilling runs/mine --data data/pop909
-  musicgen evaluate infilling runs/mine --data data/groove-2 --split test --gap 8 --pieces 40 --json
+  musicgen evaluate infilling runs/mine --data data/mine --split test --gap 8 --pieces 40 --json
 """
 
 

@@ -100,8 +100,8 @@ def title_of(name: str) -> str:
 
 def fitting(score: Score, models: OfferedModels, model: str) -> str:
     """Return the model for what is in a file: the one on the desk if it is of the kind, else the first that is."""
-    families = ("groove" if has_drums(score) else "remi", ANY_PARTS)
-    names = [name for name, language in models.languages.items() if language.family in families]
+    fits = ("groove" if has_drums(score) else "remi", ANY_PARTS)
+    names = [name for name, language in models.languages.items() if language.name in fits]
     if other_metre(score) and (more := [n for n in names if models.languages[n].every_metre]):
         names = more
     return model if model in names or not names else names[0]
@@ -125,14 +125,14 @@ def notices(opened: OpenedFile, models: OfferedModels) -> list[dict[str, Any]]:
     written, language = opened.written, opened.piece.language
     shown: list[dict[str, Any]] = []
     known: set[str] = set()  # what is said already
-    if has_drums(written) and language.family == "remi":
-        better = _first(models, lambda one: one.family in ("groove", ANY_PARTS))
+    if has_drums(written) and language.name == "remi":
+        better = _first(models, lambda one: one.name in ("groove", ANY_PARTS))
         shown.append(_notice("The drums are left out: this model plays the piano.", better))
         known.add("drums")
     metre = other_metre(written)
     if metre and not language.every_metre:
         better = _first(
-            models, lambda one: one.family in (language.family, ANY_PARTS) and one.every_metre
+            models, lambda one: one.name in (language.name, ANY_PARTS) and one.every_metre
         )
         text = f"The piece is in {metre}, and this model knows 4/4 alone: its bars are cut anew."
         shown.append(_notice(text, better))

@@ -197,8 +197,8 @@ def _check_number(name: str, number: object) -> float:
     return number
 
 
-# Which model does what is asked: the one that is asked, or where it cannot, a related one that can. A piano
-# piece may go to a model of any parts, but no part is written to it then.
+# Which model does what is asked: the one that is asked, or where it cannot, one of any parts. But no part is written to
+# a piece that a piano model hears.
 
 ACTS = {
     "ends": "end a piece on request",
@@ -211,8 +211,8 @@ ACTS = {
 def with_able_model(models: OfferedModels, request: MusicRequest) -> MusicRequest:
     """Return a request with the model that does it.
 
-    That is the model asked for if it can, else the first related one that can. Where none can, the model asked for
-    stays, whose own sentence says what it lacks.
+    That is the model asked for if it can, else the first of any parts. Where none can, the model asked for stays, whose
+    own sentence says what it lacks.
     """
     needs = _needs(request)
     name = request.model or models.first
@@ -238,16 +238,15 @@ def offered(models: OfferedModels, name: str) -> dict[str, Any]:
 
 def _others(models: OfferedModels, name: str, parts: bool) -> list[str]:
     """Return the models that may do what one cannot; `parts` says that parts are to be written."""
-    own = models.language(name).family
-    families = (own, ANY_PARTS) if own == "remi" and not parts else (own,)
-    return [n for n, one in models.languages.items() if n != name and one.family in families]
+    if parts and models.language(name).name == "remi":
+        return []
+    return [n for n, one in models.languages.items() if n != name and one.name == ANY_PARTS]
 
 
 def _abilities(language: Language) -> dict[str, Any]:
     """Return what models of a language can be asked for beside going on; each with the reason if not."""
     old = f"This model speaks {language.name} and cannot "
-    later = {"groove": "groove-2"}.get(language.family, "ensemble")
-    missing = f"; one that speaks {later} can."
+    missing = f"; one that speaks {ANY_PARTS} can."
     fills = type(language).infilling is not Language.infilling
     chords = type(language).on_chords is not Language.on_chords
     chords = chords or type(language).directed is not Language.directed
@@ -258,10 +257,10 @@ def _abilities(language: Language) -> dict[str, Any]:
             "parts": [*language.parts],
             "why": ""
             if language.parts
-            else f"This model speaks {language.name} and writes no part to others; one that speaks groove-2 can.",
+            else f"This model speaks {language.name} and writes no part to others{missing}",
         },
         "chords": _ability(
-            chords, f"This model speaks {language.name}, which names no chords; ensemble can."
+            chords, f"This model speaks {language.name}, which names no chords{missing}"
         ),
     }
 
@@ -309,7 +308,7 @@ def _continued(model: Playable, piece: Piece | None, request: MusicRequest) -> S
     )
     spare = 0
     options = request.options
-    if request.dense or (piece is None and model.language.family == "groove"):
+    if request.dense or (piece is None and model.language.name == "groove"):
         spare = max(0, min(SPARE, MOST_TOGETHER - options.variations))
         options = replace(options, variations=options.variations + spare)
     region = Region(
@@ -339,9 +338,7 @@ def _infilled(model: Playable, piece: Piece, request: MusicRequest) -> StreamedT
 
 def _accompanied(model: Playable, piece: Piece, request: MusicRequest) -> StreamedTakes:
     work = accompaniment(model, piece, request.parts, _free(request.options))
-    names = [track.name.casefold() for track in piece.score.tracks]
-    tracks = tuple(index for index, name in enumerate(names) if name in request.parts)
-    region = Region(first=0, stop=piece.bars, tracks=tracks, begun=1)
+    region = Region(first=0, stop=piece.bars, tracks=work.goal.tracks, begun=1)
     return StreamedTakes(work, region, bars=piece.bars)
 
 

@@ -30,6 +30,18 @@ def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
     return {
         **found,
         "notes": [number for row in found["notes"] for number in row],
+        "ticksPerBeat": score.ticks_per_beat,
+        "centre": key_of(score).centre,
+    }
+
+
+def columns(score: Score, bars: int) -> dict[str, list[Any]]:
+    """Return what of a score may change as it grows.
+
+    Metres that are written move the lines of later bars; a piece from nothing has no tracks before they are written.
+    """
+    tempos = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
+    return {
         "tracks": [
             {
                 "name": track.name or ("Drums" if track.is_drum else f"Track {number}"),
@@ -38,15 +50,6 @@ def picture(score: Score, bars: int | None = None) -> dict[str, Any]:
             }
             for number, track in enumerate(score.tracks, 1)
         ],
-        "ticksPerBeat": score.ticks_per_beat,
-        "centre": key_of(score).centre,
-    }
-
-
-def columns(score: Score, bars: int) -> dict[str, list[Any]]:
-    """Return what of a score may change as it grows: metres that are written move the lines of later bars."""
-    tempos = zip(*(column.tolist() for column in score.tempos.columns), strict=True)
-    return {
         "notes": _column_rows(score.notes),  # in the order of their onsets
         "tempos": [[int(tick), round(float(tempo), 3)] for tick, tempo in tempos],
         "chords": [

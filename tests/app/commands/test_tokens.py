@@ -150,7 +150,7 @@ SETTING = (
     ("text", "message"),
     [
         ("", "tokens holds no tokens"),
-        ("one two", "no tokens of the languages remi, groove, groove-2 and ensemble"),
+        ("one two", "no tokens of the languages remi, groove and ensemble"),
         ("begin\nbar subbeat_0 pitch_999", "token 3 in line 2 of .*tokens is 'pitch_999', which"),
         ("begin\nbar subbeat_0 pitch_60 bar", "token 4 in line 2 of .*: volume must follow"),
         ("begin bar bar", "make no note"),

@@ -28,7 +28,7 @@ OPTIONS = [
     "--disable-sync",
     "--autoplay-policy=no-user-gesture-required",
 ]
-MODEL = "untrained:tiny:groove-2"  # it can do all that a model of the page can, and takes no time
+MODEL = "untrained:tiny:ensemble"  # it can do all that a model of the page can, and takes no time
 READY_SECONDS = 150
 PORTS = 5  # to be tried: another program may take one before our server does
 WAIT = 60_000  # milliseconds for what a page does, on a busy machine

@@ -149,9 +149,8 @@ def test_a_waltz_stays_one_where_a_model_knows_its_metre(actions: PageActions):
     piece = written(able, waltz, model=LATER)[-1]["takes"][0]["piece"]
     assert [piece["lines"][2] - piece["lines"][1], len(piece["lines"])] == [3 * ticks, 4]
     band = write_midi(replace(read_midi(JAZZ), meters=Meters(*np.array([[0], [3], [4]]))))
-    for model in ("groove", "groove-2"):  # both lay a piece on bars of 4/4
-        notices = actions.open(band, "band.mid", model, fit=False)["notices"]
-        assert [one["model"] for one in notices if "in 3/4" in one["text"]] == [DEFAULT]
+    notices = actions.open(band, "band.mid", "groove", fit=False)["notices"]
+    assert [one["model"] for one in notices if "in 3/4" in one["text"]] == [DEFAULT]
 
 
 def test_what_is_told_above_the_roll_goes_by_what_it_is_about(actions: PageActions):
@@ -257,16 +256,16 @@ def test_bars_are_those_of_the_page_also_where_it_begins_with_rests(actions, bea
     assert piece["meters"] == [[0, beats, 4]]
 
 
-@pytest.mark.parametrize("actions", ["untrained:tiny:groove-2"], indirect=True)
+@pytest.mark.parametrize("actions", ["untrained:tiny:ensemble"], indirect=True)
 def test_bars_and_parts_are_written_by_models_that_can(actions: PageActions):
-    infill = request("infill", "untrained:tiny:groove-2", first=3, last=3)
+    infill = request("infill", "untrained:tiny:ensemble", first=3, last=3)
     *_, last = actions.write(ASKER, infill, JAZZ, "a.mid", "job")
     assert last["takes"][0]["region"] == {"first": 2, "stop": 3, "tracks": None}
     assert last["takes"][0]["provenance"]["written_bars"] == [3, 3]
     bass = request("accompany", "groove", parts=("bass",))
-    assert with_able_model(actions.models, bass).model == infill.model  # the first of its family
+    assert with_able_model(actions.models, bass).model == infill.model  # the first of any parts
     piano = replace(infill, model=PIANO)
-    assert with_able_model(actions.models, piano).model == DEFAULT
+    assert with_able_model(actions.models, piano).model == infill.model
     for wrong, match in (
         (replace(bass, model="pop-piano"), "no part"),
         (replace(infill, first=17, last=18), "bars 17 to 18 were asked for, of 16; after the last"),

@@ -47,7 +47,7 @@ def test_link(page: Page, visit, address: str):
     page.evaluate("() => Object.assign(musicgen.desk.settings, { bars: 5, seed: 42, chords: 7 })")
     other = visit(link=page.evaluate("() => musicgen.app.link()"))
     expect(other.locator(SHOWN)).to_have_text("mine")
-    expect(other.locator("#mg-prompt-bars input[type=number]")).to_have_value("3")
+    expect(other.locator("#mg-prompt-bars input[type=number]")).to_have_value("15")
     expect(other.locator("#mg-bars input[type=number]")).to_have_value("5")
     settings = other.evaluate("musicgen.desk.settings")
     asked = [settings[name] for name in ("seed", "newSeed", "chords")]
@@ -56,7 +56,7 @@ def test_link(page: Page, visit, address: str):
     assert notes == len(read_midi(example("trio-jazz")).notes)
     assert "#" not in other.url
     broken = visit(link=f"{address}/#desk=broken")
-    expect(broken.locator(SHOWN)).to_have_text("Disco trio")
+    expect(broken.locator(SHOWN)).to_have_text("Piano in C")
     expect(broken.locator(".mg-stage > [role=alert]")).to_contain_text("This link is broken")
 
 
@@ -66,7 +66,7 @@ def test_a_desk_is_saved_as_a_file_and_opened_elsewhere(page: Page, visit):
     page.locator(".mg-desk-menu > summary").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the desk").click()
-    assert download.value.suggested_filename == "Disco trio.musicgen"
+    assert download.value.suggested_filename == "Piano in C.musicgen"
     data = Path(download.value.path()).read_bytes()
     other = visit()
     open_example(other, "trio-jazz")
@@ -139,7 +139,7 @@ def test_a_tab_that_crashes_or_changes_at_the_last_moment_loses_nothing(page: Pa
 @pytest.mark.long
 def test_a_reload_while_it_composes_keeps_what_had_come(page: Page):
     new = (
-        "musicgen.desk.takes[0]?.piece.notes.filter((at, i) => i % 5 === 0 && at >= 4 * 48).length"
+        "musicgen.desk.takes[0]?.piece.notes.filter((at, i) => i % 5 === 0 && at >= 16 * 96).length"
     )
     go_on(page, bars=128)
     page.wait_for_function(f"() => {new} > 5")
@@ -166,7 +166,7 @@ def test_a_browser_that_is_told_to_keep_nothing_shows_the_page(browser, address,
     context.set_default_timeout(WAIT)
     page = context.new_page()
     page.goto(address)
-    expect(page.locator(SHOWN)).to_have_text("Disco trio", timeout=WAIT)
+    expect(page.locator(SHOWN)).to_have_text("Piano in C", timeout=WAIT)
     page.get_by_role("button", name="Dark colours").click()
     expect(page.get_by_role("button", name="Light colours")).to_be_visible()
     context.close()
@@ -223,17 +223,17 @@ def test_the_history_leads_back_and_when_all_of_it_is_deleted_music_can_begin(pa
     await_end(page)
     summary, rows = page.locator(".mg-history > summary"), page.locator(".mg-history-row")
     summary.click()
-    titles = ["Disco trio", "Variation 1", "Variation 2"]
+    titles = ["Piano in C", "Variation 1", "Variation 2"]
     expect(rows.locator(".mg-history-title")).to_have_text(titles)
     facts = rows.locator(".mg-facts").all_inner_texts()
     assert [told.rpartition(" · ")[0].rstrip("0123456789") for told in facts] == [
-        "example · 16 bars", *2 * [f"bar 5 · {MODEL} · seed "]
+        "example · 16 bars", *2 * [f"bar 17 · {MODEL} · seed "]
     ]  # fmt: skip
     rows.nth(1).locator(".mg-star").click()
     page.get_by_role("button", name="★ only").click()
     expect(rows).to_have_count(1)
     rows.first.locator(".mg-history-open").click()
-    expect(page.locator(SHOWN)).to_have_text("Disco trio, variation 1")
+    expect(page.locator(SHOWN)).to_have_text("Piano in C, variation 1")
     expect(summary).to_have_text("History: 3 pieces, 1 with a star")
     page.get_by_role("button", name="★ only").click()
     for left in (2, 1, 0):

@@ -23,7 +23,7 @@ from musicgen.storage.checkpoint import Card
 from tests.app.toy_models import write_model
 from tests.evaluation.toys import toy_performer
 from tests.training.makers import prepared_set
-from tokenization.groove_2.language import Groove2
+from tokenization.language import language
 from tokenization.prepared import TOKENS_FILE
 
 MADE = {"extrapolation": extrapolation, "realisations": realisations, "ablation": ablation}
@@ -144,8 +144,8 @@ def test_only_the_signs_of_an_end_are_shares_of_pieces(measure: str, shares: boo
 def test_of_damaged_tokens_nothing_is_kept_under_the_checksum_of_whole_ones(
     make: Callable[..., object], tmp_path: Path
 ):
-    data = prepared_set(tmp_path / "data", "groove-2", held_out=2)
-    models = models_of(["untrained:tiny:groove-2"], "cpu")
+    data = prepared_set(tmp_path / "data", "ensemble", held_out=2)
+    models = models_of(["untrained:tiny:ensemble"], "cpu")
     choice = Choice(data=str(data), pieces=2, split="validation", seed=0, device="cpu")
     make(models, choice)
     tokens = bytearray((data / TOKENS_FILE).read_bytes())
@@ -160,10 +160,10 @@ def test_music_that_a_piece_does_not_have_is_none_and_no_silence(
     bars: int, after: bool, tmp_path: Path
 ):
     """Each has 4 bars, with 4 notes of the bass a bar."""
-    language = Groove2()
-    card = Card(name="toy", language=language.spec(), trained_length=32)
-    checkpoint.save(tmp_path / "model", toy_performer(language), card)
-    data = prepared_set(tmp_path / "data", language.name, train=2, held_out=2)
+    speaker = language("ensemble")
+    card = Card(name="toy", language=speaker.spec(), trained_length=32)
+    checkpoint.save(tmp_path / "model", toy_performer(speaker), card)
+    data = prepared_set(tmp_path / "data", speaker.name, train=2, held_out=2)
     places = {"model": str(tmp_path / "model"), "data": str(data), "device": "cpu"}
     rows = {"row": 0, "same": 2, "other": None}
     measuring = accompanied(**places, **rows, hide=["bass"], bars=bars, seed=1)

@@ -29,7 +29,6 @@ from tests.musicgen.toys import (
     toy_model,
     unlimited,
 )
-from tokenization.grammar import LogitBias
 
 # Of variations that end at different steps, with all that a row remembers for itself.
 KINDS = np.arange(VOCABULARY) % 4
@@ -37,17 +36,12 @@ RECALLING = Request(
     variations=6, seed=3, stop=Stop(end=Alternating.END, tokens=150), kinds=Kinds(KINDS),
     sampling=Sampling(temperature=0.9, by_kind=True, recall=0.7), elsewhere=(0, 1, 3, 6, 7), sources={3: 0},
 )  # fmt: skip
-LEANING = LogitBias(
-    goal=np.isin(np.arange(VOCABULARY), [1, 4]).astype(int), kind=1 + np.arange(VOCABULARY) % 2,
-    group=np.zeros(3, int), weights=np.array([[0.0, 0, 0], [0, 0, 3]]),
-)  # fmt: skip
 REQUESTS = [
     ([0, 3, 0, 5, 0, 3, 0, 5], RECALLING, True),
     ([4, 3, 2, 1], Request(variations=2, seed=1, stop=Stop(tokens=23)), False),
     ([4, 3, 2, 1, 0, 7], Request(variations=9, seed=1, stop=Stop(tokens=9)), False),
     ([0, 1, 0, 3], Request(variations=3, seed=5, stop=Stop(before_bar=4, tokens=40)), True),
     ([2, 7], Request(seed=2, stop=Stop(tokens=31), sampling=Sampling(temperature=0.5)), True),
-    ([1, 3], Request(variations=3, seed=1, stop=Stop(tokens=40), logit_bias=LEANING), False),
     (np.arange(50) % 11, Request(variations=2, seed=9, stop=Stop(end=5, tokens=60)), False),
     ([4], Request(variations=4, seed=1, sampling=Sampling(top_k=3), stop=Stop(tokens=17)), False),
 ]

@@ -1,4 +1,4 @@
-"""Logits to tokens, over the whole vocabulary or within kinds; leaning to goals; losses of tokens that are given."""
+"""Logits to tokens, over the whole vocabulary or within kinds; losses of tokens that are given."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import torch.nn.functional as F
 
 from musicgen.generation import likelihood
 from musicgen.generation.likelihood import position_losses, stretch
-from musicgen.generation.request import Request, Stop
+from musicgen.generation.request import Request
 from musicgen.generation.sampling import Kinds, Sampling, draw, probabilities
-from tests.musicgen.generation.generate import written
-from tests.musicgen.toys import VOCABULARY, generator, toy_model, toy_tokens
-from tokenization.grammar import LogitBias
+from tests.musicgen.toys import generator, toy_model, toy_tokens
 from tokenization.language import LANGUAGES, language
 
 LOGITS = np.log(np.array([[0.5, 0.25, 0.15, 0.1], [0.1, 0.1, 0.2, 0.6]]))
@@ -164,46 +162,13 @@ def test_every_token_has_a_kind_and_none_is_of_two_families(name: str):
 
 
 def test_parts_are_kinds_apart():
-    groove = language("groove-2")
+    groove = language("groove")
 
     def kind(spoken, token: str) -> int:
         return int(spoken.kinds()[spoken.vocabulary.id(token)])
 
     notes = [f"note_{way}_{part}_40" for way in ("on", "off") for part in range(3)]
     assert len({kind(groove, token) for token in notes}) == 6
-
-
-EVEN = np.arange(VOCABULARY) % 2 == 0
-
-
-def toward(goals: dict[int, bool]) -> LogitBias:
-    """Return what makes even tokens, or odd ones, all but certain after the tokens that are goals."""
-    goal = np.zeros(VOCABULARY, np.int64)
-    weights = np.zeros((len(goals) + 1, 3))
-    for number, (token, even) in enumerate(goals.items(), 1):
-        goal[token] = number
-        weights[number] = [0, 60 * even, 60 * (not even)]
-    return LogitBias(goal=goal, kind=2 - EVEN, group=np.zeros(3, np.int64), weights=weights)
-
-
-def run(prompt: list[int], variations: int, logit_bias: LogitBias) -> np.ndarray:
-    """Return what a toy writes: (variations, 40)."""
-    asked = Request(variations=variations, seed=1, stop=Stop(tokens=40), logit_bias=logit_bias)
-    return written(toy_model(position="sine_spe"), prompt, asked)
-
-
-def test_a_goal_leans_what_is_drawn_from_where_it_is_said():
-    assert EVEN[run([3, 1, 2], 2, toward({1: True}))].all()
-    assert not EVEN[run([3, 1, 2], 2, toward({0: True}))].all()
-    found = run([1, 3], 11, toward({1: True, 4: False}))
-    said = found == 4  # an even token, that odd ones follow
-    stands = np.cumsum(said, axis=1) - said > 0
-    assert said.any()
-    assert EVEN[found[~stands & ~(np.cumsum(found == 1, axis=1) > 0)]].all()
-    first = np.argmax(said, axis=1)
-    after = [row[start + 1] for row, start in zip(found, first, strict=True) if 0 < start < 39]
-    assert after
-    assert not EVEN[after].any()
 
 
 @pytest.mark.parametrize("position", ["absolute", "sine_spe", "conv_spe", "permuteformer"])

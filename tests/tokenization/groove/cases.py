@@ -93,3 +93,9 @@ def slow_notes(score: Score) -> list[tuple[int, int, int, int]]:
             end = min([end, *starts[i + 8 : i + 9]])
             found.append((start, track, pitch, end - start))
     return sorted(found)
+
+
+def rows_of(notes: Notes) -> list[tuple[int, ...]]:
+    """Return notes as (onset, duration, pitch, track), in order."""
+    columns = notes.onset_ticks, notes.duration_ticks, notes.pitch, notes.track
+    return sorted(zip(*(c.tolist() for c in columns), strict=True))

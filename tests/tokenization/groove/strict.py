@@ -1,4 +1,4 @@
-"""The rules of both groove languages' one spelling, token by token: what a look at a whole sequence is held to.
+"""The rules of the groove language's one spelling, token by token: what a look at a whole sequence is held to.
 
 They are those by which a model writes, as within a prompt, and the order of events at one time: note-offs come first,
 the oldest note first; then the note-ons, by pitch, and within a pitch by track.
@@ -7,7 +7,6 @@ the oldest note first; then the note-ons, by pitch, and within a pitch by track.
 import numpy as np
 
 from tokenization.groove.grammar import FAR_TICKS, RANK, GrooveGrammar
-from tokenization.groove_2.grammar import BarGrammar
 
 NEVER = np.iinfo(np.int64).max
 
@@ -40,7 +39,3 @@ class StrictGrammar(GrooveGrammar):
         super()._move(rows, ticks)
         self._last_on[moved] = -1
         self._last_off[moved] = -1
-
-
-class StrictBarGrammar(StrictGrammar, BarGrammar):
-    """The same in bars."""

@@ -174,30 +174,3 @@ def test_a_prompt_of_fuller_chords_is_gone_on_with_in_such():
     chord = [BEGIN, *(ID(f"note_on_0_{pitch}") for pitch in (40, 47, 52))]
     grammar = GROOVE.grammar(prompt_tokens=len(chord))
     assert most_sounding(drawn(1, 600, grammar, tuple(chord))) == [3, 6, 10]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_part_says_itself_how_long_its_notes_last(seed: int):
-    """Counted anew from what was written: of each note, by those of its track that had ended by themselves."""
-    most = (900, 5, 900)
-    grammar = GrooveGrammar(prompt_tokens=1, start_ticks=0, longest_ticks=most, own_lengths=True)
-    reading = Reading(drawn(seed, 1500, grammar))
-    times = reading.time_ticks[reading.event_places].tolist()
-    lengths: list[list[int]] = [[], [], []]
-    sounding: dict[int, list[tuple[int, int]]] = {}  # by key: when each began and must end
-    shortened = 0
-    for time, key, is_on in zip(times, reading.key.tolist(), reading.is_on, strict=True):
-        track, notes = key // PITCHES, sounding.setdefault(key, [])
-        if is_on:
-            last = sorted(lengths[track][-32:])
-            usual = max(12, 2 * last[3 * (len(last) - 1) // 4]) if len(last) >= 4 else 900
-            due = time + min(most[track], usual)
-            shortened += usual < most[track]
-            # One that sounds longer ends first, since a note-off ends the oldest of its key.
-            notes.append((time, max([due, *(other for _, other in notes)])))
-        else:
-            began, due = notes.pop(0)
-            assert time <= due
-            if time < due:
-                lengths[track].append(time - began)
-    assert shortened > 50

@@ -6,15 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tokenization.grammar_cases import ids_of
-from tests.tokenization.groove.cases import TRIO, golden_cases, golden_tokens, golden_trio, trio_of
+from tests.tokenization.groove.cases import (
+    TRIO,
+    golden_cases,
+    golden_tokens,
+    golden_trio,
+    rows_of,
+    trio_of,
+)
 from tests.tokenization.groove.cases import walk as random_piece
-from tests.tokenization.groove_2.cases import rows_of
 from tokenization.groove.language import MOST_BEATS, Band, Groove
 from tokenization.groove.spelling import BAR_TICKS, VOCABULARY
-from tokenization.groove_2.language import Groove2
 from tokenization.score import Notes, Track
 
-GROOVE, SECOND = Groove(), Groove2()
+GROOVE = Groove()
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -25,8 +30,6 @@ def test_the_authors_tokens_are_reproduced(case):
     decoded = GROOVE.decode(encoded.ids, encoded.setting)
     assert decoded.notes == golden_trio(case["decoded"]).notes.sorted()
     assert encoded.losses == {}
-    second = SECOND.encode(golden_trio(case["notes"]))
-    assert SECOND.decode(second.ids, second.setting) == decoded
 
 
 def test_a_piece_is_spelled_by_name():
@@ -194,11 +197,3 @@ def test_the_longest_notes_are_those_of_the_pieces_by_track():
     for wrong in ((1, 2), (1, 0, 2)):
         with pytest.raises(ValueError, match="a tick or more for each of Bass, Drums, Other"):
             GROOVE.grammar(longest_ticks=wrong)
-
-
-def test_in_groove_2_neither_a_note_that_ends_on_a_line_nor_silence_costs_a_bar():
-    ids = ids_of(SECOND, "begin bar note_on_0_40 at_24 note_off_0_40 note_on_0_41 end")
-    assert SECOND.notes(ids).end_ticks.tolist() == [24, BAR_TICKS]
-    assert SECOND.spell(SECOND.notes(ids)).tolist() == ids.tolist()
-    silent = SECOND.close(ids_of(SECOND, "begin bar"))
-    assert silent.tolist() == [SECOND.begin]

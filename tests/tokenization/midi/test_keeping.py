@@ -26,7 +26,7 @@ from tokenization.midi.reading import read_midi
 from tokenization.score import Meters, Notes, Score, Track
 
 Row = tuple[int, int, int, int]  # beat-steps of onset and length, pitch, velocity
-LANGUAGES = ("remi", "groove-2", "ensemble")
+LANGUAGES = ("remi", "groove", "ensemble")
 WAYS = {"continue": "continued", "infill": "rewritten", "accompany": "accompanied"}
 
 
@@ -259,7 +259,7 @@ def test_all_before_the_seam_stays_and_what_follows_is_new(name: str, kind: int,
 
 
 @pytest.mark.parametrize(("name", "track", "home"), [
-    ("remi", 0, (2, 0)), ("groove-2", 0, (3, 1)), ("groove-2", 1, (4, 9)), ("ensemble", 0, (1, 2)),
+    ("remi", 0, (2, 0)), ("groove", 0, (3, 1)), ("groove", 1, (4, 9)), ("ensemble", 0, (1, 2)),
 ])  # fmt: skip
 def test_new_notes_go_on_in_the_tracks_and_channels_of_their_part(name, track, home):
     data = band()
@@ -385,7 +385,7 @@ def test_a_file_of_type_0_stays_one_and_a_new_part_takes_a_free_channel():
 
 def test_a_replaced_part_goes_on_in_its_own_track():
     data = band()
-    piece = piece_in("groove-2", data)
+    piece = piece_in("groove", data)
     edit = Edit(original=data, kind="midi", heard=piece.score, onset_steps=12, tracks=(1,))
     kept = piece.score.notes[piece.score.notes.track != 1]
     score = with_rows(

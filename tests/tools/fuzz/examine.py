@@ -18,7 +18,7 @@ from tokenization.midi.reading import read_midi
 from tokenization.midi.writing import write_midi
 from tokenization.score import Score
 
-LANGUAGES = ("remi", "groove", "groove-2")
+LANGUAGES = ("remi", "groove")
 # A tempo past a language's range becomes the nearest in it, so that a piece may last much longer than it did.
 ROOMY = Limits(bytes=64 << 20, seconds=48 * 3600, beats=50_000)
 READ = "read"
@@ -46,14 +46,10 @@ def examine(data: bytes, languages: Sequence[Language]) -> str:
 
 def _spelled(score: Score, languages: Sequence[Language]) -> str:
     """Return what becomes of a score in each language."""
-    refusals, arrangements = [], {}
+    refusals = []
     for spoken in languages:
-        # Languages that arrange by one function of one class get the same arrangement.
-        arranges = spoken.arrange.__func__, spoken.every_metre  # type: ignore[attr-defined]
         try:
-            if arranges not in arrangements:
-                arrangements[arranges] = spoken.arrange(score)
-            arranged = arrangements[arranges]
+            arranged = spoken.arrange(score)
             spelled = quantised(spoken, arranged).notes
             encoded = spoken.encode(arranged)
         except ValueError as error:

@@ -25,7 +25,7 @@ from training.data.sources import SOURCES
 from training.data.sources.source import list_files
 
 NEAR_BEATS, GRID_BEATS, TOLERANCE = 0.5, 1 / 48, 1e-6
-LANGUAGES = ("ensemble", "groove-2")
+LANGUAGES = ("ensemble",)
 SHIFTS = np.arange(-32, 33) / 4  # beats by which a language may lay a piece later
 Notes = tuple[np.ndarray, np.ndarray]  # (N,) key: pitch, and 128 more on drums; (N,) onset in beats
 

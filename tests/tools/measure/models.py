@@ -1,6 +1,6 @@
 """How well models of different languages predict the same notes: nats a note, since their tokens are not the same.
 
-python -m tests.tools.measure.models groove-2 ensemble --data data/groove --split test --pieces 16
+python -m tests.tools.measure.models groove ensemble --data data/groove --split test --pieces 16
 
 All models read the notes that the first one's language keeps of a piece.
 """

@@ -122,7 +122,6 @@ def main() -> None:
     sets = (
         ("remi", songs(arguments.pop909, "remi")),
         ("groove", grooves(arguments.groove)),
-        ("groove-2", grooves(arguments.groove)),
     )
     for name, found in sets:
         print(f"\n{name}")

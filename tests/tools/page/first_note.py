@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.web.offered_models import EXAMPLES, OfferedModels, family_of_example
+from app.web.offered_models import EXAMPLES, OfferedModels, language_of_example
 from tests.app.web.browser import OPTIONS, chromium, serving
 from tokenization.analysis.beats import tempo_map
 from tokenization.midi.reading import read_midi
@@ -88,8 +88,8 @@ def opened(browser: Browser, address: str) -> Page:
 
 def measured(browser: Browser, model: str, clicks: int, whole: int) -> tuple[Click, list[Click]]:
     """Return what the first click on a new server brought, and those after it, the first of them whole."""
-    family = OfferedModels(model).language(model).family
-    names = [name for name in EXAMPLES if family_of_example(name) == family]
+    spoken = OfferedModels(model).language(model).name
+    names = [name for name in EXAMPLES if language_of_example(name) == spoken] or [*EXAMPLES]
     with serving("--model", model) as address:
         page = opened(browser, address)
         cold, warm = click(page, whole=False), []

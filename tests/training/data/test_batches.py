@@ -34,7 +34,6 @@ def batches(
     [
         ("remi", {}, "edc79d60ab4297ab"),
         ("groove", {"drop_track": 0.3, "mix_drums": 0.3}, "8c374819a93e7e60"),
-        ("groove-2", ALL_GOALS, "4532111217da76f3"),
         ("ensemble", ALL_GOALS, "90f323c56d99695c"),
     ],
 )
@@ -104,15 +103,15 @@ def test_validation_and_longest_notes_are_the_same_for_every_run(pianos: Path, g
     assert batches(grooves).longest_ticks == Groove().longest(pieces)
 
 
-def test_set_that_cannot_be_trained_on_is_refused(later: Path, tmp_path: Path):
+def test_set_that_cannot_be_trained_on_is_refused(bands: Path, tmp_path: Path):
     folder = prepared_set(tmp_path / "few", "remi", held_out=0)
     with pytest.raises(ValueError, match="has 8 files to train on and 0 to validate with"):
         batches(folder)
-    shutil.copytree(later, tmp_path / "set")
-    meta = json.loads((later / META_FILE).read_text())
-    meta["language"]["ticks_per_beat"] = 11
+    shutil.copytree(bands, tmp_path / "set")
+    meta = json.loads((bands / META_FILE).read_text())
+    meta["language"]["steps_per_beat"] = 11
     (tmp_path / "set" / META_FILE).write_text(json.dumps(meta))
-    with pytest.raises(ValueError, match="this groove-2 differs from the one at hand in ticks"):
+    with pytest.raises(ValueError, match="this ensemble differs from the one at hand in steps"):
         batches(tmp_path / "set")
 
 

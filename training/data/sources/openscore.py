@@ -83,7 +83,7 @@ class Lieder(OpenScore):
     file = re.compile(r"(?:^|.*/)(lc\d+)\.mxl")
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
-        if language.family != "ensemble":
+        if language.name != "ensemble":
             return super().scores(piece, language)
         score = language.arrange(sung(read(piece, staves=True)))
         tracks = range(len(score.tracks))

@@ -347,7 +347,7 @@ class Pop909(Source):
 
     def scores(self, piece: Piece, language: Language) -> list[Score]:
         score = language.arrange(read_song(piece.path))
-        return in_three_ways(score) if language.family == "ensemble" else [score]
+        return in_three_ways(score) if language.name == "ensemble" else [score]
 
     def works(self, piece: Piece, score: Score) -> list[str]:
         return opening(score)

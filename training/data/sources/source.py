@@ -181,7 +181,7 @@ def read(piece: Piece, *, staves: bool = False) -> Score:
 
 def arranged(score: Score, language: Language) -> list[Score]:
     """Return a score as a language spells it: each of its trios, or else all of it."""
-    if language.family == "groove":
+    if language.name == "groove":
         return trios(score)
     return [language.arrange(score)]
 

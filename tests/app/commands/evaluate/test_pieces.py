@@ -15,7 +15,7 @@ from tokenization.ensemble.language import Ensemble
 from tokenization.score import Meters, Notes, Score
 from training.data.prepare import PreparedWriter
 
-PIANO, BAND = "untrained:tiny:ensemble", "untrained:tiny:groove-2"
+PIANO = "untrained:tiny:ensemble"
 FEW_BARS = ("--prompt-bars", 2, "--bars", 3)
 
 
@@ -103,7 +103,7 @@ def test_infilling_says_what_the_bars_after_a_gap_are_worth(pianos, measured):
 
 def test_each_hidden_part_has_a_row_with_what_stands_beside_it(grooves, evaluate):
     how = ("--data", grooves, "--split", "validation", "--bars", 1, "--hide", "drums")
-    found = json.loads(evaluate("accompaniment", BAND, *how, "--json").out)
+    found = json.loads(evaluate("accompaniment", PIANO, *how, "--json").out)
     assert (found["pieces"], found["bars"], found["split"]) == (2, 1, "validation")
     row, bar, at_once = found["models"][0]["table"]
     assert (bar["metric"], at_once["metric"]) == ("notes_a_bar", "sounding")
@@ -111,12 +111,12 @@ def test_each_hidden_part_has_a_row_with_what_stands_beside_it(grooves, evaluate
     assert (row["part"], row["metric"], row["pieces"]) == ("drums", "onset_drum", 2)
     assert 0 <= row["written"]["mean"] <= 1
     assert row["same"]["mean"] is not None  # pieces without a style count as one
-    out, err = evaluate("accompaniment", BAND, "untrained:tiny:groove", *how)
+    out, err = evaluate("accompaniment", PIANO, "untrained:tiny:groove", *how)
     caption, header, line, _, last = out.splitlines()
     assert caption.startswith("Likeness of the style to the hidden part's")
     assert header.split()[:2] == ["model", "measure"]
-    assert line.split()[:3] == [BAND, "drums:", "onset–drum"]
-    assert last.split()[:6] == [BAND, "drums:", "notes", "at", "a", "time"]
+    assert line.split()[:3] == [PIANO, "drums:", "onset–drum"]
+    assert last.split()[:6] == [PIANO, "drums:", "notes", "at", "a", "time"]
     assert "for speaking groove: untrained:tiny:groove\n" in err
     assert f"2 pieces of {grooves}." in err
 
@@ -189,8 +189,8 @@ def test_pieces_that_ring_on_or_have_silence_where_they_are_cut_are_measured(tmp
             "groove",
             "for speaking remi: untrained:tiny; name a model",
         ),
-        (f"accompaniment {BAND} --bars 0", "groove", "--bars is 0; it must be 1 or more"),
-        (f"accompaniment {BAND}", "groove", "has no piece in its test split; another --split may"),
+        (f"accompaniment {PIANO} --bars 0", "groove", "--bars is 0; it must be 1 or more"),
+        (f"accompaniment {PIANO}", "groove", "has no piece in its test split; another --split may"),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_a_line(
@@ -203,7 +203,7 @@ def test_what_cannot_be_measured_is_said_in_a_line(
 def test_pieces_without_a_part_to_hide_are_no_result(grooves, refused, monkeypatch):
     monkeypatch.setattr("evaluation.accompaniment.hidden_parts", lambda piece: {})
     words = ("--data", grooves, "--split", "validation", "--bars", 1, "--workers", 1)
-    said = refused("evaluate", "accompaniment", BAND, *words)
+    said = refused("evaluate", "accompaniment", PIANO, *words)
     assert f"in none of the 2 pieces of {grooves} is there anything to measure" in said
 
 

@@ -12,7 +12,7 @@ from app.web.offered_models import example
 from musicgen.pieces import read_piece
 from tokenization.language import language
 from tokenization.midi.reading import read_midi
-from tokenization.score import Marker, Meters, Score
+from tokenization.score import Marker, Meters, Score, Track
 
 SAMPLING = SamplingValues(temperature=1, top_p=1, top_k=0, min_p=0, seed=1)
 
@@ -28,7 +28,7 @@ def streamed(spoken: str, kind: str, *, ends: bool = False, **more) -> StreamedT
 
 
 def test_a_part_that_rests_comes_on_all_the_same():
-    resting = streamed("groove-2", "accompany", parts=("drums",))
+    resting = streamed("ensemble", "accompany", parts=("drums",))
     lines = resting.begun()["takes"][0]["piece"]["lines"]
     assert resting.more(0) is None
     view = resting.more(6)  # without a note
@@ -41,7 +41,7 @@ def test_a_part_that_rests_comes_on_all_the_same():
 @pytest.mark.parametrize(
     ("spoken", "kind", "more", "first", "begun"),
     [
-        ("groove-2", "accompany", {"parts": ("bass",)}, 0, 1),
+        ("ensemble", "accompany", {"parts": ("bass",)}, 0, 1),
         ("ensemble", "infill", {"first": 5, "last": 9}, 4, 1),
         ("ensemble", "continue", {"prompt_bars": 4, "ends": True}, 4, 1),
         ("groove", "continue", {"prompt_bars": 4}, 4, 0),  # it has no token that begins a bar
@@ -75,12 +75,28 @@ def test_bars_are_those_of_the_metre_that_is_written(begun: int):
     assert grown["now"] in [*lines[:kept], *added]
 
 
+def test_a_piece_from_nothing_gets_its_tracks_as_they_are_written():
+    model = musicgen.load("untrained:tiny:ensemble")
+    options = options_from(bars=4, variations=1, sampling=SAMPLING)
+    takes = streamed_takes(
+        model, None, MusicRequest(kind="continue", model=model.name, options=options)
+    )
+    assert takes.begun()["takes"][0]["piece"]["tracks"] == []
+    (take,) = takes.work.takes()
+    bass = take.score.replace(tracks=(Track("Bass", 33),))
+    takes.work.takes = lambda: [replace(take, score=bass)]
+    view = takes.more(1)
+    assert view is not None
+    track = {"name": "Bass", "program": 33, "drum": False}
+    assert view["takes"][0]["tracks"] == {"keep": 0, "add": [track]}
+
+
 @pytest.mark.parametrize(
     ("kind", "more", "bars"),
     [("continue", {"prompt_bars": 4}, 4), ("infill", {"first": 5, "last": 9}, 16)],
 )
 def test_after_a_stop_what_was_given_stays_and_what_goes_on_ends(kind: str, more: dict, bars: int):
-    takes = streamed("groove-2", kind, **more)
+    takes = streamed("ensemble", kind, **more)
     takes.begun()
     (take,) = takes.finished("stopped", 1.0)["takes"]
     assert len(take["piece"]["lines"]) == bars + 1

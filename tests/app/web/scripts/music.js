@@ -174,10 +174,11 @@ export const tests = {
   "music grows by what stays and what follows"() {
     const next = grown(four(), {
       notes: { keep: 3, add: [[144, 12, 99, 80, 0], [150, 6, 98, 80, 0]] }, tempos: { keep: 1, add: [] }, chords: { keep: 0, add: [[0, "C_M"]] },
-      meters: { keep: 1, add: [[96, 3, 4]] }, lines: { keep: 3, add: [132, 168] },
+      meters: { keep: 1, add: [[96, 3, 4]] }, lines: { keep: 3, add: [132, 168] }, tracks: { keep: 1, add: [{ name: "New" }] },
     });
     equal([next.notes.length / 5, rowsOf(next)[3][2], next.tempos, next.chords], [5, 99, [[0, 120]], [[0, "C_M"]]]);
     equal([next.meters, next.lines], [[[0, 4, 4], [96, 3, 4]], [0, 48, 96, 132, 168]]);
+    equal([next.tracks.length, next.tracks.at(-1).name], [four().tracks.slice(0, 1).length + 1, "New"]);
   },
   "bars are found, and lines near a place"() {
     equal([0, 47, 48, 191, 500].map((tick) => barAt(four(), tick)), [0, 0, 1, 3, 4]);

@@ -1,1 +1,0 @@
-"""The second version of the groove language: with bars, places in them, and goals."""
